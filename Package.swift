@@ -1,0 +1,40 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+/// What every module is compiled with. No unsafe flags: they would keep others from depending on the package.
+let settings: [SwiftSetting] = [
+    .treatAllWarnings(as: .error),
+    .enableUpcomingFeature("ExistentialAny"),
+    .enableUpcomingFeature("InternalImportsByDefault"),
+]
+
+/// Modules that touch neither raw memory nor C: the compiler refuses every unsafe construct in them.
+let memorySafe: [SwiftSetting] = settings + [.strictMemorySafety()]
+
+let package = Package(
+    name: "attestgate",
+    products: [
+
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
+        .package(url: "https://github.com/jpsim/Yams", from: "6.2.0"),
+    ],
+    targets: [
+        // C libraries: module maps and shims, nothing else.
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev", "pkg-config"])]),
+        .systemLibrary(
+            name: "CLibevent", pkgConfig: "libevent_core", providers: [.apt(["libevent-dev", "pkg-config"])]),
+
+        .systemLibrary(name: "CLinux"),
+
+        // The ground: values and bytes.
+        .target(name: "Vocabulary", swiftSettings: memorySafe),
+        .target(name: "Bytes", swiftSettings: settings + [.enableExperimentalFeature("Lifetimes")]),
+
+        // Each owns one C library or one protocol.
+        .target(name: "EventLoop", dependencies: ["CLibevent", "CLinux", "Bytes"], swiftSettings: settings),
+    ],
+    swiftLanguageModes: [.v6]
+)

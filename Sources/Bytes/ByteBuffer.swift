@@ -1,0 +1,201 @@
+import Glibc
+
+/// A bounded first-in-first-out byte buffer over one pooled block.
+///
+/// Bytes are appended at the end and consumed from the front. Capacity is one block, never more: an append that does not
+/// fit sets `overflowed` and writes nothing, which lets a serializer write a whole head and look once at the end.
+///
+/// This is the one place of the data path with raw memory. The invariant: `base` is nil or a block of
+/// `pool.blockSize` bytes owned by this buffer alone, and `0 <= start <= end <= pool.blockSize`; bytes in
+/// `start..<end` are initialised. Every method keeps it; callers see `Span`, whose lifetime the compiler checks.
+public struct ByteBuffer: ~Copyable {
+    @usableFromInline let pool: BufferPool
+    @usableFromInline var base: UnsafeMutablePointer<UInt8>?
+    @usableFromInline var start = 0
+    @usableFromInline var end = 0
+    /// Whether an append was refused since the last `rollback` or `removeAll`.
+    public private(set) var overflowed = false
+
+    public init(pool: BufferPool) {
+        self.pool = pool
+    }
+
+    deinit {
+        if let base { pool.give(base) }
+    }
+
+    @inlinable public var count: Int { end - start }
+    @inlinable public var isEmpty: Bool { end == start }
+    /// How many bytes still fit, counting the room that consumed bytes left behind.
+    @inlinable public var room: Int { pool.blockSize - (end - start) }
+
+    /// The bytes not yet consumed.
+    @inlinable public var readable: Span<UInt8> {
+        @_lifetime(borrow self)
+        get {
+            // `base` is nil only while the buffer is empty; a null pointer with count 0 is a valid empty buffer.
+            let bytes = UnsafeBufferPointer(start: base.map { UnsafePointer($0) + start }, count: end - start)
+            return _overrideLifetime(bytes.span, borrowing: self)
+        }
+    }
+
+    /// Drops `count` bytes from the front.
+    @inlinable public mutating func consume(_ count: Int) {
+        precondition(count >= 0 && count <= end - start, "consumed more than was there")
+        start += count
+        if start == end {
+            start = 0
+            end = 0
+        }
+    }
+
+    /// Keeps the first `count` bytes and drops the rest.
+    public mutating func truncate(to count: Int) {
+        precondition(count >= 0 && count <= end - start, "truncated to more than was there")
+        end = start + count
+    }
+
+    public mutating func removeAll() {
+        start = 0
+        end = 0
+        overflowed = false
+        releaseIfEmpty()
+    }
+
+    /// Gives the block back to the pool when nothing is in it, so that an idle connection holds no buffer.
+    @inlinable public mutating func releaseIfEmpty() {
+        if start == end, base != nil { release() }
+    }
+
+    @usableFromInline mutating func release() {
+        guard let block = base else { return }
+        pool.give(block)
+        base = nil
+        start = 0
+        end = 0
+    }
+
+    /// Removes everything appended since `count` was the buffer's count, and forgets an overflow.
+    public mutating func rollback(to count: Int) {
+        truncate(to: count)
+        overflowed = false
+    }
+
+    /// Hands the free room to `body`, which returns how many bytes it wrote there (at most the room).
+    package mutating func withWritable<Result>(
+        _ body: (UnsafeMutableBufferPointer<UInt8>) -> (written: Int, result: Result)
+    ) -> Result {
+        let block = makeRoom(1)
+        let free = UnsafeMutableBufferPointer(start: block + end, count: pool.blockSize - end)
+        let (written, result) = body(free)
+        precondition(written >= 0 && written <= free.count, "wrote past the room")
+        end += written
+        return result
+    }
+
+    /// Hands the readable bytes to a C function. The pointer is valid only inside `body`.
+    package func withUnsafeReadable<Result>(_ body: (UnsafeBufferPointer<UInt8>) -> Result) -> Result {
+        body(UnsafeBufferPointer(start: base.map { UnsafePointer($0) + start }, count: count))
+    }
+
+    /// Makes sure that a block is there and, when the tail is shorter than `wanted`, moves the content to the front.
+    private mutating func makeRoom(_ wanted: Int) -> UnsafeMutablePointer<UInt8> {
+        guard let block = base else {
+            let block = pool.take()
+            base = block
+            return block
+        }
+        if start > 0, pool.blockSize - end < max(wanted, pool.blockSize / 2) {
+            block.update(from: block + start, count: end - start)
+            end -= start
+            start = 0
+        }
+        return block
+    }
+
+    private mutating func appendBytes(_ source: UnsafeBufferPointer<UInt8>) {
+        guard let from = source.baseAddress, source.count > 0 else { return }
+        guard source.count <= room else {
+            overflowed = true
+            return
+        }
+        let block = makeRoom(source.count)
+        (block + end).update(from: from, count: source.count)
+        end += source.count
+    }
+}
+
+// MARK: - Appending
+
+extension ByteBuffer {
+    public mutating func append(_ bytes: Span<UInt8>) {
+        bytes.withUnsafeBufferPointer { appendBytes($0) }
+    }
+
+    /// Appends as many of `bytes` as fit, and says how many that were.
+    public mutating func appendPrefix(of bytes: Span<UInt8>) -> Int {
+        let taken = min(bytes.count, room)
+        append(bytes.extracting(first: taken))
+        return taken
+    }
+
+    public mutating func append(_ literal: StaticString) {
+        appendBytes(UnsafeBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
+    }
+
+    public mutating func append(_ bytes: [UInt8]) {
+        bytes.withUnsafeBufferPointer { appendBytes($0) }
+    }
+
+    public mutating func append(_ text: String) {
+        var text = text
+        text.withUTF8 { appendBytes($0) }
+    }
+
+    public mutating func append(_ byte: UInt8) {
+        withUnsafePointer(to: byte) { appendBytes(UnsafeBufferPointer(start: $0, count: 1)) }
+    }
+
+    /// Appends a number in decimal digits without leading zeros.
+    public mutating func append(decimal number: UInt64) {
+        // 20 digits hold every UInt64.
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
+            var rest = number
+            var position = 20
+            repeat {
+                position -= 1
+                digits[position] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+                rest /= 10
+            } while rest > 0
+            appendBytes(UnsafeBufferPointer(rebasing: UnsafeBufferPointer(digits)[position...]))
+        }
+    }
+
+    /// Appends a number in lower-case hexadecimal, at least `digits` long.
+    public mutating func append(hex number: UInt64, digits minimum: Int = 1) {
+        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 16) { digits in
+            var rest = number
+            var position = 16
+            repeat {
+                position -= 1
+                let digit = UInt8(truncatingIfNeeded: rest & 15)
+                digits[position] = digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10
+                rest >>= 4
+            } while rest > 0 || position > 16 - minimum
+            appendBytes(UnsafeBufferPointer(rebasing: UnsafeBufferPointer(digits)[position...]))
+        }
+    }
+}
+
+// MARK: - Lifetimes
+
+/// Ties a span made from a raw pointer to the buffer that owns the memory.
+@unsafe
+@_unsafeNonescapableResult
+@_lifetime(borrow source)
+@inlinable
+func _overrideLifetime<T: ~Copyable & ~Escapable, U: ~Copyable & ~Escapable>(
+    _ dependent: consuming T, borrowing source: borrowing U
+) -> T {
+    dependent
+}

@@ -1,0 +1,57 @@
+// Makes OpenSSL 3.0 callable from Swift. Only what Swift's importer cannot see is wrapped here:
+// function-like macros and variadic functions. No logic lives in this file.
+#ifndef ATTESTGATE_COPENSSL_SHIM_H
+#define ATTESTGATE_COPENSSL_SHIM_H
+
+#include <openssl/asn1.h>
+#include <openssl/bio.h>
+#include <openssl/core_names.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/obj_mac.h>
+#include <openssl/pem.h>
+#include <openssl/provider.h>
+#include <openssl/rand.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
+
+static inline long ag_ssl_ctx_set_min_proto_version(SSL_CTX *ctx, int version) {
+    return SSL_CTX_set_min_proto_version(ctx, version);
+}
+static inline long ag_ssl_ctx_set_max_proto_version(SSL_CTX *ctx, int version) {
+    return SSL_CTX_set_max_proto_version(ctx, version);
+}
+static inline long ag_ssl_ctx_set_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_mode(ctx, mode); }
+static inline void ag_ssl_ctx_set_read_ahead(SSL_CTX *ctx, int on) { SSL_CTX_set_read_ahead(ctx, on); }
+static inline long ag_ssl_ctx_set_session_cache_mode(SSL_CTX *ctx, long mode) {
+    return SSL_CTX_set_session_cache_mode(ctx, mode);
+}
+static inline long ag_ssl_ctx_set1_groups_list(SSL_CTX *ctx, const char *list) {
+    return SSL_CTX_set1_groups_list(ctx, list);
+}
+static inline long ag_ssl_set_tlsext_host_name(SSL *ssl, const char *name) {
+    return SSL_set_tlsext_host_name(ssl, name);
+}
+static inline int ag_ssl_get_ex_new_index(CRYPTO_EX_free *free_function) {
+    return SSL_get_ex_new_index(0, NULL, NULL, NULL, free_function);
+}
+static inline int ag_ssl_session_get_ex_new_index(CRYPTO_EX_dup *dup_function, CRYPTO_EX_free *free_function) {
+    return SSL_SESSION_get_ex_new_index(0, NULL, NULL, dup_function, free_function);
+}
+static inline int ag_ssl_ctx_get_ex_new_index(void) { return SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, NULL); }
+static inline int ag_err_get_reason(unsigned long code) { return ERR_GET_REASON(code); }
+static inline int ag_err_get_lib(unsigned long code) { return ERR_GET_LIB(code); }
+static inline int ag_bio_get_mem_data(BIO *bio, char **out) { return (int)BIO_get_mem_data(bio, out); }
+static inline EVP_PKEY *ag_generate_p256(OSSL_LIB_CTX *library) { return EVP_PKEY_Q_keygen(library, NULL, "EC", "P-256"); }
+static inline int ag_sk_x509_num(const STACK_OF(X509) *stack) { return sk_X509_num(stack); }
+static inline X509 *ag_sk_x509_value(const STACK_OF(X509) *stack, int index) { return sk_X509_value(stack, index); }
+static inline void ag_sk_x509_name_pop_free(STACK_OF(X509_NAME) *stack) { sk_X509_NAME_pop_free(stack, X509_NAME_free); }
+static inline STACK_OF(X509_NAME) *ag_sk_x509_name_new(void) { return sk_X509_NAME_new_null(); }
+static inline int ag_sk_x509_name_push(STACK_OF(X509_NAME) *stack, X509_NAME *name) {
+    return sk_X509_NAME_push(stack, name);
+}
+
+#endif

@@ -1,0 +1,48 @@
+internal import CLinux
+internal import Glibc
+
+/// Accepts connections on a listening socket and hands each to its owner.
+public final class ListeningSocket: SocketHandler {
+    private let accepted: (consuming Socket, SocketAddress) -> Void
+    /// Connections taken per wake-up, so that one burst does not starve the connections being served.
+    private let burst = 64
+
+    public init(
+        loop: Loop, socket: consuming Socket, accepted: @escaping (consuming Socket, SocketAddress) -> Void
+    ) {
+        self.accepted = accepted
+        super.init(loop: loop, socket: socket)
+        wantRead(true)
+    }
+
+    public override func readable() {
+        for _ in 0..<burst {
+            var descriptor: Int32 = -1
+            let flags = Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+            let peer = SocketAddress { address, length in
+                descriptor = accept4(self.descriptor, address, length, flags)
+                return descriptor
+            }
+            guard descriptor >= 0 else {
+                if errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS { pause() }
+                if errno == ECONNABORTED { continue }
+                return
+            }
+            var one: Int32 = 1
+            _ = setsockopt(
+                descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
+            accepted(Socket(adopting: descriptor), peer)
+            guard isOpen else { return }
+        }
+    }
+
+    /// Out of descriptors or memory: the queue stays readable, so without a pause the loop would spin.
+    private func pause() {
+        wantRead(false)
+        setDeadline(.now + .milliseconds(100))
+    }
+
+    public override func deadlinePassed() {
+        wantRead(true)
+    }
+}

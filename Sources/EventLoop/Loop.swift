@@ -1,0 +1,43 @@
+internal import CLibevent
+
+/// One libevent loop, run by one thread. Everything registered with it is called on that thread.
+///
+/// Not `Sendable`: other threads reach a loop through a `Mailbox` alone.
+public final class Loop {
+    let base: OpaquePointer
+
+    public init() throws(EventLoopError) {
+        guard let configuration = event_config_new() else { throw .outOfMemory }
+        defer { event_config_free(configuration) }
+        // One thread per loop, so libevent's locks would be paid for nothing.
+        event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
+        guard let base = event_base_new_with_config(configuration) else { throw .outOfMemory }
+        self.base = base
+    }
+
+    deinit {
+        event_base_free(base)
+    }
+
+    /// Serves events until `stop()`.
+    public func run() {
+        // Also without a single event registered: a worker waits for its mailbox.
+        event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY)
+    }
+
+    /// Ends `run()` once the callback now running returns. To be called on the loop's own thread.
+    public func stop() {
+        event_base_loopbreak(base)
+    }
+
+    /// The backend libevent chose, `epoll` on Linux.
+    public var backend: String { String(cString: event_base_get_method(base)) }
+}
+
+public enum EventLoopError: Error, Equatable, Sendable {
+    case outOfMemory
+    /// A system call failed.
+    case system(call: String, errno: Int32)
+    /// An address is not of the form HOST:PORT with a literal IP address.
+    case address(String)
+}

@@ -1,0 +1,70 @@
+internal import CLinux
+internal import Glibc
+internal import Synchronization
+
+/// A bounded queue of messages to the thread of one loop.
+///
+/// Any thread posts; the loop's thread receives in order. A flag says whether a wake-up is under way already, so a burst
+/// of messages costs one `write` to the eventfd, and a busy loop is woken for 0.3 microseconds rather than 20.
+public final class Mailbox<Message: Sendable>: Sendable {
+    private let queue = Mutex<[Message]>([])
+    private let wakePending = Atomic<Bool>(false)
+    private let limit: Int
+    fileprivate let descriptor: Int32
+
+    /// - Parameter limit: how many messages may wait; `post` refuses further ones.
+    public init(limit: Int) throws(EventLoopError) {
+        self.limit = limit
+        descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
+        guard descriptor >= 0 else { throw .system(call: "eventfd", errno: errno) }
+    }
+
+    deinit {
+        close(descriptor)
+    }
+
+    /// Leaves a message. - Returns: false if the mailbox is full; the message was not taken.
+    @discardableResult
+    public func post(_ message: Message) -> Bool {
+        let taken = queue.withLock { queue in
+            guard queue.count < limit else { return false }
+            queue.append(message)
+            return true
+        }
+        if taken, !wakePending.exchange(true, ordering: .acquiringAndReleasing) {
+            var one: UInt64 = 1
+            // Cannot fail: the counter of an eventfd overflows only after 2^64 - 2 unread wake-ups.
+            _ = write(descriptor, &one, MemoryLayout<UInt64>.size)
+        }
+        return taken
+    }
+
+    fileprivate func takeAll() -> [Message] {
+        var count: UInt64 = 0
+        _ = read(descriptor, &count, MemoryLayout<UInt64>.size)
+        // Cleared before the queue is read: a message posted from here on wakes the loop again.
+        wakePending.store(false, ordering: .sequentiallyConsistent)
+        return queue.withLock { queue in
+            defer { queue.removeAll(keepingCapacity: true) }
+            return queue
+        }
+    }
+}
+
+/// The receiving end of a mailbox, on the thread of its loop. Dropping it ends the reception.
+public final class MailboxReceiver<Message: Sendable>: SocketHandler {
+    private let mailbox: Mailbox<Message>
+    private let receive: (Message) -> Void
+
+    public init(loop: Loop, mailbox: Mailbox<Message>, receive: @escaping (Message) -> Void) {
+        self.mailbox = mailbox
+        self.receive = receive
+        // A second descriptor for the same eventfd: the handler closes its own, the mailbox the original.
+        super.init(loop: loop, socket: Socket(adopting: fcntl(mailbox.descriptor, F_DUPFD_CLOEXEC, 0)))
+        wantRead(true)
+    }
+
+    public override func readable() {
+        for message in mailbox.takeAll() { receive(message) }
+    }
+}

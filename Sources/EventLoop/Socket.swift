@@ -1,0 +1,112 @@
+public import Bytes
+internal import Glibc
+
+/// A non-blocking stream socket, closed when dropped.
+public struct Socket: ~Copyable {
+    private var descriptor: Int32
+
+    /// Takes over an open descriptor.
+    public init(adopting descriptor: Int32) {
+        self.descriptor = descriptor
+    }
+
+    deinit {
+        if descriptor >= 0 { close(descriptor) }
+    }
+
+    /// Hands the descriptor to a new owner.
+    consuming func release() -> Int32 {
+        let released = descriptor
+        descriptor = -1
+        return released
+    }
+
+    /// A listening socket. With `SO_REUSEPORT` every worker has one of its own, and the kernel spreads connections.
+    public static func listen(on address: SocketAddress, backlog: Int32 = 4096) throws(EventLoopError) -> Socket {
+        let socket = try make(family: address.family)
+        for option in [SO_REUSEADDR, SO_REUSEPORT] { socket.set(SOL_SOCKET, option, 1) }
+        if address.isIPv6 { socket.set(Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
+        guard address.withSockaddr({ bind(socket.descriptor, $0, $1) }) == 0 else {
+            throw .system(call: "bind", errno: errno)
+        }
+        guard Glibc.listen(socket.descriptor, backlog) == 0 else { throw .system(call: "listen", errno: errno) }
+        return socket
+    }
+
+    /// Starts to connect; the socket becomes writable when that has succeeded or failed (`pendingError`).
+    public static func connect(to address: SocketAddress) throws(EventLoopError) -> Socket {
+        let socket = try make(family: address.family)
+        socket.set(Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+        let status = address.withSockaddr { Glibc.connect(socket.descriptor, $0, $1) }
+        guard status == 0 || errno == EINPROGRESS else { throw .system(call: "connect", errno: errno) }
+        return socket
+    }
+
+    private static func make(family: Int32) throws(EventLoopError) -> Socket {
+        let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+        let descriptor = socket(family, type, 0)
+        guard descriptor >= 0 else { throw .system(call: "socket", errno: errno) }
+        return Socket(adopting: descriptor)
+    }
+
+    private borrowing func set(_ level: Int32, _ option: Int32, _ value: Int32) {
+        var value = value
+        // Can fail only for an option the kernel does not know; none here is newer than Linux 3.9.
+        _ = setsockopt(descriptor, level, option, &value, socklen_t(MemoryLayout<Int32>.size))
+    }
+}
+
+/// How a read or write on a non-blocking socket ended.
+public enum Transfer: Equatable, Sendable {
+    /// That many bytes moved, at least one.
+    case bytes(Int)
+    /// Nothing moved; wait for readiness.
+    case wouldBlock
+    /// The peer has closed its sending side.
+    case endOfStream
+    /// The connection is broken.
+    case failed(errno: Int32)
+}
+
+// MARK: - Operations on the socket of a handler
+
+extension SocketHandler {
+    /// Reads what is there into the buffer's room, one system call.
+    public final func receive(into buffer: inout ByteBuffer) -> Transfer {
+        buffer.withWritable { room in
+            precondition(room.count > 0, "received into a full buffer")
+            let count = recv(descriptor, room.baseAddress, room.count, 0)
+            if count > 0 { return (count, .bytes(count)) }
+            if count == 0 { return (0, .endOfStream) }
+            return (0, failure())
+        }
+    }
+
+    /// Writes from the front of the buffer, one system call, and consumes what the kernel took.
+    public final func send(from buffer: inout ByteBuffer) -> Transfer {
+        let count = buffer.withUnsafeReadable { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+        guard count > 0 else { return failure() }
+        buffer.consume(count)
+        return .bytes(count)
+    }
+
+    /// The outcome of a connection attempt: 0, or the error number.
+    public final var pendingError: Int32 {
+        var error: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        guard getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length) == 0 else { return errno }
+        return error
+    }
+
+    /// Tells the peer that nothing more will be sent.
+    public final func shutdownSending() {
+        _ = shutdown(descriptor, Int32(SHUT_WR))
+    }
+
+    public final var localAddress: SocketAddress { SocketAddress { getsockname(descriptor, $0, $1) } }
+
+    private func failure() -> Transfer {
+        let error = errno
+        return error == EAGAIN || error == EINTR ? .wouldBlock : .failed(errno: error)
+    }
+}

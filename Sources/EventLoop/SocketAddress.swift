@@ -1,0 +1,105 @@
+internal import Glibc
+
+/// An IPv4 or IPv6 address with a port.
+public struct SocketAddress: Sendable {
+    private var storage = sockaddr_storage()
+    private let length: socklen_t
+
+    /// Parses `127.0.0.1:8443` or `[::1]:8443`. Names are not resolved here.
+    public init(_ text: String) throws(EventLoopError) {
+        guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]) else {
+            throw .address(text)
+        }
+        try self.init(host: String(text[..<colon]), port: port, original: text)
+    }
+
+    private init(host: String, port: UInt16, original: String) throws(EventLoopError) {
+        var v4 = sockaddr_in()
+        var v6 = sockaddr_in6()
+        if host.hasPrefix("["), host.hasSuffix("]"), inet_pton(AF_INET6, String(host.dropFirst().dropLast()), &v6.sin6_addr) == 1 {
+            v6.sin6_family = sa_family_t(AF_INET6)
+            v6.sin6_port = port.bigEndian
+            length = socklen_t(MemoryLayout<sockaddr_in6>.size)
+            withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: v6, as: sockaddr_in6.self) }
+        } else if inet_pton(AF_INET, host, &v4.sin_addr) == 1 {
+            v4.sin_family = sa_family_t(AF_INET)
+            v4.sin_port = port.bigEndian
+            length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: v4, as: sockaddr_in.self) }
+        } else {
+            throw .address(original)
+        }
+    }
+
+    /// Takes what the kernel wrote into `storage`.
+    init(_ fill: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32) {
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        withUnsafeMutablePointer(to: &storage) { storage in
+            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { _ = fill($0, &length) }
+        }
+        self.length = length
+    }
+
+    /// Resolves a name to its addresses. Blocks: for start-up only, never on a loop.
+    public static func resolve(host: String, port: UInt16) throws(EventLoopError) -> [SocketAddress] {
+        var hints = addrinfo()
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        hints.ai_flags = AI_NUMERICSERV
+        var list: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(host, String(port), &hints, &list) == 0, let first = list else { throw .address(host) }
+        defer { freeaddrinfo(first) }
+        var addresses: [SocketAddress] = []
+        var next: UnsafeMutablePointer<addrinfo>? = first
+        while let entry = next {
+            if let address = entry.pointee.ai_addr {
+                addresses.append(
+                    SocketAddress { target, length in
+                        memcpy(target, address, Int(entry.pointee.ai_addrlen))
+                        length.pointee = entry.pointee.ai_addrlen
+                        return 0
+                    })
+            }
+            next = entry.pointee.ai_next
+        }
+        return addresses
+    }
+
+    func withSockaddr<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result) -> Result {
+        withUnsafePointer(to: storage) { storage in
+            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, length) }
+        }
+    }
+
+    var family: Int32 { Int32(storage.ss_family) }
+
+    public var isIPv6: Bool { family == AF_INET6 }
+
+    public var port: UInt16 {
+        withUnsafeBytes(of: storage) { bytes in
+            // sin_port and sin6_port stand at the same offset.
+            UInt16(bigEndian: bytes.load(fromByteOffset: 2, as: UInt16.self))
+        }
+    }
+
+    /// Whether the address is this machine's own: 127.0.0.0/8 or ::1.
+    public var isLoopback: Bool {
+        withUnsafeBytes(of: storage) { bytes in
+            isIPv6 ? bytes[8..<23].allSatisfy { $0 == 0 } && bytes[23] == 1 : bytes[4] == 127
+        }
+    }
+
+    /// The address without its port: `192.0.2.7` or `2001:db8::7`.
+    public var host: String {
+        withUnsafeBytes(of: storage) { bytes in
+            withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) { text in
+                // The address stands at offset 4 (IPv4) or 8 (IPv6); both lie inside sockaddr_storage.
+                inet_ntop(family, bytes.baseAddress! + (isIPv6 ? 8 : 4), text.baseAddress, socklen_t(text.count))
+                    .map { String(cString: $0) } ?? "?"
+            }
+        }
+    }
+}
+
+extension SocketAddress: CustomStringConvertible {
+    public var description: String { isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)" }
+}

@@ -1,0 +1,162 @@
+/// Every way the gateway refuses something. One case, one row of the table: nothing is refused that is not named here.
+///
+/// `docs/denials.md` is made from this table (`scripts/make-denials-page`); a test keeps the two equal.
+public enum Denial: UInt8, CaseIterable, Sendable {
+    // The TLS handshake.
+    case certificateRequired
+    case certificateUnknownAuthority
+    case certificateExpired
+    case certificateUnsuitable
+    case handshakeFailed
+    case handshakeTimeout
+    // The connection.
+    case connectionLimit
+    // The message.
+    case requestMalformed
+    case headerRefused
+    case contentTooLarge
+    case targetTooLong
+    case headTooLarge
+    case requestTimeout
+    // The route.
+    case routeUnknown
+    case methodRefused
+    // The health service behind.
+    case upstreamUnavailable
+    case upstreamTimeout
+}
+
+extension Denial {
+    /// How the client is told.
+    public enum Answer: Equatable, Sendable {
+        /// An HTTP response with this status.
+        case status(UInt16)
+        /// A fatal TLS alert of this description (RFC 8446 section 6.2); no HTTP is spoken.
+        case alert(Alert)
+        /// The connection is closed without a word, because there is nobody to talk to yet.
+        case close
+    }
+
+    /// TLS alert descriptions, with their numbers on the wire (RFC 8446 appendix B.2).
+    public enum Alert: UInt8, Sendable {
+        case handshakeFailure = 40
+        case unsupportedCertificate = 43
+        case certificateExpired = 45
+        case unknownAuthority = 48
+        case certificateRequired = 116
+
+        public var name: String {
+            switch self {
+            case .handshakeFailure: "handshake_failure"
+            case .unsupportedCertificate: "unsupported_certificate"
+            case .certificateExpired: "certificate_expired"
+            case .unknownAuthority: "unknown_ca"
+            case .certificateRequired: "certificate_required"
+            }
+        }
+    }
+
+    /// Whose fault it is, for whoever is woken at night.
+    public enum Fault: String, Sendable {
+        case client
+        case upstream
+        case gateway
+    }
+
+    /// Whether sending the same request again can do harm.
+    public enum Retry: String, Sendable {
+        /// Nothing reached the upstream: the request may be sent again, mended or later.
+        case safe
+        /// The upstream may have acted on the request: only an idempotent request may be sent again.
+        case unknown
+    }
+
+    /// One row of the table.
+    public struct Row: Sendable {
+        /// The fixed code: JSON member `error`, log field `denial`, metric label. Never renamed.
+        public let code: StaticString
+        public let answer: Answer
+        public let fault: Fault
+        public let retry: Retry
+        /// What the client is told, one sentence.
+        public let sentence: StaticString
+    }
+
+    public var row: Row {
+        switch self {
+        case .certificateRequired:
+            Row(
+                code: "certificate_required", answer: .alert(.certificateRequired), fault: .client, retry: .safe,
+                sentence: "The client presented no certificate.")
+        case .certificateUnknownAuthority:
+            Row(
+                code: "certificate_unknown_authority", answer: .alert(.unknownAuthority), fault: .client, retry: .safe,
+                sentence: "The client certificate was not issued by an authority this listener trusts.")
+        case .certificateExpired:
+            Row(
+                code: "certificate_expired", answer: .alert(.certificateExpired), fault: .client, retry: .safe,
+                sentence: "The client certificate, or one above it, is outside its validity period.")
+        case .certificateUnsuitable:
+            Row(
+                code: "certificate_unsuitable", answer: .alert(.unsupportedCertificate), fault: .client, retry: .safe,
+                sentence: "The client certificate cannot be used here: wrong key, purpose, signature or extension.")
+        case .handshakeFailed:
+            Row(
+                code: "handshake_failed", answer: .alert(.handshakeFailure), fault: .client, retry: .safe,
+                sentence: "The TLS handshake failed.")
+        case .handshakeTimeout:
+            Row(
+                code: "handshake_timeout", answer: .close, fault: .client, retry: .safe,
+                sentence: "The TLS handshake was not finished in time.")
+        case .connectionLimit:
+            Row(
+                code: "connection_limit", answer: .close, fault: .gateway, retry: .safe,
+                sentence: "The gateway serves as many connections as it is configured for.")
+        case .requestMalformed:
+            Row(
+                code: "request_malformed", answer: .status(400), fault: .client, retry: .safe,
+                sentence: "The request is not a well-formed HTTP request.")
+        case .headerRefused:
+            Row(
+                code: "header_refused", answer: .status(400), fault: .client, retry: .safe,
+                sentence: "The request carries a header field that is refused here.")
+        case .contentTooLarge:
+            Row(
+                code: "too_large", answer: .status(413), fault: .client, retry: .safe,
+                sentence: "The content of the request is larger than this route admits.")
+        case .targetTooLong:
+            Row(
+                code: "too_large", answer: .status(414), fault: .client, retry: .safe,
+                sentence: "The target of the request is longer than the gateway admits.")
+        case .headTooLarge:
+            Row(
+                code: "too_large", answer: .status(431), fault: .client, retry: .safe,
+                sentence: "The head of the request is larger, or has more fields, than the gateway admits.")
+        case .requestTimeout:
+            Row(
+                code: "request_timeout", answer: .status(408), fault: .client, retry: .safe,
+                sentence: "The request did not arrive in time.")
+        case .routeUnknown:
+            Row(
+                code: "route_unknown", answer: .status(404), fault: .client, retry: .safe,
+                sentence: "No route is configured for this host and path.")
+        case .methodRefused:
+            Row(
+                code: "method_refused", answer: .status(405), fault: .client, retry: .safe,
+                sentence: "The route does not admit this method.")
+        case .upstreamUnavailable:
+            Row(
+                code: "upstream_unavailable", answer: .status(502), fault: .upstream, retry: .unknown,
+                sentence: "The service behind the gateway could not be reached, or gave no valid answer.")
+        case .upstreamTimeout:
+            Row(
+                code: "upstream_timeout", answer: .status(504), fault: .upstream, retry: .unknown,
+                sentence: "The service behind the gateway did not answer in time.")
+        }
+    }
+
+    /// The HTTP status, for the denials that are answered by one.
+    public var status: UInt16? {
+        if case .status(let status) = row.answer { status } else { nil }
+    }
+}
