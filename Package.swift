@@ -35,6 +35,9 @@ let package = Package(
 
         // Each owns one C library or one protocol.
         .target(name: "EventLoop", dependencies: ["CLibevent", "CLinux", "Bytes"], swiftSettings: settings),
+        .target(
+            name: "HTTP", dependencies: ["Bytes"], swiftSettings: memorySafe + [.enableExperimentalFeature("Lifetimes")]),
+        .target(name: "Cryptography", dependencies: ["COpenSSL", "Vocabulary"], swiftSettings: settings),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -46,6 +46,7 @@ static inline int ag_err_get_reason(unsigned long code) { return ERR_GET_REASON(
 static inline int ag_err_get_lib(unsigned long code) { return ERR_GET_LIB(code); }
 static inline int ag_bio_get_mem_data(BIO *bio, char **out) { return (int)BIO_get_mem_data(bio, out); }
 static inline EVP_PKEY *ag_generate_p256(OSSL_LIB_CTX *library) { return EVP_PKEY_Q_keygen(library, NULL, "EC", "P-256"); }
+static inline unsigned long ag_xn_flag_rfc2253(void) { return XN_FLAG_RFC2253; }
 static inline int ag_sk_x509_num(const STACK_OF(X509) *stack) { return sk_X509_num(stack); }
 static inline X509 *ag_sk_x509_value(const STACK_OF(X509) *stack, int index) { return sk_X509_value(stack, index); }
 static inline void ag_sk_x509_name_pop_free(STACK_OF(X509_NAME) *stack) { sk_X509_NAME_pop_free(stack, X509_NAME_free); }

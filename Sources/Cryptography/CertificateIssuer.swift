@@ -1,0 +1,97 @@
+internal import COpenSSL
+internal import Glibc
+
+/// A certification authority that can sign: its certificate and its key.
+public struct CertificateIssuer {
+    public let certificate: Certificate
+    private let key: PrivateKey
+    private let context: LibraryContext
+
+    /// - Throws: if the key is not the certificate's, or the certificate is no authority's.
+    public init(certificate: Certificate, key: PrivateKey, _ context: LibraryContext) throws(CryptographyError) {
+        ERR_clear_error()
+        guard X509_check_private_key(certificate.pointer, key.pointer) == 1 else {
+            throw .fromQueue(doing: "use the issuing key: it is not the certificate's")
+        }
+        guard certificate.isAuthority else {
+            throw CryptographyError(doing: "issue certificates: \(certificate.subject) is no certification authority")
+        }
+        self.certificate = certificate
+        self.key = key
+        self.context = context
+    }
+
+    /// Makes a new self-signed authority.
+    public static func selfSigned(
+        commonName: String, lifetime: Int64, key: PrivateKey, _ context: LibraryContext
+    ) throws(CryptographyError) -> CertificateIssuer {
+        let template = CertificateTemplate(purpose: .authority, commonName: commonName, lifetime: lifetime)
+        let certificate = try sign(template, for: key.publicKey, issuer: nil, key: key, context)
+        return try CertificateIssuer(certificate: certificate, key: key, context)
+    }
+
+    /// Issues a certificate for a public key.
+    public func issue(_ template: CertificateTemplate, for key: PublicKey) throws(CryptographyError) -> Certificate {
+        try Self.sign(template, for: key, issuer: certificate, key: self.key, context)
+    }
+
+    private static func sign(
+        _ template: CertificateTemplate, for subjectKey: PublicKey, issuer: Certificate?, key: PrivateKey,
+        _ context: LibraryContext
+    ) throws(CryptographyError) -> Certificate {
+        ERR_clear_error()
+        guard let pointer = X509_new_ex(context.pointer, nil) else { throw .fromQueue(doing: "create a certificate") }
+        let certificate = Certificate(owning: pointer)
+        let now = time(nil)
+        guard
+            X509_set_version(pointer, 2) == 1,  // version 3 is encoded as 2
+            setSerial(of: pointer, try context.randomBytes(16)),
+            ASN1_TIME_set(X509_getm_notBefore(pointer), now - 300) != nil,
+            ASN1_TIME_set(X509_getm_notAfter(pointer), now + Int(template.lifetime)) != nil,
+            X509_set_pubkey(pointer, subjectKey.pointer) == 1,
+            X509_NAME_add_entry_by_txt(
+                X509_get_subject_name(pointer), "CN", MBSTRING_UTF8, template.commonName, -1, -1, 0) == 1,
+            X509_set_issuer_name(pointer, X509_get_subject_name(issuer?.pointer ?? pointer)) == 1
+        else { throw .fromQueue(doing: "fill in the certificate") }
+        for (identifier, value) in template.extensions {
+            try add(identifier, value, to: pointer, issuer: issuer)
+        }
+        guard X509_sign(pointer, key.pointer, context.sha256) > 0 else { throw .fromQueue(doing: "sign the certificate") }
+        return certificate
+    }
+
+    /// 128 random bits with the top one cleared: positive, unpredictable, at most 20 octets (RFC 5280 section 4.1.2.2).
+    private static func setSerial(of certificate: OpaquePointer, _ random: [UInt8]) -> Bool {
+        var random = random
+        random[0] = random[0] & 0x7f | 0x40
+        guard let number = BN_bin2bn(random, Int32(random.count), nil) else { return false }
+        defer { BN_free(number) }
+        return BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate)) != nil
+    }
+
+    private static func add(
+        _ identifier: CertificateTemplate.ExtensionIdentifier, _ value: String, to certificate: OpaquePointer,
+        issuer: Certificate?
+    ) throws(CryptographyError) {
+        var settings = X509V3_CTX()
+        X509V3_set_ctx(&settings, issuer?.pointer ?? certificate, certificate, nil, nil, 0)
+        guard let made = X509V3_EXT_conf_nid(nil, &settings, identifier.nid, value) else {
+            throw .fromQueue(doing: "make the extension \(identifier) = \(value)")
+        }
+        defer { X509_EXTENSION_free(made) }
+        guard X509_add_ext(certificate, made, -1) == 1 else { throw .fromQueue(doing: "add an extension") }
+    }
+}
+
+extension CertificateTemplate.ExtensionIdentifier {
+    fileprivate var nid: Int32 {
+        switch self {
+        case .subjectKeyIdentifier: NID_subject_key_identifier
+        case .authorityKeyIdentifier: NID_authority_key_identifier
+        case .basicConstraints: NID_basic_constraints
+        case .keyUsage: NID_key_usage
+        case .extendedKeyUsage: NID_ext_key_usage
+        case .subjectAlternativeName: NID_subject_alt_name
+        }
+    }
+}

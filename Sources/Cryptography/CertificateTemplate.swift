@@ -1,0 +1,66 @@
+/// What a certificate is to say, before somebody signs it.
+public struct CertificateTemplate: Sendable {
+    /// What the certificate is for: decides basic constraints, key usage and extended key usage.
+    public enum Purpose: Sendable {
+        /// A certification authority that issues end-entity certificates only.
+        case authority
+        /// TLS server, for these DNS names or IP addresses.
+        case server(names: [String])
+        /// TLS client: the certificate of a phone's `keypair_mTLS`.
+        case client
+    }
+
+    public var purpose: Purpose
+    /// The subject's common name; at most 64 characters (X.520).
+    public var commonName: String
+    /// Seconds of validity from now. Validity starts five minutes earlier, for clocks that are behind.
+    public var lifetime: Int64
+
+    public init(purpose: Purpose, commonName: String, lifetime: Int64) {
+        self.purpose = purpose
+        self.commonName = commonName
+        self.lifetime = lifetime
+    }
+
+    /// The extensions in OpenSSL's notation. The key identifiers come first: the authority's may refer to the subject's.
+    var extensions: [(identifier: ExtensionIdentifier, value: String)] {
+        switch purpose {
+        case .authority:
+            [
+                (.subjectKeyIdentifier, "hash"),
+                (.basicConstraints, "critical,CA:TRUE,pathlen:0"),
+                (.keyUsage, "critical,keyCertSign,cRLSign"),
+            ]
+        case .server(let names):
+            [
+                (.subjectKeyIdentifier, "hash"),
+                (.authorityKeyIdentifier, "keyid:always"),
+                (.basicConstraints, "critical,CA:FALSE"),
+                (.keyUsage, "critical,digitalSignature"),
+                (.extendedKeyUsage, "serverAuth"),
+                (.subjectAlternativeName, names.map { (Self.isAddress($0) ? "IP:" : "DNS:") + $0 }.joined(separator: ",")),
+            ]
+        case .client:
+            [
+                (.subjectKeyIdentifier, "hash"),
+                (.authorityKeyIdentifier, "keyid:always"),
+                (.basicConstraints, "critical,CA:FALSE"),
+                (.keyUsage, "critical,digitalSignature"),
+                (.extendedKeyUsage, "clientAuth"),
+            ]
+        }
+    }
+
+    enum ExtensionIdentifier {
+        case subjectKeyIdentifier
+        case authorityKeyIdentifier
+        case basicConstraints
+        case keyUsage
+        case extendedKeyUsage
+        case subjectAlternativeName
+    }
+
+    private static func isAddress(_ name: String) -> Bool {
+        name.contains(":") || name.utf8.allSatisfy { $0 == UInt8(ascii: ".") || (0x30...0x39).contains($0) }
+    }
+}

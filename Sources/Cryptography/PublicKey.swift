@@ -1,0 +1,74 @@
+internal import COpenSSL
+public import Vocabulary
+
+/// A public key.
+public final class PublicKey {
+    package let pointer: OpaquePointer
+
+    /// Takes over one reference.
+    init(owning pointer: OpaquePointer) {
+        self.pointer = pointer
+    }
+
+    deinit {
+        EVP_PKEY_free(pointer)
+    }
+
+    /// Reads a PEM public key (SubjectPublicKeyInfo).
+    public convenience init(pem: [UInt8], _ context: LibraryContext) throws(CryptographyError) {
+        self.init(owning: try Self.read(pem, context))
+    }
+
+    private static func read(_ pem: [UInt8], _ context: LibraryContext) throws(CryptographyError) -> OpaquePointer {
+        let source = MemoryBIO(reading: pem)
+        ERR_clear_error()
+        guard let key = PEM_read_bio_PUBKEY_ex(source.pointer, nil, { _, _, _, _ in 0 }, nil, context.pointer, nil)
+        else { throw .fromQueue(doing: "read the PEM public key") }
+        return key
+    }
+
+    /// Whether the key lies on P-256.
+    public var isP256: Bool {
+        guard EVP_PKEY_get_base_id(pointer) == EVP_PKEY_EC else { return false }
+        var name = [CChar](repeating: 0, count: 64)
+        var length = 0
+        guard EVP_PKEY_get_group_name(pointer, &name, name.count, &length) == 1 else { return false }
+        return OBJ_txt2nid(name) == NID_X9_62_prime256v1
+    }
+
+    /// OpenSSL's estimate of the key's strength in bits: 128 for P-256, Ed25519 and RSA-3072.
+    public var securityBits: Int { Int(EVP_PKEY_get_security_bits(pointer)) }
+
+    /// The uncompressed point of an elliptic curve key (X9.63): 65 bytes on P-256. Nil for other kinds of key.
+    public var uncompressedPoint: [UInt8]? {
+        // Keys decoded from certificates remember the form they came in, so the form is asked for explicitly.
+        var point = [UInt8](repeating: 0, count: 133)
+        var length = 0
+        guard
+            EVP_PKEY_get_octet_string_param(pointer, OSSL_PKEY_PARAM_PUB_KEY, &point, point.count, &length) == 1
+        else { return nil }
+        if point.first == 0x04 { return Array(point[..<length]) }
+        return uncompressed()
+    }
+
+    private func uncompressed() -> [UInt8]? {
+        guard let copy = EVP_PKEY_dup(pointer) else { return nil }
+        defer { EVP_PKEY_free(copy) }
+        var point = [UInt8](repeating: 0, count: 133)
+        var length = 0
+        guard
+            EVP_PKEY_set_utf8_string_param(
+                copy, OSSL_PKEY_PARAM_EC_POINT_CONVERSION_FORMAT, OSSL_PKEY_EC_POINT_CONVERSION_FORMAT_UNCOMPRESSED)
+                == 1,
+            EVP_PKEY_get_octet_string_param(copy, OSSL_PKEY_PARAM_PUB_KEY, &point, point.count, &length) == 1
+        else { return nil }
+        return Array(point[..<length])
+    }
+
+    /// SHA-256 of the P-256 point. Nil for keys that are not P-256.
+    public func keyID(_ context: LibraryContext) throws(CryptographyError) -> KeyID? {
+        guard isP256, let point = uncompressedPoint, point.count == 65 else { return nil }
+        let digest = try context.sha256(of: point.span)
+        return KeyID(digest: digest.span)
+    }
+}

@@ -1,0 +1,94 @@
+/// The character classes of HTTP's grammar, over single bytes.
+enum ByteClass {
+    static let carriageReturn: UInt8 = 0x0d
+    static let lineFeed: UInt8 = 0x0a
+    static let space: UInt8 = 0x20
+    static let tab: UInt8 = 0x09
+    static let colon: UInt8 = 0x3a
+
+    /// tchar of RFC 9110 section 5.6.2.
+    static func isToken(_ byte: UInt8) -> Bool {
+        // Bit n of a mask stands for the byte n, or n - 64.
+        //          !#$%&'*+-. 0-9
+        let low: UInt64 = 0x03ff_6cfa_0000_0000
+        //          A-Z ^_` a-z |~
+        let high: UInt64 = 0x57ff_ffff_c7ff_fffe
+        if byte < 64 { return low >> UInt64(byte) & 1 == 1 }
+        return byte < 128 && high >> UInt64(byte & 63) & 1 == 1
+    }
+
+    /// unreserved / sub-delims without ";" / ":" / "@": what a path segment may hold unescaped here (RFC 3986 section
+    /// 3.3). The semicolon is left out because servers disagree on whether it ends a segment.
+    static func isPathCharacter(_ byte: UInt8) -> Bool {
+        //          !$&'()*+,-. 0-9 : =
+        let low: UInt64 = 0x27ff_7fd2_0000_0000
+        //          @ A-Z _ a-z ~
+        let high: UInt64 = 0x47ff_fffe_87ff_ffff
+        if byte < 64 { return low >> UInt64(byte) & 1 == 1 }
+        return byte < 128 && high >> UInt64(byte & 63) & 1 == 1
+    }
+
+    /// unreserved of RFC 3986 section 2.3: what is never percent-encoded in the one admitted spelling.
+    static func isUnreserved(_ byte: UInt8) -> Bool {
+        isAlphanumeric(byte) || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".") || byte == UInt8(ascii: "_")
+            || byte == UInt8(ascii: "~")
+    }
+
+    static func isAlphanumeric(_ byte: UInt8) -> Bool {
+        isDigit(byte) || (0x61...0x7a).contains(byte | 0x20)
+    }
+
+    static func isDigit(_ byte: UInt8) -> Bool { byte &- 0x30 < 10 }
+
+    /// The value of a hexadecimal digit.
+    static func hexadecimal(_ byte: UInt8) -> UInt8? {
+        if isDigit(byte) { return byte &- 0x30 }
+        let letter = (byte | 0x20) &- 0x61
+        return letter < 6 ? letter + 10 : nil
+    }
+
+    /// Upper case letters made lower case, everything else untouched.
+    static func lowercased(_ byte: UInt8) -> UInt8 {
+        byte &- 0x41 < 26 ? byte | 0x20 : byte
+    }
+}
+
+/// A stretch of a message head. Heads are shorter than 64 KiB (`HeadLimits`), so a field costs nine bytes, not 33.
+public struct ByteRange: Equatable, Sendable {
+    private let first: UInt16
+    private let length: UInt16
+
+    init(_ start: Int, _ end: Int) {
+        first = UInt16(start)
+        length = UInt16(end - start)
+    }
+
+    static let empty = ByteRange(0, 0)
+
+    public var start: Int { Int(first) }
+    public var count: Int { Int(length) }
+    public var end: Int { start + count }
+    public var isEmpty: Bool { length == 0 }
+
+    /// The bytes of the head that the range stands for.
+    @_lifetime(copy head)
+    public func of(_ head: Span<UInt8>) -> Span<UInt8> {
+        head.extracting(start..<end)
+    }
+}
+
+extension Span where Element == UInt8 {
+    /// Whether the bytes spell `text`, which is in lower case, letters compared without case.
+    public func equals(lowercase text: [UInt8]) -> Bool {
+        guard count == text.count else { return false }
+        for index in indices where ByteClass.lowercased(self[index]) != text[index] { return false }
+        return true
+    }
+
+    /// Whether the bytes are exactly those.
+    public func equals(_ other: Span<UInt8>) -> Bool {
+        guard count == other.count else { return false }
+        for index in indices where self[index] != other[index] { return false }
+        return true
+    }
+}

@@ -1,0 +1,63 @@
+/// What the Connection fields of a head say (RFC 9110 section 7.6.1).
+public struct ConnectionOptions: Sendable {
+    public private(set) var close = false
+    public private(set) var keepAlive = false
+    /// Names of fields that are not to be passed on, beyond those that never are.
+    public private(set) var dropped: [ByteRange] = []
+
+    /// More names than this in one head are taken for an attack.
+    private static let droppedLimit = 16
+
+    mutating func reset() {
+        close = false
+        keepAlive = false
+        dropped.removeAll(keepingCapacity: true)
+    }
+
+    mutating func take(_ head: Span<UInt8>, _ value: ByteRange, _ table: FieldNameTable) throws(MessageFault) {
+        var position = value.start
+        while true {
+            let start = position
+            var hash = FieldNameTable.start
+            while position < value.end, ByteClass.isToken(head[position]) {
+                hash = FieldNameTable.mix(hash, head[position])
+                position += 1
+            }
+            guard position > start else { throw .connectionMalformed }
+            try takeOption(head, ByteRange(start, position), table, hash)
+            position = skipBlanks(head, from: position, to: value.end)
+            guard position < value.end else { return }
+            guard head[position] == UInt8(ascii: ",") else { throw .connectionMalformed }
+            position = skipBlanks(head, from: position + 1, to: value.end)
+        }
+    }
+
+    private mutating func takeOption(
+        _ head: Span<UInt8>, _ range: ByteRange, _ table: FieldNameTable, _ hash: UInt32
+    ) throws(MessageFault) {
+        let option = head.extracting(range.start..<range.end)
+        if option.equals(lowercase: Self.closeName) {
+            close = true
+            return
+        }
+        let name = table.find(option, hash: hash)
+        switch name {
+        case .keepAlive: keepAlive = true
+        case .other:
+            guard dropped.count < Self.droppedLimit else { throw .connectionMalformed }
+            dropped.append(range)
+        default:
+            // Dropping Host, Content-Length, Authorization and their like on the client's word would let it decide what
+            // the recipient believes.
+            guard name.isHopByHop, name != .transferEncoding else { throw .connectionNamesField }
+        }
+    }
+
+    private func skipBlanks(_ head: Span<UInt8>, from start: Int, to end: Int) -> Int {
+        var position = start
+        while position < end, head[position] == ByteClass.space || head[position] == ByteClass.tab { position += 1 }
+        return position
+    }
+
+    private static let closeName = Array("close".utf8)
+}

@@ -1,0 +1,122 @@
+/// Finds the content in the bytes that follow a head, whatever its framing.
+///
+/// A pull parser: ask for the `next` step, consume what it says, ask again.
+public struct ContentDecoder: Sendable {
+    public enum Step: Equatable, Sendable {
+        /// More bytes are needed.
+        case needMore
+        /// The first bytes belong to the framing: consume that many.
+        case framing(Int)
+        /// The first bytes are content: consume some or all of them and say so with `consumed`.
+        case content(Int)
+        /// The content is complete.
+        case end
+    }
+
+    private enum State: Equatable {
+        case length(UInt64)
+        case chunkSize
+        case chunkData(UInt64)
+        case chunkEnd
+        case trailer(bytes: Int)
+        case untilClose
+        case end
+    }
+
+    /// Whether chunk extensions are read over (responses) or refused (requests: none of our clients sends any, and
+    /// they are where parsers disagree).
+    public enum ChunkExtensions: Sendable {
+        case refused
+        case ignored
+    }
+
+    private var state: State
+    private let extensions: ChunkExtensions
+
+    /// Longest line of a chunk size that is looked at, its extension included.
+    private static let sizeLineLimit = 256
+    private static let trailerLimit = 4096
+
+    public init(_ framing: ContentFraming, extensions: ChunkExtensions) {
+        self.extensions = extensions
+        switch framing {
+        case .none: state = .end
+        case .length(let length): state = .length(length)
+        case .chunked: state = .chunkSize
+        case .untilClose: state = .untilClose
+        }
+    }
+
+    public var isAtEnd: Bool { state == .end }
+
+    /// Whether the end of the connection is the end of the content.
+    public var endsWithConnection: Bool { state == .untilClose }
+
+    public mutating func next(_ bytes: Span<UInt8>) throws(MessageFault) -> Step {
+        switch state {
+        case .end: return .end
+        case _ where bytes.isEmpty: return .needMore
+        case .length(let left), .chunkData(let left): return .content(Int(min(left, UInt64(bytes.count))))
+        case .untilClose: return .content(bytes.count)
+        case .chunkSize: return try parseSize(bytes)
+        case .chunkEnd:
+            guard bytes[0] == ByteClass.carriageReturn else { throw .chunkMalformed }
+            guard bytes.count >= 2 else { return .needMore }
+            guard bytes[1] == ByteClass.lineFeed else { throw .chunkMalformed }
+            state = .chunkSize
+            return .framing(2)
+        case .trailer(let before): return try parseTrailer(bytes, before)
+        }
+    }
+
+    /// Tells how much of a `.content` step was consumed.
+    public mutating func consumed(_ count: Int) {
+        switch state {
+        case .length(let left): state = left == UInt64(count) ? .end : .length(left - UInt64(count))
+        case .chunkData(let left): state = left == UInt64(count) ? .chunkEnd : .chunkData(left - UInt64(count))
+        default: break
+        }
+    }
+
+    /// 1 to 15 hexadecimal digits (no sign, no `0x`, no overflow) and CR LF.
+    private mutating func parseSize(_ bytes: Span<UInt8>) throws(MessageFault) -> Step {
+        var size: UInt64 = 0
+        var position = 0
+        while position < bytes.count, let digit = ByteClass.hexadecimal(bytes[position]) {
+            guard position < 15 else { throw .chunkMalformed }
+            size = size << 4 | UInt64(digit)
+            position += 1
+        }
+        guard position < bytes.count else { return .needMore }
+        guard position > 0 else { throw .chunkMalformed }
+        if extensions == .ignored, bytes[position] == UInt8(ascii: ";") {
+            while position < bytes.count, bytes[position] != ByteClass.carriageReturn {
+                guard bytes[position] != ByteClass.lineFeed, position < Self.sizeLineLimit else { throw .chunkMalformed }
+                position += 1
+            }
+            guard position < bytes.count else { return .needMore }
+        }
+        guard bytes[position] == ByteClass.carriageReturn else { throw .chunkMalformed }
+        guard position + 1 < bytes.count else { return .needMore }
+        guard bytes[position + 1] == ByteClass.lineFeed else { throw .chunkMalformed }
+        state = size == 0 ? .trailer(bytes: 0) : .chunkData(size)
+        return .framing(position + 2)
+    }
+
+    /// Trailer fields are read as strictly as header fields, and dropped: nothing that came after the decision may add
+    /// to what was decided about (RFC 9110 section 6.5.1 allows it).
+    private mutating func parseTrailer(_ bytes: Span<UInt8>, _ before: Int) throws(MessageFault) -> Step {
+        switch try FieldLine.parse(bytes, at: 0, names: .refusingAmbiguous, table: .shared) {
+        case .incomplete:
+            guard before + bytes.count < Self.trailerLimit else { throw .trailerTooLarge }
+            return .needMore
+        case .field(_, let next):
+            guard before + next < Self.trailerLimit else { throw .trailerTooLarge }
+            state = .trailer(bytes: before + next)
+            return .framing(next)
+        case .end(let next):
+            state = .end
+            return .framing(next)
+        }
+    }
+}

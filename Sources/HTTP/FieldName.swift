@@ -1,0 +1,112 @@
+/// The header fields whose meaning this gateway knows. All others pass as they are.
+public enum FieldName: UInt8, CaseIterable, Sendable {
+    case other
+    // Routing and framing.
+    case host, contentLength, transferEncoding
+    // Of one connection only (RFC 9110 section 7.6.1): never forwarded.
+    case connection, keepAlive, proxyConnection, proxyAuthenticate, proxyAuthorization, te, trailer, upgrade
+    case http2Settings
+    // Answered here.
+    case expect
+    // Frequent and harmless: known so that no rule for unknown fields need look at them.
+    case accept, acceptEncoding, acceptLanguage, authorization, cacheControl, contentEncoding, contentType, cookie
+    case date, ifMatch, ifModifiedSince, ifNoneMatch, origin, range, referer, userAgent
+    case etag, lastModified, location, server, setCookie, vary
+    // Said by proxies about the client.
+    case forwarded, via
+
+    /// The name in lower case.
+    var lowercase: StaticString {
+        switch self {
+        case .other: ""
+        case .host: "host"
+        case .contentLength: "content-length"
+        case .transferEncoding: "transfer-encoding"
+        case .connection: "connection"
+        case .keepAlive: "keep-alive"
+        case .proxyConnection: "proxy-connection"
+        case .proxyAuthenticate: "proxy-authenticate"
+        case .proxyAuthorization: "proxy-authorization"
+        case .te: "te"
+        case .trailer: "trailer"
+        case .upgrade: "upgrade"
+        case .http2Settings: "http2-settings"
+        case .expect: "expect"
+        case .accept: "accept"
+        case .acceptEncoding: "accept-encoding"
+        case .acceptLanguage: "accept-language"
+        case .authorization: "authorization"
+        case .cacheControl: "cache-control"
+        case .contentEncoding: "content-encoding"
+        case .contentType: "content-type"
+        case .cookie: "cookie"
+        case .date: "date"
+        case .ifMatch: "if-match"
+        case .ifModifiedSince: "if-modified-since"
+        case .ifNoneMatch: "if-none-match"
+        case .origin: "origin"
+        case .range: "range"
+        case .referer: "referer"
+        case .userAgent: "user-agent"
+        case .etag: "etag"
+        case .lastModified: "last-modified"
+        case .location: "location"
+        case .server: "server"
+        case .setCookie: "set-cookie"
+        case .vary: "vary"
+        case .forwarded: "forwarded"
+        case .via: "via"
+        }
+    }
+
+    /// Whether the field concerns one connection only and is never passed on.
+    public var isHopByHop: Bool {
+        switch self {
+        case .connection, .keepAlive, .proxyConnection, .proxyAuthenticate, .proxyAuthorization, .te, .trailer,
+            .upgrade, .http2Settings, .transferEncoding:
+            true
+        default:
+            false
+        }
+    }
+}
+
+/// Finds the `FieldName` of a name's bytes: one table for all parsers, made once.
+struct FieldNameTable: Sendable {
+    static let shared = FieldNameTable()
+
+    private static let mask: UInt32 = 255
+    /// Raw values of `FieldName`, 0 where empty; open addressing.
+    private var slots = [UInt8](repeating: 0, count: Int(mask) + 1)
+    private var names: [[UInt8]] = []
+
+    private init() {
+        for name in FieldName.allCases {
+            let bytes = String(describing: name.lowercase).utf8.map { $0 }
+            names.append(bytes)
+            guard name != .other else { continue }
+            var slot = Self.slot(bytes.reduce(Self.start, Self.mix))
+            while slots[slot] != 0 { slot = Self.next(slot) }
+            slots[slot] = name.rawValue
+        }
+    }
+
+    /// - Parameter hash: `mix` folded over every byte of the name.
+    func find(_ name: Span<UInt8>, hash: UInt32) -> FieldName {
+        var slot = Self.slot(hash)
+        while true {
+            let candidate = slots[slot]
+            if candidate == 0 { return .other }
+            if name.equals(lowercase: names[Int(candidate)]) { return FieldName(rawValue: candidate) ?? .other }
+            slot = Self.next(slot)
+        }
+    }
+
+    static let start: UInt32 = 5381
+
+    /// Without case for letters; what else it confuses, the comparison tells apart.
+    static func mix(_ hash: UInt32, _ byte: UInt8) -> UInt32 { hash &* 33 &+ UInt32(byte | 0x20) }
+
+    private static func slot(_ hash: UInt32) -> Int { Int((hash ^ hash >> 15) & mask) }
+    private static func next(_ slot: Int) -> Int { (slot + 1) & Int(mask) }
+}

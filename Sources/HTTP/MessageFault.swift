@@ -1,0 +1,93 @@
+/// What is wrong with a message. Every parser of this module fails with one of these and nothing else.
+public enum MessageFault: Error, Equatable, Sendable, CaseIterable {
+    // Lines (RFC 9112 section 2.2).
+    case bareCarriageReturn
+    case bareLineFeed
+    // The request line (RFC 9112 section 3).
+    case requestLineMalformed
+    case versionUnsupported
+    case targetTooLong
+    case targetForm
+    case targetDisagreesWithHost
+    case pathSpelling
+    case querySpelling
+    // Fields (RFC 9112 section 5, RFC 9110 section 5).
+    case fieldNameMalformed
+    case fieldNameAmbiguous
+    case spaceBeforeColon
+    case fieldValueMalformed
+    case obsoleteLineFolding
+    case tooManyFields
+    case headTooLarge
+    // Host (RFC 9112 section 3.2).
+    case hostMissing
+    case hostRepeated
+    case hostMalformed
+    // Framing (RFC 9112 section 6).
+    case contentLengthMalformed
+    case contentLengthRepeated
+    case contentLengthWithTransferEncoding
+    case transferEncodingUnsupported
+    case chunkMalformed
+    case trailerTooLarge
+    // Other fields.
+    case connectionNamesField
+    case connectionMalformed
+    case expectationUnknown
+    // Responses.
+    case statusLineMalformed
+}
+
+extension MessageFault {
+    /// Which refusal the fault leads to.
+    public enum Kind: Sendable {
+        case malformed
+        case fieldRefused
+        case targetTooLong
+        case headTooLarge
+    }
+
+    public var kind: Kind {
+        switch self {
+        case .targetTooLong: .targetTooLong
+        case .headTooLarge, .tooManyFields, .trailerTooLarge: .headTooLarge
+        case .fieldNameAmbiguous, .connectionNamesField, .expectationUnknown: .fieldRefused
+        default: .malformed
+        }
+    }
+
+    /// For the log, and for the developer of the client.
+    public var reason: StaticString {
+        switch self {
+        case .bareCarriageReturn: "a carriage return without a line feed"
+        case .bareLineFeed: "a line feed without a carriage return"
+        case .requestLineMalformed: "the request line is not METHOD SP target SP HTTP/1.1"
+        case .versionUnsupported: "the HTTP version is neither 1.1 nor 1.0"
+        case .targetTooLong: "the request target is too long"
+        case .targetForm: "the request target is not a path, or an absolute https URI"
+        case .targetDisagreesWithHost: "the authority of the request target is not the Host field's"
+        case .pathSpelling: "the path is not in its one admitted spelling"
+        case .querySpelling: "the query is empty or holds a character that must be percent-encoded"
+        case .fieldNameMalformed: "a field line has no valid name"
+        case .fieldNameAmbiguous: "a field name holds '_' or '.', which servers behind may confuse with '-'"
+        case .spaceBeforeColon: "white space stands before the colon of a field"
+        case .fieldValueMalformed: "a field value holds a control character"
+        case .obsoleteLineFolding: "a field value is folded over several lines"
+        case .tooManyFields: "there are too many header fields"
+        case .headTooLarge: "the message head is too large"
+        case .hostMissing: "there is no Host field"
+        case .hostRepeated: "there is more than one Host field"
+        case .hostMalformed: "the Host field is not a host name or address with an optional port"
+        case .contentLengthMalformed: "Content-Length is not a plain decimal number"
+        case .contentLengthRepeated: "there is more than one Content-Length"
+        case .contentLengthWithTransferEncoding: "Content-Length and Transfer-Encoding are both present"
+        case .transferEncodingUnsupported: "Transfer-Encoding is not a single 'chunked', or the version is 1.0"
+        case .chunkMalformed: "the chunked coding is broken"
+        case .trailerTooLarge: "the trailer section is too large"
+        case .connectionNamesField: "Connection names a field that must reach the recipient"
+        case .connectionMalformed: "Connection is not a list of tokens"
+        case .expectationUnknown: "Expect is not 100-continue"
+        case .statusLineMalformed: "the status line is not HTTP/1.1 SP status"
+        }
+    }
+}

@@ -1,0 +1,122 @@
+public import Bytes
+
+/// Writing HTTP/1.1 messages. Values come from parsed messages or from this program, never from anywhere a line end
+/// could slip in.
+extension ByteBuffer {
+    public mutating func appendField(_ name: StaticString, _ value: StaticString) {
+        append(name)
+        append(": ")
+        append(value)
+        append("\r\n")
+    }
+
+    public mutating func appendField(_ name: StaticString, _ value: Span<UInt8>) {
+        append(name)
+        append(": ")
+        append(value)
+        append("\r\n")
+    }
+
+    public mutating func appendField(_ name: Span<UInt8>, _ value: Span<UInt8>) {
+        append(name)
+        append(": ")
+        append(value)
+        append("\r\n")
+    }
+
+    public mutating func appendField(_ name: StaticString, decimal value: UInt64) {
+        append(name)
+        append(": ")
+        append(decimal: value)
+        append("\r\n")
+    }
+
+    /// `HTTP/1.1 SP status SP reason CR LF`.
+    public mutating func appendStatusLine(_ status: UInt16) {
+        append("HTTP/1.1 ")
+        append(decimal: UInt64(status))
+        append(" ")
+        append(StatusReason.of(status))
+        append("\r\n")
+    }
+
+    /// Bytes a chunk needs around its data: eight digits, and two line ends.
+    public static var chunkOverhead: Int { 8 + 4 }
+
+    /// Appends as much of `content` as fits as one chunk. - Returns: how much that was.
+    public mutating func appendChunk(prefixOf content: Span<UInt8>) -> Int {
+        let count = min(content.count, room - Self.chunkOverhead)
+        guard count > 0 else { return 0 }
+        append(hex: UInt64(count))
+        append("\r\n")
+        append(content.extracting(first: count))
+        append("\r\n")
+        return count
+    }
+
+    /// Appends the last chunk and the empty trailer section. - Returns: false if it does not fit yet.
+    public mutating func appendLastChunk() -> Bool {
+        guard room >= 5 else { return false }
+        append("0\r\n\r\n")
+        return true
+    }
+}
+
+/// Reason phrases (RFC 9110 section 15): for people who read the wire, programs ignore them.
+public enum StatusReason {
+    public static func of(_ status: UInt16) -> StaticString {
+        switch status {
+        case 100: "Continue"
+        case 200: "OK"
+        case 201: "Created"
+        case 202: "Accepted"
+        case 203: "Non-Authoritative Information"
+        case 204: "No Content"
+        case 205: "Reset Content"
+        case 206: "Partial Content"
+        case 207: "Multi-Status"
+        case 300: "Multiple Choices"
+        case 301: "Moved Permanently"
+        case 302: "Found"
+        case 303: "See Other"
+        case 304: "Not Modified"
+        case 307: "Temporary Redirect"
+        case 308: "Permanent Redirect"
+        case 400: "Bad Request"
+        case 401: "Unauthorized"
+        case 402: "Payment Required"
+        case 403: "Forbidden"
+        case 404: "Not Found"
+        case 405: "Method Not Allowed"
+        case 406: "Not Acceptable"
+        case 408: "Request Timeout"
+        case 409: "Conflict"
+        case 410: "Gone"
+        case 411: "Length Required"
+        case 412: "Precondition Failed"
+        case 413: "Content Too Large"
+        case 414: "URI Too Long"
+        case 415: "Unsupported Media Type"
+        case 416: "Range Not Satisfiable"
+        case 417: "Expectation Failed"
+        case 421: "Misdirected Request"
+        case 422: "Unprocessable Content"
+        case 423: "Locked"
+        case 424: "Failed Dependency"
+        case 425: "Too Early"
+        case 426: "Upgrade Required"
+        case 428: "Precondition Required"
+        case 429: "Too Many Requests"
+        case 431: "Request Header Fields Too Large"
+        case 451: "Unavailable For Legal Reasons"
+        case 500: "Internal Server Error"
+        case 501: "Not Implemented"
+        case 502: "Bad Gateway"
+        case 503: "Service Unavailable"
+        case 504: "Gateway Timeout"
+        case 505: "HTTP Version Not Supported"
+        case 507: "Insufficient Storage"
+        default: "Status"
+        }
+    }
+}

@@ -1,0 +1,38 @@
+/// A parsed request head: ranges into the bytes it was parsed from, which somebody keeps.
+///
+/// One value serves all requests of a connection; its arrays keep their room.
+public struct RequestHead: Sendable {
+    /// Nil for every method no route can admit.
+    public internal(set) var method: Method?
+    public internal(set) var path = ByteRange.empty
+    /// Without the `?`; nil if the target has none.
+    public internal(set) var query: ByteRange?
+    /// Host and port as the Host field has them.
+    public internal(set) var authority = ByteRange.empty
+    /// The host alone.
+    public internal(set) var host = ByteRange.empty
+    /// 1 for HTTP/1.1, 0 for HTTP/1.0.
+    public internal(set) var minorVersion: UInt8 = 1
+    public internal(set) var fields: [HeaderField] = []
+    public internal(set) var connection = ConnectionOptions()
+    public internal(set) var framing = ContentFraming.none
+    /// Whether the client waits for 100 (Continue) before it sends the content.
+    public internal(set) var expectsContinue = false
+
+    public init() {}
+
+    /// Whether the client is ready to send another request on this connection (RFC 9112 section 9.3). HTTP/1.0 clients
+    /// get one request a connection: none of ours speaks it.
+    public var isPersistent: Bool { minorVersion >= 1 && !connection.close }
+
+    mutating func reset() {
+        method = nil
+        query = nil
+        authority = .empty
+        host = .empty
+        fields.removeAll(keepingCapacity: true)
+        connection.reset()
+        framing = .none
+        expectsContinue = false
+    }
+}

@@ -1,0 +1,190 @@
+/// Parses HTTP/1.1 request heads, incrementally and strictly.
+///
+/// Give it all bytes of the head that have arrived, always from the first; it goes on at the line where it stopped, so a
+/// head that comes byte by byte costs no more than one that comes at once.
+///
+/// Departures from RFC 9112 are all towards refusing: no empty line before the request line (section 2.2), no bare line
+/// feed (2.2), origin-form and absolute https form only (3.2), no list in Content-Length (6.3).
+public struct RequestHeadParser: Sendable {
+    private let limits: HeadLimits
+    private let table = FieldNameTable.shared
+
+    private var hasRequestLine = false
+    /// Where the next line starts.
+    private var position = 0
+    /// How many bytes are known to hold no line feed after `position`.
+    private var searched = 0
+    private var framing = FramingFields()
+    private var absoluteAuthority: ByteRange?
+    private var hasHost = false
+
+    public init(limits: HeadLimits) {
+        self.limits = limits
+    }
+
+    /// Whether bytes of a head have been taken in already.
+    public var isInsideHead: Bool { hasRequestLine || searched > 0 }
+
+    /// Makes ready for the next head.
+    public mutating func reset() {
+        hasRequestLine = false
+        position = 0
+        searched = 0
+        framing = FramingFields()
+        absoluteAuthority = nil
+        hasHost = false
+    }
+
+    public mutating func parse(
+        _ bytes: Span<UInt8>, into head: inout RequestHead
+    ) throws(MessageFault) -> HeadProgress {
+        if searched > 0, !hasLineFeed(bytes) { return try incomplete(bytes) }
+        if !hasRequestLine {
+            guard try parseRequestLine(bytes, into: &head) else { return try incomplete(bytes) }
+            hasRequestLine = true
+        }
+        while true {
+            switch try FieldLine.parse(bytes, at: position, names: .refusingAmbiguous, table: table) {
+            case .incomplete: return try incomplete(bytes)
+            case .field(let field, let next):
+                guard head.fields.count < limits.fields else { throw .tooManyFields }
+                try take(field, bytes, &head)
+                head.fields.append(field)
+                position = next
+            case .end(let next):
+                guard next <= limits.bytes else { throw .headTooLarge }
+                try finish(&head, bytes)
+                reset()
+                return .complete(length: next)
+            }
+        }
+    }
+
+    // MARK: - Lines
+
+    private mutating func incomplete(_ bytes: Span<UInt8>) throws(MessageFault) -> HeadProgress {
+        if !hasRequestLine, bytes.count > limits.target + Self.requestLineOverhead { throw .targetTooLong }
+        guard bytes.count < limits.bytes else { throw .headTooLarge }
+        searched = bytes.count
+        return .incomplete
+    }
+
+    /// `OPTIONS ` before the target and ` HTTP/1.1` with its line end behind it.
+    private static let requestLineOverhead = 8 + 11
+
+    private func hasLineFeed(_ bytes: Span<UInt8>) -> Bool {
+        var index = searched
+        while index < bytes.count {
+            if bytes[index] == ByteClass.lineFeed { return true }
+            index += 1
+        }
+        return false
+    }
+
+    /// - Returns: false if the line is not complete yet.
+    private mutating func parseRequestLine(
+        _ bytes: Span<UInt8>, into head: inout RequestHead
+    ) throws(MessageFault) -> Bool {
+        head.reset()
+        var index = 0
+        while index < bytes.count, ByteClass.isToken(bytes[index]) { index += 1 }
+        guard index < bytes.count else { return false }
+        guard index > 0, bytes[index] == ByteClass.space else { throw .requestLineMalformed }
+        head.method = Method(bytes.extracting(0..<index))
+
+        let targetStart = index + 1
+        index = targetStart
+        while index < bytes.count, bytes[index] > ByteClass.space, bytes[index] < 0x7f { index += 1 }
+        guard index - targetStart <= limits.target else { throw .targetTooLong }
+        guard index < bytes.count else { return false }
+        guard bytes[index] == ByteClass.space, index > targetStart else { throw .requestLineMalformed }
+        let target = ByteRange(targetStart, index)
+
+        // HTTP/1.x CR LF: ten bytes.
+        let version = index + 1
+        guard version + 10 <= bytes.count else {
+            for seen in version..<bytes.count where bytes[seen] == ByteClass.lineFeed { throw .requestLineMalformed }
+            return false
+        }
+        for (offset, expected) in Self.versionPrefix.enumerated() where bytes[version + offset] != expected {
+            throw .versionUnsupported
+        }
+        switch bytes[version + 7] {
+        case UInt8(ascii: "1"): head.minorVersion = 1
+        case UInt8(ascii: "0"): head.minorVersion = 0
+        default: throw .versionUnsupported
+        }
+        guard bytes[version + 8] == ByteClass.carriageReturn, bytes[version + 9] == ByteClass.lineFeed else {
+            throw .requestLineMalformed
+        }
+        try parseTarget(bytes, target, into: &head)
+        position = version + 10
+        return true
+    }
+
+    private static let versionPrefix = Array("HTTP/1.".utf8)
+    private static let schemePrefix = Array("https://".utf8)
+
+    private mutating func parseTarget(
+        _ bytes: Span<UInt8>, _ target: ByteRange, into head: inout RequestHead
+    ) throws(MessageFault) {
+        var pathStart = target.start
+        if bytes[pathStart] != UInt8(ascii: "/") {
+            // absolute-form: only of the scheme this listener speaks.
+            guard target.count > Self.schemePrefix.count,
+                bytes.extracting(pathStart..<(pathStart + Self.schemePrefix.count)).equals(lowercase: Self.schemePrefix)
+            else { throw .targetForm }
+            let authorityStart = pathStart + Self.schemePrefix.count
+            pathStart = authorityStart
+            while pathStart < target.end, bytes[pathStart] != UInt8(ascii: "/") { pathStart += 1 }
+            guard pathStart < target.end else { throw .targetForm }
+            absoluteAuthority = ByteRange(authorityStart, pathStart)
+        }
+        var pathEnd = pathStart
+        while pathEnd < target.end, bytes[pathEnd] != UInt8(ascii: "?") { pathEnd += 1 }
+        head.path = ByteRange(pathStart, pathEnd)
+        try TargetSpelling.check(path: bytes.extracting(pathStart..<pathEnd))
+        guard pathEnd < target.end else { return }
+        head.query = ByteRange(pathEnd + 1, target.end)
+        try TargetSpelling.check(query: bytes.extracting((pathEnd + 1)..<target.end))
+    }
+
+    // MARK: - Fields
+
+    private mutating func take(
+        _ field: HeaderField, _ bytes: Span<UInt8>, _ head: inout RequestHead
+    ) throws(MessageFault) {
+        let range = field.valueRange
+        switch field.name {
+        case .host:
+            guard !hasHost else { throw .hostRepeated }
+            hasHost = true
+            let value = bytes.extracting(range.start..<range.end)
+            let length = try Authority.hostLength(value)
+            head.authority = range
+            head.host = ByteRange(range.start, range.start + length)
+        case .contentLength: try framing.takeContentLength(bytes.extracting(range.start..<range.end))
+        case .transferEncoding: try framing.takeTransferEncoding(bytes.extracting(range.start..<range.end))
+        case .connection: try head.connection.take(bytes, range, table)
+        case .expect:
+            guard !head.expectsContinue, bytes.extracting(range.start..<range.end).equals(lowercase: Self.hundredContinue)
+            else { throw .expectationUnknown }
+            head.expectsContinue = true
+        default: break
+        }
+    }
+
+    private static let hundredContinue = Array("100-continue".utf8)
+
+    private func finish(_ head: inout RequestHead, _ bytes: Span<UInt8>) throws(MessageFault) {
+        guard hasHost else { throw .hostMissing }
+        if let absoluteAuthority {
+            let authority = bytes.extracting(head.authority.start..<head.authority.end)
+            guard authority.equals(bytes.extracting(absoluteAuthority.start..<absoluteAuthority.end)) else {
+                throw .targetDisagreesWithHost
+            }
+        }
+        head.framing = try framing.framing(minorVersion: head.minorVersion) ?? .none
+        if head.minorVersion == 0 || !head.framing.hasContent { head.expectsContinue = false }
+    }
+}

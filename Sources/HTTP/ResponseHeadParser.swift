@@ -1,0 +1,109 @@
+/// Parses HTTP/1.1 response heads, incrementally, as strictly as requests: an upstream that is read in two ways is as
+/// dangerous as a client.
+public struct ResponseHeadParser: Sendable {
+    private let limits: HeadLimits
+    private let table = FieldNameTable.shared
+
+    private var hasStatusLine = false
+    private var position = 0
+    private var framing = FramingFields()
+
+    public init(limits: HeadLimits) {
+        self.limits = limits
+    }
+
+    public mutating func reset() {
+        hasStatusLine = false
+        position = 0
+        framing = FramingFields()
+    }
+
+    /// - Parameter method: of the request, since a response to HEAD has no content.
+    public mutating func parse(
+        _ bytes: Span<UInt8>, answering method: Method?, into head: inout ResponseHead
+    ) throws(MessageFault) -> HeadProgress {
+        if !hasStatusLine {
+            guard try parseStatusLine(bytes, into: &head) else { return try incomplete(bytes) }
+            hasStatusLine = true
+        }
+        while true {
+            switch try FieldLine.parse(bytes, at: position, names: .anyToken, table: table) {
+            case .incomplete: return try incomplete(bytes)
+            case .field(let field, let next):
+                guard head.fields.count < limits.fields else { throw .tooManyFields }
+                try take(field, bytes, &head)
+                head.fields.append(field)
+                position = next
+            case .end(let next):
+                guard next <= limits.bytes else { throw .headTooLarge }
+                head.framing = try decideFraming(head, method)
+                head.statedLength = framing.contentLength
+                reset()
+                return .complete(length: next)
+            }
+        }
+    }
+
+    private func incomplete(_ bytes: Span<UInt8>) throws(MessageFault) -> HeadProgress {
+        guard bytes.count < limits.bytes else { throw .headTooLarge }
+        return .incomplete
+    }
+
+    /// `HTTP/1.x SP 3DIGIT SP [reason] CR LF`; some servers leave out the second space with the reason.
+    private mutating func parseStatusLine(
+        _ bytes: Span<UInt8>, into head: inout ResponseHead
+    ) throws(MessageFault) -> Bool {
+        head.reset()
+        guard bytes.count >= 13 else {
+            for index in bytes.indices where bytes[index] == ByteClass.lineFeed { throw .statusLineMalformed }
+            return false
+        }
+        for (offset, expected) in Self.versionPrefix.enumerated() where bytes[offset] != expected {
+            throw .statusLineMalformed
+        }
+        guard bytes[7] == UInt8(ascii: "1") || bytes[7] == UInt8(ascii: "0"), bytes[8] == ByteClass.space else {
+            throw .statusLineMalformed
+        }
+        head.minorVersion = bytes[7] - UInt8(ascii: "0")
+        var status: UInt16 = 0
+        for index in 9..<12 {
+            guard ByteClass.isDigit(bytes[index]) else { throw .statusLineMalformed }
+            status = status * 10 + UInt16(bytes[index] - 0x30)
+        }
+        guard (100...599).contains(status), bytes[12] == ByteClass.space || bytes[12] == ByteClass.carriageReturn else {
+            throw .statusLineMalformed
+        }
+        head.status = status
+        var index = 12
+        while index < bytes.count, bytes[index] >= 0x20 && bytes[index] != 0x7f || bytes[index] == ByteClass.tab {
+            index += 1
+        }
+        guard index + 1 < bytes.count else { return false }
+        guard bytes[index] == ByteClass.carriageReturn, bytes[index + 1] == ByteClass.lineFeed else {
+            throw .statusLineMalformed
+        }
+        position = index + 2
+        return true
+    }
+
+    private static let versionPrefix = Array("HTTP/1.".utf8)
+
+    private mutating func take(
+        _ field: HeaderField, _ bytes: Span<UInt8>, _ head: inout ResponseHead
+    ) throws(MessageFault) {
+        let range = field.valueRange
+        switch field.name {
+        case .contentLength: try framing.takeContentLength(bytes.extracting(range.start..<range.end))
+        case .transferEncoding: try framing.takeTransferEncoding(bytes.extracting(range.start..<range.end))
+        case .connection: try head.connection.take(bytes, range, table)
+        default: break
+        }
+    }
+
+    /// RFC 9112 section 6.3.
+    private func decideFraming(_ head: ResponseHead, _ method: Method?) throws(MessageFault) -> ContentFraming {
+        let stated = try framing.framing(minorVersion: head.minorVersion)
+        if method == .head || head.status == 204 || head.status == 304 || head.isInterim { return .none }
+        return stated ?? .untilClose
+    }
+}
