@@ -38,6 +38,7 @@ let package = Package(
         .target(
             name: "HTTP", dependencies: ["Bytes"], swiftSettings: memorySafe + [.enableExperimentalFeature("Lifetimes")]),
         .target(name: "Cryptography", dependencies: ["COpenSSL", "Vocabulary"], swiftSettings: settings),
+        .target(name: "TLS", dependencies: ["COpenSSL", "Cryptography", "Bytes", "Vocabulary"], swiftSettings: settings),
     ],
     swiftLanguageModes: [.v6]
 )

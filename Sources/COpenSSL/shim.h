@@ -32,6 +32,12 @@ static inline long ag_ssl_ctx_set_session_cache_mode(SSL_CTX *ctx, long mode) {
 static inline long ag_ssl_ctx_set1_groups_list(SSL_CTX *ctx, const char *list) {
     return SSL_CTX_set1_groups_list(ctx, list);
 }
+static inline long ag_ssl_ctx_add1_chain_cert(SSL_CTX *ctx, X509 *certificate) {
+    return SSL_CTX_add1_chain_cert(ctx, certificate);
+}
+static inline uint64_t ag_ssl_options(void) {
+    return SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE;
+}
 static inline long ag_ssl_set_tlsext_host_name(SSL *ssl, const char *name) {
     return SSL_set_tlsext_host_name(ssl, name);
 }

@@ -1,0 +1,115 @@
+public import Bytes
+internal import COpenSSL
+
+/// One TLS connection over a non-blocking socket: handshake, read, write, close.
+///
+/// Owns OpenSSL's connection object; the socket belongs to the caller, who closes it after dropping the stream.
+public struct TLSStream: ~Copyable {
+    private let pointer: OpaquePointer
+    private let record: HandshakeRecord?
+    /// Kept alive: callbacks find it through the connection.
+    private let server: ServerContext?
+    /// A fatal error has occurred: nothing may be called on the connection any more, close_notify included.
+    private var isBroken = false
+
+    /// The server side of a connection just accepted.
+    public init?(accepting descriptor: Int32, _ context: ServerContext) {
+        guard let pointer = SSL_new(context.pointer) else { return nil }
+        let record = HandshakeRecord()
+        guard SSL_set_fd(pointer, descriptor) == 1,
+            SSL_set_ex_data(pointer, ServerContext.recordIndex, Unmanaged.passUnretained(record).toOpaque()) == 1
+        else {
+            SSL_free(pointer)
+            return nil
+        }
+        SSL_set_accept_state(pointer)
+        self.pointer = pointer
+        self.record = record
+        server = context
+    }
+
+    /// The client side of a connection just opened.
+    public init?(connecting descriptor: Int32, _ context: ClientContext, serverName: String) {
+        guard let pointer = context.makeConnection(descriptor, serverName: serverName) else { return nil }
+        self.pointer = pointer
+        record = nil
+        server = nil
+    }
+
+    deinit {
+        SSL_free(pointer)
+    }
+
+    /// Advances the handshake.
+    public mutating func handshake() -> TLSStep {
+        ERR_clear_error()
+        let status = SSL_do_handshake(pointer)
+        return status == 1 ? .done(0) : failure(of: status)
+    }
+
+    /// Decrypts into the buffer's room until it is full or nothing more has arrived. One system call where one record
+    /// was waiting.
+    public mutating func read(into buffer: inout ByteBuffer) -> TLSStep {
+        var total = 0
+        repeat {
+            var count = 0
+            ERR_clear_error()
+            let status = buffer.withWritable { room in
+                let status = SSL_read_ex(pointer, room.baseAddress, room.count, &count)
+                return (count, status)
+            }
+            guard status == 1 else {
+                // What was read before the failure is handed out first; the failure comes again.
+                return total > 0 ? .done(total) : failure(of: status)
+            }
+            total += count
+        } while hasBufferedInput && buffer.room > 0
+        return .done(total)
+    }
+
+    /// Encrypts from the front of the buffer and consumes what was taken.
+    public mutating func write(from buffer: inout ByteBuffer) -> TLSStep {
+        var total = 0
+        while !buffer.isEmpty {
+            var count = 0
+            ERR_clear_error()
+            let status = buffer.withUnsafeReadable { SSL_write_ex(pointer, $0.baseAddress, $0.count, &count) }
+            guard status == 1 else { return failure(of: status) }
+            buffer.consume(count)
+            total += count
+        }
+        return .done(total)
+    }
+
+    /// Tells the peer that nothing more comes. Best effort: the socket's buffer may be full.
+    public mutating func sendCloseNotify() {
+        guard !isBroken else { return }
+        ERR_clear_error()
+        _ = SSL_shutdown(pointer)
+    }
+
+    /// Whether bytes of the peer lie in OpenSSL's buffers, which no readiness event will announce.
+    public var hasBufferedInput: Bool { SSL_has_pending(pointer) == 1 }
+
+    public var isHandshakeDone: Bool { SSL_is_init_finished(pointer) == 1 }
+
+    public var isResumed: Bool { SSL_session_reused(pointer) == 1 }
+
+    /// `TLSv1.3`.
+    public var version: String { String(cString: SSL_get_version(pointer)) }
+
+    /// The client's certificate as it was verified, in this handshake or in the one being resumed. Server side only.
+    public var clientIdentity: ClientIdentity? { ServerContext.identity(of: SSL_get_session(pointer)) }
+
+    private mutating func failure(of status: Int32) -> TLSStep {
+        switch SSL_get_error(pointer, status) {
+        case SSL_ERROR_WANT_READ: return .wantRead
+        case SSL_ERROR_WANT_WRITE: return .wantWrite
+        case SSL_ERROR_ZERO_RETURN: return .endOfStream
+        default:
+            isBroken = true
+            if let fault = record?.fault { return .failed(.clientCertificate(fault)) }
+            return .failed(.fromQueue())
+        }
+    }
+}
