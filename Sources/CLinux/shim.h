@@ -1,13 +1,16 @@
-// Linux calls that glibc declares only under _GNU_SOURCE, which Swift's own Glibc module is compiled without.
-// Defining it here would give the C types of the two modules different shapes, so the calls are declared by hand.
+// Linux calls that Swift's own Glibc module lacks: those that glibc declares only under _GNU_SOURCE, which that module is
+// compiled without, and those whose header it leaves out.
+//
+// Declared by hand, and without including a header that Glibc covers: in a whole-module build the module that is imported
+// first owns the declarations, and files that import Glibc alone would not find sockaddr, timespec and the like.
 #ifndef ATTESTGATE_CLINUX_SHIM_H
 #define ATTESTGATE_CLINUX_SHIM_H
 
-#include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
-extern int accept4(int socket, struct sockaddr *address, socklen_t *length, int flags);
-extern int pthread_setname_np(pthread_t thread, const char *name);
+// address: a struct sockaddr; length: a socklen_t.
+extern int ag_accept4(int socket, void *address, unsigned int *length, int flags) __asm__("accept4");
+// thread: a pthread_t.
+extern int ag_pthread_setname(unsigned long thread, const char *name) __asm__("pthread_setname_np");
 
 #endif

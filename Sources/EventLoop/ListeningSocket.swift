@@ -20,7 +20,7 @@ public final class ListeningSocket: SocketHandler {
             var descriptor: Int32 = -1
             let flags = Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
             let peer = SocketAddress { address, length in
-                descriptor = accept4(self.descriptor, address, length, flags)
+                descriptor = ag_accept4(self.descriptor, address, length, flags)
                 return descriptor
             }
             guard descriptor >= 0 else {

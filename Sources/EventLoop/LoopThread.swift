@@ -39,7 +39,7 @@ private final class Start: Sendable {
 private nonisolated func runThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     guard let context else { preconditionFailure("a thread without its start") }
     let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
-    pthread_setname_np(pthread_self(), start.name)
+    ag_pthread_setname(pthread_self(), start.name)
     start.body()
     return nil
 }
