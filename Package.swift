@@ -39,6 +39,12 @@ let package = Package(
             name: "HTTP", dependencies: ["Bytes"], swiftSettings: memorySafe + [.enableExperimentalFeature("Lifetimes")]),
         .target(name: "Cryptography", dependencies: ["COpenSSL", "Vocabulary"], swiftSettings: settings),
         .target(name: "TLS", dependencies: ["COpenSSL", "Cryptography", "Bytes", "Vocabulary"], swiftSettings: settings),
+        .target(
+            name: "GatewayConfiguration", dependencies: ["Vocabulary", .product(name: "Yams", package: "Yams")],
+            swiftSettings: memorySafe),
+
+        .testTarget(
+            name: "GatewayConfigurationTests", dependencies: ["GatewayConfiguration"], swiftSettings: settings),
     ],
     swiftLanguageModes: [.v6]
 )

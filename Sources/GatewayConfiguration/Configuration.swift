@@ -1,0 +1,132 @@
+/// All that an operator decides, read completely from one conf file or not at all.
+public struct Configuration: Equatable, Sendable {
+    public let workers: Workers
+    /// At least one; no address twice.
+    public let listeners: [ListenerConfiguration]
+    /// By name.
+    public let upstreams: [String: UpstreamConfiguration]
+    /// At least one; every name once; every upstream exists.
+    public let routes: [RouteConfiguration]
+    public let limits: LimitsConfiguration
+    public let timeouts: TimeoutsConfiguration
+    /// Names of request fields that are always removed, in lower case.
+    public let strippedFields: [String]
+    public let log: LogConfiguration
+    /// What `error_uri` of a denial begins with.
+    public let denialURI: String
+
+    public enum Workers: Equatable, Sendable {
+        /// One for each processor.
+        case automatic
+        case exactly(Int)
+    }
+}
+
+extension Configuration {
+    /// Reads a conf file. Relative paths in it are meant from the directory it lies in.
+    ///
+    /// - Returns: the configuration, and what is doubtful in it.
+    /// - Throws: everything that is wrong with the file.
+    public static func load(
+        path: String, files: FileInspector = .system
+    ) throws(ConfigurationError) -> (configuration: Configuration, warnings: [Diagnostic]) {
+        // One byte more than is taken, to tell a file that is too large from one that just fits.
+        switch FileReader.read(path, atMost: SourceGuard.largestFile + 1) {
+        case .success(let bytes): return try parse(bytes, path: path, files: files)
+        case .failure(let reason):
+            throw ConfigurationError(
+                Diagnostic(
+                    severity: .error, file: path, place: nil, message: "the file cannot be read: \(reason.text)",
+                    expected: nil, suggestion: nil, excerpt: nil))
+        }
+    }
+
+    /// The same for the bytes of a conf file. Touches the file system through `files` only.
+    public static func parse(
+        _ bytes: [UInt8], path: String, files: FileInspector
+    ) throws(ConfigurationError) -> (configuration: Configuration, warnings: [Diagnostic]) {
+        let reading = Reading(source: try SourceGuard.text(of: bytes, file: path), files: files)
+        guard let root = Document.root(reading), let configuration = Configuration(root, reading) else {
+            try reading.fail()
+        }
+        return (configuration, try reading.finish())
+    }
+}
+
+extension Configuration {
+    enum Keys {
+        static let workers = Key(
+            "workers", .workers, unit: "threads", whenMissing: .means("auto"),
+            "How many threads serve connections, each with a loop and listeners of its own.")
+        static let listeners = Key(
+            "listeners", .listeners, whenMissing: .refused, "Where clients connect, and how they prove who they are.")
+        static let upstreams = Key(
+            "upstreams", .upstreams, whenMissing: .refused, "The services behind the gateway, by name.")
+        static let routes = Key(
+            "routes", .routes, whenMissing: .refused, "Which requests go where, and what they must prove.")
+        static let limits = Key(
+            "limits", .section(LimitsConfiguration.init), whenMissing: .means("{}"), "How much a client may ask for.")
+        static let timeouts = Key(
+            "timeouts", .section(TimeoutsConfiguration.init), whenMissing: .means("{}"),
+            "How long the gateway waits for clients.")
+        static let stripHeaders = Key(
+            "strip_headers", .distinct(.text(FieldName.expected, FieldName.parse), minimum: 0),
+            whenMissing: .means("[]"),
+            "Request fields that are removed besides those that always are.")
+        static let log = Key(
+            "log", .section(LogConfiguration.init), whenMissing: .means("{}"), "What is written, and where to.")
+        static let denialURI = Key(
+            "denial_uri", .text(URIPrefix.expected, URIPrefix.parse), whenMissing: .means("'urn:attestgate:denial:'"),
+            "What the member error_uri of a denial begins with; the code of the denial follows.")
+
+        static let section = Section(
+            path: "",
+            settings: [
+                workers.setting, listeners.setting, upstreams.setting, routes.setting, limits.setting,
+                timeouts.setting, stripHeaders.setting, log.setting, denialURI.setting,
+            ])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let workers = reader.read(Keys.workers)
+        let listeners = reader.read(Keys.listeners)
+        let upstreams = reader.read(Keys.upstreams)
+        let routes = reader.read(Keys.routes)
+        let limits = reader.read(Keys.limits)
+        let timeouts = reader.read(Keys.timeouts)
+        let strippedFields = reader.read(Keys.stripHeaders)
+        let log = reader.read(Keys.log)
+        let denialURI = reader.read(Keys.denialURI)
+        UpstreamReferences.check(item, reading)
+        guard let workers, let listeners, let upstreams, let routes, let limits, let timeouts, let strippedFields,
+            let log, let denialURI
+        else { return nil }
+        self.workers = workers
+        self.listeners = listeners
+        self.upstreams = upstreams
+        self.routes = routes
+        self.limits = limits
+        self.timeouts = timeouts
+        self.strippedFields = strippedFields
+        self.log = log
+        self.denialURI = denialURI
+    }
+}
+
+extension Kind where Value == Configuration.Workers {
+    fileprivate static var workers: Kind {
+        let number = Kind<Int>.integer(1...256)
+        let expected = "`auto`, or \(number.expected)"
+        return Kind(expected: expected) { item, reading in
+            if item.text == "auto" { return .automatic }
+            if let text = item.text, Decimal.parse(text[...]) == nil {
+                reading.refuse(
+                    item.place, "found \(item.summary)", expected: expected,
+                    suggestion: Spelling.nearest(to: text, among: ["auto"]))
+                return nil
+            }
+            return number.read(item, reading).map { .exactly($0) }
+        }
+    }
+}

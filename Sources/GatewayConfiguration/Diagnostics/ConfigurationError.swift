@@ -1,0 +1,28 @@
+/// Why a conf file was refused: everything that was found wrong in it, in the order of the file.
+public struct ConfigurationError: Error, Equatable {
+    /// Never empty; at least one is an error. Warnings are among them, so that all can be mended in one go.
+    public let diagnostics: [Diagnostic]
+    /// How many more were found and not kept.
+    public let omitted: Int
+
+    init(_ first: Diagnostic) {
+        diagnostics = [first]
+        omitted = 0
+    }
+
+    /// Nothing when no diagnostic is an error: then nothing was refused.
+    init?(_ diagnostics: [Diagnostic], omitted: Int) {
+        guard diagnostics.contains(where: { $0.severity == .error }) else { return nil }
+        self.diagnostics = diagnostics
+        self.omitted = omitted
+    }
+}
+
+extension ConfigurationError: CustomStringConvertible {
+    /// The diagnostics, an empty line between any two.
+    public var description: String {
+        var parts = diagnostics.map(\.description)
+        if omitted > 0 { parts.append("and \(omitted) more") }
+        return parts.joined(separator: "\n\n")
+    }
+}

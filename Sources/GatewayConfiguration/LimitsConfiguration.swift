@@ -1,0 +1,60 @@
+/// How much a client may ask for.
+public struct LimitsConfiguration: Equatable, Sendable {
+    /// Open client connections, per worker.
+    public let connections: Int
+    /// Bytes of a request's head.
+    public let head: Int
+    /// Bytes of a request's target, never more than `head`.
+    public let target: Int
+    /// Fields in a request's head.
+    public let fields: Int
+    public let requestsPerConnection: Int
+}
+
+extension LimitsConfiguration {
+    enum Keys {
+        static let connections = Key(
+            "connections", .integer(1...1_000_000), unit: "connections per worker", whenMissing: .means("10000"),
+            "How many client connections may be open.")
+        static let head = Key(
+            "head", .size((1 << 10)...(24 << 10)), unit: "bytes", whenMissing: .means("16KiB"),
+            "The largest head of a request: its first line and its fields.")
+        static let target = Key(
+            "target", .size(128...(24 << 10)), unit: "bytes", whenMissing: .means("8KiB"),
+            "The longest target of a request: path and query.")
+        static let fields = Key(
+            "fields", .integer(8...256), unit: "fields", whenMissing: .means("100"),
+            "How many fields the head of a request may have.")
+        static let requestsPerConnection = Key(
+            "requests_per_connection", .integer(1...1_000_000_000), unit: "requests", whenMissing: .means("10000"),
+            "After how many requests a connection is closed.")
+
+        static let section = Section(
+            path: "limits",
+            settings: [
+                connections.setting, head.setting, target.setting, fields.setting, requestsPerConnection.setting,
+            ])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let connections = reader.read(Keys.connections)
+        let head = reader.read(Keys.head)
+        let target = reader.read(Keys.target)
+        let fields = reader.read(Keys.fields)
+        let requestsPerConnection = reader.read(Keys.requestsPerConnection)
+        if let head, let target, target > head {
+            reading.refuse(
+                reader.place(of: reader.has(Keys.target) ? Keys.target : Keys.head),
+                "`target` (\(SizeText.format(target))) is larger than `head` (\(SizeText.format(head)))",
+                expected: "`target` of at most \(SizeText.format(head)), since the target is part of the head")
+            return nil
+        }
+        guard let connections, let head, let target, let fields, let requestsPerConnection else { return nil }
+        self.connections = connections
+        self.head = head
+        self.target = target
+        self.fields = fields
+        self.requestsPerConnection = requestsPerConnection
+    }
+}

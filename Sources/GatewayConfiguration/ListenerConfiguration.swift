@@ -1,0 +1,117 @@
+/// Where clients connect, and how they prove who they are.
+public struct ListenerConfiguration: Equatable, Sendable {
+    /// A literal address.
+    public let address: ServerAddress
+    public let tls: TLS
+    public let clients: Clients
+
+    /// How the gateway shows itself to clients.
+    public struct TLS: Equatable, Sendable {
+        /// A PEM file, leaf first.
+        public let certificatePath: String
+        /// A PEM file.
+        public let keyPath: String
+        public let minimumVersion: Version
+
+        public enum Version: String, CaseIterable, Sendable {
+            case tls12 = "1.2"
+            case tls13 = "1.3"
+        }
+    }
+
+    /// Whom the gateway believes.
+    public struct Clients: Equatable, Sendable {
+        /// PEM files, at least one.
+        public let authoritiesPaths: [String]
+    }
+}
+
+extension ListenerConfiguration {
+    enum Keys {
+        static let address = Key(
+            "address",
+            .text(
+                "a literal address and a port, for example 127.0.0.1:8443 or \"[::1]:8443\"", ServerAddress.parseLiteral
+            ),
+            whenMissing: .refused, "The address and port to listen on; 0.0.0.0 stands for every IPv4 address.")
+        static let tls = Key(
+            "tls", .section(TLS.init), whenMissing: .refused, "How the gateway shows itself to clients.")
+        static let clients = Key(
+            "clients", .section(Clients.init), whenMissing: .refused, "Whose certificates clients must present.")
+
+        static let section = Section(
+            path: "listeners", settings: [address.setting, tls.setting, clients.setting])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let address = reader.read(Keys.address)
+        let tls = reader.read(Keys.tls)
+        let clients = reader.read(Keys.clients)
+        guard let address, let tls, let clients else { return nil }
+        self.address = address
+        self.tls = tls
+        self.clients = clients
+    }
+}
+
+extension ListenerConfiguration.TLS {
+    enum Keys {
+        static let certificate = Key(
+            "certificate", .file("a readable PEM file"), whenMissing: .refused,
+            "The gateway's certificate and the intermediate ones above it, leaf first.")
+        static let key = Key(
+            "key", .file("a readable PEM file"), whenMissing: .refused, "The private key of the certificate.")
+        static let minimumVersion = Key(
+            "minimum_version", .choice as Kind<Version>, whenMissing: .means("\"1.3\""),
+            "The lowest version of TLS; 1.2 shows the client's certificate to everybody on the way.")
+
+        static let section = Section(
+            path: "listeners.tls", settings: [certificate.setting, key.setting, minimumVersion.setting])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let certificatePath = reader.read(Keys.certificate)
+        let keyPath = reader.read(Keys.key)
+        let minimumVersion = reader.read(Keys.minimumVersion)
+        guard let certificatePath, let keyPath, let minimumVersion else { return nil }
+        self.certificatePath = certificatePath
+        self.keyPath = keyPath
+        self.minimumVersion = minimumVersion
+    }
+}
+
+extension ListenerConfiguration.Clients {
+    enum Keys {
+        static let authorities = Key(
+            "authorities", .distinct(.file("a readable PEM file"), minimum: 1), whenMissing: .refused,
+            "The authorities to one of which every client certificate must chain.")
+
+        static let section = Section(path: "listeners.clients", settings: [authorities.setting])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading),
+            let authoritiesPaths = reader.read(Keys.authorities)
+        else { return nil }
+        self.authoritiesPaths = authoritiesPaths
+    }
+}
+
+extension Kind where Value == [ListenerConfiguration] {
+    /// At least one; no address twice.
+    static var listeners: Kind {
+        .list(of: .section(ListenerConfiguration.init), minimum: 1) { listeners, reading in
+            var lines: [ServerAddress: Int] = [:]
+            for (listener, item) in listeners {
+                let place = item.place(of: "address")
+                if let line = lines[listener.address] {
+                    reading.refuse(place, "\(listener.address) is listened on already, on line \(line)")
+                } else {
+                    lines[listener.address] = place.line
+                }
+            }
+        }
+    }
+}

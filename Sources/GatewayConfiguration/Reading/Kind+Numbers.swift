@@ -1,0 +1,43 @@
+extension Kind where Value == Int {
+    /// A plain decimal number.
+    static func integer(_ range: ClosedRange<Int>) -> Kind {
+        let expected = "a whole number from \(range.lowerBound) to \(range.upperBound)"
+        return Kind(expected: expected) { item, reading in
+            guard case .scalar(let scalar) = item.content, scalar.isPlain,
+                let number = Decimal.parse(scalar.text[...])
+            else {
+                let quoted = if case .scalar(let scalar) = item.content { !scalar.isPlain } else { false }
+                reading.refuse(
+                    item.place, "found \(quoted ? "text: " : "")\(item.summary)", expected: expected)
+                return nil
+            }
+            guard range.contains(number) else {
+                reading.refuse(item.place, "\(number) is out of range", expected: expected)
+                return nil
+            }
+            return number
+        }
+    }
+
+    /// A number of bytes.
+    static func size(_ range: ClosedRange<Int>) -> Kind {
+        let bounds = "from \(SizeText.format(range.lowerBound)) to \(SizeText.format(range.upperBound))"
+        return .text("a size \(bounds): a whole number of bytes, or with KiB, MiB or GiB") { text throws(Complaint) in
+            let size = try SizeText.parse(text)
+            guard range.contains(size) else { throw Complaint("\(Printable.quoted(text)) is out of range") }
+            return size
+        }
+    }
+}
+
+extension Kind where Value == Duration {
+    /// A span of time.
+    static func duration(_ range: ClosedRange<Duration>) -> Kind {
+        let bounds = "from \(DurationText.format(range.lowerBound)) to \(DurationText.format(range.upperBound))"
+        return .text("a duration \(bounds): a whole number with ms, s, m or h") { text throws(Complaint) in
+            let duration = try DurationText.parse(text)
+            guard range.contains(duration) else { throw Complaint("\(Printable.quoted(text)) is out of range") }
+            return duration
+        }
+    }
+}

@@ -1,0 +1,105 @@
+/// How a value of the conf file is read.
+struct Kind<Value: Sendable>: Sendable {
+    /// What is taken, to be read after "expected".
+    let expected: String
+    private let readItem: @Sendable (Item, Reading) -> Value?
+
+    init(expected: String, read: @escaping @Sendable (Item, Reading) -> Value?) {
+        self.expected = expected
+        readItem = read
+    }
+
+    /// The value, or nothing when it was refused; then that has been reported.
+    func read(_ item: Item, _ reading: Reading) -> Value? {
+        if case .refused = item.content { nil } else { readItem(item, reading) }
+    }
+}
+
+/// Why text is not the value it should be.
+struct Complaint: Error {
+    let message: String
+    let suggestion: String?
+
+    init(_ message: String, suggestion: String? = nil) {
+        self.message = message
+        self.suggestion = suggestion
+    }
+}
+
+extension Kind {
+    /// Text in a form of its own, quoted or not.
+    static func text(
+        _ expected: String, _ parse: @escaping @Sendable (String) throws(Complaint) -> Value
+    ) -> Kind {
+        Kind(expected: expected) { item, reading in
+            guard case .scalar = item.content, let text = item.text else {
+                reading.refuse(item.place, "found \(item.summary)", expected: expected)
+                return nil
+            }
+            do throws(Complaint) {
+                return try parse(text)
+            } catch {
+                reading.refuse(item.place, error.message, expected: expected, suggestion: error.suggestion)
+                return nil
+            }
+        }
+    }
+
+    /// A mapping of its own, whose keys stand in a table of their own.
+    static func section(_ read: @escaping @Sendable (Item, Reading) -> Value?) -> Kind {
+        Kind(expected: "a mapping", read: read)
+    }
+}
+
+extension Kind where Value: RawRepresentable & CaseIterable & Sendable, Value.RawValue == String {
+    /// One of the names of an enumeration.
+    static var choice: Kind {
+        let names = Value.allCases.map(\.rawValue)
+        let expected = names.count == 1 ? "`\(names[0])`" : "one of: \(names.joined(separator: ", "))"
+        return .text(expected) { text throws(Complaint) in
+            guard let value = Value(rawValue: text) else {
+                throw Complaint(
+                    "\(Printable.quoted(text)) is not known here", suggestion: Spelling.nearest(to: text, among: names))
+            }
+            return value
+        }
+    }
+}
+
+extension Kind {
+    /// A list of at least `minimum` values. One that is refused does not keep the others from being looked at.
+    ///
+    /// - Parameter check: what holds between the values; it gets those that could be read, each with its item.
+    static func list<Element: Sendable>(
+        of element: Kind<Element>, minimum: Int,
+        check: @escaping @Sendable ([(value: Element, item: Item)], Reading) -> Void
+    ) -> Kind where Value == [Element] {
+        let expected = (minimum == 0 ? "a list, each entry " : "a list of at least one, each ") + element.expected
+        return Kind(expected: expected) { item, reading in
+            guard case .sequence(let items) = item.content else {
+                reading.refuse(item.place, "found \(item.summary)", expected: expected)
+                return nil
+            }
+            guard items.count >= minimum else {
+                reading.refuse(item.place, "the list is empty", expected: expected)
+                return nil
+            }
+            let values = items.map { (value: element.read($0, reading), item: $0) }
+            let readable = values.compactMap { pair in pair.value.map { (value: $0, item: pair.item) } }
+            check(readable, reading)
+            return readable.count == items.count ? readable.map(\.value) : nil
+        }
+    }
+
+    /// A list in which nothing stands twice.
+    static func distinct<Element: Hashable & Sendable>(
+        _ element: Kind<Element>, minimum: Int
+    ) -> Kind where Value == [Element] {
+        .list(of: element, minimum: minimum) { values, reading in
+            var seen: Set<Element> = []
+            for (value, item) in values where !seen.insert(value).inserted {
+                reading.refuse(item.place, "\(item.summary) stands in this list twice")
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+/// Finds what was probably meant.
+enum Spelling {
+    /// Longer words are no misspelt keys, and would take long to compare.
+    private static let longest = 64
+
+    /// The nearest candidate, if it is near enough to be meant: a third of its letters may be wrong, and one always.
+    static func nearest(to word: String, among candidates: [String]) -> String? {
+        guard word.utf8.count <= longest else { return nil }
+        let letters = Array(word.lowercased())
+        var best: (candidate: String, distance: Int)?
+        for candidate in candidates {
+            let distance = distance(letters, Array(candidate.lowercased()))
+            let allowed = max(1, max(letters.count, candidate.count) / 3)
+            if distance <= allowed, distance < best?.distance ?? .max { best = (candidate, distance) }
+        }
+        return best?.candidate
+    }
+
+    /// Optimal string alignment: insertions, deletions, replacements and swaps of neighbours count one each.
+    static func distance(_ from: [Character], _ to: [Character]) -> Int {
+        var beforeLast: [Int] = []
+        var last = Array(0...to.count)
+        for row in from.indices {
+            var current = [row + 1]
+            for column in to.indices {
+                let replaced = last[column] + (from[row] == to[column] ? 0 : 1)
+                var cost = min(replaced, last[column + 1] + 1, current[column] + 1)
+                if row > 0, column > 0, from[row] == to[column - 1], from[row - 1] == to[column] {
+                    cost = min(cost, beforeLast[column - 1] + 1)
+                }
+                current.append(cost)
+            }
+            beforeLast = last
+            last = current
+        }
+        return last[to.count]
+    }
+}

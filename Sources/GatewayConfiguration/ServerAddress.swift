@@ -1,0 +1,65 @@
+/// A host and a port: where a listener listens, or where an upstream's server is.
+public struct ServerAddress: Hashable, Sendable {
+    /// A DNS name in lower case, or a literal address in canonical spelling, IPv6 without brackets.
+    public let host: String
+    public let port: UInt16
+    /// Whether the host is an address, so that nothing has to be resolved.
+    public let isLiteral: Bool
+    /// Whether what is sent there cannot leave the machine: 127.0.0.0/8, ::1, `localhost`.
+    public let isLoopback: Bool
+
+    /// `127.0.0.1:8443`, `[::1]:8443`, `records.internal:9000`.
+    static func parse(_ text: String) throws(Complaint) -> ServerAddress {
+        guard let colon = text.lastIndex(of: ":"), !text.hasSuffix("]") else {
+            throw Complaint("\(Printable.quoted(text)) has no port")
+        }
+        let digits = text[text.index(after: colon)...]
+        guard let number = Decimal.parse(digits), let port = UInt16(exactly: number), port > 0 else {
+            throw Complaint("\(Printable.quoted(String(digits))) is not a port from 1 to 65535")
+        }
+        let host = String(text[..<colon])
+        if host == "*" || host.isEmpty {
+            throw Complaint("\(Printable.quoted(text)) has no address", suggestion: "0.0.0.0:\(port)")
+        }
+        if host.hasPrefix("["), host.hasSuffix("]"), let literal = IPLiteral(String(host.dropFirst().dropLast())),
+            literal.isIPv6
+        {
+            return ServerAddress(literal, port)
+        }
+        if let literal = IPLiteral(host) {
+            guard !literal.isIPv6 else {
+                throw Complaint("an IPv6 address stands in brackets", suggestion: "[\(literal.text)]:\(port)")
+            }
+            return ServerAddress(literal, port)
+        }
+        let name = try HostName.parseName(host)
+        return ServerAddress(host: name, port: port, isLiteral: false, isLoopback: name == "localhost")
+    }
+
+    /// The same, but never a name: a listener must not depend on what a resolver says today.
+    static func parseLiteral(_ text: String) throws(Complaint) -> ServerAddress {
+        let address = try parse(text)
+        guard address.isLiteral else {
+            throw Complaint(
+                "\(Printable.quoted(address.host)) is a name, not an address",
+                suggestion: address.isLoopback ? "127.0.0.1:\(address.port)" : nil)
+        }
+        return address
+    }
+
+    private init(_ literal: IPLiteral, _ port: UInt16) {
+        self.init(host: literal.text, port: port, isLiteral: true, isLoopback: literal.isLoopback)
+    }
+
+    private init(host: String, port: UInt16, isLiteral: Bool, isLoopback: Bool) {
+        self.host = host
+        self.port = port
+        self.isLiteral = isLiteral
+        self.isLoopback = isLoopback
+    }
+}
+
+extension ServerAddress: CustomStringConvertible {
+    /// As the conf file writes it.
+    public var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+}

@@ -1,0 +1,31 @@
+internal import Glibc
+
+/// An IPv4 or IPv6 address written out, in its canonical spelling.
+struct IPLiteral: Hashable {
+    /// As the C library writes it, IPv6 as RFC 5952 wants it; no brackets.
+    let text: String
+    let isLoopback: Bool
+    let isIPv6: Bool
+
+    /// - Parameter text: no brackets, no zone. Octets with leading zeros are refused: some read them as octal.
+    init?(_ text: String) {
+        if text.contains(":") {
+            var address = in6_addr()
+            guard unsafe inet_pton(AF_INET6, text, &address) == 1 else { return nil }
+            var canonical = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+            // The buffer holds the longest spelling there is, so the call cannot fail.
+            guard unsafe inet_ntop(AF_INET6, &address, &canonical, socklen_t(canonical.count)) != nil else {
+                return nil
+            }
+            self.text = String(decoding: canonical.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+            isIPv6 = true
+            isLoopback = self.text == "::1"
+        } else {
+            var address = in_addr()
+            guard unsafe inet_pton(AF_INET, text, &address) == 1 else { return nil }
+            self.text = text
+            isIPv6 = false
+            isLoopback = UInt32(bigEndian: address.s_addr) >> 24 == 127
+        }
+    }
+}

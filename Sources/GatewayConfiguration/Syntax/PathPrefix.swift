@@ -1,0 +1,72 @@
+/// Paths of routes in their one admitted spelling, the same that is demanded of requests: a route that could be
+/// spelt differently from the requests it is meant for would never match them, or match others.
+enum PathPrefix {
+    static let expected = "a path: `/`, or begins with `/`, ends without it, and has one spelling"
+    private static let longest = 1024
+
+    static func parse(_ text: String) throws(Complaint) -> String {
+        guard text.hasPrefix("/") else {
+            throw Complaint("\(Printable.quoted(text)) does not begin with `/`", suggestion: "/" + text)
+        }
+        guard text.utf8.count <= longest else { throw Complaint("the path is longer than \(longest) bytes") }
+        if text == "/" { return text }
+        guard !text.hasSuffix("/") else {
+            let trimmed = String(text.reversed().drop { $0 == "/" }.reversed())
+            throw Complaint("\(Printable.quoted(text)) ends with `/`", suggestion: trimmed.isEmpty ? "/" : trimmed)
+        }
+        for segment in text.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
+            try check(segment)
+        }
+        return text
+    }
+
+    private static func check(_ segment: Substring) throws(Complaint) {
+        guard !segment.isEmpty else { throw Complaint("the path has an empty segment: `//`") }
+        guard segment != ".", segment != ".." else { throw Complaint("the path has the dot segment `\(segment)`") }
+        var bytes = segment.utf8[...]
+        while let byte = bytes.popFirst() {
+            if byte == UInt8(ascii: "%") {
+                try checkEncoded(bytes.prefix(2))
+                bytes = bytes.dropFirst(2)
+            } else if !isCharacter(byte) {
+                throw Complaint("the path has \(name(of: byte, in: segment)), which may not stand in it")
+            }
+        }
+    }
+
+    /// An encoded octet is refused when it has another spelling (RFC 3986 section 2.3: the unreserved ones), or when
+    /// decoding it could change how the path divides: slash, backslash, NUL, and the percent sign itself.
+    private static func checkEncoded(_ digits: Substring.UTF8View) throws(Complaint) {
+        let text = String(Substring(digits))
+        guard text.utf8.count == 2, let octet = UInt8(text, radix: 16), !text.hasPrefix("+") else {
+            throw Complaint("`%` is not followed by two hexadecimal digits")
+        }
+        guard text == text.uppercased() else {
+            throw Complaint("`%\(text)` is not in upper case")
+        }
+        guard !isUnreserved(octet) else {
+            throw Complaint("`%\(text)` stands for `\(Unicode.Scalar(octet))`, which is written as itself")
+        }
+        guard ![0, UInt8(ascii: "/"), UInt8(ascii: "\\"), UInt8(ascii: "%")].contains(octet) else {
+            throw Complaint("`%\(text)` is refused in every request, so no route can have it")
+        }
+    }
+
+    /// RFC 3986 section 3.3 pchar, without the percent sign and without `;`, whose parameters servers strip at will.
+    private static func isCharacter(_ byte: UInt8) -> Bool {
+        isUnreserved(byte) || "!$&'()*+,=:@".utf8.contains(byte)
+    }
+
+    private static func isUnreserved(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"):
+            true
+        default: "-._~".utf8.contains(byte)
+        }
+    }
+
+    private static func name(of byte: UInt8, in segment: Substring) -> String {
+        byte < 0x80 ? "`\(Unicode.Scalar(byte))`" : "a character beyond ASCII"
+    }
+}

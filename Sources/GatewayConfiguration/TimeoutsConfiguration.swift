@@ -1,0 +1,52 @@
+/// How long the gateway waits for clients.
+public struct TimeoutsConfiguration: Equatable, Sendable {
+    /// From the first byte of the connection to the end of the TLS handshake, in total.
+    public let handshake: Duration
+    /// From the first byte of a request to the end of its head, in total.
+    public let head: Duration
+    /// Between two pieces of a request's content.
+    public let contentIdle: Duration
+    /// Between two requests of a connection.
+    public let keepAlive: Duration
+    /// For requests under way, once the gateway was told to stop.
+    public let shutdown: Duration
+}
+
+extension TimeoutsConfiguration {
+    enum Keys {
+        static let handshake = Key(
+            "handshake", .duration(.milliseconds(100) ... .seconds(300)), unit: "in total", whenMissing: .means("10s"),
+            "How long a TLS handshake may take.")
+        static let head = Key(
+            "head", .duration(.milliseconds(100) ... .seconds(300)), unit: "in total", whenMissing: .means("10s"),
+            "How long the head of a request may take.")
+        static let contentIdle = Key(
+            "content_idle", .duration(.milliseconds(100) ... .seconds(3600)), unit: "between two pieces",
+            whenMissing: .means("30s"), "How long a client may pause within the content of a request.")
+        static let keepAlive = Key(
+            "keep_alive", .duration(.seconds(1) ... .seconds(3600)), unit: "between two requests",
+            whenMissing: .means("75s"), "How long a connection may be unused.")
+        static let shutdown = Key(
+            "shutdown", .duration(.seconds(1) ... .seconds(3600)), unit: "since the signal", whenMissing: .means("30s"),
+            "How long requests under way may go on once the gateway was told to stop.")
+
+        static let section = Section(
+            path: "timeouts",
+            settings: [handshake.setting, head.setting, contentIdle.setting, keepAlive.setting, shutdown.setting])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let handshake = reader.read(Keys.handshake)
+        let head = reader.read(Keys.head)
+        let contentIdle = reader.read(Keys.contentIdle)
+        let keepAlive = reader.read(Keys.keepAlive)
+        let shutdown = reader.read(Keys.shutdown)
+        guard let handshake, let head, let contentIdle, let keepAlive, let shutdown else { return nil }
+        self.handshake = handshake
+        self.head = head
+        self.contentIdle = contentIdle
+        self.keepAlive = keepAlive
+        self.shutdown = shutdown
+    }
+}

@@ -1,0 +1,47 @@
+@testable import GatewayConfiguration
+
+/// What holds between the parts.
+extension BrokenFile {
+    static let relations = [
+        BrokenFile(
+            "a route to an unknown upstream",
+            "upstream: records",
+            "upstream: ▶record",
+            "there is no upstream `record`",
+            suggestion: "records"),
+        BrokenFile(
+            "an address that is listened on already",
+            "upstreams:\n",
+            """
+              - address: ▶127.0.0.1:8443
+                tls: { certificate: a, key: b }
+                clients: { authorities: [c] }
+            upstreams:
+
+            """,
+            "127.0.0.1:8443 is listened on already, on line 2"),
+        BrokenFile(
+            "a name that is taken",
+            "    upstream: records\n",
+            """
+                upstream: records
+              - { name: ▶records, host: localhost, path: /b, require: certificate, upstream: records }
+
+            """,
+            "the name `records` is taken by the route on line 12"),
+        BrokenFile(
+            "a route that is there already",
+            "    upstream: records\n",
+            """
+                upstream: records
+              - name: b
+                host: localhost
+                path: ▶/records
+                methods: [PUT, GET]
+                require: certificate
+                upstream: records
+
+            """,
+            "the route `records` has the same host and path already for GET, PUT"),
+    ]
+}

@@ -1,0 +1,150 @@
+@testable import GatewayConfiguration
+
+/// Routes.
+extension BrokenFile {
+    static let routes = [
+        BrokenFile(
+            "a name in capitals",
+            "name: records",
+            "name: ▶Records",
+            "`Records` is not a name",
+            suggestion: "records"),
+        BrokenFile(
+            "a host in capitals",
+            "host: localhost",
+            "host: ▶Localhost",
+            "is not in lower case",
+            suggestion: "localhost"),
+        BrokenFile(
+            "a host with a port",
+            "host: localhost",
+            "host: ▶localhost:8443",
+            "is more than a host",
+            suggestion: "localhost"),
+        BrokenFile(
+            "a host with a star",
+            "host: localhost",
+            "host: ▶'*.example.org'",
+            "is not a host name"),
+        BrokenFile(
+            "a host that is nearly an address",
+            "host: localhost",
+            "host: ▶127.0.0.256",
+            "is not a host name"),
+        BrokenFile(
+            "a host with a longer spelling",
+            "host: localhost",
+            "host: ▶'[0:0::1]'",
+            "has a shorter spelling",
+            suggestion: "[::1]"),
+        BrokenFile(
+            "a path without a slash",
+            "path: /records",
+            "path: ▶records",
+            "does not begin with `/`",
+            suggestion: "/records"),
+        BrokenFile(
+            "a path with a slash at its end",
+            "path: /records",
+            "path: ▶/records/",
+            "ends with `/`",
+            suggestion: "/records"),
+        BrokenFile(
+            "a path with an empty segment",
+            "path: /records",
+            "path: ▶/a//b",
+            "an empty segment"),
+        BrokenFile(
+            "a path with a dot segment",
+            "path: /records",
+            "path: ▶/a/../b",
+            "the dot segment `..`"),
+        BrokenFile(
+            "a path with parameters",
+            "path: /records",
+            "path: ▶/a;b",
+            "the path has `;`"),
+        BrokenFile(
+            "a path with a query",
+            "path: /records",
+            "path: ▶/a?b",
+            "the path has `?`"),
+        BrokenFile(
+            "a path with a fragment",
+            "path: /records",
+            "path: ▶/a#b",
+            "the path has `#`"),
+        BrokenFile(
+            "a path with an encoded letter",
+            "path: /records",
+            "path: ▶/%61",
+            "`%61` stands for `a`"),
+        BrokenFile(
+            "a path with an encoded slash",
+            "path: /records",
+            "path: ▶/a%2Fb",
+            "`%2F` is refused in every request"),
+        BrokenFile(
+            "a path with lower-case hexadecimal",
+            "path: /records",
+            "path: ▶/%c3%A4",
+            "`%c3` is not in upper case"),
+        BrokenFile(
+            "a path with half an encoding",
+            "path: /records",
+            "path: ▶/a%2",
+            "two hexadecimal digits"),
+        BrokenFile(
+            "a path beyond ASCII",
+            "path: /records",
+            "path: ▶/ä",
+            "a character beyond ASCII"),
+        BrokenFile(
+            "an unknown method",
+            "    require",
+            "    methods: [GET, ▶TRACE]\n    require",
+            "`TRACE` is not known here"),
+        BrokenFile(
+            "a method in lower case",
+            "    require",
+            "    methods: [▶get]\n    require",
+            "`get` is not known here",
+            suggestion: "GET"),
+        BrokenFile(
+            "a method named twice",
+            "    require",
+            "    methods: [GET, ▶GET]\n    require",
+            "`GET` stands in this list twice"),
+        BrokenFile(
+            "no methods",
+            "    require",
+            "    methods: ▶[]\n    require",
+            "the list is empty"),
+        BrokenFile(
+            "a level that is not available: device",
+            "require: certificate",
+            "require: ▶device",
+            "`require: device` is not yet available"),
+        BrokenFile(
+            "a level that is not available: request-proof",
+            "require: certificate",
+            "require: ▶request-proof",
+            "`require: request-proof` is not yet available"),
+        BrokenFile(
+            "the default level, which is not available",
+            "  - name: records\n    host: localhost\n    path: /records\n    require: certificate\n",
+            "  - ▶name: records\n    host: localhost\n    path: /records\n",
+            "`require` is missing, and its default `request-proof` is not yet available"),
+        BrokenFile(
+            "an unknown level",
+            "require: certificate",
+            "require: ▶certificates",
+            "`certificates` is not known here",
+            suggestion: "certificate"),
+        BrokenFile(
+            "a content limit beyond the largest",
+            "    require",
+            "    content_limit: ▶2GiB\n    require",
+            "`2GiB` is out of range"),
+    ]
+}

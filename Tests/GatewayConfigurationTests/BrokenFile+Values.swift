@@ -1,0 +1,177 @@
+@testable import GatewayConfiguration
+
+/// Values that are malformed or out of range.
+extension BrokenFile {
+    static let values = [
+        BrokenFile(
+            "no workers",
+            "upstreams:\n",
+            "workers: ▶0\nupstreams:\n",
+            "0 is out of range"),
+        BrokenFile(
+            "too many workers",
+            "upstreams:\n",
+            "workers: ▶257\nupstreams:\n",
+            "257 is out of range"),
+        BrokenFile(
+            "a misspelt auto",
+            "upstreams:\n",
+            "workers: ▶atuo\nupstreams:\n",
+            "found `atuo`",
+            suggestion: "auto"),
+        BrokenFile(
+            "a number in quotes",
+            "upstreams:\n",
+            "workers: ▶'4'\nupstreams:\n",
+            "found text: `4`"),
+        BrokenFile(
+            "a fraction",
+            "upstreams:\n",
+            "limits: { fields: ▶9.5 }\nupstreams:\n",
+            "found `9.5`"),
+        BrokenFile(
+            "a number that might be octal",
+            "upstreams:\n",
+            "limits: { fields: ▶010 }\nupstreams:\n",
+            "found `010`"),
+        BrokenFile(
+            "a negative number",
+            "upstreams:\n",
+            "limits: { fields: ▶-1 }\nupstreams:\n",
+            "found `-1`"),
+        BrokenFile(
+            "a number beyond all bounds",
+            "upstreams:\n",
+            "limits: { fields: ▶99999999999999999999 }\nupstreams:\n",
+            "found `99999999999999999999`"),
+        BrokenFile(
+            "a duration without a unit",
+            "upstreams:\n",
+            "timeouts: { head: ▶10 }\nupstreams:\n",
+            "`10` has no unit",
+            suggestion: "10s"),
+        BrokenFile(
+            "a duration with an unknown unit",
+            "upstreams:\n",
+            "timeouts: { head: ▶2min }\nupstreams:\n",
+            "`min` is not a unit of time",
+            suggestion: "2m"),
+        BrokenFile(
+            "a duration that is none",
+            "upstreams:\n",
+            "timeouts: { head: ▶soon }\nupstreams:\n",
+            "`soon` is not a duration"),
+        BrokenFile(
+            "a duration that is too long",
+            "upstreams:\n",
+            "timeouts: { head: ▶1h }\nupstreams:\n",
+            "`1h` is out of range"),
+        BrokenFile(
+            "a duration beyond all bounds",
+            "upstreams:\n",
+            "timeouts: { head: ▶9223372036854775807h }\nupstreams:\n",
+            "is out of range"),
+        BrokenFile(
+            "a size with an unknown unit",
+            "upstreams:\n",
+            "limits: { head: ▶16KB }\nupstreams:\n",
+            "`KB` is not a unit of size",
+            suggestion: "16KiB"),
+        BrokenFile(
+            "a size in bytes with a unit",
+            "upstreams:\n",
+            "limits: { head: ▶2048B }\nupstreams:\n",
+            "`B` is not a unit of size",
+            suggestion: "2048"),
+        BrokenFile(
+            "a size that is too large",
+            "upstreams:\n",
+            "limits: { head: ▶32KiB }\nupstreams:\n",
+            "`32KiB` is out of range"),
+        BrokenFile(
+            "a size beyond all bounds",
+            "upstreams:\n",
+            "limits: { head: ▶9223372036854775807GiB }\nupstreams:\n",
+            "is out of range"),
+        BrokenFile(
+            "a target larger than the head",
+            "upstreams:\n",
+            "limits: { head: 8KiB, target: ▶9KiB }\nupstreams:\n",
+            "`target` (9KiB) is larger than `head` (8KiB)"),
+        BrokenFile(
+            "a head smaller than the default of the target",
+            "upstreams:\n",
+            "limits: { head: ▶4KiB }\nupstreams:\n",
+            "`target` (8KiB) is larger than `head` (4KiB)"),
+        BrokenFile(
+            "an unknown version of TLS",
+            "      key: server.key\n",
+            "      key: server.key\n      minimum_version: ▶1.1\n",
+            "`1.1` is not known here",
+            suggestion: "1.2"),
+        BrokenFile(
+            "a listener's name",
+            "127.0.0.1:8443",
+            "▶localhost:8443",
+            "`localhost` is a name, not an address",
+            suggestion: "127.0.0.1:8443"),
+        BrokenFile(
+            "a listener's star in quotes",
+            "127.0.0.1:8443",
+            "▶'*:8443'",
+            "has no address",
+            suggestion: "0.0.0.0:8443"),
+        BrokenFile(
+            "a listener without a port",
+            "127.0.0.1:8443",
+            "▶127.0.0.1",
+            "`127.0.0.1` has no port"),
+        BrokenFile(
+            "a listener's port 0",
+            "127.0.0.1:8443",
+            "▶127.0.0.1:0",
+            "`0` is not a port"),
+        BrokenFile(
+            "a listener's port that is too large",
+            "127.0.0.1:8443",
+            "▶127.0.0.1:65536",
+            "`65536` is not a port"),
+        BrokenFile(
+            "an IPv6 address without brackets",
+            "127.0.0.1:8443",
+            "▶'::1:8443'",
+            "an IPv6 address stands in brackets",
+            suggestion: "[::1]:8443"),
+        BrokenFile(
+            "a field that the message needs",
+            "upstreams:\n",
+            "strip_headers: [▶Content-Length]\nupstreams:\n",
+            "cannot be removed"),
+        BrokenFile(
+            "a field that is no token",
+            "upstreams:\n",
+            "strip_headers: [▶'X User']\nupstreams:\n",
+            "`X User` is not the name of a field"),
+        BrokenFile(
+            "a field named twice",
+            "upstreams:\n",
+            "strip_headers: [X-User, ▶x-user]\nupstreams:\n",
+            "stands in this list twice"),
+        BrokenFile(
+            "a log that might be a word",
+            "upstreams:\n",
+            "log: { access: ▶stdot }\nupstreams:\n",
+            "found `stdot`",
+            suggestion: "stdout"),
+        BrokenFile(
+            "a denial URI without a scheme",
+            "upstreams:\n",
+            "denial_uri: ▶/denials#\nupstreams:\n",
+            "is not the beginning of a URI"),
+        BrokenFile(
+            "a denial URI that would break out of JSON",
+            "upstreams:\n",
+            "denial_uri: ▶'https://example.org/\"'\nupstreams:\n",
+            "characters that no URI has"),
+    ]
+}

@@ -1,0 +1,23 @@
+import Testing
+
+@testable import GatewayConfiguration
+
+@Suite("A broken conf file is refused with the place of the mistake")
+struct BrokenFileTests {
+    @Test(
+        "one mistake, one diagnostic, at its place",
+        arguments: [
+            BrokenFile.structure, BrokenFile.yaml, BrokenFile.values, BrokenFile.routes, BrokenFile.upstreams,
+            BrokenFile.relations,
+        ].flatMap(\.self))
+    func refused(file: BrokenFile) throws {
+        let error = try #require(throws: ConfigurationError.self) { try Conf.read(file.text) }
+        try #require(error.diagnostics.count == 1, "\(error)")
+        let diagnostic = error.diagnostics[0]
+        #expect(diagnostic.severity == .error)
+        #expect(diagnostic.line == file.line, "\(diagnostic)")
+        #expect(diagnostic.column == file.column, "\(diagnostic)")
+        #expect(diagnostic.message.contains(file.message), "\(diagnostic)")
+        #expect(diagnostic.suggestion == file.suggestion, "\(diagnostic)")
+    }
+}

@@ -1,0 +1,149 @@
+import Testing
+
+@testable import GatewayConfiguration
+
+@Suite("A conf file becomes one complete value")
+struct ConfigurationTests {
+    @Test("what is not said has its default")
+    func defaults() throws {
+        let (configuration, warnings) = try Conf.read(Conf.valid)
+        #expect(warnings.isEmpty)
+        #expect(configuration.workers == .automatic)
+        #expect(configuration.listeners.map(\.tls.minimumVersion) == [.tls13])
+        let upstream = try #require(configuration.upstreams["records"])
+        #expect(!upstream.isPlaintextAccepted)
+        #expect(upstream.connections == 1024)
+        #expect(upstream.idleConnections == 128)
+        #expect(upstream.connectTimeout == .seconds(5))
+        #expect(upstream.responseTimeout == .seconds(60))
+        #expect(upstream.idleTimeout == .seconds(60))
+        #expect(configuration.routes.map(\.methods) == [Set(RouteConfiguration.Method.allCases)])
+        #expect(configuration.routes.map(\.contentLimit) == [1 << 20])
+        #expect(configuration.limits.connections == 10_000)
+        #expect(configuration.limits.head == 16 << 10)
+        #expect(configuration.limits.target == 8 << 10)
+        #expect(configuration.limits.fields == 100)
+        #expect(configuration.limits.requestsPerConnection == 10_000)
+        #expect(configuration.timeouts.handshake == .seconds(10))
+        #expect(configuration.timeouts.head == .seconds(10))
+        #expect(configuration.timeouts.contentIdle == .seconds(30))
+        #expect(configuration.timeouts.keepAlive == .seconds(75))
+        #expect(configuration.timeouts.shutdown == .seconds(30))
+        #expect(configuration.strippedFields.isEmpty)
+        #expect(configuration.log.access == .standardOutput)
+        #expect(configuration.denialURI == "urn:attestgate:denial:")
+    }
+
+    @Test("everything that is said is kept")
+    func everything() throws {
+        let text = """
+            workers: 4
+            listeners:
+              - address: "[0:0::1]:8443"
+                tls: { certificate: /etc/server.pem, key: server.key, minimum_version: 1.2 }
+                clients: { authorities: [a.pem, b.pem] }
+            upstreams:
+              far-1:
+                servers: [records.internal:9000, "[2001:db8::1]:9001"]
+                plaintext: accepted
+                connections: 10
+                idle_connections: 10
+                connect_timeout: 500ms
+                response_timeout: 2m
+                idle_timeout: 1h
+            routes:
+              - name: all
+                host: "[::1]"
+                path: /
+                methods: [GET, DELETE]
+                require: certificate
+                upstream: far-1
+                content_limit: 4096
+            limits: { connections: 5, head: 24KiB, target: 24KiB, fields: 8, requests_per_connection: 1 }
+            timeouts: { handshake: 1s, head: 2s, content_idle: 3s, keep_alive: 4s, shutdown: 5s }
+            strip_headers: [X-Internal-User]
+            log: { access: logs/access.log }
+            denial_uri: https://example.org/denials#
+            """
+        let (configuration, warnings) = try Conf.read(text)
+        #expect(warnings.isEmpty)
+        #expect(configuration.workers == .exactly(4))
+        let listener = try #require(configuration.listeners.first)
+        #expect(listener.address.description == "[::1]:8443")
+        #expect(listener.tls.certificatePath == "/etc/server.pem")
+        #expect(listener.tls.keyPath == "conf/server.key")
+        #expect(listener.tls.minimumVersion == .tls12)
+        #expect(listener.clients.authoritiesPaths == ["conf/a.pem", "conf/b.pem"])
+        let upstream = try #require(configuration.upstreams["far-1"])
+        #expect(upstream.servers.map(\.description) == ["records.internal:9000", "[2001:db8::1]:9001"])
+        #expect(upstream.servers.map(\.isLiteral) == [false, true])
+        #expect(upstream.isPlaintextAccepted)
+        #expect(upstream.idleConnections == 10)
+        #expect(upstream.connectTimeout == .milliseconds(500))
+        #expect(upstream.responseTimeout == .seconds(120))
+        #expect(upstream.idleTimeout == .seconds(3600))
+        let route = try #require(configuration.routes.first)
+        #expect(route.host == "[::1]")
+        #expect(route.path == "/")
+        #expect(route.methods == [.get, .delete])
+        #expect(route.require == .certificate)
+        #expect(route.contentLimit == 4096)
+        #expect(configuration.limits.target == 24 << 10)
+        #expect(configuration.timeouts.shutdown == .seconds(5))
+        #expect(configuration.strippedFields == ["x-internal-user"])
+        #expect(configuration.log.access == .file("conf/logs/access.log"))
+        #expect(configuration.denialURI == "https://example.org/denials#")
+    }
+
+    @Test(
+        "relative paths are meant from the directory of the conf file",
+        arguments: [
+            ("attestgate.yaml", "server.pem"), ("./attestgate.yaml", "./server.pem"),
+            ("/etc/attestgate/gate.yaml", "/etc/attestgate/server.pem"), ("/gate.yaml", "/server.pem"),
+        ])
+    func relativePaths(conf: String, certificate: String) throws {
+        let (configuration, _) = try Configuration.parse(Array(Conf.valid.utf8), path: conf, files: Conf.anyFile)
+        #expect(configuration.listeners.map(\.tls.certificatePath) == [certificate])
+    }
+
+    @Test("all mistakes are reported in one go, in the order of the file")
+    func allAtOnce() {
+        let text = """
+            worker: 4
+            listeners:
+              - address: localhost:8443
+                tls:
+                  certificate: server.pem
+            upstreams:
+              records:
+                servers: [127.0.0.1:9000]
+                connections: many
+            routes:
+              - name: records
+                host: localhost
+                path: records
+                upstream: record
+            """
+        let diagnostics = Conf.diagnostics(text)
+        #expect(diagnostics.compactMap(\.line) == [1, 3, 3, 5, 9, 11, 13, 14])
+        #expect(diagnostics.allSatisfy { $0.severity == .error && $0.file == Conf.path })
+    }
+
+    @Test("what speaks against a file that the conf file names is said at its name")
+    func files() throws {
+        let files = FileInspector { $0 == "conf/ca.pem" ? "it is empty" : nil }
+        let diagnostics = Conf.diagnostics(Conf.valid, files: files)
+        try #require(diagnostics.count == 1)
+        #expect(diagnostics[0].message == "the file `conf/ca.pem` cannot be used: it is empty")
+        #expect((diagnostics[0].line, diagnostics[0].column) == (7, 21))
+    }
+
+    @Test("only so many diagnostics are kept, and the rest is counted")
+    func manyDiagnostics() throws {
+        let text = (0..<500).map { "key\($0): 1\n" }.joined() + Conf.valid
+        let error = try #require(throws: ConfigurationError.self) { try Conf.read(text) }
+        #expect(error.diagnostics.count == 100)
+        #expect(error.omitted == 400)
+        #expect(error.description.hasSuffix("and 400 more"))
+    }
+}

@@ -1,0 +1,102 @@
+import Testing
+
+@testable import GatewayConfiguration
+
+@Suite("A diagnostic reads like a compiler's")
+struct DiagnosticTests {
+    @Test("place, line, caret, expectation and suggestion")
+    func rendering() {
+        let text = Conf.valid(replacing: "    upstream: records\n", by: "    upstream: records\n    methds: [GET]\n")
+        #expect(
+            render(text) == """
+                conf/attestgate.yaml:17:5: error: unknown key `methds`
+                   17 |     methds: [GET]
+                      |     ^~~~~~
+                  expected one of: name, host, path, methods, require, upstream, content_limit
+                  did you mean `methods`?
+                """)
+    }
+
+    @Test("an unknown upstream")
+    func unknownUpstream() {
+        let text = Conf.valid(replacing: "upstream: records", by: "upstream: record")
+        #expect(
+            render(text) == """
+                conf/attestgate.yaml:16:15: error: there is no upstream `record`
+                   16 |     upstream: record
+                      |               ^~~~~~
+                  expected one of: records
+                  did you mean `records`?
+                """)
+    }
+
+    @Test("a level that is not available says what to write")
+    func unavailableLevel() {
+        let text = Conf.valid(replacing: "require: certificate", by: "require: device")
+        #expect(
+            render(text) == """
+                conf/attestgate.yaml:15:14: error: `require: device` is not yet available in this version
+                   15 |     require: device
+                      |              ^~~~~~
+                  expected `require: certificate`, the one level that is
+                """)
+    }
+
+    @Test("a server on another machine says what to write")
+    func plaintext() {
+        let text = Conf.valid(replacing: "[127.0.0.1:9000]", by: "['10.0.0.7:9000']")
+        #expect(
+            render(text) == """
+                conf/attestgate.yaml:10:15: error: 10.0.0.7:9000 is not on this machine, and TLS to upstreams is not \
+                yet available in this version
+                   10 |     servers: ['10.0.0.7:9000']
+                      |               ^~~~~~~~~~~~~~~
+                  expected `plaintext: accepted` in this upstream, if the network to its servers is trusted
+                """)
+    }
+
+    @Test("the caret stands right behind umlauts, marks that combine, wide characters and tabs")
+    func caret() throws {
+        let diagnostics = Conf.diagnostics("{ 'grün': 1, 'u\u{308}': 2, '患者': 3,\tworkers: 0 }")
+        let excerpts = diagnostics.filter { !$0.message.contains("missing") }.compactMap(\.excerpt)
+        #expect(excerpts.allSatisfy { $0.text == "{ 'grün': 1, 'u\u{308}': 2, '患者': 3,\tworkers: 0 }" })
+        #expect(
+            excerpts.map(\.underline) == [
+                "  ^~~~~~", "             ^~~", "                     ^~~~~~",
+                "                               \t         ^",
+            ])
+        #expect(diagnostics.compactMap(\.column).suffix(4) == [3, 14, 23, 41])
+    }
+
+    @Test("a very long line is cut around the place")
+    func longLine() throws {
+        let text =
+            "{ a: '" + String(repeating: "x", count: 1000) + "', workers: 0, b: '"
+            + String(repeating: "y", count: 1000) + "' }"
+        let diagnostic = try #require(Conf.diagnostics(text).first { $0.message.hasPrefix("0 is") })
+        let excerpt = try #require(diagnostic.excerpt)
+        #expect(excerpt.text.count == 166)
+        #expect(excerpt.text.hasPrefix("...xxx"))
+        #expect(excerpt.text.hasSuffix("yyy..."))
+        #expect(excerpt.underline == String(repeating: " ", count: 63) + "^")
+        #expect(Array(excerpt.text)[63] == "0")
+    }
+
+    @Test("nothing in a conf file can steer the terminal")
+    func controls() {
+        let rendered = render("{ \"\\e[2J\u{202E}\": 1, '\u{9B}': 2 }")
+        #expect(!rendered.unicodeScalars.contains { ["\u{1B}", "\u{202E}", "\u{9B}"].contains($0) })
+    }
+
+    @Test("a file as a whole has no place")
+    func wholeFile() {
+        let diagnostic = Diagnostic(
+            severity: .warning, file: "a.yaml", place: nil, message: "odd", expected: "even", suggestion: nil,
+            excerpt: nil)
+        #expect(diagnostic.description == "a.yaml: warning: odd\n  expected even")
+    }
+
+    private func render(_ text: String) -> String {
+        ConfigurationError(Conf.diagnostics(text), omitted: 0)?.description ?? "accepted"
+    }
+}

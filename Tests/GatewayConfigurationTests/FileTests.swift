@@ -1,0 +1,77 @@
+import Glibc
+import Testing
+
+@testable import GatewayConfiguration
+
+@Suite("Files on disk")
+struct FileTests {
+    @Test("a conf file that is not there is refused with its path and what the system says")
+    func missing() throws {
+        let error = try #require(throws: ConfigurationError.self) { try Configuration.load(path: "/no/such/conf") }
+        #expect(error.description == "/no/such/conf: error: the file cannot be read: No such file or directory")
+    }
+
+    @Test("a directory is no conf file")
+    func directory() throws {
+        let error = try #require(throws: ConfigurationError.self) { try Configuration.load(path: "/") }
+        #expect(error.description == "/: error: the file cannot be read: it is not a regular file")
+    }
+
+    @Test("files that the conf file names must be there, and not empty")
+    func inspector() throws {
+        let directory = try TemporaryDirectory()
+        try directory.write("conf", Conf.valid)
+        try directory.write("server.pem", "-----BEGIN")
+        try directory.write("server.key", "")
+        let path = directory.path + "/conf"
+        let error = try #require(throws: ConfigurationError.self) { try Configuration.load(path: path) }
+        #expect(
+            error.diagnostics.map(\.message) == [
+                "the file `\(directory.path)/server.key` cannot be used: it is empty",
+                "the file `\(directory.path)/ca.pem` cannot be used: No such file or directory",
+            ])
+        try directory.write("server.key", "-----BEGIN")
+        try directory.write("ca.pem", "-----BEGIN")
+        let (configuration, _) = try Configuration.load(path: path)
+        #expect(configuration.listeners.map(\.tls.keyPath) == [directory.path + "/server.key"])
+    }
+
+    @Test("a conf file on disk that is too large is refused, one that just fits is read")
+    func size() throws {
+        let directory = try TemporaryDirectory()
+        let padding = String(repeating: "#", count: (1 << 20) - Conf.valid.utf8.count)
+        try directory.write("fits", Conf.valid + padding)
+        try directory.write("large", Conf.valid + padding + "#")
+        _ = try Configuration.load(path: directory.path + "/fits", files: Conf.anyFile)
+        let error = try #require(throws: ConfigurationError.self) {
+            try Configuration.load(path: directory.path + "/large", files: Conf.anyFile)
+        }
+        #expect(error.diagnostics.map(\.message) == ["the file is larger than 1MiB"])
+    }
+}
+
+/// Gone again, with its files, when the test is over.
+private final class TemporaryDirectory {
+    let path: String
+    private var names: [String] = []
+
+    struct Failure: Error {}
+
+    init() throws {
+        var template = Array("/tmp/attestgate-conf-XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw Failure() }
+        path = String(decoding: template.dropLast().map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    func write(_ name: String, _ text: String) throws {
+        guard let file = fopen(path + "/" + name, "w") else { throw Failure() }
+        defer { fclose(file) }
+        names.append(name)
+        guard fputs(text, file) >= 0 else { throw Failure() }
+    }
+
+    deinit {
+        for name in names { unlink(path + "/" + name) }
+        rmdir(path)
+    }
+}

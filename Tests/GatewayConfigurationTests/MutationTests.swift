@@ -1,0 +1,52 @@
+import Testing
+
+@testable import GatewayConfiguration
+
+@Suite("Whatever a conf file holds, it is read or refused")
+struct MutationTests {
+    /// Pieces that YAML or the settings give a meaning.
+    private static let pieces = [
+        "\n", "  ", "\t", ":", ": ", "- ", "[", "]", "{", "}", ",", "&a ", "*a", "!", "!!str ", "!<x> ", "|", ">", "'",
+        "\"",
+        "\\", "#", " #", "%", "%YAML 1.2\n", "---\n", "...\n", "? ", "<<: ", "@", "`", "~", "\r", "\u{85}", "\u{2028}",
+        "\u{FEFF}", "\u{E000}", "ä", "\u{308}", "\u{1F600}", "\u{0}", "0", "path: /\n", "routes:\n", "records",
+    ]
+
+    @Test("changed at random, it never stops the process, and a refusal always says why", arguments: 0..<8)
+    func mutations(seed: UInt64) throws {
+        var random = SplitMix(state: seed)
+        for _ in 0..<500 {
+            var text = Conf.valid
+            for _ in 0..<Int.random(in: 1...6, using: &random) { Self.mutate(&text, &random) }
+            do throws(ConfigurationError) {
+                let (configuration, _) = try Conf.read(text)
+                #expect(!configuration.routes.isEmpty && !configuration.listeners.isEmpty)
+            } catch {
+                #expect(error.diagnostics.contains { $0.severity == .error })
+                #expect(!error.description.isEmpty)
+            }
+        }
+    }
+
+    private static func mutate(_ text: inout String, _ random: inout SplitMix) {
+        var scalars = Array(text.unicodeScalars)
+        let start = Int.random(in: 0...scalars.count, using: &random)
+        let end = min(scalars.count, start + Int.random(in: 0...4, using: &random))
+        let piece = pieces.randomElement(using: &random) ?? ""
+        scalars.replaceSubrange(start..<end, with: piece.unicodeScalars)
+        text = String(String.UnicodeScalarView(scalars))
+    }
+}
+
+/// The same sequence for the same seed, so that a failure can be seen again (Steele, Lea and Flood 2014).
+private struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ mixed >> 31
+    }
+}

@@ -1,0 +1,91 @@
+import Testing
+
+@testable import GatewayConfiguration
+
+@Suite("conf/attestgate.yaml is the reference")
+struct ReferenceTests {
+    private static let path =
+        #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
+        + "/conf/attestgate.yaml"
+
+    @Test("it loads, without a warning, and writes down the defaults")
+    func loads() throws {
+        let (configuration, warnings) = try Configuration.load(path: Self.path, files: Conf.anyFile)
+        #expect(warnings.isEmpty)
+        let defaults = try Conf.read(Conf.valid).configuration
+        #expect(configuration.workers == defaults.workers)
+        #expect(configuration.upstreams == defaults.upstreams)
+        #expect(configuration.limits == defaults.limits)
+        #expect(configuration.timeouts == defaults.timeouts)
+        #expect(configuration.log == defaults.log)
+        #expect(configuration.denialURI == defaults.denialURI)
+        #expect(configuration.routes.map(\.contentLimit) == defaults.routes.map(\.contentLimit))
+        #expect(configuration.listeners.map(\.tls.minimumVersion) == defaults.listeners.map(\.tls.minimumVersion))
+    }
+
+    @Test("it documents every setting there is, and no other, with what applies without it")
+    func documentsEverySetting() throws {
+        let documented = try Self.documented()
+        let settings = Section.all.flatMap { section in
+            section.settings.map { (path: section.path.isEmpty ? $0.name : "\(section.path).\($0.name)", setting: $0) }
+        }
+        #expect(Set(documented.keys) == Set(settings.map(\.path)))
+        for (path, setting) in settings {
+            let comment = try #require(documented[path], "\(path) is documented")
+            switch setting.absence {
+            case .refused: #expect(comment.contains("Required."), "\(path): \(comment)")
+            case .allowed: #expect(comment.contains("Optional."), "\(path): \(comment)")
+            case .means(let standard): #expect(comment.contains("Default: \(standard)"), "\(path): \(comment)")
+            }
+        }
+    }
+
+    @Test("every setting has a summary, every section its keys once")
+    func tables() {
+        for section in Section.all {
+            #expect(Set(section.names).count == section.names.count)
+            #expect(section.settings.allSatisfy { $0.summary.hasSuffix(".") && !$0.type.isEmpty })
+        }
+        #expect(Set(Section.all.map(\.path)).count == Section.all.count)
+    }
+
+    @Test(
+        "the types that the tables state are in the reference",
+        arguments: [
+            ("limits.head", "1KiB to 24KiB"), ("timeouts.handshake", "100ms to 5m"),
+            ("upstreams.idle_timeout", "1s to 1h"),
+        ])
+    func ranges(path: String, range: String) throws {
+        #expect(try #require(Self.documented()[path]).contains(range))
+        let setting = Section.all.flatMap { section in
+            section.settings.filter { "\(section.path).\($0.name)" == path }
+        }.first
+        #expect(try #require(setting).type.contains("from \(range)"))
+    }
+
+    /// The comment above every key, by the path of the key; names of upstreams are left out. A key that is commented
+    /// out counts as well.
+    private static func documented() throws -> [String: String] {
+        let bytes = try FileReader.read(path, atMost: 1 << 20).get()
+        var parents: [(indentation: Int, key: String)] = []
+        var comment = ""
+        var result: [String: String] = [:]
+        for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false) {
+            let isComment = line.drop { $0 == " " }.hasPrefix("#")
+            let blanked = line.replacing("# plaintext", with: "plaintext").replacing("- ", with: "  ")
+            let text = blanked.drop { $0 == " " }
+            guard let colon = text.firstIndex(of: ":"), text[..<colon].allSatisfy({ $0.isLowercase || $0 == "_" })
+            else {
+                comment = isComment ? comment + " " + text.drop { $0 == "#" || $0 == " " } : ""
+                continue
+            }
+            let indentation = blanked.count - text.count
+            parents.removeAll { $0.indentation >= indentation }
+            let isUpstream = parents.map(\.key) == ["upstreams"] && indentation == 2
+            if !isUpstream { parents.append((indentation, String(text[..<colon]))) }
+            if !isUpstream { result[parents.map(\.key).joined(separator: ".")] = comment }
+            comment = ""
+        }
+        return result
+    }
+}

@@ -1,0 +1,88 @@
+import Testing
+
+@testable import GatewayConfiguration
+
+@Suite("What holds between routes")
+struct RouteRelationsTests {
+    @Test(
+        "a route is found that requires less than one below it",
+        arguments: [
+            (Weaker("/", .certificate), Weaker("/admin", .requestProof), true),
+            (Weaker("/a", .device), Weaker("/a/b/c", .requestProof), true),
+            (Weaker("/a/b", .requestProof), Weaker("/a", .certificate), true),
+            (Weaker("/a", .requestProof), Weaker("/a/b", .certificate), false),
+            (Weaker("/a", .certificate), Weaker("/a/b", .certificate), false),
+            (Weaker("/a", .certificate), Weaker("/ab", .requestProof), false),
+            (Weaker("/a", .certificate), Weaker("/a", .requestProof), false),
+            (Weaker("/a", .certificate), Weaker("/a/b", .requestProof, host: "other"), false),
+            (Weaker("/a", .certificate), Weaker("/a/b", .requestProof, upstream: "other"), false),
+        ])
+    func weaker(first: Weaker, second: Weaker, isFound: Bool) {
+        #expect(RouteRelations.weakerThanLonger([first.route, second.route]).count == (isFound ? 1 : 0))
+    }
+
+    @Test("the weaker route is the one that is named")
+    func order() {
+        let routes = [Weaker("/a/b", .requestProof).route, Weaker("/a", .certificate).route]
+        let pairs = RouteRelations.weakerThanLonger(routes)
+        #expect(pairs.map(\.weaker) == [1])
+        #expect(pairs.map(\.stronger) == [0])
+    }
+
+    @Test("a weaker route is a warning at its path, not a refusal")
+    func warning() throws {
+        let root = Item(content: .mapping([]), place: Place(line: 3, column: 5))
+        let reading = Reading(source: SourceText(file: Conf.path, text: "a\nb\n    c"), files: Conf.anyFile)
+        let routes = [Weaker("/", .certificate).route, Weaker("/admin", .device).route]
+        RouteRelations.check(routes.map { (value: $0, item: root) }, reading)
+        // Both have the same name here, which is refused: only the warning is of interest.
+        let error = try #require(throws: ConfigurationError.self) { try reading.finish() }
+        let warnings = error.diagnostics.filter { $0.severity == .warning }
+        #expect(warnings.map(\.place) == [root.place])
+        #expect(warnings.first?.message.contains("requires less (certificate) than `r` below it (device)") == true)
+    }
+
+    @Test("levels are ranked from the certificate to the request proof")
+    func rank() {
+        #expect(RouteConfiguration.Requirement.certificate < .device)
+        #expect(RouteConfiguration.Requirement.device < .requestProof)
+    }
+
+    @Test("routes may share host and path if their methods differ")
+    func sharedPath() throws {
+        let text =
+            Conf.valid(replacing: "    require", by: "    methods: [GET]\n    require")
+            + "  - { name: b, host: localhost, path: /records, methods: [PUT], require: certificate, "
+            + "upstream: records }\n"
+        #expect(try Conf.read(text).configuration.routes.count == 2)
+    }
+
+    @Test("an upstream that no route uses is a warning")
+    func unusedUpstream() throws {
+        let text = Conf.valid(
+            replacing: "upstreams:\n", by: "upstreams:\n  labs:\n    servers: [localhost:9001]\n")
+        let warnings = try Conf.read(text).warnings
+        try #require(warnings.count == 1)
+        #expect(warnings[0].severity == .warning)
+        #expect(warnings[0].message == "no route uses the upstream `labs`")
+        #expect(warnings[0].place == Place(line: 9, column: 3, length: 4))
+    }
+
+    @Test("a misspelt reference does not make an upstream look unused")
+    func misspeltReference() {
+        let text = Conf.valid(replacing: "upstream: records", by: "upstream: rcords")
+        #expect(Conf.diagnostics(text).map(\.severity) == [.error])
+    }
+}
+
+/// As much of a route as matters for its relations.
+struct Weaker: Sendable {
+    let route: RouteConfiguration
+
+    init(
+        _ path: String, _ require: RouteConfiguration.Requirement, host: String = "localhost", upstream: String = "u"
+    ) {
+        route = RouteConfiguration(
+            name: "r", host: host, path: path, methods: [.get], require: require, upstream: upstream, contentLimit: 0)
+    }
+}

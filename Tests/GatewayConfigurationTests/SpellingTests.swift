@@ -1,0 +1,27 @@
+import Testing
+
+@testable import GatewayConfiguration
+
+@Suite("What was probably meant")
+struct SpellingTests {
+    @Test(
+        "letters missing, added, replaced and swapped count one each",
+        arguments: [
+            ("path", "path", 0), ("pth", "path", 1), ("paath", "path", 1), ("puth", "path", 1), ("ptah", "path", 1),
+            ("", "path", 4), ("host", "past", 2),
+        ])
+    func distance(from: String, to: String, distance: Int) {
+        #expect(Spelling.distance(Array(from), Array(to)) == distance)
+        #expect(Spelling.distance(Array(to), Array(from)) == distance)
+    }
+
+    @Test("the nearest is suggested, and nothing that is far away")
+    func nearest() {
+        let keys = ["name", "host", "path", "content_limit"]
+        #expect(Spelling.nearest(to: "hots", among: keys) == "host")
+        #expect(Spelling.nearest(to: "contentLimit", among: keys) == "content_limit")
+        #expect(Spelling.nearest(to: "NAME", among: keys) == "name")
+        #expect(Spelling.nearest(to: "banana", among: keys) == nil)
+        #expect(Spelling.nearest(to: String(repeating: "n", count: 100_000), among: keys) == nil)
+    }
+}

@@ -1,0 +1,100 @@
+import Testing
+
+@testable import GatewayConfiguration
+
+@Suite("Values have one spelling")
+struct ValueSyntaxTests {
+    @Test(
+        "durations",
+        arguments: [
+            ("1ms", Duration.milliseconds(1)), ("0s", .zero), ("500ms", .milliseconds(500)), ("10s", .seconds(10)),
+            ("5m", .seconds(300)), ("1h", .seconds(3600)),
+        ])
+    func durations(text: String, duration: Duration) throws {
+        #expect(try DurationText.parse(text) == duration)
+        #expect(try DurationText.parse(DurationText.format(duration)) == duration)
+    }
+
+    @Test(
+        "what is no duration",
+        arguments: [
+            "", "s", "10", "-1s", "+1s", "1.5s", "01s", " 1s", "1 s", "1S", "1d", "٣s", "1s1s", "99999999999999999999s",
+        ])
+    func noDurations(text: String) {
+        #expect(throws: Complaint.self) { try DurationText.parse(text) }
+    }
+
+    @Test("sizes", arguments: [("0", 0), ("512", 512), ("16KiB", 16384), ("1MiB", 1 << 20), ("1GiB", 1 << 30)])
+    func sizes(text: String, bytes: Int) throws {
+        #expect(try SizeText.parse(text) == bytes)
+        #expect(SizeText.format(bytes) == text)
+    }
+
+    @Test("what is no size", arguments: ["", "KiB", "1kib", "1 KiB", "1K", "-1", "0x10", "1e3", "1_000", "1.5MiB"])
+    func noSizes(text: String) {
+        #expect(throws: Complaint.self) { try SizeText.parse(text) }
+    }
+
+    @Test(
+        "what a wrong unit probably meant",
+        arguments: [
+            ("5sec", "5s"), ("5 s", "5s"), ("5msec", "5ms"), ("5millis", "5ms"), ("5min", "5m"), ("5H", "5h"),
+            ("5d", nil),
+        ])
+    func meantDuration(text: String, suggestion: String?) {
+        let complaint = #expect(throws: Complaint.self) { try DurationText.parse(text) }
+        #expect(complaint?.suggestion == suggestion)
+    }
+
+    @Test(
+        "addresses",
+        arguments: [
+            ("127.0.0.1:80", "127.0.0.1:80", true, true), ("127.9.9.9:80", "127.9.9.9:80", true, true),
+            ("[::1]:80", "[::1]:80", true, true), ("[0:0:0:0:0:0:0:1]:80", "[::1]:80", true, true),
+            ("localhost:80", "localhost:80", false, true), ("128.0.0.1:80", "128.0.0.1:80", true, false),
+            ("[::ffff:127.0.0.1]:80", "[::ffff:127.0.0.1]:80", true, false), ("a.b:65535", "a.b:65535", false, false),
+            ("localhost.example:80", "localhost.example:80", false, false),
+        ])
+    func addresses(text: String, description: String, isLiteral: Bool, isLoopback: Bool) throws {
+        let address = try ServerAddress.parse(text)
+        #expect(address.description == description)
+        #expect(address.isLiteral == isLiteral)
+        #expect(address.isLoopback == isLoopback)
+    }
+
+    @Test(
+        "what is no address",
+        arguments: [
+            "", ":", ":80", "*:80", "a", "a:", "a:+80", "a:080", "a:0", "[::1]", "[::1]80", "[::1:80", "[127.0.0.1]:80",
+            "127.1:80", "127.0.0.01:80", "a_b:80", "A:80", "-a:80", "a..b:80", "a.:80", "fe80::1%eth0:80", "1.2.3:80",
+            "http://a:80",
+        ])
+    func noAddresses(text: String) {
+        #expect(throws: Complaint.self) { try ServerAddress.parse(text) }
+    }
+
+    @Test("paths", arguments: ["/", "/a", "/a/b", "/A.b-c_d~e", "/a:b@c!$&'()*+,=", "/%C3%A4", "/...", "/.well-known"])
+    func paths(text: String) throws {
+        #expect(try PathPrefix.parse(text) == text)
+    }
+
+    @Test(
+        "what is no path",
+        arguments: [
+            "", "a", "//", "/a/", "/./a", "/a/.", "/..", "/a b", "/a\\b", "/a\"b", "/%", "/%4", "/%zz", "/%+1", "/%41",
+            "/%7E", "/%2E", "/%00", "/%25", "/%5C", "/[", "/a\u{0}",
+        ])
+    func noPaths(text: String) {
+        #expect(throws: Complaint.self) { try PathPrefix.parse(text) }
+    }
+
+    @Test("names of fields", arguments: [("X-User", "x-user"), ("x", "x"), ("X!#$%&'*+^`|~", "x!#$%&'*+^`|~")])
+    func fields(text: String, name: String) throws {
+        #expect(try FieldName.parse(text) == name)
+    }
+
+    @Test("what is no name of a field", arguments: ["", "a b", "a:", "ä", "a_b", "a.b", "Host", "TE"])
+    func noFields(text: String) {
+        #expect(throws: Complaint.self) { try FieldName.parse(text) }
+    }
+}
