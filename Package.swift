@@ -11,10 +11,13 @@ let settings: [SwiftSetting] = [
 /// Modules that touch neither raw memory nor C: the compiler refuses every unsafe construct in them.
 let memorySafe: [SwiftSetting] = settings + [.strictMemorySafety()]
 
+/// Functions that return a span of their argument.
+let lifetimes: [SwiftSetting] = [.enableExperimentalFeature("Lifetimes")]
+
 let package = Package(
     name: "attestgate",
     products: [
-
+        .executable(name: "attestgate", targets: ["attestgate"])
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
@@ -26,22 +29,42 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev", "pkg-config"])]),
         .systemLibrary(
             name: "CLibevent", pkgConfig: "libevent_core", providers: [.apt(["libevent-dev", "pkg-config"])]),
-
         .systemLibrary(name: "CLinux"),
 
         // The ground: values and bytes.
         .target(name: "Vocabulary", swiftSettings: memorySafe),
-        .target(name: "Bytes", swiftSettings: settings + [.enableExperimentalFeature("Lifetimes")]),
+        .target(name: "Bytes", swiftSettings: settings + lifetimes),
 
-        // Each owns one C library or one protocol.
+        // Each owns one C library, one protocol or one format.
         .target(name: "EventLoop", dependencies: ["CLibevent", "CLinux", "Bytes"], swiftSettings: settings),
-        .target(
-            name: "HTTP", dependencies: ["Bytes"], swiftSettings: memorySafe + [.enableExperimentalFeature("Lifetimes")]),
+        .target(name: "HTTP", dependencies: ["Bytes"], swiftSettings: memorySafe + lifetimes),
         .target(name: "Cryptography", dependencies: ["COpenSSL", "Vocabulary"], swiftSettings: settings),
-        .target(name: "TLS", dependencies: ["COpenSSL", "Cryptography", "Bytes", "Vocabulary"], swiftSettings: settings),
+        .target(
+            name: "TLS", dependencies: ["COpenSSL", "Cryptography", "Bytes", "Vocabulary"], swiftSettings: settings),
         .target(
             name: "GatewayConfiguration", dependencies: ["Vocabulary", .product(name: "Yams", package: "Yams")],
             swiftSettings: memorySafe),
+
+        // The server role, the client role, the decision.
+        .target(name: "Server", dependencies: ["EventLoop", "TLS", "HTTP", "Bytes"], swiftSettings: memorySafe),
+        .target(name: "Upstream", dependencies: ["EventLoop", "HTTP", "Bytes"], swiftSettings: memorySafe),
+        .target(name: "Policy", dependencies: ["HTTP"], swiftSettings: memorySafe),
+
+        // The gateway itself.
+        .target(
+            name: "Gateway",
+            dependencies: [
+                "Bytes", "Cryptography", "EventLoop", "GatewayConfiguration", "HTTP", "Policy", "Server", "TLS",
+                "Upstream", "Vocabulary", .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "attestgate",
+            dependencies: [
+                "Cryptography", "Gateway", "GatewayConfiguration",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: settings),
 
         .testTarget(
             name: "GatewayConfigurationTests", dependencies: ["GatewayConfiguration"], swiftSettings: settings),

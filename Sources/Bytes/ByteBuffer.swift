@@ -39,6 +39,11 @@ public struct ByteBuffer: ~Copyable {
         }
     }
 
+    /// A copy of the bytes not yet consumed.
+    public func copy() -> [UInt8] {
+        withUnsafeReadable { Array($0) }
+    }
+
     /// Drops `count` bytes from the front.
     @inlinable public mutating func consume(_ count: Int) {
         precondition(count >= 0 && count <= end - start, "consumed more than was there")

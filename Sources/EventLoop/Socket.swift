@@ -14,8 +14,11 @@ public struct Socket: ~Copyable {
         if descriptor >= 0 { close(descriptor) }
     }
 
-    /// Hands the descriptor to a new owner.
-    consuming func release() -> Int32 {
+    /// The descriptor's number, for libraries that work on it while somebody else owns it.
+    public var number: Int32 { descriptor }
+
+    /// Hands the descriptor to a new owner, on another thread for instance.
+    public consuming func detach() -> Int32 {
         let released = descriptor
         descriptor = -1
         return released

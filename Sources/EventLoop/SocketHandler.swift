@@ -23,7 +23,7 @@ open class SocketHandler {
 
     public init(loop: Loop, socket: consuming Socket) {
         self.loop = loop
-        descriptor = socket.release()
+        descriptor = socket.detach()
     }
 
     deinit {
@@ -45,6 +45,13 @@ open class SocketHandler {
         isReading = want
         if readEvent == nil { readEvent = makeEvent(Int16(EV_READ | EV_PERSIST), readReady) }
         if want { event_add(readEvent, nil) } else { event_del(readEvent) }
+    }
+
+    /// Calls `readable()` once more in the loop's next round, whatever the socket says: for bytes that a layer above the
+    /// socket has read ahead.
+    public final func readAgain() {
+        wantRead(true)
+        if isOpen { event_active(readEvent, Int32(EV_READ), 0) }
     }
 
     /// Whether `writable()` is called.
@@ -83,7 +90,7 @@ open class SocketHandler {
     public final func replaceSocket(_ socket: consuming Socket) {
         close()
         armed = Instant(nanoseconds: .max)
-        descriptor = socket.release()
+        descriptor = socket.detach()
         if deadline.nanoseconds != .max { arm(at: deadline) }
     }
 

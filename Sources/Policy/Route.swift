@@ -1,0 +1,48 @@
+public import HTTP
+
+/// What a request must show before it is forwarded.
+public enum Requirement: Sendable {
+    /// A valid client certificate.
+    case certificate
+}
+
+/// One route: which requests it takes, what they must show, and where they go.
+public struct Route: Sendable {
+    public let name: String
+    /// Lower case, without a port.
+    public let host: [UInt8]
+    /// `/`, or a path without a slash at its end; matches itself and what lies below it.
+    public let prefix: [UInt8]
+    public let methods: MethodSet
+    public let requirement: Requirement
+    /// Index of the upstream in the generation's list.
+    public let upstream: Int
+    /// Largest content of a request, in octets.
+    public let contentLimit: UInt64
+
+    public init(
+        name: String, host: String, prefix: String, methods: MethodSet, requirement: Requirement, upstream: Int,
+        contentLimit: UInt64
+    ) {
+        self.name = name
+        self.host = Array(host.lowercased().utf8)
+        self.prefix = Array(prefix.utf8)
+        self.methods = methods
+        self.requirement = requirement
+        self.upstream = upstream
+        self.contentLimit = contentLimit
+    }
+
+    /// The value of the Allow field (RFC 9110 section 10.2.1).
+    public var allow: [UInt8] {
+        let names = Method.allCases.filter(methods.contains).map { String(describing: $0.name) }
+        return Array(names.joined(separator: ", ").utf8)
+    }
+
+    /// A prefix ends where a segment ends: `/a` covers `/a` and `/a/b`, not `/ab`.
+    func covers(_ path: Span<UInt8>) -> Bool {
+        guard prefix.count > 1 else { return true }
+        guard path.count >= prefix.count, path.extracting(first: prefix.count).equals(prefix.span) else { return false }
+        return path.count == prefix.count || path[prefix.count] == UInt8(ascii: "/")
+    }
+}

@@ -1,0 +1,33 @@
+public import HTTP
+
+/// Finds the route of a request: the host's, with the longest prefix that covers the path, and of those with that prefix
+/// the one that admits the method.
+///
+/// Each worker builds its own: an array shared by threads would have its reference count passed between cores.
+public struct RouteTable {
+    public enum Match: Equatable {
+        /// Index into `routes`.
+        case route(Int)
+        /// The path is known, the method is not admitted. The index is of a route that covers the path.
+        case methodRefused(Int)
+        case none
+    }
+
+    /// In the order in which they are tried: longest prefix first.
+    public let routes: [Route]
+
+    public init(_ routes: [Route]) {
+        self.routes = routes.sorted { $0.prefix.count > $1.prefix.count }
+    }
+
+    public func match(host: Span<UInt8>, path: Span<UInt8>, method: Method?) -> Match {
+        var refused: Int?
+        for index in routes.indices {
+            if let refused, routes[index].prefix.count < routes[refused].prefix.count { break }
+            guard host.equals(lowercase: routes[index].host), routes[index].covers(path) else { continue }
+            if let method, routes[index].methods.contains(method) { return .route(index) }
+            refused = refused ?? index
+        }
+        return refused.map { .methodRefused($0) } ?? .none
+    }
+}

@@ -1,0 +1,82 @@
+public import Bytes
+public import EventLoop
+public import TLS
+
+/// The listeners of one worker and the connections they accepted: who owns a `ServerConnection` from its first byte to
+/// its last.
+public final class Acceptor {
+    let loop: Loop
+    let settings: ServerSettings
+    let application: Application
+    public let pool: BufferPool
+    private var listeners: [ListeningSocket] = []
+    private var connections: [ServerConnection?] = []
+    private var freeSlots: [Int] = []
+    /// Connections open now.
+    public private(set) var connectionCount = 0
+    /// Set when the worker stops: each response then ends its connection.
+    public private(set) var isDraining = false
+    private var drained: (() -> Void)?
+
+    public init(loop: Loop, settings: ServerSettings, pool: BufferPool, application: Application) {
+        self.loop = loop
+        self.settings = settings
+        self.pool = pool
+        self.application = application
+    }
+
+    /// Serves TLS connections on a listening socket.
+    public func listen(on socket: consuming Socket, tls: ServerContext) {
+        let listener = ListeningSocket(loop: loop, socket: socket) { [unowned self] socket, peer in
+            open(socket, peer: peer, tls: tls)
+        }
+        listeners.append(listener)
+    }
+
+    private func open(_ socket: consuming Socket, peer: SocketAddress, tls: ServerContext) {
+        guard let connection = ServerConnection(acceptor: self, socket: socket, peer: peer, tls: tls) else { return }
+        guard connectionCount < settings.connections else {
+            application.connectionRefused(connection, .limit)
+            return  // dropping the connection closes it
+        }
+        connectionCount += 1
+        if let slot = freeSlots.popLast() {
+            connection.slot = slot
+            connections[slot] = connection
+        } else {
+            connection.slot = connections.count
+            connections.append(connection)
+        }
+        connection.start()
+    }
+
+    /// Lets go of a connection that has closed itself.
+    func remove(_ connection: ServerConnection) {
+        connections[connection.slot] = nil
+        freeSlots.append(connection.slot)
+        connectionCount -= 1
+        reportIfDrained()
+    }
+
+    /// Stops accepting, closes idle connections, and lets the others finish the request they serve.
+    ///
+    /// - Parameter drained: called once, when the last connection has closed.
+    public func drain(_ drained: @escaping () -> Void) {
+        isDraining = true
+        self.drained = drained
+        listeners.removeAll()
+        for connection in connections { connection?.closeIfIdle() }
+        reportIfDrained()
+    }
+
+    private func reportIfDrained() {
+        guard connectionCount == 0, let drained else { return }
+        self.drained = nil
+        drained()
+    }
+
+    /// Ends every connection at once.
+    public func abortAll() {
+        for connection in connections { connection?.abort() }
+    }
+}

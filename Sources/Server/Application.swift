@@ -1,0 +1,22 @@
+public import TLS
+
+/// What a server does with its requests. One per worker; subclassed by each role.
+open class Application {
+    public init() {}
+
+    /// The exchange that serves all requests of one connection, one after the other.
+    open func makeExchange(for connection: ServerConnection) -> Exchange { Exchange(connection: connection) }
+
+    /// A connection ended before its first request could be read.
+    open func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {}
+}
+
+/// Why a connection is ended without an HTTP answer.
+public enum ConnectionRefusal: Sendable {
+    /// The worker serves as many connections as it may.
+    case limit
+    case handshake(TLSFailure)
+    case handshakeTimeout
+    /// The client certificate expired while the connection was open.
+    case certificateExpired
+}

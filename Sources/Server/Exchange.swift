@@ -1,0 +1,117 @@
+public import Bytes
+public import EventLoop
+public import HTTP
+
+/// One request and its response, for whoever answers it. A connection has one, for all its requests in turn.
+///
+/// The connection calls the `open` methods as the request arrives; the subclass answers with `sendHead`, `sendContent`
+/// and `sendEnd`. These write to no socket: the event that led to them does that once, at its end, so that a head and
+/// its content leave in one record. A subclass that answers from another event (because its upstream did) says `settle()`
+/// when it is done.
+open class Exchange {
+    /// The owner of this exchange, so never gone before it.
+    public unowned let connection: ServerConnection
+    /// The request head: ranges into `headBytes`.
+    public internal(set) var head = RequestHead()
+    /// The bytes of the head, kept until the exchange ends.
+    public internal(set) var headBytes: ByteBuffer
+    /// When the head was complete.
+    public internal(set) var began = Instant(nanoseconds: 0)
+    /// The status answered; 0 while there is none.
+    public private(set) var status: UInt16 = 0
+    /// Octets of content received.
+    public internal(set) var requestBytes: UInt64 = 0
+    /// Octets of content handed to the connection.
+    public private(set) var responseBytes: UInt64 = 0
+    private var framing = ContentFraming.none
+
+    public init(connection: ServerConnection) {
+        self.connection = connection
+        headBytes = ByteBuffer(pool: connection.pool)
+    }
+
+    // MARK: - The request, for subclasses to override
+
+    /// The head is complete and well-formed. Content follows if `head.framing` says so.
+    open func headReceived() {}
+    /// Content has arrived. - Returns: how much of it was taken; if not all, `contentWanted()` is to be called later.
+    open func receive(content: Span<UInt8>) -> Int { content.count }
+    /// The request is complete.
+    open func contentEnded() {}
+    /// The request cannot be read. Answer; the connection is closed after that.
+    open func requestFaulted(_ fault: MessageFault) {}
+    /// The rest of the head or content did not come in time. Answer if nothing is answered yet.
+    open func requestTimedOut() {}
+    /// The client has taken what was sent: there is room for more.
+    open func outputDrained() {}
+    /// The client is gone, or the connection broke: nobody waits for the response any more.
+    open func abandoned() {}
+    /// The last byte of the response was handed to the kernel, or never will be (`abandoned` was called before).
+    open func ended() {}
+
+    // MARK: - The response
+
+    public final var isAnswered: Bool { status != 0 }
+
+    /// Writes the response head.
+    ///
+    /// - Parameters:
+    ///   - content: how the content is framed; `untilClose` when its length is unknown, which becomes chunked where the
+    ///     client understands it.
+    ///   - statedLength: Content-Length of a response without content (HEAD, 304).
+    ///   - fields: appends the other fields; none of connection or framing.
+    /// - Returns: false if the head does not fit a buffer; nothing was written.
+    public final func sendHead(
+        _ status: UInt16, content: ContentFraming, statedLength: UInt64? = nil, fields: (inout ByteBuffer) -> Void
+    ) -> Bool {
+        precondition(!isAnswered, "a request is answered once")
+        framing = content
+        if content == .chunked || content == .untilClose {
+            framing = head.minorVersion >= 1 ? .chunked : .untilClose
+        }
+        let isPersistent = connection.allowsAnotherRequest && framing != .untilClose
+        guard connection.writeHead(status, framing, statedLength, isPersistent, fields) else { return false }
+        self.status = status
+        return true
+    }
+
+    /// Writes content. - Returns: how much of it was taken; `outputDrained` tells when more may be.
+    public final func sendContent(_ content: Span<UInt8>) -> Int {
+        let taken = connection.writeContent(content, isChunked: framing == .chunked)
+        responseBytes += UInt64(taken)
+        return taken
+    }
+
+    /// Ends the response. - Returns: false if there is no room for the end yet; try again when drained.
+    public final func sendEnd() -> Bool {
+        connection.writeEnd(isChunked: framing == .chunked)
+    }
+
+    /// Tells the client to send the content it holds back (RFC 9110 section 10.1.1). Once, before the response.
+    public final func sendContinue() {
+        connection.writeContinue()
+    }
+
+    /// Breaks the connection: the response that has begun cannot be completed, and the client must see that.
+    public final func abort() {
+        connection.abort()
+    }
+
+    /// Content is wanted again.
+    public final func contentWanted() {
+        connection.resumeContent()
+    }
+
+    /// Sends what was written. To be said last by whoever answers from an event that is not this connection's.
+    public final func settle() {
+        connection.settle()
+    }
+
+    final func reset() {
+        headBytes.removeAll()
+        status = 0
+        requestBytes = 0
+        responseBytes = 0
+        framing = .none
+    }
+}

@@ -1,0 +1,71 @@
+/// Where a connection stands in the cycle of request and response, and what follows when one of them ends.
+///
+/// A value without I/O: the connection tells it what happened and does what it answers.
+struct MessageCycle {
+    enum Phase: Equatable {
+        /// TLS is being negotiated.
+        case handshake
+        /// Between two requests.
+        case idle
+        /// A request head has begun.
+        case head
+        /// The head is complete; content may follow.
+        case content
+        /// The request is complete; its response is not.
+        case response
+        /// Answered; what still comes is discarded until the client closes.
+        case lingering
+    }
+
+    enum Conclusion: Equatable {
+        /// The other half is still under way.
+        case unfinished
+        case nextRequest
+        /// Close, listening for a while because the client may still be sending.
+        case linger
+        /// Both sides are done.
+        case close
+    }
+
+    private(set) var phase = Phase.handshake
+    private(set) var isResponseEnded = false
+    /// Whether the response says that the connection stays open.
+    var isPersistent = true
+
+    mutating func handshakeDone() { phase = .idle }
+    mutating func headBegun() { phase = .head }
+
+    mutating func headComplete(isPersistent: Bool) {
+        phase = .content
+        isResponseEnded = false
+        self.isPersistent = isPersistent
+    }
+
+    mutating func contentEnded() { phase = .response }
+    mutating func responseEnded() { isResponseEnded = true }
+
+    /// The head cannot be read, so nothing that follows it can.
+    mutating func headRefused() {
+        phase = .content
+        isResponseEnded = false
+        isPersistent = false
+    }
+
+    /// To be asked when everything written so far has left.
+    mutating func conclude() -> Conclusion {
+        guard isResponseEnded else { return .unfinished }
+        isResponseEnded = false
+        switch phase {
+        case .response where isPersistent:
+            phase = .idle
+            return .nextRequest
+        case .response:
+            phase = .lingering
+            return .close
+        default:
+            // Answered before the request was complete: the rest of it must not be taken for the next request.
+            phase = .lingering
+            return .linger
+        }
+    }
+}

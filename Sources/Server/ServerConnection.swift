@@ -1,0 +1,430 @@
+internal import Bytes
+public import EventLoop
+internal import HTTP
+public import TLS
+
+/// One client connection: TLS below, HTTP/1.1 requests in turn above.
+///
+/// Owned by the `Acceptor` until it closes. Holds at most one block for what comes in and one for what goes out, and
+/// none while idle. Bytes are read only while somebody takes them, so a client that sends faster than its upstream reads
+/// is stopped by TCP.
+///
+/// The order of work in every event: read, then `settle`, which parses, lets the exchange answer, and writes, until
+/// nothing more can be done. Nothing below `settle` writes to the socket or calls `settle` to any effect.
+public final class ServerConnection: SocketHandler {
+    public let peer: SocketAddress
+    private let acceptor: Acceptor
+    var slot = 0
+
+    private var stream: TLSStream
+    private var input: ByteBuffer
+    private var output: ByteBuffer
+    private var parser: RequestHeadParser
+    private var decoder = ContentDecoder(.none, extensions: .refused)
+    private var cycle = MessageCycle()
+    private var exchange: Exchange?
+    /// The client's certificate; there from the end of the handshake.
+    public private(set) var identity: ClientIdentity?
+    /// Requests begun on this connection.
+    public private(set) var requests = 0
+
+    /// The exchange has not taken all content that is there.
+    private var isContentHeld = false
+    private var isSettling = false
+    /// Aborted below `settle`, where buffers are in use: the connection is closed at its end.
+    private var isAborted = false
+    private var lingered = 0
+    /// Reads in one event before other connections get their turn.
+    private static let readsPerEvent = 4
+
+    var pool: BufferPool { acceptor.pool }
+
+    init?(acceptor: Acceptor, socket: consuming Socket, peer: SocketAddress, tls: ServerContext) {
+        guard let stream = TLSStream(accepting: socket.number, tls) else { return nil }
+        self.acceptor = acceptor
+        self.peer = peer
+        self.stream = stream
+        input = ByteBuffer(pool: acceptor.pool)
+        output = ByteBuffer(pool: acceptor.pool)
+        parser = RequestHeadParser(limits: acceptor.settings.head)
+        super.init(loop: acceptor.loop, socket: socket)
+    }
+
+    func start() {
+        setDeadline(.now + acceptor.settings.handshakeTimeout)
+        wantRead(true)
+    }
+
+    // MARK: - Events
+
+    public override func readable() {
+        if cycle.phase == .handshake {
+            guard handshake() else { return }
+        }
+        for _ in 0..<Self.readsPerEvent {
+            guard isOpen, receive() else { return }
+        }
+        // What OpenSSL has read ahead announces itself no more: come back to it after the others.
+        if isOpen, stream.hasBufferedInput { readAgain() }
+    }
+
+    public override func writable() {
+        if cycle.phase == .handshake {
+            _ = handshake()
+        } else {
+            settle()
+        }
+    }
+
+    public override func deadlinePassed() {
+        switch cycle.phase {
+        case .handshake:
+            acceptor.application.connectionRefused(self, .handshakeTimeout)
+            abort()
+        case .idle: closeGracefully()
+        case .lingering: close(gracefully: false)
+        case .head, .content, .response:
+            guard let exchange, !exchange.isAnswered else { return abort() }
+            if cycle.phase == .head { cycle.headRefused() }
+            cycle.isPersistent = false
+            exchange.requestTimedOut()
+            settle()
+        }
+    }
+
+    // MARK: - Reading
+
+    /// - Returns: whether the handshake is complete.
+    private func handshake() -> Bool {
+        switch stream.handshake() {
+        case .done:
+            identity = stream.clientIdentity
+            guard identity != nil else {
+                // Cannot happen while certificates are demanded; if it did, nobody may pass.
+                acceptor.application.connectionRefused(self, .handshake(.clientCertificate(.missing)))
+                abort()
+                return false
+            }
+            cycle.handshakeDone()
+            wantWrite(false)
+            setDeadline(.now + acceptor.settings.keepAliveTimeout)
+            return true
+        case .wantRead: wantWrite(false)
+        case .wantWrite: wantWrite(true)
+        case .endOfStream: close(gracefully: false)
+        case .failed(let failure):
+            acceptor.application.connectionRefused(self, .handshake(failure))
+            close(gracefully: false)
+        }
+        return false
+    }
+
+    /// Reads once and does what follows. - Returns: whether there may be more at once.
+    private func receive() -> Bool {
+        guard input.room > 0 else {
+            wantRead(false)
+            return false
+        }
+        switch stream.read(into: &input) {
+        case .done:
+            settle()
+            return isOpen && !isContentHeld && stream.hasBufferedInput
+        case .wantRead:
+            input.releaseIfEmpty()
+            return false
+        case .wantWrite:
+            wantWrite(true)
+            return false
+        case .endOfStream, .failed:
+            // Also a client that has only ended its sending side: none of ours does, and a request whose sender is gone
+            // is not worth an upstream's time.
+            close(gracefully: cycle.phase == .idle)
+            return false
+        }
+    }
+
+    // MARK: - Settling
+
+    /// Parses, pushes and writes until nothing more can be done now.
+    func settle() {
+        guard !isSettling, isOpen else { return }
+        isSettling = true
+        var isAgain = true
+        while isAgain, isOpen, !isAborted {
+            advance()
+            isAgain = !isAborted && flush()
+        }
+        isSettling = false
+        if isAborted { close(gracefully: false) }
+        guard isOpen else { return }
+        input.releaseIfEmpty()
+        wantRead(wantsInput)
+    }
+
+    private var wantsInput: Bool {
+        switch cycle.phase {
+        case .handshake, .idle, .head, .lingering: true
+        case .content: !isContentHeld
+        // To notice a client that goes away; but a request sent ahead waits where it is.
+        case .response: input.isEmpty
+        }
+    }
+
+    /// Takes in what has been read, as far as the phase allows.
+    private func advance() {
+        while isOpen, !isAborted {
+            switch cycle.phase {
+            case .idle, .head:
+                guard !input.isEmpty, output.isEmpty else { return }
+                guard parseHead() else { return }
+            case .content:
+                guard let exchange, pushContent(to: exchange) else { return }
+            case .lingering:
+                lingered += input.count
+                input.removeAll()
+                if lingered > acceptor.settings.lingerBytes { close(gracefully: false) }
+                return
+            case .handshake, .response: return
+            }
+        }
+    }
+
+    /// - Returns: whether a head was completed.
+    private func parseHead() -> Bool {
+        let exchange = currentExchange()
+        do throws(MessageFault) {
+            switch try parser.parse(input.readable, into: &exchange.head) {
+            case .incomplete:
+                if cycle.phase == .idle {
+                    cycle.headBegun()
+                    setDeadline(.now + acceptor.settings.headTimeout)
+                }
+                return false
+            case .complete(let length):
+                begin(exchange, headLength: length)
+                return isOpen
+            }
+        } catch {
+            parser.reset()
+            cycle.headRefused()
+            input.removeAll()
+            exchange.began = .now
+            exchange.requestFaulted(error)
+            return false
+        }
+    }
+
+    private func currentExchange() -> Exchange {
+        if let exchange { return exchange }
+        let made = acceptor.application.makeExchange(for: self)
+        exchange = made
+        return made
+    }
+
+    private func begin(_ exchange: Exchange, headLength: Int) {
+        requests += 1
+        exchange.began = .now
+        guard let identity, identity.notAfter > WallClock.seconds else {
+            // The connection lives no longer than its certificate. The next handshake says so with the exact alert.
+            acceptor.application.connectionRefused(self, .certificateExpired)
+            return closeGracefully()
+        }
+        clearDeadline()
+        // The exchange takes over the block that holds its head; what follows the head moves to a new one.
+        swap(&input, &exchange.headBytes)
+        if exchange.headBytes.count > headLength {
+            input.append(exchange.headBytes.readable.extracting(headLength...))
+            exchange.headBytes.truncate(to: headLength)
+        }
+        let framing = exchange.head.framing
+        decoder = ContentDecoder(framing, extensions: .refused)
+        isContentHeld = false
+        cycle.headComplete(
+            isPersistent: exchange.head.isPersistent && requests < acceptor.settings.requestsPerConnection
+                && !acceptor.isDraining)
+        exchange.headReceived()
+        if framing.hasContent { setDeadline(exchange.began + acceptor.settings.contentIdleTimeout) }
+    }
+
+    /// - Returns: whether the content is complete.
+    private func pushContent(to exchange: Exchange) -> Bool {
+        do throws(MessageFault) {
+            while isOpen, !isAborted {
+                switch try decoder.next(input.readable) {
+                case .needMore: return false
+                case .framing(let count): input.consume(count)
+                case .content(let count):
+                    let taken = exchange.receive(content: input.readable.extracting(first: count))
+                    if taken > 0 {
+                        input.consume(taken)
+                        decoder.consumed(taken)
+                        exchange.requestBytes += UInt64(taken)
+                        setDeadline(.now + acceptor.settings.contentIdleTimeout)
+                    }
+                    guard taken == count else {
+                        // The upstream is slower than the client; its own timeouts watch it.
+                        isContentHeld = true
+                        clearDeadline()
+                        return false
+                    }
+                case .end:
+                    cycle.contentEnded()
+                    clearDeadline()
+                    exchange.contentEnded()
+                    return true
+                }
+            }
+        } catch {
+            cycle.isPersistent = false
+            input.removeAll()
+            exchange.requestFaulted(error)
+        }
+        return false
+    }
+
+    /// The exchange takes content again.
+    func resumeContent() {
+        guard isContentHeld else { return }
+        isContentHeld = false
+        setDeadline(.now + acceptor.settings.contentIdleTimeout)
+        settle()
+        // What OpenSSL holds already makes no socket readable.
+        if isOpen, !isContentHeld, stream.hasBufferedInput { readAgain() }
+    }
+}
+
+// MARK: - Writing
+
+extension ServerConnection {
+    /// Whether the response under way may leave the connection open.
+    var allowsAnotherRequest: Bool { cycle.isPersistent && !acceptor.isDraining }
+
+    func writeHead(
+        _ status: UInt16, _ framing: ContentFraming, _ statedLength: UInt64?, _ isPersistent: Bool,
+        _ fields: (inout ByteBuffer) -> Void
+    ) -> Bool {
+        let before = output.count
+        output.appendStatusLine(status)
+        fields(&output)
+        switch framing {
+        case .length(let length): output.appendField("Content-Length", decimal: length)
+        case .chunked: output.appendField("Transfer-Encoding", "chunked")
+        case .none:
+            if let statedLength {
+                output.appendField("Content-Length", decimal: statedLength)
+            } else if status >= 200, status != 204, status != 304 {
+                output.appendField("Content-Length", decimal: 0)
+            }
+        case .untilClose: break
+        }
+        if !isPersistent { output.appendField("Connection", "close") }
+        output.append("\r\n")
+        guard !output.overflowed else {
+            output.rollback(to: before)
+            return false
+        }
+        cycle.isPersistent = isPersistent
+        return true
+    }
+
+    func writeContent(_ content: Span<UInt8>, isChunked: Bool) -> Int {
+        isChunked ? output.appendChunk(prefixOf: content) : output.appendPrefix(of: content)
+    }
+
+    func writeEnd(isChunked: Bool) -> Bool {
+        guard !isChunked || output.appendLastChunk() else { return false }
+        cycle.responseEnded()
+        return true
+    }
+
+    func writeContinue() {
+        output.append("HTTP/1.1 100 Continue\r\n\r\n")
+    }
+
+    /// Writes what there is. - Returns: whether that made new work possible.
+    private func flush() -> Bool {
+        if !output.isEmpty {
+            switch stream.write(from: &output) {
+            case .done:
+                output.releaseIfEmpty()
+                wantWrite(false)
+            case .wantWrite:
+                wantWrite(true)
+                setDeadline(.now + acceptor.settings.contentIdleTimeout)
+                return false
+            case .wantRead: return false
+            case .endOfStream, .failed:
+                close(gracefully: false)
+                return false
+            }
+            if !cycle.isResponseEnded, cycle.phase == .content || cycle.phase == .response {
+                if cycle.phase == .response { clearDeadline() }
+                exchange?.outputDrained()
+                if !output.isEmpty { return true }
+            }
+        }
+        switch cycle.conclude() {
+        case .unfinished: return false
+        case .nextRequest:
+            end()
+            setDeadline(.now + acceptor.settings.keepAliveTimeout)
+            if acceptor.isDraining, input.isEmpty { closeGracefully() }
+            return true
+        case .close:
+            end()
+            // A request sent ahead is not served any more; closing over it would reset the connection.
+            if input.isEmpty, !stream.hasBufferedInput { closeGracefully() } else { linger() }
+            return false
+        case .linger:
+            end()
+            linger()
+            return true
+        }
+    }
+
+    private func end() {
+        exchange?.ended()
+        exchange?.reset()
+        isContentHeld = false
+    }
+}
+
+// MARK: - Closing
+
+extension ServerConnection {
+    /// Ends the connection at once; the client sees that it was cut off.
+    public func abort() {
+        if isSettling { isAborted = true } else { close(gracefully: false) }
+    }
+
+    func closeIfIdle() {
+        if cycle.phase == .idle || cycle.phase == .handshake { closeGracefully() }
+    }
+
+    private func closeGracefully() {
+        close(gracefully: true)
+    }
+
+    /// Says that nothing more comes, and listens until the client has understood.
+    private func linger() {
+        stream.sendCloseNotify()
+        shutdownSending()
+        setDeadline(.now + acceptor.settings.lingerTimeout)
+        isContentHeld = false
+    }
+
+    private func close(gracefully: Bool) {
+        guard isOpen else { return }
+        if gracefully { stream.sendCloseNotify() }
+        let isServing = cycle.phase == .content || cycle.phase == .response || cycle.phase == .head
+        close()
+        if isServing, let exchange, exchange.began.nanoseconds != 0, cycle.phase != .head {
+            exchange.abandoned()
+            exchange.ended()
+        }
+        input.removeAll()
+        output.removeAll()
+        exchange?.reset()
+        acceptor.remove(self)
+    }
+}

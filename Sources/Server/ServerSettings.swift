@@ -1,0 +1,25 @@
+public import EventLoop
+public import HTTP
+
+/// Limits and timeouts of the server role, the same for every listener of a worker.
+public struct ServerSettings: Sendable {
+    public var head = HeadLimits.standard
+    /// Open connections per worker; further ones are closed as soon as they are accepted.
+    public var connections = 10_000
+    /// Requests served on one connection before it is closed.
+    public var requestsPerConnection = 10_000
+    /// Total time for the TLS handshake.
+    public var handshakeTimeout = TimeSpan.seconds(10)
+    /// Total time from the first byte of a head to its last.
+    public var headTimeout = TimeSpan.seconds(10)
+    /// Longest pause within the content of a request, or while the client takes a response.
+    public var contentIdleTimeout = TimeSpan.seconds(30)
+    /// How long a connection is kept without a request.
+    public var keepAliveTimeout = TimeSpan.seconds(75)
+    /// How long, and for how many bytes, a refused client is listened to before its connection is closed. Closing at
+    /// once would reset the connection and could destroy the answer on its way (RFC 9112 section 9.6).
+    public var lingerTimeout = TimeSpan.seconds(2)
+    public var lingerBytes = 256 * 1024
+
+    public init() {}
+}

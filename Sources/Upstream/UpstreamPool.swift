@@ -1,0 +1,66 @@
+public import Bytes
+public import EventLoop
+
+/// One worker's connections to one upstream. Connections are used again, the last one given back first, so that those
+/// not needed grow old and are closed.
+public final class UpstreamPool {
+    public let settings: UpstreamSettings
+    let loop: Loop
+    let buffers: BufferPool
+    private var idle: [UpstreamConnection] = []
+    /// Connections that serve a call or are being opened.
+    private var busy: [ObjectIdentifier: UpstreamConnection] = [:]
+    private var nextServer = 0
+
+    public init(loop: Loop, buffers: BufferPool, settings: UpstreamSettings) {
+        self.loop = loop
+        self.buffers = buffers
+        self.settings = settings
+    }
+
+    /// Connections open now.
+    public var connectionCount: Int { idle.count + busy.count }
+
+    /// Starts a call: the caller then writes the request to the connection's `output` and sends it.
+    ///
+    /// - Parameter fresh: opens a new connection, because a kept one has just turned out to be dead.
+    public func start(_ call: UpstreamCall, fresh: Bool = false) throws(UpstreamFailure) -> UpstreamConnection {
+        if !fresh, let connection = idle.popLast() {
+            busy[ObjectIdentifier(connection)] = connection
+            connection.begin(call)
+            return connection
+        }
+        guard connectionCount < settings.connections else { throw .connectionLimit }
+        let connection = try UpstreamConnection(pool: self)
+        busy[ObjectIdentifier(connection)] = connection
+        connection.begin(call)
+        return connection
+    }
+
+    /// The servers in turn.
+    func nextAddress() -> SocketAddress {
+        let address = settings.servers[nextServer % settings.servers.count]
+        nextServer = (nextServer + 1) % settings.servers.count
+        return address
+    }
+
+    /// Takes back a connection that can serve another call.
+    func release(_ connection: UpstreamConnection) {
+        busy[ObjectIdentifier(connection)] = nil
+        guard idle.count < settings.idleConnections else { return connection.close() }
+        idle.append(connection)
+    }
+
+    /// Lets go of a connection that has closed itself.
+    func remove(_ connection: UpstreamConnection) {
+        if busy.removeValue(forKey: ObjectIdentifier(connection)) == nil {
+            idle.removeAll { $0 === connection }
+        }
+    }
+
+    /// Closes the connections nobody uses.
+    public func closeIdle() {
+        for connection in idle { connection.close() }
+        idle.removeAll()
+    }
+}
