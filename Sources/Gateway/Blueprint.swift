@@ -1,0 +1,176 @@
+internal import Cryptography
+internal import EventLoop
+internal import Glibc
+public import GatewayConfiguration
+internal import HTTP
+internal import Policy
+internal import Server
+internal import TLS
+internal import Upstream
+
+/// A configuration with everything it refers to read and resolved: what each worker builds its own objects from.
+///
+/// Made completely or not at all. `Sendable`: plain values only, so each worker's objects are its own.
+public struct Blueprint: Sendable {
+    struct Listener: Sendable {
+        let address: SocketAddress
+        let certificates: [UInt8]
+        let key: [UInt8]
+        let authorities: [UInt8]
+        let minimumVersion: ServerContext.Version
+        let name: String
+    }
+
+    public let workers: Int
+    let listeners: [Listener]
+    let upstreams: [UpstreamSettings]
+    let routes: [Route]
+    let settings: ServerSettings
+    let strippedFields: [String]
+    let denialURI: String
+    let access: LogConfiguration.Access
+    let shutdownTimeout: TimeSpan
+
+    public init(_ configuration: Configuration) throws(StartupError) {
+        switch configuration.workers {
+        case .automatic: workers = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+        case .exactly(let count): workers = count
+        }
+        var listeners: [Listener] = []
+        for listener in configuration.listeners { listeners.append(try Self.read(listener)) }
+        self.listeners = listeners
+        let names = configuration.upstreams.keys.sorted()
+        var upstreams: [UpstreamSettings] = []
+        for name in names {
+            guard let upstream = configuration.upstreams[name] else { continue }
+            upstreams.append(try Self.resolve(name, upstream))
+        }
+        self.upstreams = upstreams
+        routes = configuration.routes.map { route in
+            Route(
+                name: route.name, host: route.host, prefix: route.path,
+                methods: MethodSet(route.methods.map(Self.method)), requirement: Self.requirement(route.require),
+                // Every route names a configured upstream: the configuration is refused otherwise.
+                upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit))
+        }
+        settings = Self.settings(configuration)
+        strippedFields = configuration.strippedFields
+        denialURI = configuration.denialURI
+        access = configuration.log.access
+        shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
+        try checkTLS()
+    }
+
+    private static func read(_ listener: ListenerConfiguration) throws(StartupError) -> Listener {
+        do {
+            var authorities: [UInt8] = []
+            for path in listener.clients.authoritiesPaths {
+                authorities += try FileContents.read(path) + [UInt8(ascii: "\n")]
+            }
+            return Listener(
+                address: try SocketAddress(listener.address.description),
+                certificates: try FileContents.read(listener.tls.certificatePath),
+                key: try FileContents.read(listener.tls.keyPath), authorities: authorities,
+                minimumVersion: listener.tls.minimumVersion == .tls12 ? .tls12 : .tls13,
+                name: listener.address.description)
+        } catch {
+            throw StartupError("listener \(listener.address): \(error)")
+        }
+    }
+
+    private static func resolve(_ name: String, _ upstream: UpstreamConfiguration) throws(StartupError) -> UpstreamSettings {
+        var servers: [SocketAddress] = []
+        for server in upstream.servers {
+            do {
+                servers += try SocketAddress.resolve(host: server.host, port: server.port)
+            } catch {
+                throw StartupError("upstream \(name): cannot resolve \(server.host)")
+            }
+        }
+        var settings = UpstreamSettings(name: name, servers: servers)
+        settings.connections = upstream.connections
+        settings.idleConnections = upstream.idleConnections
+        settings.connectTimeout = TimeSpan(upstream.connectTimeout)
+        settings.responseTimeout = TimeSpan(upstream.responseTimeout)
+        settings.idleTimeout = TimeSpan(upstream.idleTimeout)
+        return settings
+    }
+
+    private static func settings(_ configuration: Configuration) -> ServerSettings {
+        var settings = ServerSettings()
+        let limits = configuration.limits
+        settings.head = HeadLimits(bytes: limits.head, target: limits.target, fields: limits.fields)
+        settings.connections = limits.connections
+        settings.requestsPerConnection = limits.requestsPerConnection
+        settings.handshakeTimeout = TimeSpan(configuration.timeouts.handshake)
+        settings.headTimeout = TimeSpan(configuration.timeouts.head)
+        settings.contentIdleTimeout = TimeSpan(configuration.timeouts.contentIdle)
+        settings.keepAliveTimeout = TimeSpan(configuration.timeouts.keepAlive)
+        return settings
+    }
+
+    private static func method(_ method: RouteConfiguration.Method) -> Method {
+        switch method {
+        case .get: .get
+        case .head: .head
+        case .post: .post
+        case .put: .put
+        case .patch: .patch
+        case .delete: .delete
+        case .options: .options
+        }
+    }
+
+    private static func requirement(_ requirement: RouteConfiguration.Requirement) -> Requirement {
+        switch requirement {
+        case .certificate: .certificate
+        // The configuration refuses these until they are enforced; weakening them silently is out of the question.
+        case .device, .requestProof: preconditionFailure("a requirement that cannot be enforced was configured")
+        }
+    }
+
+    /// Builds every TLS context once and drops it, so that a bad certificate is found before anything is started.
+    private func checkTLS() throws(StartupError) {
+        let library: LibraryContext
+        do throws(CryptographyError) { library = try LibraryContext() } catch { throw StartupError(error.description) }
+        let sessions = SessionTable(limit: 1)
+        for listener in listeners { _ = try listener.makeContext(library, sessions) }
+    }
+}
+
+extension Blueprint.Listener {
+    func makeContext(_ library: LibraryContext, _ sessions: SessionTable) throws(StartupError) -> ServerContext {
+        do throws(CryptographyError) {
+            return try ServerContext(
+                chain: Certificate.all(inPEM: certificates, library), key: PrivateKey(pem: key, library),
+                authorities: Certificate.all(inPEM: authorities, library), minimumVersion: minimumVersion,
+                sessions: sessions, library: library)
+        } catch {
+            throw StartupError("listener \(name): \(error)")
+        }
+    }
+}
+
+/// The gateway cannot start, and why.
+public struct StartupError: Error, CustomStringConvertible, Sendable {
+    public let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}
+
+extension TimeSpan {
+    init(_ duration: Duration) {
+        let (seconds, attoseconds) = duration.components
+        self.init(nanoseconds: seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+    }
+}
+
+extension Blueprint {
+    /// One line for `attestgate check`.
+    public var summary: String {
+        "\(listeners.count) listener\(listeners.count == 1 ? "" : "s"), \(routes.count) route\(routes.count == 1 ? "" : "s"), "
+            + "\(upstreams.count) upstream\(upstreams.count == 1 ? "" : "s"), \(workers) worker\(workers == 1 ? "" : "s")"
+    }
+}

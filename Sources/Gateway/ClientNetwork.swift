@@ -1,0 +1,26 @@
+internal import EventLoop
+
+/// How a client's address appears in logs and in the Forwarded field.
+enum ClientNetwork {
+    /// The address cut to its network, /24 or /48: enough to see an attack, too little to see a person.
+    static func text(of address: SocketAddress) -> [UInt8] {
+        let host = address.host
+        if address.isIPv6 {
+            // inet_ntop writes groups in lower case; what stands before the third colon is the first 48 bits, unless a
+            // `::` comes earlier and shortens them.
+            let groups = host.split(separator: ":", maxSplits: 3, omittingEmptySubsequences: false).prefix(3)
+            let known = groups.prefix { !$0.isEmpty }
+            return Array("\(known.joined(separator: ":"))::/48".utf8)
+        }
+        let octets = host.split(separator: ".")
+        return Array("\(octets.prefix(3).joined(separator: ".")).0/24".utf8)
+    }
+
+    /// The start of the Forwarded field (RFC 7239), up to the value of `host`: `for=192.0.2.7;proto=https;host="`.
+    static func forwardedPrefix(of address: SocketAddress) -> [UInt8] {
+        let host = address.host
+        // An IPv6 address stands in brackets, and so in quotes (section 6).
+        let node = address.isIPv6 ? "\"[\(host)]\"" : host
+        return Array("for=\(node);proto=https;host=\"".utf8)
+    }
+}

@@ -1,0 +1,76 @@
+internal import HTTP
+internal import Server
+internal import TLS
+internal import Upstream
+internal import Vocabulary
+
+// The errors of the modules below, mapped to the denial table in this one place. The switches are exhaustive: a new
+// error does not compile until somebody has decided what it means to a client.
+
+extension Denial {
+    init(_ fault: MessageFault) {
+        self =
+            switch fault.kind {
+            case .malformed: .requestMalformed
+            case .fieldRefused: .headerRefused
+            case .targetTooLong: .targetTooLong
+            case .headTooLarge: .headTooLarge
+            }
+    }
+
+    /// - Returns: nil for a client that merely went away: nothing was refused.
+    init?(_ refusal: ConnectionRefusal) {
+        switch refusal {
+        case .limit: self = .connectionLimit
+        case .handshakeTimeout: self = .handshakeTimeout
+        case .certificateExpired: self = .certificateExpired
+        case .handshake(.disconnected): return nil
+        case .handshake(.tls): self = .handshakeFailed
+        case .handshake(.clientCertificate(let fault)):
+            self =
+                switch fault {
+                case .missing: .certificateRequired
+                case .unknownAuthority: .certificateUnknownAuthority
+                case .outsideValidity: .certificateExpired
+                case .unsuitable: .certificateUnsuitable
+                }
+        }
+    }
+
+    init(_ failure: UpstreamFailure) {
+        self =
+            switch failure {
+            case .connectTimeout, .responseTimeout: .upstreamTimeout
+            case .unreachable, .connectionLimit, .disconnected, .malformed, .unexpectedUpgrade: .upstreamUnavailable
+            }
+    }
+}
+
+/// What the log says beyond the denial's code.
+enum RefusalDetail {
+    static func of(_ refusal: ConnectionRefusal) -> String? {
+        switch refusal {
+        case .limit, .handshakeTimeout, .certificateExpired: nil
+        case .handshake(.disconnected): "the client ended the connection"
+        case .handshake(.tls(let reason)): reason
+        case .handshake(.clientCertificate(let fault)):
+            switch fault {
+            case .missing: nil
+            case .unknownAuthority(let subject), .outsideValidity(let subject): "subject \(subject)"
+            case .unsuitable(let subject, let reason): "subject \(subject): \(reason)"
+            }
+        }
+    }
+
+    static func of(_ failure: UpstreamFailure) -> String {
+        switch failure {
+        case .unreachable(let errno): "connect failed, errno \(errno)"
+        case .connectTimeout: "connect timed out"
+        case .connectionLimit: "all connections to the upstream are in use"
+        case .disconnected: "the upstream ended the connection"
+        case .responseTimeout: "the upstream did not answer in time"
+        case .malformed(let fault): "malformed response: \(fault.reason)"
+        case .unexpectedUpgrade: "the upstream switched protocols unasked"
+        }
+    }
+}

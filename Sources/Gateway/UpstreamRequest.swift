@@ -1,0 +1,74 @@
+internal import Bytes
+internal import HTTP
+
+/// Writes the head of the request to the upstream anew from the parsed one. No byte of the client's framing, and no
+/// field that was not looked at, comes through.
+struct UpstreamRequest {
+    enum Outcome: Equatable {
+        case written
+        /// A field that is refused on every route.
+        case refused
+        /// The head, with what the gateway adds, does not fit a buffer.
+        case tooLarge
+    }
+
+    let policy: FieldPolicy
+
+    /// - Parameters:
+    ///   - bytes: what the ranges of `head` refer to.
+    ///   - forwarded: the start of the Forwarded field's value.
+    ///   - output: an empty buffer.
+    func write(
+        _ method: Method, _ head: RequestHead, _ bytes: Span<UInt8>, forwarded: [UInt8], to output: inout ByteBuffer
+    ) -> Outcome {
+        output.append(method.name)
+        output.append(" ")
+        output.append(head.path.of(bytes))
+        if let query = head.query {
+            output.append("?")
+            output.append(query.of(bytes))
+        }
+        output.append(" HTTP/1.1\r\n")
+        output.appendField("Host", head.authority.of(bytes))
+        for index in head.fields.indices {
+            let field = head.fields[index]
+            // The Host field stands first, already written.
+            guard field.name != .host else { continue }
+            switch policy.verdict(field.nameRange.of(bytes), field.name) {
+            case .forward:
+                if head.connection.dropped.isEmpty || !isDropped(field, head, bytes) {
+                    output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes))
+                }
+            case .strip: break
+            case .refuse:
+                output.removeAll()
+                return .refused
+            }
+        }
+        output.append("Forwarded: ")
+        output.append(forwarded)
+        output.append(head.authority.of(bytes))
+        output.append("\"\r\n")
+        switch head.framing {
+        case .length(let length): output.appendField("Content-Length", decimal: length)
+        case .chunked: output.appendField("Transfer-Encoding", "chunked")
+        case .none, .untilClose:
+            // A method that usually has content says that there is none (RFC 9110 section 8.6).
+            if method == .post || method == .put || method == .patch { output.appendField("Content-Length", decimal: 0) }
+        }
+        output.append("\r\n")
+        guard !output.overflowed else {
+            output.removeAll()
+            return .tooLarge
+        }
+        return .written
+    }
+
+    /// Whether the client's Connection field named the field (RFC 9110 section 7.6.1).
+    private func isDropped(_ field: HeaderField, _ head: RequestHead, _ bytes: Span<UInt8>) -> Bool {
+        for range in head.connection.dropped where range.count == field.nameRange.count {
+            if bytes.equalsIgnoringCase(range, field.nameRange) { return true }
+        }
+        return false
+    }
+}

@@ -1,0 +1,15 @@
+internal import ArgumentParser
+internal import Gateway
+
+struct Check: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Check a conf file, and the certificates and names in it, without starting anything.",
+        discussion: "Exit status: 0 it can be run, 1 it cannot; each error says where it stands and what was expected.")
+
+    @OptionGroup var file: ConfigurationFile
+
+    func run() throws {
+        let blueprint = try file.load()
+        print("\(file.config): ok (\(blueprint.summary))")
+    }
+}

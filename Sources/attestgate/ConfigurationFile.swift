@@ -1,0 +1,36 @@
+internal import ArgumentParser
+internal import Foundation
+internal import Gateway
+internal import GatewayConfiguration
+
+/// The conf file that `run` and `check` take.
+struct ConfigurationFile: ParsableArguments {
+    @Option(name: .long, help: ArgumentHelp("The conf file.", valueName: "FILE"))
+    var config: String
+
+    /// Reads the file and everything it refers to. Warnings go to standard error.
+    func load() throws -> Blueprint {
+        do {
+            let (configuration, warnings) = try Configuration.load(path: config)
+            for warning in warnings { Failure.print("\(warning)") }
+            return try Blueprint(configuration)
+        } catch let error as ConfigurationError {
+            throw Failure(error.description)
+        } catch let error as StartupError {
+            throw Failure("\(config): error: \(error)")
+        }
+    }
+}
+
+/// Ends the program with status 1 and a message that stands alone.
+struct Failure: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+
+    static func print(_ text: String) {
+        FileHandle.standardError.write(Data((text + "\n").utf8))
+    }
+}

@@ -1,0 +1,22 @@
+internal import ArgumentParser
+internal import Gateway
+
+struct Run: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Run the gateway in the foreground.",
+        discussion: """
+            SIGTERM or SIGINT finishes the requests under way, for at most `timeouts.shutdown`, then ends; a second one \
+            ends at once. Exit status: 0 stopped by a signal, 1 could not start.
+            """)
+
+    @OptionGroup var file: ConfigurationFile
+
+    func run() throws {
+        let blueprint = try file.load()
+        do {
+            try GatewayProcess.run(blueprint)
+        } catch {
+            throw Failure("\(error)")
+        }
+    }
+}
