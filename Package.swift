@@ -66,6 +66,9 @@ let package = Package(
             ],
             swiftSettings: settings),
 
+        .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
+        .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Bytes"], swiftSettings: settings),
+        .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
         .testTarget(
             name: "GatewayConfigurationTests", dependencies: ["GatewayConfiguration"], swiftSettings: settings),
     ],

@@ -1,0 +1,87 @@
+import Bytes
+import Testing
+
+@Suite("Byte buffers")
+struct ByteBufferTests {
+    private func text(_ buffer: borrowing ByteBuffer) -> String { String(decoding: buffer.copy(), as: UTF8.self) }
+
+    @Test("bytes leave in the order they came")
+    func order() {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        buffer.append("hello ")
+        buffer.append([0x77, 0x6f])
+        buffer.append("rld" as String)
+        buffer.consume(6)
+        #expect(text(buffer) == "world")
+    }
+
+    @Test("an append that does not fit writes nothing and is remembered until the rollback")
+    func overflow() {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        buffer.append("kept")
+        let before = buffer.count
+        buffer.append("head")
+        buffer.append([UInt8](repeating: 0, count: 2_000))
+        #expect(buffer.overflowed == true)
+        buffer.rollback(to: before)
+        #expect(buffer.overflowed == false)
+        #expect(text(buffer) == "kept")
+    }
+
+    @Test("room that consumed bytes left behind is used again")
+    func compaction() {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        for round in 0..<100 {
+            let block = [UInt8](repeating: UInt8(round), count: 700)
+            buffer.append(block)
+            #expect(buffer.overflowed == false)
+            #expect(buffer.copy() == block)
+            buffer.consume(600)
+            buffer.append([1, 2, 3])
+            buffer.consume(103)
+        }
+    }
+
+    @Test("an empty buffer holds no block")
+    func release() {
+        let pool = BufferPool(blockSize: 1024)
+        var buffer = ByteBuffer(pool: pool)
+        #expect(pool.outstanding == 0)
+        buffer.append("x")
+        #expect(pool.outstanding == 1)
+        buffer.consume(1)
+        buffer.releaseIfEmpty()
+        #expect(pool.outstanding == 0)
+    }
+
+    @Test("a dropped buffer gives its block back")
+    func drop() {
+        let pool = BufferPool(blockSize: 1024)
+        do {
+            var buffer = ByteBuffer(pool: pool)
+            buffer.append("x")
+            #expect(pool.outstanding == 1)
+        }
+        #expect(pool.outstanding == 0)
+    }
+
+    @Test("numbers are written without leading zeros, or padded as asked", arguments: [0, 7, 10, 4_096, UInt64.max])
+    func numbers(_ number: UInt64) {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        buffer.append(decimal: number)
+        buffer.append(" ")
+        buffer.append(hex: number)
+        buffer.append(" ")
+        buffer.append(hex: number, digits: 16)
+        let hex = String(number, radix: 16)
+        let padded = String(repeating: "0", count: 16 - hex.count) + hex
+        #expect(text(buffer) == "\(number) \(hex) \(padded)")
+    }
+
+    @Test("JSON strings escape what JSON demands")
+    func json() {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        buffer.appendJSON("a\"b\\c\nd\u{7f}é")
+        #expect(text(buffer) == "\"a\\\"b\\\\c\\u000ad\\u007fé\"")
+    }
+}

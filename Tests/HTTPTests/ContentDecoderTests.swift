@@ -1,0 +1,56 @@
+import HTTP
+import Testing
+
+@Suite("Content")
+struct ContentDecoderTests {
+    @Test("a length takes exactly that many octets, and leaves the next request alone")
+    func length() throws {
+        let decoded = try Parsing.content(["hel", "loGET /"], .length(5)).get()
+        #expect(decoded.content == "hello")
+        #expect(decoded.ended)
+        #expect(decoded.rest == "GET /")
+    }
+
+    @Test("chunks are joined, trailers read over, and what follows left alone")
+    func chunks() throws {
+        let whole = "5\r\nhello\r\n6\r\n world\r\n0\r\nX-Checksum: 1\r\n\r\nGET"
+        let decoded = try Parsing.content([whole], .chunked).get()
+        #expect(decoded.content == "hello world")
+        #expect(decoded.ended)
+        #expect(decoded.rest == "GET")
+        let slow = try Parsing.content(whole.map { String($0) }, .chunked).get()
+        #expect(slow.content == "hello world")
+        #expect(slow.rest == "GET")
+    }
+
+    @Test(
+        "broken chunks are refused at once and byte by byte",
+        arguments: [
+            "0x5\r\nhello\r\n", "+5\r\nhello\r\n", "-5\r\n", " 5\r\nhello\r\n", "5 \r\nhello\r\n", "\r\n", "g\r\n",
+            "5\nhello\n", "5\r\nhelloX\r\n", "5\r\nhello\n0\r\n\r\n", "5;a=b\r\nhello\r\n0\r\n\r\n", "5;\r\nhello\r\n",
+            "ffffffffffffffff\r\n", "10000000000000000\r\n", "0000000000000000\r\n", "5\rhello",
+        ])
+    func brokenChunks(_ text: String) {
+        #expect(Parsing.content([text], .chunked).failure == .chunkMalformed)
+        #expect(Parsing.content(text.map { String($0) }, .chunked).failure == .chunkMalformed)
+    }
+
+    @Test("a trailer section is as strict as a head, and bounded")
+    func trailers() {
+        #expect(Parsing.content(["0\r\nX : y\r\n\r\n"], .chunked).failure == .spaceBeforeColon)
+        #expect(Parsing.content(["0\r\nX_Y: y\r\n\r\n"], .chunked).failure == .fieldNameAmbiguous)
+        let line = "X: " + String(repeating: "a", count: 100) + "\r\n"
+        let endless = "0\r\n" + String(repeating: line, count: 60)
+        #expect(Parsing.content([endless], .chunked).failure == .trailerTooLarge)
+        #expect(Parsing.content(["0\r\nX: " + String(repeating: "a", count: 5_000)], .chunked).failure == .trailerTooLarge)
+    }
+
+    @Test("chunk extensions of responses are read over, within bounds")
+    func extensions() throws {
+        let decoded = try Parsing.content(["5;a=b\r\nhello\r\n0;x\r\n\r\n"], .chunked, extensions: .ignored).get()
+        #expect(decoded.content == "hello")
+        let endless = "5;" + String(repeating: "a", count: 300)
+        #expect(Parsing.content([endless], .chunked, extensions: .ignored).failure == .chunkMalformed)
+        #expect(Parsing.content(["5;a\n"], .chunked, extensions: .ignored).failure == .chunkMalformed)
+    }
+}

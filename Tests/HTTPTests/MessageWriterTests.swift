@@ -1,0 +1,28 @@
+import Bytes
+import HTTP
+import Testing
+
+@Suite("Written messages")
+struct MessageWriterTests {
+    @Test("a chunk is its size, its data, and two line ends")
+    func chunk() {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        let data = Array("hello".utf8)
+        #expect(buffer.appendChunk(prefixOf: data.span) == 5)
+        let isEnded = buffer.appendLastChunk()
+        #expect(isEnded)
+        #expect(String(decoding: buffer.copy(), as: UTF8.self) == "5\r\nhello\r\n0\r\n\r\n")
+    }
+
+    @Test("a chunk larger than the room is cut, never overflows, and decodes to what was taken")
+    func cutChunk() throws {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        let data = [UInt8](repeating: 0x61, count: 5_000)
+        let taken = buffer.appendChunk(prefixOf: data.span)
+        #expect(taken > 900 && taken < 1024)
+        #expect(buffer.overflowed == false)
+        #expect(buffer.appendChunk(prefixOf: data.span) == 0)
+        let decoded = try Parsing.content([String(decoding: buffer.copy(), as: UTF8.self)], .chunked).get()
+        #expect(decoded.content.utf8.count == taken)
+    }
+}

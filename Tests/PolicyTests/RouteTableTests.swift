@@ -1,0 +1,58 @@
+import HTTP
+import Policy
+import Testing
+
+@Suite("Routes")
+struct RouteTableTests {
+    private let table = RouteTable([
+        Self.route("root", "a.example", "/"),
+        Self.route("records", "a.example", "/records"),
+        Self.route("own", "a.example", "/records/own", [.get]),
+        Self.route("write", "a.example", "/records/own", [.post]),
+        Self.route("other", "b.example", "/records"),
+    ])
+
+    private static func route(_ name: String, _ host: String, _ prefix: String, _ methods: [Method] = Method.allCases) -> Route {
+        Route(
+            name: name, host: host, prefix: prefix, methods: MethodSet(methods), requirement: .certificate, upstream: 0,
+            contentLimit: 0)
+    }
+
+    private func name(_ host: String, _ path: String, _ method: Method? = .get) -> String {
+        switch table.match(host: Array(host.utf8).span, path: Array(path.utf8).span, method: method) {
+        case .route(let index): table.routes[index].name
+        case .methodRefused(let index): "405 \(table.routes[index].name)"
+        case .none: "404"
+        }
+    }
+
+    @Test("the longest prefix wins, whatever the order of the conf file")
+    func longest() {
+        #expect(name("a.example", "/") == "root")
+        #expect(name("a.example", "/records") == "records")
+        #expect(name("a.example", "/records/1") == "records")
+        #expect(name("a.example", "/records/own/1") == "own")
+    }
+
+    @Test("a prefix ends at a segment's end")
+    func boundary() {
+        #expect(name("a.example", "/recordsx") == "root")
+        #expect(name("b.example", "/recordsx") == "404")
+        #expect(name("b.example", "/records/") == "other")
+    }
+
+    @Test("routes of one prefix share it by method, and a weaker prefix never takes over a refused method")
+    func methods() {
+        #expect(name("a.example", "/records/own", .get) == "own")
+        #expect(name("a.example", "/records/own", .post) == "write")
+        #expect(name("a.example", "/records/own", .delete).hasPrefix("405"))
+        #expect(name("a.example", "/records/own", nil).hasPrefix("405"))
+    }
+
+    @Test("hosts are compared without case, and unknown ones are nobody's")
+    func hosts() {
+        #expect(name("A.Example", "/") == "root")
+        #expect(name("c.example", "/") == "404")
+        #expect(name("xa.example", "/") == "404")
+    }
+}
