@@ -23,6 +23,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.0"),
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     ],
     targets: [
         // C libraries: module maps and shims, nothing else.
@@ -65,6 +66,16 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings),
+
+        // The load generator: a tool for measuring, no part of the gateway.
+        .target(
+            name: "LoadGeneration",
+            dependencies: [
+                "Bytes", "CLinux", "Cryptography", "EventLoop", "HTTP", "TLS",
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
+            ],
+            path: "bench/LoadGeneration", swiftSettings: settings),
+        .testTarget(name: "LoadTests", dependencies: ["EventLoop", "LoadGeneration"], swiftSettings: settings),
 
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
         .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Bytes"], swiftSettings: settings),

@@ -12,5 +12,9 @@
 extern int ag_accept4(int socket, void *address, unsigned int *length, int flags) __asm__("accept4");
 // thread: a pthread_t.
 extern int ag_pthread_setname(unsigned long thread, const char *name) __asm__("pthread_setname_np");
+// setting, previous: a struct itimerspec.
+extern int ag_timerfd_create(int clock, int flags) __asm__("timerfd_create");
+extern int ag_timerfd_settime(int timer, int flags, const void *setting, void *previous) __asm__("timerfd_settime");
+enum { ag_timerfd_absolute = 1 };
 
 #endif

@@ -1,0 +1,66 @@
+import EventLoop
+import LoadGeneration
+import Testing
+
+@Suite("The queue of a constant-rate load")
+struct OpenLoopQueueTests {
+    private let start = Instant(nanoseconds: 5_000_000_000)
+
+    /// One request each millisecond, over two connections.
+    private func makeQueue() -> OpenLoopQueue {
+        OpenLoopQueue(OpenLoopSchedule(start: start, rate: 1000, connections: 2))
+    }
+
+    private func at(_ milliseconds: Int64) -> Instant { start + .milliseconds(milliseconds) }
+
+    @Test("Each request is announced when it falls due, once")
+    func announces() {
+        var queue = makeQueue()
+        #expect(queue.nextDue == at(0))
+        #expect(queue.announce(at(0)) == 0..<1)
+        #expect(queue.announce(at(0)).isEmpty)
+        #expect(queue.nextDue == at(1))
+        #expect(queue.announce(at(2)) == 1..<3)
+    }
+
+    @Test("A connection that is free takes its request at the due time, not earlier")
+    func takes() {
+        var queue = makeQueue()
+        #expect(queue.take(for: 0, at(0)) == at(0))
+        #expect(queue.take(for: 1, at(0)) == nil)
+        #expect(queue.take(for: 1, at(1)) == at(1))
+        #expect(queue.take(for: 0, at(1)) == nil)
+    }
+
+    @Test("Latency of requests that a stalled connection kept waiting counts from when they were due")
+    func stall() {
+        var queue = makeQueue()
+        #expect(queue.take(for: 0, at(0)) == at(0))
+        // Connection 0 is stuck for 10 ms; then its requests follow in order, each with its own due time.
+        #expect(queue.take(for: 0, at(10)) == at(2))
+        #expect(queue.take(for: 0, at(10)) == at(4))
+    }
+
+    @Test("However many requests fell due at once, a connection is woken once")
+    func boundedAnnouncement() {
+        var queue = makeQueue()
+        #expect(queue.announce(at(1000)) == 999..<1001)
+        #expect(queue.nextDue == at(1001))
+    }
+
+    @Test("The backlog is what is due and not begun")
+    func backlog() {
+        var queue = makeQueue()
+        _ = queue.take(for: 0, at(0))
+        queue.noteBacklog(at(5))
+        _ = queue.take(for: 1, at(5))
+        _ = queue.take(for: 0, at(5))
+        queue.noteBacklog(at(5))
+        #expect(queue.backlog(at(5)).largest == 5)
+        #expect(queue.backlog(at(5)).unsent == 3)
+        queue.forgetBacklog()
+        queue.noteBacklog(at(5))
+        #expect(queue.backlog(at(5)).largest == 3)
+        #expect(queue.backlog(at(5)).unsent == 3)
+    }
+}

@@ -1,0 +1,28 @@
+public import Cryptography
+
+/// A client certificate with its key.
+public struct LoadIdentity {
+    public let chain: [Certificate]
+    public let key: PrivateKey
+
+    public init(chain: [Certificate], key: PrivateKey) {
+        self.chain = chain
+        self.key = key
+    }
+
+    /// Identities for that many devices, each with a P-256 key of its own, issued as the GMS CA issues them.
+    ///
+    /// - Parameter issuer: a development authority; a real one's key never comes near a load generator.
+    public static func issue(
+        _ count: Int, from issuer: CertificateIssuer, _ library: LibraryContext
+    ) throws(CryptographyError) -> [LoadIdentity] {
+        var identities: [LoadIdentity] = []
+        for number in 1...count {
+            let key = try PrivateKey.generateP256(library)
+            let template = CertificateTemplate(purpose: .client, commonName: "load device \(number)", lifetime: 86_400)
+            let certificate = try issuer.issue(template, for: key.publicKey)
+            identities.append(LoadIdentity(chain: [certificate], key: key))
+        }
+        return identities
+    }
+}

@@ -1,0 +1,35 @@
+public import EventLoop
+
+/// Everything that is decided before the first connection is opened.
+public struct LoadPlan: Sendable {
+    public var mode: LoadMode
+    /// The peer, whatever the URL says.
+    public var address: SocketAddress
+    public var target: LoadURL
+    public var request: RequestTemplate
+    /// Connections open at the same time.
+    public var connections: Int
+    /// Requests per second over all connections; nil: each connection sends its next request when the last is answered.
+    public var rate: Double?
+    public var duration: TimeSpan
+    /// Load before the measurement begins: caches fill, the kernel's windows open.
+    public var warmup = TimeSpan.seconds(0)
+    /// How long idle connections are held.
+    public var hold = TimeSpan.seconds(0)
+    /// From the moment a request is begun (connecting included) until its response must be complete.
+    public var timeout = TimeSpan.seconds(10)
+    /// A process whose CPU time during the measurement is reported with the rest: the server's.
+    public var serverProcess: Int32?
+
+    public init(
+        mode: LoadMode, address: SocketAddress, target: LoadURL, request: RequestTemplate, connections: Int,
+        duration: TimeSpan
+    ) {
+        self.mode = mode
+        self.address = address
+        self.target = target
+        self.request = request
+        self.connections = connections
+        self.duration = duration
+    }
+}

@@ -1,0 +1,243 @@
+public import EventLoop
+internal import Bytes
+public import TLS
+
+/// One run of load against one server, from the first connection to the last response. One thread, one loop.
+///
+/// Phases: every connection makes one request (`priming`: connections stand, sessions are there to be resumed), then load
+/// that is not counted, then load that is, then the rest of what is under way.
+public final class LoadRun {
+    enum Phase {
+        case priming
+        case holding
+        case warmup
+        case measuring
+        case draining
+        case over
+    }
+
+    let loop: Loop
+    var tally = Tally()
+    private let plan: LoadPlan
+    private let contexts: [ClientContext]
+    private var handshakes = 0
+    private let progress: (LoadProgress) -> Void
+    private var phase = Phase.priming
+    private var connections: [LoadConnection] = []
+    private var timers: [LoopTimer] = []
+    private var signals: [SignalWatcher] = []
+    private var failure: EventLoopError?
+
+    // Priming.
+    private var primed = 0
+    private var begun = 0
+    /// Turns that wait because a connection failed.
+    private var deferred = 0
+    /// More at once would only wait in the server's accept queue, against their time limit.
+    private let primingWidth = 64
+
+    /// Connections whose last request failed: they rest before the next, or a server that is down would be hammered.
+    private var resting: [LoadConnection] = []
+    private var queue: OpenLoopQueue?
+    private var clock: ScheduleClock?
+    private var meter: LoadMeter?
+
+    /// - Parameters:
+    ///   - contexts: one per device. Connections share them in turn, and keep theirs, but in `handshake` mode, where each
+    ///     handshake is the next device's: with devices enough, no server sees a certificate twice.
+    ///   - progress: called once a second.
+    public init(
+        _ plan: LoadPlan, contexts: [ClientContext], progress: @escaping (LoadProgress) -> Void
+    ) throws(EventLoopError) {
+        precondition(!contexts.isEmpty && plan.connections > 0, "load needs a connection and somebody to make it")
+        self.plan = plan
+        self.progress = progress
+        self.contexts = contexts
+        loop = try Loop()
+        let pool = BufferPool()
+        for index in 0..<plan.connections {
+            connections.append(LoadConnection(index: index, run: self, plan: plan, pool: pool))
+        }
+        for signal: Int32 in [2, 15] {  // SIGINT and SIGTERM end the run early, with its report
+            signals.append(SignalWatcher(loop: loop, signal: signal) { [unowned self] in end() })
+        }
+    }
+
+    /// Runs to the end. To be called once.
+    public func run() throws(EventLoopError) -> LoadReport {
+        SignalWatcher.ignoreBrokenPipes()
+        after(.seconds(1), repeats: true) { [unowned self] in progress(currentProgress) }
+        after(.milliseconds(50), repeats: true) { [unowned self] in wakeResting() }
+        for _ in 0..<min(primingWidth, connections.count) { primeNext() }
+        loop.run()
+        timers = []
+        for connection in connections { connection.shut() }
+        if let failure { throw failure }
+        return LoadReport(plan, tally, meter)
+    }
+
+    // MARK: - What connections ask and tell
+
+    func context(for connection: LoadConnection) -> ClientContext {
+        handshakes += 1
+        let turn = plan.mode == .handshake ? handshakes : connection.index
+        return contexts[turn % contexts.count]
+    }
+
+    func finished(_ connection: LoadConnection, _ outcome: Outcome) {
+        let now = Instant.now
+        switch phase {
+        case .priming:
+            primed(connection, outcome, now)
+        case .warmup:
+            if case .failed = outcome { record(connection, outcome, now) }
+            next(connection, outcome, now)
+        case .measuring:
+            // An open loop's request belongs to the measurement in which it was due.
+            if queue == nil || connection.due >= meter?.start ?? now { record(connection, outcome, now) }
+            next(connection, outcome, now)
+        case .draining:
+            record(connection, outcome, now)
+            if !connections.contains(where: { $0.isBusy }) { end() }
+        case .holding, .over: break
+        }
+    }
+
+    func closedWhileIdle(_ connection: LoadConnection, _ reason: String) {
+        // Between requests a server may close; the next request opens a new connection.
+        if phase == .holding { tally.record(Failure(kind: .closedWhileIdle, reason: reason)) }
+    }
+
+    private func record(_ connection: LoadConnection, _ outcome: Outcome, _ now: Instant) {
+        if let handshake = connection.handshake { tally.recordHandshake(resumed: handshake == .resumed) }
+        switch outcome {
+        case .answered(let status): tally.record(status: status, latency: now - connection.due)
+        case .failed(let failure): tally.record(failure)
+        }
+    }
+
+    /// Gives a connection its next request, if it has one to make.
+    private func next(_ connection: LoadConnection, _ outcome: Outcome, _ now: Instant) {
+        if case .failed = outcome { return resting.append(connection) }
+        beginNext(connection, now)
+    }
+
+    private func beginNext(_ connection: LoadConnection, _ now: Instant) {
+        guard phase == .warmup || phase == .measuring else { return }
+        if queue == nil {
+            connection.begin(due: now, now: now)
+        } else if let due = queue?.take(for: connection.index, now) {
+            connection.begin(due: due, now: now)
+        }
+    }
+
+    private func wakeResting() {
+        let turns = deferred
+        deferred = 0
+        for _ in 0..<turns { primeNext() }
+        let rested = resting
+        resting.removeAll(keepingCapacity: true)
+        let now = Instant.now
+        for connection in rested { beginNext(connection, now) }
+    }
+
+    // MARK: - Phases
+
+    private func primeNext() {
+        guard begun < connections.count else { return }
+        begun += 1
+        let now = Instant.now
+        connections[begun - 1].begin(due: now, now: now)
+    }
+
+    private func primed(_ connection: LoadConnection, _ outcome: Outcome, _ now: Instant) {
+        primed += 1
+        switch outcome {
+        case .failed:
+            record(connection, outcome, now)
+            deferred += 1
+        case .answered:
+            // The only requests that an idle run makes.
+            if plan.mode == .idle { record(connection, outcome, now) }
+            primeNext()
+        }
+        if primed == connections.count { primingDone(now) }
+    }
+
+    private func primingDone(_ now: Instant) {
+        if plan.mode == .idle {
+            phase = .holding
+            meter = LoadMeter(plan.serverProcess, now)
+            progress(currentProgress)
+            return after(plan.hold) { [unowned self] in end() }
+        }
+        phase = .warmup
+        if let rate = plan.rate {
+            do { try startSchedule(rate, now) } catch { return fail(error) }
+        }
+        // From here on the loop is the caller: a stack of requests begun in requests finished would grow otherwise.
+        after(.milliseconds(0)) { [unowned self] in
+            let now = Instant.now
+            for connection in connections where !connection.isBusy { beginNext(connection, now) }
+        }
+        after(plan.warmup) { [unowned self] in measure() }
+    }
+
+    private func startSchedule(_ rate: Double, _ now: Instant) throws(EventLoopError) {
+        queue = OpenLoopQueue(OpenLoopSchedule(start: now, rate: rate, connections: connections.count))
+        clock = try ScheduleClock(loop: loop) { [unowned self] in announceDue() }
+        clock?.set(now)
+    }
+
+    private func announceDue() {
+        let now = Instant.now
+        guard let due = queue?.announce(now) else { return }
+        for request in due {
+            guard let index = queue?.connection(of: request), !connections[index].isBusy else { continue }
+            beginNext(connections[index], now)
+        }
+        queue?.noteBacklog(now)
+        if let next = queue?.nextDue { clock?.set(next) }
+    }
+
+    private func measure() {
+        let now = Instant.now
+        // What failed before still failed; all else starts from zero.
+        tally = Tally(failuresOf: tally)
+        phase = .measuring
+        meter = LoadMeter(plan.serverProcess, now)
+        queue?.forgetBacklog()
+        after(plan.duration) { [unowned self] in finishMeasuring() }
+    }
+
+    private func finishMeasuring() {
+        let now = Instant.now
+        meter?.stop(now)
+        guard let queue else { return end() }
+        meter?.backlog = queue.backlog(now)
+        clock?.close()
+        phase = .draining
+        if !connections.contains(where: { $0.isBusy }) { end() }
+    }
+
+    private func end() {
+        meter?.stop(.now)
+        phase = .over
+        loop.stop()
+    }
+
+    private func fail(_ error: EventLoopError) {
+        failure = error
+        end()
+    }
+
+    private func after(_ interval: TimeSpan, repeats: Bool = false, _ action: @escaping () -> Void) {
+        timers.append(LoopTimer(loop: loop, interval: interval, repeats: repeats, action: action))
+    }
+
+    private var currentProgress: LoadProgress {
+        LoadProgress(
+            phase: "\(phase)", connections: connections.count { $0.isOpen }, requests: tally.requests,
+            failed: tally.failed)
+    }
+}

@@ -1,0 +1,67 @@
+public import EventLoop
+
+/// What of a constant-rate schedule is due, begun, and waiting.
+///
+/// Every connection sends its own requests in order. One that is busy when its next request falls due sends it as soon
+/// as it is free; until then the request is part of the backlog. Nothing is stored per request, so a server that stalls
+/// cannot make the queue grow.
+public struct OpenLoopQueue: Sendable {
+    private let schedule: OpenLoopSchedule
+    /// The next request of each connection, due or not.
+    private var next: [Int]
+    /// Requests whose connections were told that they are due.
+    private var announced = 0
+    private var begun = 0
+    private var largestBacklog = 0
+
+    public init(_ schedule: OpenLoopSchedule) {
+        self.schedule = schedule
+        next = Array(0..<schedule.connections)
+    }
+
+    /// When `announce` is to be called next.
+    public var nextDue: Instant { schedule.dueTime(of: announced) }
+
+    /// - Returns: the requests that fell due since the last call; their connections are `connection(of:)`. Not more than
+    ///   one for each connection, however many of its requests are due: the others follow the first.
+    public mutating func announce(_ now: Instant) -> Range<Int> {
+        let count = schedule.count(dueBy: now)
+        let first = max(announced, count - schedule.connections)
+        announced = max(announced, count)
+        return min(first, announced)..<announced
+    }
+
+    public func connection(of request: Int) -> Int { schedule.connection(of: request) }
+
+    /// Takes the next request of a connection if it is due. - Returns: when it was due.
+    public mutating func take(for connection: Int, _ now: Instant) -> Instant? {
+        let due = schedule.dueTime(of: next[connection])
+        guard due <= now else { return nil }
+        next[connection] += schedule.connections
+        begun += 1
+        return due
+    }
+
+    /// Notes how many requests wait, to be called when those just announced were begun as far as they can be.
+    public mutating func noteBacklog(_ now: Instant) {
+        largestBacklog = max(largestBacklog, schedule.count(dueBy: now) - begun)
+    }
+
+    /// Begins to look for the largest backlog anew.
+    public mutating func forgetBacklog() {
+        largestBacklog = 0
+    }
+
+    /// How the schedule stands at its end: what is due and not begun will never be.
+    public func backlog(_ now: Instant) -> Backlog {
+        Backlog(largest: largestBacklog, unsent: schedule.count(dueBy: now) - begun)
+    }
+}
+
+/// Requests that were due while their connection was still busy with an earlier one.
+public struct Backlog: Equatable, Sendable {
+    /// Most at any moment of the measurement.
+    public let largest: Int
+    /// Still waiting when the measurement ended, and not sent any more.
+    public let unsent: Int
+}
