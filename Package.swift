@@ -75,6 +75,13 @@ let package = Package(
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             path: "bench/LoadGeneration", swiftSettings: settings),
+        .executableTarget(
+            name: "attestgate-load",
+            dependencies: [
+                "Cryptography", "EventLoop", "HTTP", "LoadGeneration", "TLS",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            path: "bench/attestgate-load", swiftSettings: settings),
         .testTarget(name: "LoadTests", dependencies: ["EventLoop", "LoadGeneration"], swiftSettings: settings),
 
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),

@@ -1,0 +1,42 @@
+internal import Cryptography
+internal import LoadGeneration
+internal import TLS
+
+/// Makes the TLS context of each device: whom it trusts, and its certificate.
+struct ClientContexts {
+    private let command: LoadCommand
+    private let library: LibraryContext
+
+    init(_ command: LoadCommand, _ library: LibraryContext) {
+        self.command = command
+        self.library = library
+    }
+
+    func make() throws -> [ClientContext] {
+        let authorities = try Certificate.all(inPEM: readFile(authorityPath), library)
+        return try identities().map { identity in
+            try ClientContext(
+                authorities: authorities, identity: identity.map { ($0.chain, $0.key) },
+                resumes: command.mode == .resumed, library: library)
+        }
+    }
+
+    private var authorityPath: String { command.ca ?? (command.certificates ?? ".") + "/server-ca.pem" }
+
+    private func identities() throws -> [LoadIdentity?] {
+        let count = command.devices ?? command.connections
+        if let directory = command.certificates {
+            let authority = try Certificate.all(inPEM: readFile(directory + "/gms-ca.pem"), library)[0]
+            let key = try PrivateKey(pem: readFile(directory + "/gms-ca.key"), library)
+            return try LoadIdentity.issue(
+                count, from: CertificateIssuer(certificate: authority, key: key, library), library)
+        }
+        guard let certificate = command.clientCertificate, let key = command.clientKey else {
+            return [LoadIdentity?](repeating: nil, count: count)
+        }
+        let identity = LoadIdentity(
+            chain: try Certificate.all(inPEM: readFile(certificate), library),
+            key: try PrivateKey(pem: readFile(key), library))
+        return [LoadIdentity?](repeating: identity, count: count)
+    }
+}

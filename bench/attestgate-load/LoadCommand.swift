@@ -1,0 +1,147 @@
+public import ArgumentParser
+internal import Cryptography
+internal import EventLoop
+internal import Foundation
+internal import HTTP
+public import LoadGeneration
+internal import TLS
+
+/// The command line of the load generator.
+struct LoadCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "attestgate-load",
+        abstract: "Puts load on a TLS server that asks for client certificates, and measures what comes back.",
+        discussion: """
+            Closed loop: each connection sends its next request when the last is answered. With --rate, requests are due \
+            at fixed times and latency counts from there. Exit code: 0 no request failed, 1 some did, 2 usage.
+            """)
+
+    @Option(help: "mtls (kept connections), handshake (one for each request), resumed (the same), idle (held open).")
+    var mode: LoadMode = .mtls
+    @Option(help: "Connections open at the same time.")
+    var connections = 50
+    @Option(help: "Client certificates, each with a key of its own; one per connection unless given.")
+    var devices: Int?
+    @Option(help: "Seconds to measure.")
+    var duration = 10.0
+    @Option(help: "Seconds of load before the measurement.")
+    var warmup = 1.0
+    @Option(help: "Requests per second over all connections, sent on time whatever the server does (mtls).")
+    var rate: Double?
+    @Option(help: "Seconds to hold the connections (idle).")
+    var hold = 10.0
+
+    @Option(help: "PEM file of the authority that the server's certificate chains to.")
+    var ca: String?
+    @Option(help: "Directory made by `attestgate pki init`: trusts its server CA, issues the devices' certificates.")
+    var certificates: String?
+    @Option(help: "PEM file with one client certificate (chain) for all devices.")
+    var clientCertificate: String?
+    @Option(help: "PEM file with its key.")
+    var clientKey: String?
+
+    @Option(name: .customShort("X"), help: "Method.")
+    var method = "GET"
+    @Option(name: .customShort("d"), help: "Content of each request: DATA, or @FILE.")
+    var data: String?
+    @Option(help: "IP:PORT to connect to, whatever the URL says.")
+    var address: String?
+    @Option(help: "Also report the CPU time of this process: the server's.")
+    var serverPid: Int32?
+    @Flag(help: "Print one JSON object instead of the summary.")
+    var json = false
+    @Flag(help: "No progress on stderr.")
+    var quiet = false
+    @Flag(name: .customLong("http2"), help: "Not yet available.")
+    var http2 = false
+    @Argument(help: "https://HOST[:PORT]/PATH")
+    var url: String
+
+    /// The most connections or devices: a client certificate and its TLS context take some 20 KiB each.
+    private static let limit = 20_000
+
+    mutating func validate() throws {
+        if mode == .attested { throw ValidationError("--mode attested is not yet available") }
+        if http2 { throw ValidationError("--http2 is not yet available") }
+        guard LoadURL(url) != nil else { throw ValidationError("\(url) is not of the form https://HOST[:PORT]/PATH") }
+        guard (1...Self.limit).contains(connections), (1...Self.limit).contains(devices ?? 1) else {
+            throw ValidationError("--connections and --devices are between 1 and \(Self.limit)")
+        }
+        for (name, seconds) in [("duration", duration), ("warmup", warmup), ("hold", hold)] {
+            guard (0...86_400).contains(seconds) else {
+                throw ValidationError("--\(name) is at most a day, in seconds")
+            }
+        }
+        guard duration > 0 else { throw ValidationError("--duration is more than 0 seconds") }
+        if let rate {
+            guard mode == .mtls else { throw ValidationError("--rate is for --mode mtls") }
+            guard (0.001...1_000_000).contains(rate) else {
+                throw ValidationError("--rate is between 0.001 and 1000000 requests per second")
+            }
+        }
+        guard (clientCertificate == nil) == (clientKey == nil) else {
+            throw ValidationError("--client-certificate and --client-key belong together")
+        }
+        if certificates != nil, clientCertificate != nil {
+            throw ValidationError("--certificates and --client-certificate exclude each other")
+        }
+        guard certificates != nil || ca != nil else {
+            throw ValidationError("the server's authority is needed: --certificates DIR, or --ca FILE")
+        }
+    }
+
+    /// - Returns: the exit code.
+    func execute() throws -> Int32 {
+        let plan = try makePlan()
+        let library = try LibraryContext()
+        let contexts = try ClientContexts(self, library).make()
+        raiseDescriptorLimit()
+        let console = Console(isQuiet: quiet)
+        let report = try LoadRun(plan, contexts: contexts) { console.show($0) }.run()
+        console.finish()
+        print(json ? try JSONText.of(report) : report.summary)
+        return report.failed == 0 && report.resumedEnough ? 0 : 1
+    }
+
+    private func makePlan() throws -> LoadPlan {
+        guard let target = LoadURL(url) else { throw ValidationError("\(url) is no https URL") }
+        guard let method = Method.allCases.first(where: { "\($0.name)" == method }) else {
+            throw ValidationError("-X is one of \(Method.allCases.map { "\($0.name)" }.joined(separator: ", "))")
+        }
+        let body = try data.map { $0.hasPrefix("@") ? try readFile(String($0.dropFirst())) : Array($0.utf8) }
+        let address =
+            if let address { try SocketAddress(address) } else {
+                try SocketAddress.resolve(host: target.host, port: target.port)[0]
+            }
+        var plan = LoadPlan(
+            mode: mode, address: address, target: target,
+            request: RequestTemplate(target, method: method, body: body), connections: connections,
+            duration: .seconds(duration))
+        plan.rate = rate
+        plan.warmup = .seconds(warmup)
+        plan.hold = .seconds(hold)
+        plan.serverProcess = serverPid
+        return plan
+    }
+
+    /// Each connection takes a descriptor; the usual soft limit of 1024 is there for programs that use `select`.
+    private func raiseDescriptorLimit() {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(UInt32(RLIMIT_NOFILE.rawValue)), &limit) == 0 else { return }
+        limit.rlim_cur = limit.rlim_max
+        setrlimit(__rlimit_resource_t(UInt32(RLIMIT_NOFILE.rawValue)), &limit)
+    }
+}
+
+extension LoadMode: ExpressibleByArgument {}
+
+extension TimeSpan {
+    fileprivate static func seconds(_ seconds: Double) -> TimeSpan { TimeSpan(nanoseconds: Int64(seconds * 1e9)) }
+}
+
+func readFile(_ path: String) throws -> [UInt8] {
+    guard let data = FileManager.default.contents(atPath: path) else {
+        throw ValidationError("\(path) cannot be read")
+    }
+    return Array(data)
+}
