@@ -222,7 +222,9 @@ final class LoadConnection: SocketHandler {
 
     private func complete() {
         let status = head.status
-        let keeps = head.isPersistent && input.isEmpty && !plan.mode.closesAfterResponse
+        // A server may answer before it has read the whole request; the rest is not sent then.
+        let isSent = taken == plan.request.bytes.count && output.isEmpty
+        let keeps = head.isPersistent && isSent && input.isEmpty && !plan.mode.closesAfterResponse
         decoder = nil
         if keeps {
             isBusy = false

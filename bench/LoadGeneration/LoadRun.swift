@@ -90,14 +90,14 @@ public final class LoadRun {
         case .priming:
             primed(connection, outcome, now)
         case .warmup:
-            if case .failed = outcome { record(connection, outcome, now) }
+            recordFailure(connection, outcome, now)
             next(connection, outcome, now)
         case .measuring:
-            // An open loop's request belongs to the measurement in which it was due.
-            if queue == nil || connection.due >= meter?.start ?? now { record(connection, outcome, now) }
+            record(connection, outcome, now)
             next(connection, outcome, now)
         case .draining:
-            record(connection, outcome, now)
+            // A closed loop's last requests end outside the measurement; that they hang must not stay unseen.
+            if queue != nil { record(connection, outcome, now) } else { recordFailure(connection, outcome, now) }
             if !connections.contains(where: { $0.isBusy }) { end() }
         case .holding, .over: break
         }
@@ -114,6 +114,10 @@ public final class LoadRun {
         case .answered(let status): tally.record(status: status, latency: now - connection.due)
         case .failed(let failure): tally.record(failure)
         }
+    }
+
+    private func recordFailure(_ connection: LoadConnection, _ outcome: Outcome, _ now: Instant) {
+        if case .failed = outcome { record(connection, outcome, now) }
     }
 
     /// Gives a connection its next request, if it has one to make.
@@ -213,8 +217,7 @@ public final class LoadRun {
     private func finishMeasuring() {
         let now = Instant.now
         meter?.stop(now)
-        guard let queue else { return end() }
-        meter?.backlog = queue.backlog(now)
+        meter?.backlog = queue?.backlog(now)
         clock?.close()
         phase = .draining
         if !connections.contains(where: { $0.isBusy }) { end() }

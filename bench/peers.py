@@ -1,0 +1,228 @@
+"""The servers that are measured, and the one behind them: configuration, start, stop."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+BODY_BYTES = 1024
+
+
+class Failed(Exception):
+    """The run cannot go on; the message is for the person who started it."""
+
+    def __init__(self, message, status=2):
+        super().__init__(message)
+        self.status = status
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def spawn(command, core, **options):
+    """Starts a process on one core, out of reach of the terminal's Ctrl-C: the script stops it itself."""
+    return subprocess.Popen(
+        [str(part) for part in command], start_new_session=True, stdin=subprocess.DEVNULL,
+        preexec_fn=lambda: os.sched_setaffinity(0, {core}), **options)
+
+
+class Server:
+    """One server process on loopback. `ports` maps a variant to its port; the first is the main one."""
+
+    name = ""
+    variants = ["main"]
+
+    def __init__(self, directory, certificates, upstream_port, core):
+        self.directory = Path(directory) / self.name
+        self.directory.mkdir()
+        self.certificates = Path(certificates)
+        self.upstream_port = upstream_port
+        self.core = core
+        self.ports = {variant: free_port() for variant in self.variants}
+        self.process = None
+
+    def command(self):
+        raise NotImplementedError
+
+    def configuration(self):
+        raise NotImplementedError
+
+    def start(self):
+        self.configuration_file.write_text(self.configuration())
+        with open(self.directory / "output", "wb") as output:
+            self.process = spawn(self.command(), self.core, stdout=output, stderr=output)
+        for port in self.ports.values():
+            self._await(port)
+
+    def stop(self):
+        if self.process is None:
+            return
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                # The group holds this server and its workers, nothing else.
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+        self.process = None
+
+    @property
+    def configuration_file(self):
+        return self.directory / "conf"
+
+    @property
+    def worker(self):
+        """The process that serves requests."""
+        return self.process.pid
+
+    def _await(self, port):
+        for _ in range(200):
+            if self.process.poll() is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return
+            except OSError:
+                time.sleep(0.05)
+        output = (self.directory / "output").read_text(errors="replace")
+        raise Failed(f"{self.name} does not listen on port {port}:\n{output[-2000:]}")
+
+
+class Nginx(Server):
+    name = "nginx"
+    variants = ["tickets", "cache"]
+
+    def command(self):
+        return ["nginx", "-p", self.directory, "-c", self.configuration_file, "-e", self.directory / "errors"]
+
+    @property
+    def worker(self):
+        master = self.process.pid
+        return int(Path(f"/proc/{master}/task/{master}/children").read_text().split()[0])
+
+    def preamble(self):
+        return (
+            f"daemon off; pid {self.directory}/pid; worker_processes 1; worker_rlimit_nofile 16384;\n"
+            "events { worker_connections 8192; }\n")
+
+    def paths(self):
+        kinds = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        return "".join(f"  {kind}_temp_path {self.directory}/{kind};\n" for kind in kinds)
+
+    def configuration(self):
+        listeners = "".join(
+            f"""
+  server {{
+    listen 127.0.0.1:{self.ports[variant]} ssl;
+    ssl_certificate {self.certificates}/server.pem;
+    ssl_certificate_key {self.certificates}/server.key;
+    ssl_client_certificate {self.certificates}/gms-ca.pem;
+    ssl_verify_client on;
+    ssl_protocols TLSv1.3;
+    ssl_session_cache shared:{variant}:20m;
+    ssl_session_tickets {"on" if variant == "tickets" else "off"};
+    location / {{
+      proxy_pass http://bench;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Host $host;
+      proxy_set_header X-Forwarded-For $remote_addr;
+    }}
+  }}"""
+            for variant in self.variants)
+        return f"""{self.preamble()}
+http {{
+{self.paths()}
+  access_log off;
+  keepalive_requests 1000000000;
+  keepalive_timeout 600s;
+  upstream bench {{ server 127.0.0.1:{self.upstream_port}; keepalive 64; keepalive_requests 1000000000; }}
+{listeners}
+}}
+"""
+
+
+class HAProxy(Server):
+    name = "haproxy"
+    variants = ["tickets", "cache"]
+
+    def command(self):
+        return ["haproxy", "-db", "-q", "-f", self.configuration_file]
+
+    def configuration(self):
+        pair = self.directory / "server.pem"
+        pair.write_text(
+            (self.certificates / "server.pem").read_text() + (self.certificates / "server.key").read_text())
+        binds = "".join(
+            f"  bind 127.0.0.1:{self.ports[variant]} ssl crt {pair} ca-file {self.certificates}/gms-ca.pem"
+            f" verify required ssl-min-ver TLSv1.3{' no-tls-tickets' if variant == 'cache' else ''}\n"
+            for variant in self.variants)
+        return f"""global
+  nbthread 1
+  maxconn 8000
+defaults
+  mode http
+  http-reuse always
+  option forwardfor
+  timeout connect 5s
+  timeout client 600s
+  timeout server 600s
+  timeout http-keep-alive 600s
+  timeout http-request 30s
+frontend bench
+{binds}  default_backend bench
+backend bench
+  server bench 127.0.0.1:{self.upstream_port}
+"""
+
+
+class AttestGate(Server):
+    name = "attestgate"
+    variants = ["cache"]
+    binary = None
+
+    def command(self):
+        return [self.binary, "run", "--config", self.configuration_file]
+
+    def configuration(self):
+        return f"""workers: 1
+listeners:
+  - address: 127.0.0.1:{self.ports["cache"]}
+    tls: {{certificate: {self.certificates}/server.pem, key: {self.certificates}/server.key}}
+    clients: {{authorities: [{self.certificates}/gms-ca.pem]}}
+upstreams:
+  bench: {{servers: [127.0.0.1:{self.upstream_port}]}}
+routes:
+  - {{name: bench, host: localhost, path: /, require: certificate, upstream: bench}}
+log: {{access: off}}
+"""
+
+
+class Origin(Nginx):
+    """The service behind: answers every request with the same kilobyte from memory."""
+
+    name = "origin"
+    variants = ["main"]
+
+    def configuration(self):
+        return f"""{self.preamble()}
+http {{
+{self.paths()}
+  access_log off;
+  keepalive_requests 1000000000;
+  keepalive_timeout 600s;
+  server {{
+    listen 127.0.0.1:{self.ports["main"]};
+    location / {{ return 200 "{"x" * BODY_BYTES}"; }}
+  }}
+}}
+"""
+
+
+ALL = {kind.name: kind for kind in (AttestGate, Nginx, HAProxy)}

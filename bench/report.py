@@ -1,0 +1,91 @@
+"""What a run prints and writes."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+ROWS = {
+    "keepalive": ("proxied keep-alive request", "us CPU"),
+    "handshake": ("full handshake + 1 request", "us CPU"),
+    "resumed": ("resumed handshake + 1 request", "us CPU"),
+    "idle": ("idle connection, memory", "KiB"),
+}
+
+
+def first_line(*command, pick=""):
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=10)
+    except OSError:
+        return "absent"
+    lines = [line for line in done.stdout.splitlines() if pick in line]
+    return lines[0].strip() if lines else "unknown"
+
+
+def machine():
+    cpu = next(
+        (line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
+         if line.startswith("model name")), platform.machine())
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "openssl": first_line("openssl", "version").split(" (")[0],
+        "nginx": first_line("nginx", "-v", pick="version").rpartition("/")[2],
+        "haproxy": first_line("haproxy", "-v").partition("version ")[2].split(" ")[0],
+    }
+
+
+def summarise(samples):
+    """Median, and the distance from the least to the most in percent of it."""
+    values = [sample["value"] for sample in samples]
+    median = statistics.median(values)
+    return median, (max(values) - min(values)) / median * 100 if median else 0.0
+
+
+def table(results, servers):
+    """`results` maps (row, server, variant) to samples. One column for each server and variant."""
+    lines = ["| what | unit | server | median | spread | attestgate / it |", "|---|---|---|--:|--:|--:|"]
+    for row, (label, unit) in ROWS.items():
+        columns = {key[1:]: summarise(samples) for key, samples in results.items() if key[0] == row and samples}
+        ours = min((median for (server, _), (median, _) in columns.items() if server == "attestgate"), default=None)
+        peers = [median for (server, _), (median, _) in columns.items() if server != "attestgate"]
+        for (server, variant), (median, spread) in sorted(columns.items(), key=lambda item: servers.index(item[0][0])):
+            name = server if variant is None else f"{server} ({variant})"
+            ratio = f"{ours / median:.2f}" if ours is not None and server != "attestgate" else ""
+            if ratio and median == min(peers):
+                ratio = f"**{ratio}**"
+            lines.append(f"| {label} | {unit} | {name} | {median:.1f} | {spread:.0f}% | {ratio} |")
+    return "\n".join(lines)
+
+
+def shares(results):
+    """Who was busy: a figure is the server's own only if the load kept it busy."""
+    samples = [sample for measured in results.values() for sample in measured if "server_share" in sample]
+    if not samples:
+        return ""
+    return (
+        f"Servers used at least {min(sample['server_share'] for sample in samples):.0%} of their core, "
+        f"the load generator at most {max(sample['load_share'] for sample in samples):.0%} of its own "
+        "(which it shares with the upstream).")
+
+
+def machine_line(facts):
+    return (
+        f"{facts['cpu']}, {facts['cores']} cores, Linux {facts['kernel']}, {facts['openssl']}, "
+        f"nginx {facts['nginx']}, HAProxy {facts['haproxy']}")
+
+
+def write(directory, facts, settings, results, failures):
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / time.strftime("%Y%m%dT%H%M%SZ.json", time.gmtime())
+    rows = [
+        {"row": row, "server": server, "variant": variant, "samples": samples}
+        for (row, server, variant), samples in results.items()
+    ]
+    path.write_text(
+        json.dumps({"machine": facts, "settings": settings, "rows": rows, "failures": failures}, indent=2) + "\n")
+    return path
