@@ -254,6 +254,8 @@ public final class ServerConnection: SocketHandler {
                 case .needMore: return false
                 case .framing(let count): input.consume(count)
                 case .content(let count):
+                    // Said before, not after: an exchange that can pass the content on at once wants more within this call.
+                    isContentHeld = true
                     let taken = exchange.receive(content: input.readable.extracting(first: count))
                     if taken > 0 {
                         input.consume(taken)
@@ -261,9 +263,9 @@ public final class ServerConnection: SocketHandler {
                         exchange.requestBytes += UInt64(taken)
                         setDeadline(.now + acceptor.settings.contentIdleTimeout)
                     }
-                    guard taken == count else {
+                    if taken == count { isContentHeld = false }
+                    if isContentHeld {
                         // The upstream is slower than the client; its own timeouts watch it.
-                        isContentHeld = true
                         clearDeadline()
                         return false
                     }

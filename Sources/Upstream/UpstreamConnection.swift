@@ -157,23 +157,32 @@ public final class UpstreamConnection: SocketHandler {
     // MARK: - Sending
 
     private func flush() {
+        repeat {
+            guard writeOutput() else { return }
+            // The call may fill `output` again at once: within this event nobody else would send that.
+            if !isRequestComplete { call?.requestSpaceAvailable() }
+        } while !output.isEmpty && isOpen && !isCancelled
+    }
+
+    /// - Returns: whether everything was sent.
+    private func writeOutput() -> Bool {
         while !output.isEmpty {
             switch send(from: &output) {
             case .bytes: continue
             case .wouldBlock:
                 wantWrite(true)
-                return
+                return false
             case .endOfStream, .failed:
                 // The server may have answered before it closed (a refusal of a large request): read that first.
                 output.removeAll()
                 wantWrite(false)
                 isRequestComplete = false
-                return
+                return false
             }
         }
         output.releaseIfEmpty()
         wantWrite(false)
-        if !isRequestComplete { call?.requestSpaceAvailable() }
+        return true
     }
 
     // MARK: - Receiving
