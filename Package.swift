@@ -92,3 +92,10 @@ let package = Package(
     ],
     swiftLanguageModes: [.v6]
 )
+
+// Fuzz targets have no `main` of their own, so they are part of the package only for `scripts/fuzz`.
+if Context.environment["ATTESTGATE_FUZZ"] != nil {
+    package.targets += ["FuzzRequestHead", "FuzzResponseHead"].map { name in
+        .executableTarget(name: name, dependencies: ["HTTP"], path: "Fuzz/\(name)", swiftSettings: settings)
+    }
+}

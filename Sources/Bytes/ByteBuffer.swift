@@ -35,7 +35,7 @@ public struct ByteBuffer: ~Copyable {
         get {
             // `base` is nil only while the buffer is empty; a null pointer with count 0 is a valid empty buffer.
             let bytes = UnsafeBufferPointer(start: base.map { UnsafePointer($0) + start }, count: end - start)
-            return _overrideLifetime(bytes.span, borrowing: self)
+            return bound(bytes.span, borrowing: self)
         }
     }
 
@@ -199,7 +199,7 @@ extension ByteBuffer {
 @_unsafeNonescapableResult
 @_lifetime(borrow source)
 @inlinable
-func _overrideLifetime<T: ~Copyable & ~Escapable, U: ~Copyable & ~Escapable>(
+func bound<T: ~Copyable & ~Escapable, U: ~Copyable & ~Escapable>(
     _ dependent: consuming T, borrowing source: borrowing U
 ) -> T {
     dependent

@@ -56,7 +56,9 @@ public struct CertificateIssuer {
         for (identifier, value) in template.extensions {
             try add(identifier, value, to: pointer, issuer: issuer)
         }
-        guard X509_sign(pointer, key.pointer, context.sha256) > 0 else { throw .fromQueue(doing: "sign the certificate") }
+        guard X509_sign(pointer, key.pointer, context.sha256) > 0 else {
+            throw .fromQueue(doing: "sign the certificate")
+        }
         return certificate
     }
 

@@ -38,7 +38,10 @@ public struct CertificateTemplate: Sendable {
                 (.basicConstraints, "critical,CA:FALSE"),
                 (.keyUsage, "critical,digitalSignature"),
                 (.extendedKeyUsage, "serverAuth"),
-                (.subjectAlternativeName, names.map { (Self.isAddress($0) ? "IP:" : "DNS:") + $0 }.joined(separator: ",")),
+                (
+                    .subjectAlternativeName,
+                    names.map { (Self.isAddress($0) ? "IP:" : "DNS:") + $0 }.joined(separator: ",")
+                ),
             ]
         case .client:
             [

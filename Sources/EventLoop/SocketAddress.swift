@@ -16,7 +16,9 @@ public struct SocketAddress: Sendable {
     private init(host: String, port: UInt16, original: String) throws(EventLoopError) {
         var v4 = sockaddr_in()
         var v6 = sockaddr_in6()
-        if host.hasPrefix("["), host.hasSuffix("]"), inet_pton(AF_INET6, String(host.dropFirst().dropLast()), &v6.sin6_addr) == 1 {
+        if host.hasPrefix("["), host.hasSuffix("]"),
+            inet_pton(AF_INET6, String(host.dropFirst().dropLast()), &v6.sin6_addr) == 1
+        {
             v6.sin6_family = sa_family_t(AF_INET6)
             v6.sin6_port = port.bigEndian
             length = socklen_t(MemoryLayout<sockaddr_in6>.size)
@@ -93,7 +95,8 @@ public struct SocketAddress: Sendable {
         withUnsafeBytes(of: storage) { bytes in
             withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) { text in
                 // The address stands at offset 4 (IPv4) or 8 (IPv6); both lie inside sockaddr_storage.
-                inet_ntop(family, bytes.baseAddress! + (isIPv6 ? 8 : 4), text.baseAddress, socklen_t(text.count))
+                let address = bytes.baseAddress.map { $0 + (isIPv6 ? 8 : 4) }
+                return inet_ntop(family, address, text.baseAddress, socklen_t(text.count))
                     .map { String(cString: $0) } ?? "?"
             }
         }

@@ -78,7 +78,9 @@ public struct Blueprint: Sendable {
         }
     }
 
-    private static func resolve(_ name: String, _ upstream: UpstreamConfiguration) throws(StartupError) -> UpstreamSettings {
+    private static func resolve(
+        _ name: String, _ upstream: UpstreamConfiguration
+    ) throws(StartupError) -> UpstreamSettings {
         var servers: [SocketAddress] = []
         for server in upstream.servers {
             do {
@@ -170,7 +172,7 @@ extension TimeSpan {
 extension Blueprint {
     /// One line for `attestgate check`.
     public var summary: String {
-        "\(listeners.count) listener\(listeners.count == 1 ? "" : "s"), \(routes.count) route\(routes.count == 1 ? "" : "s"), "
-            + "\(upstreams.count) upstream\(upstreams.count == 1 ? "" : "s"), \(workers) worker\(workers == 1 ? "" : "s")"
+        [(listeners.count, "listener"), (routes.count, "route"), (upstreams.count, "upstream"), (workers, "worker")]
+            .map { count, noun in "\(count) \(noun)\(count == 1 ? "" : "s")" }.joined(separator: ", ")
     }
 }

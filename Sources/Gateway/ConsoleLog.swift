@@ -14,7 +14,8 @@ struct ConsoleLog: LogHandler {
 
     func log(event: LogEvent) {
         let time = CivilTime(seconds: WallClock.seconds).timestamp
-        let line = "{\"time\":\"\(time)Z\",\"level\":\"\(event.level)\",\"message\":\(Self.quote(event.message.description))}\n"
+        let message = Self.quote(event.message.description)
+        let line = "{\"time\":\"\(time)Z\",\"level\":\"\(event.level)\",\"message\":\(message)}\n"
         _ = line.utf8.withContiguousStorageIfAvailable { write(STDERR_FILENO, $0.baseAddress, $0.count) }
     }
 

@@ -121,7 +121,8 @@ final class ForwardingExchange: Exchange {
 
     fileprivate func answer(_ response: ResponseHead, _ bytes: Span<UInt8>) {
         guard !isAnswered else { return }
-        let isSent = sendHead(response.status, content: response.framing, statedLength: statedLength(response)) { output in
+        let isSent = sendHead(response.status, content: response.framing, statedLength: statedLength(response)) {
+            output in
             for index in response.fields.indices {
                 let field = response.fields[index]
                 guard !field.name.isHopByHop, field.name != .contentLength else { continue }
@@ -216,7 +217,8 @@ final class ForwardingExchange: Exchange {
         call.exchange = nil
         gateway.log?.record(
             AccessLog.Entry(
-                trace: trace, client: client, route: route.map { gateway.routes.routes[$0].name }, method: head.method, status: status, denial: denial,
+                trace: trace, client: client, route: route.map { gateway.routes.routes[$0].name }, method: head.method,
+                status: status, denial: denial,
                 detail: detail, requestBytes: requestBytes, responseBytes: responseBytes, duration: .now - began,
                 isAborted: isAborted))
         route = nil

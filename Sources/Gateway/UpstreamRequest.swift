@@ -54,7 +54,9 @@ struct UpstreamRequest {
         case .chunked: output.appendField("Transfer-Encoding", "chunked")
         case .none, .untilClose:
             // A method that usually has content says that there is none (RFC 9110 section 8.6).
-            if method == .post || method == .put || method == .patch { output.appendField("Content-Length", decimal: 0) }
+            if method == .post || method == .put || method == .patch {
+                output.appendField("Content-Length", decimal: 0)
+            }
         }
         output.append("\r\n")
         guard !output.overflowed else {

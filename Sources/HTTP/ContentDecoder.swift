@@ -91,7 +91,9 @@ public struct ContentDecoder: Sendable {
         guard position > 0 else { throw .chunkMalformed }
         if extensions == .ignored, bytes[position] == UInt8(ascii: ";") {
             while position < bytes.count, bytes[position] != ByteClass.carriageReturn {
-                guard bytes[position] != ByteClass.lineFeed, position < Self.sizeLineLimit else { throw .chunkMalformed }
+                guard bytes[position] != ByteClass.lineFeed, position < Self.sizeLineLimit else {
+                    throw .chunkMalformed
+                }
                 position += 1
             }
             guard position < bytes.count else { return .needMore }

@@ -167,7 +167,8 @@ public struct RequestHeadParser: Sendable {
         case .transferEncoding: try framing.takeTransferEncoding(bytes.extracting(range.start..<range.end))
         case .connection: try head.connection.take(bytes, range, table)
         case .expect:
-            guard !head.expectsContinue, bytes.extracting(range.start..<range.end).equals(lowercase: Self.hundredContinue)
+            guard !head.expectsContinue,
+                bytes.extracting(range.start..<range.end).equals(lowercase: Self.hundredContinue)
             else { throw .expectationUnknown }
             head.expectsContinue = true
         default: break

@@ -151,7 +151,8 @@ private nonisolated func verifyClientCertificate(
     switch ClientCertificateVerifier.verify(store, context.library) {
     case .success(let identity):
         let retained = Unmanaged.passRetained(identity)
-        guard SSL_SESSION_set_ex_data(SSL_get_session(connection), ServerContext.identityIndex, retained.toOpaque()) == 1
+        guard
+            SSL_SESSION_set_ex_data(SSL_get_session(connection), ServerContext.identityIndex, retained.toOpaque()) == 1
         else {
             retained.release()
             return 0

@@ -90,7 +90,8 @@ struct SessionID: Hashable {
         let raw = UnsafeRawBufferPointer(bytes)
         words = (
             raw.loadUnaligned(as: UInt64.self), raw.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
-            raw.loadUnaligned(fromByteOffset: 16, as: UInt64.self), raw.loadUnaligned(fromByteOffset: 24, as: UInt64.self)
+            raw.loadUnaligned(fromByteOffset: 16, as: UInt64.self),
+            raw.loadUnaligned(fromByteOffset: 24, as: UInt64.self)
         )
     }
 

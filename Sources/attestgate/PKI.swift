@@ -23,7 +23,8 @@ struct PKIInit: ParsableCommand {
 
     @Option(
         name: .long,
-        help: ArgumentHelp("A name or address the server certificate is for; may be given several times.", valueName: "NAME"))
+        help: ArgumentHelp(
+            "A name or address the server certificate is for; may be given several times.", valueName: "NAME"))
     var host: [String]
 
     func run() throws {

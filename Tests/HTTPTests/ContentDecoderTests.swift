@@ -42,7 +42,8 @@ struct ContentDecoderTests {
         let line = "X: " + String(repeating: "a", count: 100) + "\r\n"
         let endless = "0\r\n" + String(repeating: line, count: 60)
         #expect(Parsing.content([endless], .chunked).failure == .trailerTooLarge)
-        #expect(Parsing.content(["0\r\nX: " + String(repeating: "a", count: 5_000)], .chunked).failure == .trailerTooLarge)
+        #expect(
+            Parsing.content(["0\r\nX: " + String(repeating: "a", count: 5_000)], .chunked).failure == .trailerTooLarge)
     }
 
     @Test("chunk extensions of responses are read over, within bounds")

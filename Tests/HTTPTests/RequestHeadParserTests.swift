@@ -140,8 +140,12 @@ struct MalformedHead: CustomTestStringConvertible {
     ]
 
     static let framing: [MalformedHead] = [
-        .init("Content-Length and Transfer-Encoding", head("Content-Length: 5\r\nTransfer-Encoding: chunked"), .contentLengthWithTransferEncoding),
-        .init("Transfer-Encoding and Content-Length", head("Transfer-Encoding: chunked\r\nContent-Length: 5"), .contentLengthWithTransferEncoding),
+        .init(
+            "Content-Length and Transfer-Encoding", head("Content-Length: 5\r\nTransfer-Encoding: chunked"),
+            .contentLengthWithTransferEncoding),
+        .init(
+            "Transfer-Encoding and Content-Length", head("Transfer-Encoding: chunked\r\nContent-Length: 5"),
+            .contentLengthWithTransferEncoding),
         .init("two equal Content-Lengths", head("Content-Length: 5\r\nContent-Length: 5"), .contentLengthRepeated),
         .init("a list in Content-Length", head("Content-Length: 5, 5"), .contentLengthMalformed),
         .init("a signed Content-Length", head("Content-Length: +5"), .contentLengthMalformed),
@@ -153,13 +157,19 @@ struct MalformedHead: CustomTestStringConvertible {
         .init("an unknown coding", head("Transfer-Encoding: gzip"), .transferEncodingUnsupported),
         .init("gzip before chunked", head("Transfer-Encoding: gzip, chunked"), .transferEncodingUnsupported),
         .init("chunked twice", head("Transfer-Encoding: chunked, chunked"), .transferEncodingUnsupported),
-        .init("chunked in two fields", head("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"), .transferEncodingUnsupported),
+        .init(
+            "chunked in two fields", head("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"),
+            .transferEncodingUnsupported),
         .init("identity", head("Transfer-Encoding: identity"), .transferEncodingUnsupported),
         .init("xchunked", head("Transfer-Encoding: xchunked"), .transferEncodingUnsupported),
         .init("chunked with a parameter", head("Transfer-Encoding: chunked;q=1"), .transferEncodingUnsupported),
         .init("a vertical tab before chunked", head("Transfer-Encoding: \u{b}chunked"), .fieldValueMalformed),
-        .init("chunked in HTTP/1.0", "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", .transferEncodingUnsupported),
-        .init("Connection names Content-Length", head("Content-Length: 5\r\nConnection: content-length"), .connectionNamesField),
+        .init(
+            "chunked in HTTP/1.0", "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
+            .transferEncodingUnsupported),
+        .init(
+            "Connection names Content-Length", head("Content-Length: 5\r\nConnection: content-length"),
+            .connectionNamesField),
         .init("Connection names Host", head("Connection: Host"), .connectionNamesField),
         .init("Connection names Transfer-Encoding", head("Connection: transfer-encoding"), .connectionNamesField),
         .init("Connection names Authorization", head("Connection: close, Authorization"), .connectionNamesField),

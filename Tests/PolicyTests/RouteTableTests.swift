@@ -12,7 +12,9 @@ struct RouteTableTests {
         Self.route("other", "b.example", "/records"),
     ])
 
-    private static func route(_ name: String, _ host: String, _ prefix: String, _ methods: [Method] = Method.allCases) -> Route {
+    private static func route(_ name: String, _ host: String, _ prefix: String, _ methods: [Method] = Method.allCases)
+        -> Route
+    {
         Route(
             name: name, host: host, prefix: prefix, methods: MethodSet(methods), requirement: .certificate, upstream: 0,
             contentLimit: 0)
