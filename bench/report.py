@@ -46,16 +46,22 @@ def summarise(samples):
     return median, (max(values) - min(values)) / median * 100 if median else 0.0
 
 
+def ratio_of(ours, theirs):
+    """Median of the ratios within each round: measured close together, they drift together."""
+    return statistics.median(mine["value"] / other["value"] for mine, other in zip(ours, theirs) if other["value"])
+
+
 def table(results, servers):
     """`results` maps (row, server, variant) to samples. One column for each server and variant."""
     lines = ["| what | unit | server | median | spread | attestgate / it |", "|---|---|---|--:|--:|--:|"]
     for row, (label, unit) in ROWS.items():
-        columns = {key[1:]: summarise(samples) for key, samples in results.items() if key[0] == row and samples}
-        ours = min((median for (server, _), (median, _) in columns.items() if server == "attestgate"), default=None)
+        samples = {key[1:]: measured for key, measured in results.items() if key[0] == row}
+        columns = {column: summarise(measured) for column, measured in samples.items()}
+        ours = next((measured for (server, _), measured in samples.items() if server == "attestgate"), None)
         peers = [median for (server, _), (median, _) in columns.items() if server != "attestgate"]
         for (server, variant), (median, spread) in sorted(columns.items(), key=lambda item: servers.index(item[0][0])):
             name = server if variant is None else f"{server} ({variant})"
-            ratio = f"{ours / median:.2f}" if ours is not None and server != "attestgate" else ""
+            ratio = f"{ratio_of(ours, samples[server, variant]):.2f}" if ours and server != "attestgate" else ""
             if ratio and median == min(peers):
                 ratio = f"**{ratio}**"
             lines.append(f"| {label} | {unit} | {name} | {median:.1f} | {spread:.0f}% | {ratio} |")
