@@ -84,8 +84,12 @@ let package = Package(
             path: "bench/attestgate-load", swiftSettings: settings),
         .testTarget(name: "LoadTests", dependencies: ["EventLoop", "LoadGeneration"], swiftSettings: settings),
 
+        .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
         .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Bytes"], swiftSettings: settings),
+        .testTarget(name: "EventLoopTests", dependencies: ["EventLoop", "Bytes"], swiftSettings: settings),
+        .testTarget(name: "ServerTests", dependencies: ["Server"], swiftSettings: settings),
+        .testTarget(name: "GatewayTests", dependencies: ["Gateway", "HTTP", "Bytes", "EventLoop"], swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
         .testTarget(
             name: "GatewayConfigurationTests", dependencies: ["GatewayConfiguration"], swiftSettings: settings),

@@ -1,6 +1,7 @@
 /// Every way the gateway refuses something. One case, one row of the table: nothing is refused that is not named here.
 ///
-/// `docs/denials.md` is made from this table (`scripts/make-denials-page`); a test keeps the two equal.
+/// `docs/denials.md` is made from this table; a test keeps the two equal, and writes the page anew when asked to
+/// (`ATTESTGATE_UPDATE_DOCS=1 scripts/test unit DenialPage`).
 public enum Denial: UInt8, CaseIterable, Sendable {
     // The TLS handshake.
     case certificateRequired
@@ -33,13 +34,14 @@ extension Denial {
         case status(UInt16)
         /// A fatal TLS alert of this description (RFC 8446 section 6.2); no HTTP is spoken.
         case alert(Alert)
+        /// A fatal TLS alert, whichever fits: protocol_version, no_application_protocol, decode_error and so on.
+        case fittingAlert
         /// The connection is closed without a word, because there is nobody to talk to yet.
         case close
     }
 
     /// TLS alert descriptions, with their numbers on the wire (RFC 8446 appendix B.2).
     public enum Alert: UInt8, Sendable {
-        case handshakeFailure = 40
         case unsupportedCertificate = 43
         case certificateExpired = 45
         case unknownAuthority = 48
@@ -47,7 +49,6 @@ extension Denial {
 
         public var name: String {
             switch self {
-            case .handshakeFailure: "handshake_failure"
             case .unsupportedCertificate: "unsupported_certificate"
             case .certificateExpired: "certificate_expired"
             case .unknownAuthority: "unknown_ca"
@@ -102,7 +103,7 @@ extension Denial {
                 sentence: "The client certificate cannot be used here: wrong key, purpose, signature or extension.")
         case .handshakeFailed:
             Row(
-                code: "handshake_failed", answer: .alert(.handshakeFailure), fault: .client, retry: .safe,
+                code: "handshake_failed", answer: .fittingAlert, fault: .client, retry: .safe,
                 sentence: "The TLS handshake failed.")
         case .handshakeTimeout:
             Row(

@@ -1,0 +1,49 @@
+import EventLoop
+import Synchronization
+import Testing
+
+@Suite("Mailboxes")
+struct MailboxTests {
+    @Test("messages of many threads all arrive, each sender's in order")
+    func manySenders() throws {
+        let senders = 4
+        let each = 5_000
+        let mailbox = try Mailbox<(sender: Int, number: Int)>(limit: senders * each)
+        let loop = try Loop()
+        var last = [Int](repeating: -1, count: senders)
+        var received = 0
+        var isOrdered = true
+        let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { message in
+            isOrdered = isOrdered && message.number == last[message.sender] + 1
+            last[message.sender] = message.number
+            received += 1
+            if received == senders * each { loop.stop() }
+        }
+        let threads = try (0..<senders).map { sender in
+            try LoopThread(name: "sender") {
+                for number in 0..<each { mailbox.post((sender, number)) }
+            }
+        }
+        withExtendedLifetime(receiver) { loop.run() }
+        for thread in threads { thread.join() }
+        #expect(isOrdered)
+        #expect(last == [Int](repeating: each - 1, count: senders))
+    }
+
+    @Test("a full mailbox refuses, and takes again once it was emptied")
+    func bounded() throws {
+        let mailbox = try Mailbox<Int>(limit: 2)
+        #expect(mailbox.post(1))
+        #expect(mailbox.post(2))
+        #expect(!mailbox.post(3))
+        let loop = try Loop()
+        var received: [Int] = []
+        let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { message in
+            received.append(message)
+            if message == 2 { loop.stop() }
+        }
+        withExtendedLifetime(receiver) { loop.run() }
+        #expect(received == [1, 2])
+        #expect(mailbox.post(4))
+    }
+}

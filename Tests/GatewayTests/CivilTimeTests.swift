@@ -1,0 +1,47 @@
+import Foundation
+import Testing
+
+@testable import Gateway
+
+@Suite("Calendar")
+struct CivilTimeTests {
+    @Test("known moments have their known names")
+    func known() {
+        #expect(CivilTime(seconds: 0).httpDate == "Thu, 01 Jan 1970 00:00:00 GMT")
+        // RFC 9110 section 5.6.7.
+        #expect(CivilTime(seconds: 784_111_777).httpDate == "Sun, 06 Nov 1994 08:49:37 GMT")
+        #expect(CivilTime(seconds: 951_782_400).timestamp == "2000-02-29T00:00:00")
+        #expect(CivilTime(seconds: 4_107_542_400).timestamp == "2100-03-01T00:00:00")
+    }
+
+    @Test("it agrees with Foundation's calendar on any moment of the next century")
+    func agrees() throws {
+        let seed = UInt64.random(in: 0...UInt64.max)
+        print("seed \(seed)")
+        var random = SplitMix(state: seed)
+        var calendar = Calendar(identifier: .gregorian)
+        calendar.timeZone = try #require(TimeZone(secondsFromGMT: 0))
+        for _ in 0..<1_000 {
+            let seconds = Int64(random.next() % 6_000_000_000)
+            let parts = calendar.dateComponents(
+                [.year, .month, .day, .hour, .minute, .second, .weekday],
+                from: Date(timeIntervalSince1970: TimeInterval(seconds)))
+            let time = CivilTime(seconds: seconds)
+            #expect(time.year == parts.year && time.month == parts.month && time.day == parts.day, "\(seconds)")
+            #expect(time.hour == parts.hour && time.minute == parts.minute && time.second == parts.second)
+            #expect(time.weekday + 1 == parts.weekday)
+        }
+    }
+}
+
+private struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ mixed >> 31
+    }
+}

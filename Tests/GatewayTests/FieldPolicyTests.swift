@@ -1,0 +1,61 @@
+import HTTP
+import Testing
+
+@testable import Gateway
+
+@Suite("Which fields reach the upstream")
+struct FieldPolicyTests {
+    private let policy = FieldPolicy(additional: ["X-Internal-User"])
+
+    private func verdict(_ name: String) -> FieldPolicy.Verdict { policy.verdict(Array(name.utf8).span, .other) }
+
+    @Test(
+        "what only a proxy may say is taken out, in every case",
+        arguments: [
+            "Client-Cert", "client-cert-chain", "CLIENT-CERT", "Attest-Device", "attest-anything", "X-Forwarded-For",
+            "x-forwarded-client-cert", "Forwarded", "X-Real-IP", "X-Client-Cert", "X-Client-Certificate-Subject",
+            "X-SSL-Client-Verify", "SSL-Client-Cert", "X-Amzn-Mtls-Clientcert", "X-Device-Token", "ZETA-User-Info",
+            "X-Internal-User", "x-internal-USER",
+        ])
+    func stripped(_ name: String) {
+        #expect(verdict(name) == .strip)
+        #expect(verdict(name.uppercased()) == .strip)
+        #expect(verdict(name.lowercased()) == .strip)
+    }
+
+    @Test(
+        "what makes a server act on another method or path is refused",
+        arguments: ["X-HTTP-Method-Override", "x-http-method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL"])
+    func refused(_ name: String) {
+        #expect(verdict(name) == .refuse)
+        #expect(verdict(name.lowercased()) == .refuse)
+    }
+
+    @Test(
+        "ordinary fields pass, those that merely look alike too",
+        arguments: [
+            "X-Request-Id", "Client-Hint", "X-Forwarded", "Attestation", "SSL-Session", "X-Real-IPs", "Zebra", "_x",
+            "A",
+            "Signature-Agent", "X-SS",
+        ])
+    func forwarded(_ name: String) {
+        #expect(verdict(name) == .forward)
+    }
+
+    @Test("fields of one connection, framing and expectations are never passed on")
+    func hopByHop() {
+        let name = Array("Any".utf8)
+        for known in FieldName.allCases where known.isHopByHop {
+            #expect(policy.verdict(name.span, known) == .strip)
+        }
+        #expect(policy.verdict(name.span, .contentLength) == .strip)
+        #expect(policy.verdict(name.span, .expect) == .strip)
+    }
+
+    @Test("a field that HTTP knows can be stripped by the conf file all the same")
+    func configured() {
+        let policy = FieldPolicy(additional: ["Cookie"])
+        #expect(policy.verdict(Array("Cookie".utf8).span, .cookie) == .strip)
+        #expect(self.policy.verdict(Array("Cookie".utf8).span, .cookie) == .forward)
+    }
+}

@@ -1,0 +1,57 @@
+import Bytes
+import HTTP
+import Testing
+
+@testable import Gateway
+
+@Suite("The request to the upstream is written anew")
+struct UpstreamRequestTests {
+    private func rewrite(_ text: String) throws -> (outcome: UpstreamRequest.Outcome, text: String) {
+        let bytes = Array(text.utf8)
+        var parser = RequestHeadParser(limits: .standard)
+        var head = RequestHead()
+        _ = try parser.parse(bytes.span, into: &head)
+        var output = ByteBuffer(pool: BufferPool())
+        let request = UpstreamRequest(policy: FieldPolicy(additional: []))
+        let outcome = request.write(
+            try #require(head.method), head, bytes.span, forwarded: Array("for=192.0.2.7;proto=https;host=\"".utf8),
+            to: &output)
+        return (outcome, String(decoding: output.copy(), as: UTF8.self))
+    }
+
+    @Test("in canonical form, Host first, white space and hop-by-hop fields gone, ours added")
+    func canonical() throws {
+        let written = try rewrite(
+            "GET https://a:1/b?c HTTP/1.1\r\nAccept: \t x \r\nhost:a:1\r\nConnection: keep-alive, X-Gone\r\nTE: trailers\r\n"
+                + "Keep-Alive: 5\r\nUpgrade: h2c\r\nx-gone: 1\r\nX-Stays: 1\r\nForwarded: for=evil\r\nAttest-App: x\r\n\r\n"
+        )
+        #expect(written.outcome == .written)
+        #expect(
+            written.text == """
+                GET /b?c HTTP/1.1\r
+                Host: a:1\r
+                Accept: x\r
+                X-Stays: 1\r
+                Forwarded: for=192.0.2.7;proto=https;host="a:1"\r
+                \r\n
+                """)
+    }
+
+    @Test("content is announced in one way")
+    func framing() throws {
+        let length = try rewrite("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 7\r\nExpect: 100-continue\r\n\r\n").text
+        #expect(length.contains("\r\nContent-Length: 7\r\n"))
+        #expect(!length.contains("Expect"))
+        let chunked = try rewrite("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: CHUNKED\r\n\r\n").text
+        #expect(chunked.contains("\r\nTransfer-Encoding: chunked\r\n"))
+        #expect(try rewrite("POST / HTTP/1.1\r\nHost: a\r\n\r\n").text.contains("\r\nContent-Length: 0\r\n"))
+        #expect(try !rewrite("GET / HTTP/1.1\r\nHost: a\r\n\r\n").text.contains("Content-Length"))
+    }
+
+    @Test("a refused field leaves nothing behind")
+    func refused() throws {
+        let written = try rewrite("GET / HTTP/1.1\r\nHost: a\r\nX-HTTP-Method-Override: DELETE\r\n\r\n")
+        #expect(written.outcome == .refused)
+        #expect(written.text.isEmpty)
+    }
+}

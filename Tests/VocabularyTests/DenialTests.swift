@@ -1,0 +1,55 @@
+import Testing
+import Vocabulary
+
+@Suite("The denial table")
+struct DenialTests {
+    @Test("a code has one fault and one sentence for each status", arguments: Denial.allCases)
+    func codesAreSnakeCase(_ denial: Denial) {
+        let code = String(describing: denial.row.code)
+        #expect(code.utf8.allSatisfy { (0x61...0x7a).contains($0) || $0 == UInt8(ascii: "_") })
+        let twins = Denial.allCases.filter { $0 != denial && String(describing: $0.row.code) == code }
+        // Only a code with several statuses may stand in several rows.
+        #expect(twins.allSatisfy { $0.status != denial.status && $0.status != nil })
+    }
+
+    @Test("codes and sentences need no escaping in JSON", arguments: Denial.allCases)
+    func needNoEscape(_ denial: Denial) {
+        let text = String(describing: denial.row.code) + String(describing: denial.row.sentence)
+        #expect(
+            text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") })
+    }
+
+    @Test("a request may be sent again without harm unless an upstream may have seen it")
+    func retries() {
+        for denial in Denial.allCases {
+            #expect((denial.row.retry == .unknown) == (denial.row.fault == .upstream), "\(denial)")
+        }
+    }
+}
+
+@Suite("Key ids")
+struct KeyIDTests {
+    @Test("32 bytes make a key id, in order, and nothing else does")
+    func bytes() throws {
+        let bytes = (0..<32).map { UInt8($0 * 7 & 0xff) }
+        let id = try #require(keyID(bytes))
+        #expect(id.bytes == bytes)
+        #expect(id.description.hasPrefix("00070e15"))
+        for count in [0, 31, 33, 64] {
+            #expect(keyID([UInt8](repeating: 1, count: count)) == nil)
+        }
+    }
+
+    @Test("one changed bit makes another key id")
+    func equality() throws {
+        let bytes = [UInt8](repeating: 0xa5, count: 32)
+        let id = try #require(keyID(bytes))
+        for bit in 0..<256 {
+            var other = bytes
+            other[bit / 8] ^= 1 << UInt8(bit % 8)
+            #expect(keyID(other) != id)
+        }
+    }
+
+    private func keyID(_ bytes: [UInt8]) -> KeyID? { KeyID(digest: bytes.span) }
+}
