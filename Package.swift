@@ -89,7 +89,8 @@ let package = Package(
         .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Bytes"], swiftSettings: settings),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop", "Bytes"], swiftSettings: settings),
         .testTarget(name: "ServerTests", dependencies: ["Server"], swiftSettings: settings),
-        .testTarget(name: "GatewayTests", dependencies: ["Gateway", "HTTP", "Bytes", "EventLoop"], swiftSettings: settings),
+        .testTarget(
+            name: "GatewayTests", dependencies: ["Gateway", "HTTP", "Bytes", "EventLoop"], swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
         .testTarget(
             name: "GatewayConfigurationTests", dependencies: ["GatewayConfiguration"], swiftSettings: settings),

@@ -35,8 +35,9 @@ static inline long ag_ssl_ctx_set1_groups_list(SSL_CTX *ctx, const char *list) {
 static inline long ag_ssl_ctx_add1_chain_cert(SSL_CTX *ctx, X509 *certificate) {
     return SSL_CTX_add1_chain_cert(ctx, certificate);
 }
-static inline uint64_t ag_ssl_options(void) {
-    return SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE;
+static inline uint64_t ag_ssl_server_options(void) {
+    return SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
+           SSL_OP_IGNORE_UNEXPECTED_EOF;
 }
 static inline long ag_ssl_set_tlsext_host_name(SSL *ssl, const char *name) {
     return SSL_set_tlsext_host_name(ssl, name);

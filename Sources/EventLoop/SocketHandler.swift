@@ -80,6 +80,7 @@ open class SocketHandler {
         timerEvent = nil
         isReading = false
         isWriting = false
+        armed = Instant(nanoseconds: .max)
         if descriptor >= 0 {
             _ = Glibc.close(descriptor)
             descriptor = -1
@@ -89,7 +90,6 @@ open class SocketHandler {
     /// Gives up the socket for another one (an upstream connection trying its next address).
     public final func replaceSocket(_ socket: consuming Socket) {
         close()
-        armed = Instant(nanoseconds: .max)
         descriptor = socket.detach()
         if deadline.nanoseconds != .max { arm(at: deadline) }
     }

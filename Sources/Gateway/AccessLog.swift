@@ -62,6 +62,11 @@ final class AccessLog {
         guard !lines.isEmpty else { return }
         writer.post(lines.copy())
         lines.removeAll()
+        let lost = writer.takeDropped()
+        guard lost > 0 else { return }
+        lines.append("{\"event\":\"log_dropped\",\"blocks\":")
+        lines.append(decimal: UInt64(lost))
+        lines.append("}\n")
     }
 
     private func append(_ entry: Entry) {

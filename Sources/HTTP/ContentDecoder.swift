@@ -49,6 +49,15 @@ public struct ContentDecoder: Sendable {
 
     public var isAtEnd: Bool { state == .end }
 
+    /// How much content is still to come; nil if that is not known.
+    public var remaining: UInt64? {
+        switch state {
+        case .length(let left): left
+        case .end: 0
+        default: nil
+        }
+    }
+
     /// Whether the end of the connection is the end of the content.
     public var endsWithConnection: Bool { state == .untilClose }
 

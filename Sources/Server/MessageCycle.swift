@@ -54,16 +54,21 @@ struct MessageCycle {
     /// To be asked when everything written so far has left.
     mutating func conclude() -> Conclusion {
         guard isResponseEnded else { return .unfinished }
-        isResponseEnded = false
         switch phase {
+        case .content where isPersistent:
+            // Answered early, and what is left of the request is little: read over it, then the next one can come.
+            return .unfinished
         case .response where isPersistent:
+            isResponseEnded = false
             phase = .idle
             return .nextRequest
         case .response:
+            isResponseEnded = false
             phase = .lingering
             return .close
         default:
-            // Answered before the request was complete: the rest of it must not be taken for the next request.
+            // Answered early: what is left of the request must not be taken for the next one.
+            isResponseEnded = false
             phase = .lingering
             return .linger
         }

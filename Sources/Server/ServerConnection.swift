@@ -28,6 +28,8 @@ public final class ServerConnection: SocketHandler {
     /// Requests begun on this connection.
     public private(set) var requests = 0
 
+    /// The client holds the content back until it is told to send it (RFC 9110 section 10.1.1).
+    private var isContentAwaited = false
     /// The exchange has not taken all content that is there.
     private var isContentHeld = false
     private var isSettling = false
@@ -238,6 +240,7 @@ public final class ServerConnection: SocketHandler {
         }
         let framing = exchange.head.framing
         decoder = ContentDecoder(framing, extensions: .refused)
+        isContentAwaited = exchange.head.expectsContinue
         isContentHeld = false
         cycle.headComplete(
             isPersistent: exchange.head.isPersistent && requests < acceptor.settings.requestsPerConnection
@@ -299,7 +302,12 @@ public final class ServerConnection: SocketHandler {
 
 extension ServerConnection {
     /// Whether the response under way may leave the connection open.
-    var allowsAnotherRequest: Bool { cycle.isPersistent && !acceptor.isDraining }
+    var allowsAnotherRequest: Bool {
+        guard cycle.isPersistent, !acceptor.isDraining else { return false }
+        // An answer before the end of the request: the rest is read over if it is known to be short, and known to come.
+        guard let rest = decoder.remaining, rest <= UInt64(acceptor.settings.lingerBytes) else { return false }
+        return rest == 0 || !isContentAwaited
+    }
 
     func writeHead(
         _ status: UInt16, _ framing: ContentFraming, _ statedLength: UInt64?, _ isPersistent: Bool,
@@ -340,6 +348,7 @@ extension ServerConnection {
     }
 
     func writeContinue() {
+        isContentAwaited = false
         output.append("HTTP/1.1 100 Continue\r\n\r\n")
     }
 

@@ -59,8 +59,12 @@ public final class ClientContext {
 
     func makeConnection(_ descriptor: Int32, serverName: String) -> OpaquePointer? {
         guard let connection = SSL_new(pointer) else { return nil }
-        guard SSL_set_fd(connection, descriptor) == 1, SSL_set1_host(connection, serverName) == 1,
-            ag_ssl_set_tlsext_host_name(connection, serverName) == 1
+        // A literal address is looked for among the certificate's addresses, and is no server name (RFC 6066 section 3).
+        let isAddress = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(connection), serverName) == 1
+        guard SSL_set_fd(connection, descriptor) == 1,
+            isAddress
+                || SSL_set1_host(connection, serverName) == 1
+                    && ag_ssl_set_tlsext_host_name(connection, serverName) == 1
         else {
             SSL_free(connection)
             return nil

@@ -46,8 +46,9 @@ public final class ServerContext {
         let context = pointer
         _ = ag_ssl_ctx_set_min_proto_version(context, minimumVersion.number)
         _ = ag_ssl_ctx_set_max_proto_version(context, TLS1_3_VERSION)
-        // Tickets off: sessions are kept here, so that they can be forgotten. No renegotiation, no compression.
-        SSL_CTX_set_options(context, ag_ssl_options())
+        // Tickets off: sessions are kept here, so that they can be forgotten. No renegotiation, no compression. An end
+        // without close_notify is an end like any other: HTTP's own framing tells a request cut short.
+        SSL_CTX_set_options(context, ag_ssl_server_options())
         SSL_CTX_set_cipher_list(context, Self.tls12Ciphers)
         _ = ag_ssl_ctx_set1_groups_list(context, "X25519:P-256")
         // Partial writes: a record at a time leaves the buffer, from wherever it now stands. Buffers are freed when idle.

@@ -37,6 +37,10 @@ public struct TLSStream: ~Copyable {
     }
 
     deinit {
+        // OpenSSL takes a session for unusable if its connection is freed without close_notify; but phones leave networks
+        // without saying so, and TLS has not asked for this since RFC 5246 (section 7.2.1). After a protocol failure it
+        // has dropped the session already.
+        SSL_set_shutdown(pointer, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
         SSL_free(pointer)
     }
 

@@ -33,10 +33,19 @@ struct MessageCycleTests {
 
     @Test("after an early answer, the rest of the request is never taken for the next one")
     func early() {
-        var cycle = served()
+        var cycle = served(isPersistent: false)
         cycle.responseEnded()
         #expect(cycle.conclude() == .linger)
         #expect(cycle.phase == .lingering)
+    }
+
+    @Test("after an early answer that keeps the connection, the rest of the request is read over first")
+    func earlyAndPersistent() {
+        var cycle = served()
+        cycle.responseEnded()
+        #expect(cycle.conclude() == .unfinished)
+        cycle.contentEnded()
+        #expect(cycle.conclude() == .nextRequest)
     }
 
     @Test("after a head that cannot be read, nothing is read as a request any more")
