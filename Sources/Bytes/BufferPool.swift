@@ -9,7 +9,9 @@ public final class BufferPool {
     /// Bytes in every block.
     public let blockSize: Int
 
-    @usableFromInline var idle: [UnsafeMutablePointer<UInt8>] = []
+    /// The unused blocks: each holds, in its first bytes, the address of the next.
+    private var firstIdle: UnsafeMutablePointer<UInt8>?
+    private var idleCount = 0
     private let idleLimit: Int
     /// Blocks handed out and not yet given back.
     public private(set) var outstanding = 0
@@ -24,16 +26,37 @@ public final class BufferPool {
     }
 
     deinit {
-        for block in idle { block.deallocate() }
+        while let block = firstIdle {
+            firstIdle = Self.link(of: block).pointee
+            block.deallocate()
+        }
     }
 
     func take() -> UnsafeMutablePointer<UInt8> {
         outstanding += 1
-        return idle.popLast() ?? .allocate(capacity: blockSize)
+        guard let block = firstIdle else { return Self.allocate(blockSize) }
+        firstIdle = Self.link(of: block).pointee
+        idleCount -= 1
+        return block
     }
 
     func give(_ block: UnsafeMutablePointer<UInt8>) {
         outstanding -= 1
-        if idle.count < idleLimit { idle.append(block) } else { block.deallocate() }
+        guard idleCount < idleLimit else { return block.deallocate() }
+        Self.link(of: block).initialize(to: firstIdle)
+        firstIdle = block
+        idleCount += 1
+    }
+
+    private static func allocate(_ size: Int) -> UnsafeMutablePointer<UInt8> {
+        // Aligned for the link.
+        UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16).bindMemory(to: UInt8.self, capacity: size)
+    }
+
+    /// The link in an unused block. Its bytes belong to nobody else then; blocks are aligned and larger than a pointer.
+    private static func link(of block: UnsafeMutablePointer<UInt8>) -> UnsafeMutablePointer<
+        UnsafeMutablePointer<UInt8>?
+    > {
+        UnsafeMutableRawPointer(block).assumingMemoryBound(to: UnsafeMutablePointer<UInt8>?.self)
     }
 }

@@ -5,6 +5,10 @@ internal import CLibevent
 /// Not `Sendable`: other threads reach a loop through a `Mailbox` alone.
 public final class Loop {
     let base: OpaquePointer
+    /// When the event being served began. Good enough for deadlines and durations, and read once an event.
+    public private(set) var now = Instant.now
+
+    func refreshClock() { now = .now }
 
     public init() throws(EventLoopError) {
         guard let configuration = event_config_new() else { throw .outOfMemory }

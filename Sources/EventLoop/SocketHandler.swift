@@ -107,14 +107,20 @@ open class SocketHandler {
                 loop.base, -1, 0, timerFired, Unmanaged.passUnretained(self).toOpaque())
         }
         armed = instant
-        var interval = timeval(after: instant - .now)
+        var interval = timeval(after: instant - loop.now)
         event_add(timerEvent, &interval)
+    }
+
+    @inline(__always)
+    fileprivate final func serve(_ event: (SocketHandler) -> Void) {
+        loop.refreshClock()
+        event(self)
     }
 
     fileprivate final func timerCame() {
         armed = Instant(nanoseconds: .max)
         guard deadline.nanoseconds != .max else { return }
-        if deadline <= .now {
+        if deadline <= loop.now {
             deadline = Instant(nanoseconds: .max)
             deadlinePassed()
         } else {
@@ -132,15 +138,15 @@ extension timeval {
 }
 
 private nonisolated func readReady(_: Int32, _: Int16, _ context: UnsafeMutableRawPointer?) {
-    handler(context).readable()
+    handler(context).serve { $0.readable() }
 }
 
 private nonisolated func writeReady(_: Int32, _: Int16, _ context: UnsafeMutableRawPointer?) {
-    handler(context).writable()
+    handler(context).serve { $0.writable() }
 }
 
 private nonisolated func timerFired(_: Int32, _: Int16, _ context: UnsafeMutableRawPointer?) {
-    handler(context).timerCame()
+    handler(context).serve { $0.timerCame() }
 }
 
 /// The context is the handler itself, set in `makeEvent`, alive until `close()` (see the class).

@@ -8,7 +8,7 @@ internal import Vocabulary
 
 /// One request on its way through the gateway: routed, decided, forwarded; its response on the way back.
 final class ForwardingExchange: Exchange {
-    private unowned let gateway: GatewayApplication
+    private let gateway: GatewayApplication
     private let call = ForwardingCall()
     /// Index into the gateway's routes.
     private var route: Int?
@@ -219,7 +219,8 @@ final class ForwardingExchange: Exchange {
             AccessLog.Entry(
                 trace: trace, client: client, route: route.map { gateway.routes.routes[$0].name }, method: head.method,
                 status: status, denial: denial,
-                detail: detail, requestBytes: requestBytes, responseBytes: responseBytes, duration: .now - began,
+                detail: detail, requestBytes: requestBytes, responseBytes: responseBytes,
+                duration: connection.loop.now - began,
                 isAborted: isAborted))
         route = nil
         trace = .none

@@ -3,7 +3,7 @@ internal import HTTP
 
 /// Writes the head of the request to the upstream anew from the parsed one. No byte of the client's framing, and no
 /// field that was not looked at, comes through.
-struct UpstreamRequest {
+final class UpstreamRequest {
     enum Outcome: Equatable {
         case written
         /// A field that is refused on every route.
@@ -12,7 +12,11 @@ struct UpstreamRequest {
         case tooLarge
     }
 
-    let policy: FieldPolicy
+    private let policy: FieldPolicy
+
+    init(policy: FieldPolicy) {
+        self.policy = policy
+    }
 
     /// - Parameters:
     ///   - bytes: what the ranges of `head` refer to.

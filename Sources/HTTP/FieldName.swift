@@ -78,14 +78,18 @@ struct FieldNameTable: Sendable {
     private static let mask: UInt32 = 255
     /// Raw values of `FieldName`, 0 where empty; open addressing.
     private var slots = [UInt8](repeating: 0, count: Int(mask) + 1)
-    private var names: [[UInt8]] = []
+    /// All names one after the other, and where each starts and ends, by raw value: flat, so that looking at a name
+    /// counts no reference that the workers would pass from core to core.
+    private var bytes: [UInt8] = []
+    private var ranges: [Range<Int>] = []
 
     private init() {
         for name in FieldName.allCases {
-            let bytes = String(describing: name.lowercase).utf8.map { $0 }
-            names.append(bytes)
+            let spelling = Array(String(describing: name.lowercase).utf8)
+            ranges.append(bytes.count..<(bytes.count + spelling.count))
+            bytes += spelling
             guard name != .other else { continue }
-            var slot = Self.slot(bytes.reduce(Self.start, Self.mix))
+            var slot = Self.slot(spelling.reduce(Self.start, Self.mix))
             while slots[slot] != 0 { slot = Self.next(slot) }
             slots[slot] = name.rawValue
         }
@@ -97,9 +101,17 @@ struct FieldNameTable: Sendable {
         while true {
             let candidate = slots[slot]
             if candidate == 0 { return .other }
-            if name.equals(lowercase: names[Int(candidate)]) { return FieldName(rawValue: candidate) ?? .other }
+            if isSpelled(ranges[Int(candidate)], name) { return FieldName(rawValue: candidate) ?? .other }
             slot = Self.next(slot)
         }
+    }
+
+    private func isSpelled(_ range: Range<Int>, _ name: Span<UInt8>) -> Bool {
+        guard range.count == name.count else { return false }
+        for index in name.indices where ByteClass.lowercased(name[index]) != bytes[range.lowerBound + index] {
+            return false
+        }
+        return true
     }
 
     static let start: UInt32 = 5381

@@ -9,8 +9,8 @@ public import HTTP
 /// its content leave in one record. A subclass that answers from another event (because its upstream did) says `settle()`
 /// when it is done.
 open class Exchange {
-    /// The owner of this exchange, so never gone before it.
-    public unowned let connection: ServerConnection
+    /// The owner of this exchange. It lets go of the exchange when it closes, which ends the cycle.
+    public let connection: ServerConnection
     /// The request head: ranges into `headBytes`.
     public internal(set) var head = RequestHead()
     /// The bytes of the head, kept until the exchange ends.

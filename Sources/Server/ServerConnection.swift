@@ -16,7 +16,7 @@ public final class ServerConnection: SocketHandler {
     private let acceptor: Acceptor
     var slot = 0
 
-    private var stream: TLSStream
+    private let stream: TLSStream
     private var input: ByteBuffer
     private var output: ByteBuffer
     private var parser: RequestHeadParser
@@ -53,7 +53,7 @@ public final class ServerConnection: SocketHandler {
     }
 
     func start() {
-        setDeadline(.now + acceptor.settings.handshakeTimeout)
+        setDeadline(loop.now + acceptor.settings.handshakeTimeout)
         wantRead(true)
     }
 
@@ -109,7 +109,7 @@ public final class ServerConnection: SocketHandler {
             }
             cycle.handshakeDone()
             wantWrite(false)
-            setDeadline(.now + acceptor.settings.keepAliveTimeout)
+            setDeadline(loop.now + acceptor.settings.keepAliveTimeout)
             return true
         case .wantRead: wantWrite(false)
         case .wantWrite: wantWrite(true)
@@ -199,7 +199,7 @@ public final class ServerConnection: SocketHandler {
             case .incomplete:
                 if cycle.phase == .idle {
                     cycle.headBegun()
-                    setDeadline(.now + acceptor.settings.headTimeout)
+                    setDeadline(loop.now + acceptor.settings.headTimeout)
                 }
                 return false
             case .complete(let length):
@@ -210,7 +210,7 @@ public final class ServerConnection: SocketHandler {
             parser.reset()
             cycle.headRefused()
             input.removeAll()
-            exchange.began = .now
+            exchange.began = loop.now
             exchange.requestFaulted(error)
             return false
         }
@@ -225,7 +225,7 @@ public final class ServerConnection: SocketHandler {
 
     private func begin(_ exchange: Exchange, headLength: Int) {
         requests += 1
-        exchange.began = .now
+        exchange.began = loop.now
         guard let identity, identity.notAfter > WallClock.seconds else {
             // The connection lives no longer than its certificate. The next handshake says so with the exact alert.
             acceptor.application.connectionRefused(self, .certificateExpired)
@@ -253,7 +253,11 @@ public final class ServerConnection: SocketHandler {
     private func pushContent(to exchange: Exchange) -> Bool {
         do throws(MessageFault) {
             while isOpen, !isAborted {
-                switch try decoder.next(input.readable) {
+                // A copy while it is in use: an access to the property that lasts would be checked for exclusivity.
+                var decoder = decoder
+                let step = try decoder.next(input.readable)
+                self.decoder = decoder
+                switch step {
                 case .needMore: return false
                 case .framing(let count): input.consume(count)
                 case .content(let count):
@@ -262,9 +266,9 @@ public final class ServerConnection: SocketHandler {
                     let taken = exchange.receive(content: input.readable.extracting(first: count))
                     if taken > 0 {
                         input.consume(taken)
-                        decoder.consumed(taken)
+                        self.decoder.consumed(taken)
                         exchange.requestBytes += UInt64(taken)
-                        setDeadline(.now + acceptor.settings.contentIdleTimeout)
+                        setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
                     }
                     if taken == count { isContentHeld = false }
                     if isContentHeld {
@@ -291,7 +295,7 @@ public final class ServerConnection: SocketHandler {
     func resumeContent() {
         guard isContentHeld else { return }
         isContentHeld = false
-        setDeadline(.now + acceptor.settings.contentIdleTimeout)
+        setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
         settle()
         // What OpenSSL holds already makes no socket readable.
         if isOpen, !isContentHeld, stream.hasBufferedInput { readAgain() }
@@ -361,7 +365,7 @@ extension ServerConnection {
                 wantWrite(false)
             case .wantWrite:
                 wantWrite(true)
-                setDeadline(.now + acceptor.settings.contentIdleTimeout)
+                setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
                 return false
             case .wantRead: return false
             case .endOfStream, .failed:
@@ -378,7 +382,7 @@ extension ServerConnection {
         case .unfinished: return false
         case .nextRequest:
             end()
-            setDeadline(.now + acceptor.settings.keepAliveTimeout)
+            setDeadline(loop.now + acceptor.settings.keepAliveTimeout)
             if acceptor.isDraining, input.isEmpty { closeGracefully() }
             return true
         case .close:
@@ -420,7 +424,7 @@ extension ServerConnection {
     private func linger() {
         stream.sendCloseNotify()
         shutdownSending()
-        setDeadline(.now + acceptor.settings.lingerTimeout)
+        setDeadline(loop.now + acceptor.settings.lingerTimeout)
         isContentHeld = false
     }
 
@@ -435,7 +439,7 @@ extension ServerConnection {
         }
         input.removeAll()
         output.removeAll()
-        exchange?.reset()
+        exchange = nil
         acceptor.remove(self)
     }
 }

@@ -4,7 +4,10 @@ internal import COpenSSL
 /// One TLS connection over a non-blocking socket: handshake, read, write, close.
 ///
 /// Owns OpenSSL's connection object; the socket belongs to the caller, who closes it after dropping the stream.
-public struct TLSStream: ~Copyable {
+///
+/// A class, though it has one owner: as a stored property of a connection, a struct would cost an exclusivity check for
+/// every read and write.
+public final class TLSStream {
     private let pointer: OpaquePointer
     private let record: HandshakeRecord?
     /// Kept alive: callbacks find it through the connection.
@@ -45,7 +48,7 @@ public struct TLSStream: ~Copyable {
     }
 
     /// Advances the handshake.
-    public mutating func handshake() -> TLSStep {
+    public func handshake() -> TLSStep {
         ERR_clear_error()
         let status = SSL_do_handshake(pointer)
         return status == 1 ? .done(0) : failure(of: status)
@@ -53,7 +56,7 @@ public struct TLSStream: ~Copyable {
 
     /// Decrypts into the buffer's room until it is full or nothing more has arrived. One system call where one record
     /// was waiting.
-    public mutating func read(into buffer: inout ByteBuffer) -> TLSStep {
+    public func read(into buffer: inout ByteBuffer) -> TLSStep {
         var total = 0
         repeat {
             var count = 0
@@ -72,7 +75,7 @@ public struct TLSStream: ~Copyable {
     }
 
     /// Encrypts from the front of the buffer and consumes what was taken.
-    public mutating func write(from buffer: inout ByteBuffer) -> TLSStep {
+    public func write(from buffer: inout ByteBuffer) -> TLSStep {
         var total = 0
         while !buffer.isEmpty {
             var count = 0
@@ -86,7 +89,7 @@ public struct TLSStream: ~Copyable {
     }
 
     /// Tells the peer that nothing more comes. Best effort: the socket's buffer may be full.
-    public mutating func sendCloseNotify() {
+    public func sendCloseNotify() {
         guard !isBroken else { return }
         ERR_clear_error()
         _ = SSL_shutdown(pointer)
@@ -105,7 +108,7 @@ public struct TLSStream: ~Copyable {
     /// The client's certificate as it was verified, in this handshake or in the one being resumed. Server side only.
     public var clientIdentity: ClientIdentity? { ServerContext.identity(of: SSL_get_session(pointer)) }
 
-    private mutating func failure(of status: Int32) -> TLSStep {
+    private func failure(of status: Int32) -> TLSStep {
         switch SSL_get_error(pointer, status) {
         case SSL_ERROR_WANT_READ: return .wantRead
         case SSL_ERROR_WANT_WRITE: return .wantWrite

@@ -13,7 +13,11 @@ public final class UpstreamConnection: SocketHandler {
         case content
     }
 
+    /// The owner, so never gone before this connection.
     private unowned let pool: UpstreamPool
+    private let responseTimeout: TimeSpan
+    private let idleTimeout: TimeSpan
+    var slot = 0
     private var phase = Phase.connecting
     private var call: UpstreamCall?
     private var attempts = 1
@@ -35,12 +39,14 @@ public final class UpstreamConnection: SocketHandler {
 
     init(pool: UpstreamPool) throws(UpstreamFailure) {
         self.pool = pool
+        responseTimeout = pool.settings.responseTimeout
+        idleTimeout = pool.settings.idleTimeout
         output = ByteBuffer(pool: pool.buffers)
         input = ByteBuffer(pool: pool.buffers)
         parser = ResponseHeadParser(limits: pool.settings.head)
         super.init(loop: pool.loop, socket: try Self.open(pool, attempts: &attempts))
         wantWrite(true)
-        setDeadline(.now + pool.settings.connectTimeout)
+        setDeadline(loop.now + pool.settings.connectTimeout)
     }
 
     /// Tries the servers in turn, each once.
@@ -65,7 +71,7 @@ public final class UpstreamConnection: SocketHandler {
         if phase == .idle {
             phase = .head
             wantRead(true)
-            setDeadline(.now + pool.settings.responseTimeout)
+            setDeadline(loop.now + responseTimeout)
         }
     }
 
@@ -74,15 +80,17 @@ public final class UpstreamConnection: SocketHandler {
     /// - Parameter isComplete: whether the request ends with it.
     public func send(isComplete: Bool) {
         if isComplete { isRequestComplete = true }
-        guard phase != .connecting, !isWorking else { return }
-        work { flush() }
+        // Within an event, `flush` sees for itself that there is more.
+        guard phase != .connecting, !isWorking, let call = enter() else { return }
+        flush()
+        leave(call)
     }
 
     /// Takes response content again.
     public func resumeResponse() {
         guard isResponseHeld else { return }
         isResponseHeld = false
-        setDeadline(.now + pool.settings.responseTimeout)
+        setDeadline(loop.now + responseTimeout)
         // In an event of its own: the caller is in the middle of its client's.
         readAgain()
     }
@@ -97,48 +105,50 @@ public final class UpstreamConnection: SocketHandler {
     // MARK: - Events
 
     public override func readable() {
-        work {
-            // What was held back while the client was slow.
-            if !input.isEmpty { advance() }
-            for _ in 0..<Self.readsPerEvent {
-                guard isOpen, !isResponseHeld, !isCancelled, receive() else { return }
-                advance()
-            }
+        guard let call = enter() else { return }
+        defer { leave(call) }
+        // What was held back while the client was slow.
+        if !input.isEmpty { advance() }
+        for _ in 0..<Self.readsPerEvent {
+            guard isOpen, !isResponseHeld, !isCancelled, phase != .idle, receive() else { return }
         }
     }
 
     public override func writable() {
-        work {
-            if phase == .connecting {
-                let error = pendingError
-                guard error == 0 else { return connectionFailed(.unreachable(errno: error)) }
-                phase = .head
-                wantRead(true)
-                setDeadline(.now + pool.settings.responseTimeout)
-            }
-            flush()
+        guard let call = enter() else { return }
+        defer { leave(call) }
+        if phase == .connecting {
+            let error = pendingError
+            guard error == 0 else { return connectionFailed(.unreachable(errno: error)) }
+            phase = .head
+            wantRead(true)
+            setDeadline(loop.now + responseTimeout)
         }
+        flush()
     }
 
     public override func deadlinePassed() {
-        work {
-            switch phase {
-            case .connecting: connectionFailed(.connectTimeout)
-            case .idle: discard()
-            case .head, .content: fail(.responseTimeout)
-            }
-        }
+        guard let call = enter() else { return }
+        defer { leave(call) }
+        if phase == .connecting { connectionFailed(.connectTimeout) } else { fail(.responseTimeout) }
     }
 
-    /// Runs one event and lets the call settle at its end; nested calls run within the outer one.
-    private func work(_ body: () -> Void) {
-        guard !isWorking else { return body() }
-        let call = call
+    /// Begins an event of the call under way. Without one there is nothing to be heard but the end: a server that speaks
+    /// without being asked cannot be trusted with the next call either.
+    private func enter() -> UpstreamCall? {
+        guard let call else {
+            discard()
+            return nil
+        }
         isWorking = true
-        body()
+        return call
+    }
+
+    /// Ends an event: the call may now write to its client.
+    private func leave(_ call: UpstreamCall) {
         isWorking = false
         if isCancelled, isOpen { discard() }
-        call?.settle()
+        call.settle()
     }
 
     private func connectionFailed(_ failure: UpstreamFailure) {
@@ -148,7 +158,7 @@ public final class UpstreamConnection: SocketHandler {
         do throws(UpstreamFailure) {
             replaceSocket(try Self.open(pool, attempts: &attempts))
             wantWrite(true)
-            setDeadline(.now + pool.settings.connectTimeout)
+            setDeadline(loop.now + pool.settings.connectTimeout)
         } catch {
             fail(error)
         }
@@ -187,28 +197,20 @@ public final class UpstreamConnection: SocketHandler {
 
     // MARK: - Receiving
 
-    /// - Returns: whether bytes came.
+    /// Reads once and passes on what came. - Returns: whether there may be more at once.
     private func receive() -> Bool {
-        guard input.room > 0 else { return false }
+        let room = input.room
+        guard room > 0 else { return false }
         switch receive(into: &input) {
-        case .bytes where phase == .idle:
-            // A server that speaks without being asked cannot be trusted with the next call.
-            discard()
-        case .bytes: return true
-        case .wouldBlock:
-            input.releaseIfEmpty()
-        case .endOfStream: connectionEnded()
-        case .failed: phase == .idle ? discard() : fail(.disconnected)
+        case .bytes(let count):
+            advance()
+            // A read that left room has emptied the socket; the next one would only say so.
+            return count == room
+        case .wouldBlock: input.releaseIfEmpty()
+        case .endOfStream where phase == .content && decoder.endsWithConnection: finish(keeping: false)
+        case .endOfStream, .failed: fail(.disconnected)
         }
         return false
-    }
-
-    private func connectionEnded() {
-        switch phase {
-        case .idle: discard()
-        case .content where decoder.endsWithConnection: finish(keeping: false)
-        default: fail(.disconnected)
-        }
     }
 
     private func advance() {
@@ -252,10 +254,13 @@ public final class UpstreamConnection: SocketHandler {
 
     /// - Returns: whether there is more to do now.
     private func pushContent(_ call: UpstreamCall) -> Bool {
+        // A copy while it is in use: an access to the property that lasts would be checked for exclusivity every time.
+        var decoder = decoder
+        defer { self.decoder = decoder }
         do throws(MessageFault) {
             switch try decoder.next(input.readable) {
             case .needMore:
-                setDeadline(.now + pool.settings.responseTimeout)
+                setDeadline(loop.now + responseTimeout)
                 return false
             case .framing(let count): input.consume(count)
             case .content(let count):
@@ -288,7 +293,7 @@ public final class UpstreamConnection: SocketHandler {
         if isKept {
             phase = .idle
             input.releaseIfEmpty()
-            setDeadline(.now + pool.settings.idleTimeout)
+            setDeadline(loop.now + idleTimeout)
             pool.release(self)
         } else {
             discard()
@@ -297,7 +302,7 @@ public final class UpstreamConnection: SocketHandler {
     }
 
     private func fail(_ failure: UpstreamFailure) {
-        guard let call else { return discard() }
+        guard let call else { return }
         self.call = nil
         call.connection = nil
         let isStale = failure == .disconnected && callsServed > 0 && phase == .head && input.isEmpty
@@ -305,11 +310,13 @@ public final class UpstreamConnection: SocketHandler {
         call.failed(failure, isStale: isStale)
     }
 
-    private func discard() {
+    /// Closes the connection for good.
+    func discard() {
+        guard isOpen else { return }
         close()
         input.removeAll()
         output.removeAll()
-        pool.remove(self)
+        pool.remove(self, isIdle: phase == .idle)
     }
 }
 

@@ -7,9 +7,10 @@ public final class UpstreamPool {
     public let settings: UpstreamSettings
     let loop: Loop
     let buffers: BufferPool
+    /// All connections, idle or not, by slot: who owns a connection from its first byte to its last.
+    private var connections: [UpstreamConnection?] = []
+    private var freeSlots: [Int] = []
     private var idle: [UpstreamConnection] = []
-    /// Connections that serve a call or are being opened.
-    private var busy: [ObjectIdentifier: UpstreamConnection] = [:]
     private var nextServer = 0
 
     public init(loop: Loop, buffers: BufferPool, settings: UpstreamSettings) {
@@ -19,20 +20,25 @@ public final class UpstreamPool {
     }
 
     /// Connections open now.
-    public var connectionCount: Int { idle.count + busy.count }
+    public var connectionCount: Int { connections.count - freeSlots.count }
 
     /// Starts a call: the caller then writes the request to the connection's `output` and sends it.
     ///
     /// - Parameter fresh: opens a new connection, because a kept one has just turned out to be dead.
     public func start(_ call: UpstreamCall, fresh: Bool = false) throws(UpstreamFailure) -> UpstreamConnection {
         if !fresh, let connection = idle.popLast() {
-            busy[ObjectIdentifier(connection)] = connection
             connection.begin(call)
             return connection
         }
         guard connectionCount < settings.connections else { throw .connectionLimit }
         let connection = try UpstreamConnection(pool: self)
-        busy[ObjectIdentifier(connection)] = connection
+        if let slot = freeSlots.popLast() {
+            connection.slot = slot
+            connections[slot] = connection
+        } else {
+            connection.slot = connections.count
+            connections.append(connection)
+        }
         connection.begin(call)
         return connection
     }
@@ -46,21 +52,18 @@ public final class UpstreamPool {
 
     /// Takes back a connection that can serve another call.
     func release(_ connection: UpstreamConnection) {
-        busy[ObjectIdentifier(connection)] = nil
-        guard idle.count < settings.idleConnections else { return connection.close() }
-        idle.append(connection)
+        if idle.count < settings.idleConnections { idle.append(connection) } else { connection.discard() }
     }
 
     /// Lets go of a connection that has closed itself.
-    func remove(_ connection: UpstreamConnection) {
-        if busy.removeValue(forKey: ObjectIdentifier(connection)) == nil {
-            idle.removeAll { $0 === connection }
-        }
+    func remove(_ connection: UpstreamConnection, isIdle: Bool) {
+        if isIdle, let index = idle.firstIndex(where: { $0 === connection }) { idle.remove(at: index) }
+        connections[connection.slot] = nil
+        freeSlots.append(connection.slot)
     }
 
     /// Closes the connections nobody uses.
     public func closeIdle() {
-        for connection in idle { connection.close() }
-        idle.removeAll()
+        for connection in idle { connection.discard() }
     }
 }
