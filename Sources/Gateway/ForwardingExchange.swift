@@ -125,7 +125,8 @@ final class ForwardingExchange: Exchange {
             output in
             for index in response.fields.indices {
                 let field = response.fields[index]
-                guard !field.name.isHopByHop, field.name != .contentLength else { continue }
+                guard !field.name.isHopByHop, field.name != .contentLength, !response.connection.drops(field, of: bytes)
+                else { continue }
                 output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes))
             }
         }

@@ -40,7 +40,7 @@ final class UpstreamRequest {
             guard field.name != .host else { continue }
             switch policy.verdict(field.nameRange.of(bytes), field.name) {
             case .forward:
-                if head.connection.dropped.isEmpty || !isDropped(field, head, bytes) {
+                if !head.connection.drops(field, of: bytes) {
                     output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes))
                 }
             case .strip: break
@@ -68,13 +68,5 @@ final class UpstreamRequest {
             return .tooLarge
         }
         return .written
-    }
-
-    /// Whether the client's Connection field named the field (RFC 9110 section 7.6.1).
-    private func isDropped(_ field: HeaderField, _ head: RequestHead, _ bytes: Span<UInt8>) -> Bool {
-        for range in head.connection.dropped where range.count == field.nameRange.count {
-            if bytes.equalsIgnoringCase(range, field.nameRange) { return true }
-        }
-        return false
     }
 }

@@ -95,7 +95,7 @@ extension Span where Element == UInt8 {
 
 extension Span where Element == UInt8 {
     /// Whether two stretches of these bytes spell the same, letters compared without case.
-    public func equalsIgnoringCase(_ left: ByteRange, _ right: ByteRange) -> Bool {
+    func equalsIgnoringCase(_ left: ByteRange, _ right: ByteRange) -> Bool {
         guard left.count == right.count else { return false }
         for offset in 0..<left.count {
             guard ByteClass.lowercased(self[left.start + offset]) == ByteClass.lowercased(self[right.start + offset])

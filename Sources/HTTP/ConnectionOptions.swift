@@ -3,7 +3,13 @@ public struct ConnectionOptions: Sendable {
     public private(set) var close = false
     public private(set) var keepAlive = false
     /// Names of fields that are not to be passed on, beyond those that never are.
-    public private(set) var dropped: [ByteRange] = []
+    private var dropped: [ByteRange] = []
+
+    /// Whether a Connection field named this one, so that it goes no further (RFC 9110 section 7.6.1).
+    public func drops(_ field: HeaderField, of head: Span<UInt8>) -> Bool {
+        for name in dropped where head.equalsIgnoringCase(name, field.nameRange) { return true }
+        return false
+    }
 
     /// More names than this in one head are taken for an attack.
     private static let droppedLimit = 16

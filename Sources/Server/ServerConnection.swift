@@ -32,6 +32,8 @@ public final class ServerConnection: SocketHandler {
     private var isContentAwaited = false
     /// The exchange has not taken all content that is there.
     private var isContentHeld = false
+    /// TLS has to write (a key update) before it can read on.
+    private var isReadWaitingToWrite = false
     private var isSettling = false
     /// Aborted below `settle`, where buffers are in use: the connection is closed at its end.
     private var isAborted = false
@@ -71,10 +73,15 @@ public final class ServerConnection: SocketHandler {
     }
 
     public override func writable() {
-        if cycle.phase == .handshake {
+        guard cycle.phase != .handshake else {
             _ = handshake()
-        } else {
-            settle()
+            return
+        }
+        wantWrite(false)
+        settle()
+        if isReadWaitingToWrite, isOpen {
+            isReadWaitingToWrite = false
+            readAgain()
         }
     }
 
@@ -135,6 +142,7 @@ public final class ServerConnection: SocketHandler {
             input.releaseIfEmpty()
             return false
         case .wantWrite:
+            isReadWaitingToWrite = true
             wantWrite(true)
             return false
         case .endOfStream, .failed:
