@@ -39,7 +39,8 @@ let package = Package(
         // Each owns one C library, one protocol or one format.
         .target(name: "EventLoop", dependencies: ["CLibevent", "CLinux", "Bytes"], swiftSettings: settings),
         .target(name: "HTTP", dependencies: ["Bytes"], swiftSettings: memorySafe + lifetimes),
-        .target(name: "Cryptography", dependencies: ["COpenSSL", "Vocabulary"], swiftSettings: settings),
+        .target(
+            name: "Cryptography", dependencies: ["COpenSSL", "Vocabulary"], swiftSettings: settings + lifetimes),
         .target(
             name: "TLS", dependencies: ["COpenSSL", "Cryptography", "Bytes", "Vocabulary"], swiftSettings: settings),
         .target(
@@ -84,6 +85,11 @@ let package = Package(
             path: "bench/attestgate-load", swiftSettings: settings),
         .testTarget(name: "LoadTests", dependencies: ["EventLoop", "LoadGeneration"], swiftSettings: settings),
 
+        // Vectors and helpers that several test targets read.
+        .target(name: "TestVectors", path: "Tests/TestVectors", swiftSettings: settings),
+        .testTarget(
+            name: "CryptographyTests", dependencies: ["Cryptography", "TestVectors", "Vocabulary"],
+            swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
         .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Bytes"], swiftSettings: settings),

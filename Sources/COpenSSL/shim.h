@@ -9,6 +9,7 @@
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/kdf.h>
 #include <openssl/obj_mac.h>
 #include <openssl/pem.h>
 #include <openssl/provider.h>
@@ -53,6 +54,19 @@ static inline int ag_err_get_reason(unsigned long code) { return ERR_GET_REASON(
 static inline int ag_err_get_lib(unsigned long code) { return ERR_GET_LIB(code); }
 static inline int ag_bio_get_mem_data(BIO *bio, char **out) { return (int)BIO_get_mem_data(bio, out); }
 static inline EVP_PKEY *ag_generate_p256(OSSL_LIB_CTX *library) { return EVP_PKEY_Q_keygen(library, NULL, "EC", "P-256"); }
+// Entries of parameter lists keep pointers to their names: in Swift these would be strings that live for one call only.
+static inline OSSL_PARAM ag_param_digest_sha256(void) {
+    return OSSL_PARAM_construct_utf8_string(OSSL_ALG_PARAM_DIGEST, (char *)"SHA256", 0);
+}
+static inline OSSL_PARAM ag_param_kdf_key(const unsigned char *key, size_t length) {
+    return OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *)key, length);
+}
+static inline OSSL_PARAM ag_param_kdf_salt(const unsigned char *salt, size_t length) {
+    return OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, (void *)salt, length);
+}
+static inline OSSL_PARAM ag_param_kdf_info(const unsigned char *info, size_t length) {
+    return OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, (void *)info, length);
+}
 static inline unsigned long ag_xn_flag_rfc2253(void) { return XN_FLAG_RFC2253; }
 static inline int ag_sk_x509_num(const STACK_OF(X509) *stack) { return sk_X509_num(stack); }
 static inline X509 *ag_sk_x509_value(const STACK_OF(X509) *stack, int index) { return sk_X509_value(stack, index); }

@@ -10,41 +10,71 @@ internal import COpenSSL
 public final class LibraryContext {
     package let pointer: OpaquePointer
     let sha256: OpaquePointer
+    let sha512: OpaquePointer
+    let hmac: OpaquePointer
     private let digestContext: OpaquePointer
 
     public init() throws(CryptographyError) {
         ERR_clear_error()
         let pointer = OSSL_LIB_CTX_new()
         let sha256 = EVP_MD_fetch(pointer, "SHA256", nil)
+        let sha512 = EVP_MD_fetch(pointer, "SHA512", nil)
+        let hmac = EVP_MAC_fetch(pointer, "HMAC", nil)
         let digestContext = EVP_MD_CTX_new()
-        guard let pointer, let sha256, let digestContext else {
+        guard let pointer, let sha256, let sha512, let hmac, let digestContext else {
             EVP_MD_CTX_free(digestContext)
+            EVP_MAC_free(hmac)
+            EVP_MD_free(sha512)
             EVP_MD_free(sha256)
             OSSL_LIB_CTX_free(pointer)
             throw .fromQueue(doing: "create a library context")
         }
         self.pointer = pointer
         self.sha256 = sha256
+        self.sha512 = sha512
+        self.hmac = hmac
         self.digestContext = digestContext
     }
 
     deinit {
         EVP_MD_CTX_free(digestContext)
+        EVP_MAC_free(hmac)
+        EVP_MD_free(sha512)
         EVP_MD_free(sha256)
         OSSL_LIB_CTX_free(pointer)
     }
 
-    /// SHA-256 of `bytes`: 32 bytes.
-    public func sha256(of bytes: Span<UInt8>) throws(CryptographyError) -> [UInt8] {
-        var digest = [UInt8](repeating: 0, count: 32)
-        ERR_clear_error()
-        let done = bytes.withUnsafeBufferPointer { bytes in
-            EVP_DigestInit_ex2(digestContext, sha256, nil) == 1
-                && EVP_DigestUpdate(digestContext, bytes.baseAddress, bytes.count) == 1
-                && EVP_DigestFinal_ex(digestContext, &digest, nil) == 1
-        }
-        guard done else { throw .fromQueue(doing: "compute SHA-256") }
+    /// SHA-256 of `bytes`.
+    public func sha256(of bytes: Span<UInt8>) throws(CryptographyError) -> Digest256 {
+        try sha256(of: bytes, Span())
+    }
+
+    /// SHA-256 of `first` followed by `second`, which need not lie beside each other.
+    public func sha256(of first: Span<UInt8>, _ second: Span<UInt8>) throws(CryptographyError) -> Digest256 {
+        var digest = Digest256()
+        try compute(sha256, first, second, into: &digest)
         return digest
+    }
+
+    /// SHA-512 of `bytes`.
+    public func sha512(of bytes: Span<UInt8>) throws(CryptographyError) -> Digest512 {
+        var digest = Digest512()
+        try compute(sha512, bytes, Span(), into: &digest)
+        return digest
+    }
+
+    private func compute<let length: Int>(
+        _ algorithm: OpaquePointer, _ first: Span<UInt8>, _ second: Span<UInt8>, into digest: inout Digest<length>
+    ) throws(CryptographyError) {
+        ERR_clear_error()
+        let context = digestContext
+        let done = digest.fill { room in
+            EVP_DigestInit_ex2(context, algorithm, nil) == 1
+                && first.withUnsafeBufferPointer { EVP_DigestUpdate(context, $0.baseAddress, $0.count) } == 1
+                && second.withUnsafeBufferPointer { EVP_DigestUpdate(context, $0.baseAddress, $0.count) } == 1
+                && EVP_DigestFinal_ex(context, room, nil) == 1
+        }
+        guard done else { throw .fromQueue(doing: "compute a digest") }
     }
 
     /// `count` unpredictable bytes.

@@ -110,7 +110,7 @@ public final class ServerContext {
     private func enableResumption(boundTo certificates: [Certificate]) throws(CryptographyError) {
         var thumbprints: [UInt8] = []
         for certificate in certificates { thumbprints += try certificate.thumbprint(library) }
-        let binding = try library.sha256(of: thumbprints.span)
+        let binding = try library.sha256(of: thumbprints.span).bytes
         SSL_CTX_set_session_id_context(pointer, binding, UInt32(binding.count))
         SSL_CTX_set_ex_data(pointer, Self.contextIndex, Unmanaged.passUnretained(self).toOpaque())
         _ = ag_ssl_ctx_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_SERVER | SSL_SESS_CACHE_NO_INTERNAL))

@@ -1,0 +1,73 @@
+import Cryptography
+import TestVectors
+import Testing
+
+@Suite("HMAC-SHA-256")
+struct AuthenticationKeyTests {
+    private let context: LibraryContext
+
+    init() throws { context = try LibraryContext() }
+
+    /// RFC 4231 sections 4.2 to 4.8. Case 5 prints the first 128 bits only.
+    static let vectors: [(key: [UInt8], message: [UInt8], code: String)] = [
+        (
+            [UInt8](repeating: 0x0b, count: 20), Array("Hi There".utf8),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7"
+        ),
+        (
+            Array("Jefe".utf8), Array("what do ya want for nothing?".utf8),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        ),
+        (
+            [UInt8](repeating: 0xaa, count: 20), [UInt8](repeating: 0xdd, count: 50),
+            "773ea91e36800e46854db8ebd09181a72959098b3ef8c122d9635514ced565fe"
+        ),
+        (
+            Array(1...25), [UInt8](repeating: 0xcd, count: 50),
+            "82558a389a443c0ea4cc819899f2083a85f0faa3e578f8077a2e3ff46729665b"
+        ),
+        (
+            [UInt8](repeating: 0x0c, count: 20), Array("Test With Truncation".utf8),
+            "a3b6167473100ee06e0c796c2955552b"
+        ),
+        (
+            [UInt8](repeating: 0xaa, count: 131),
+            Array("Test Using Larger Than Block-Size Key - Hash Key First".utf8),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"
+        ),
+        (
+            [UInt8](repeating: 0xaa, count: 131),
+            Array(
+                ("This is a test using a larger than block-size key and a larger than block-size data. "
+                    + "The key needs to be hashed before being used by the HMAC algorithm.").utf8),
+            "9b09ffa71b942fcb27635fbcd5b0e944bfdc63644f0713938a7f51535c3a35e2"
+        ),
+    ]
+
+    @Test("the codes are those of RFC 4231, each time the key is used", arguments: vectors.indices)
+    func known(_ index: Int) throws {
+        let vector = Self.vectors[index]
+        let expected = hex(vector.code)
+        let key = try AuthenticationKey(vector.key.span, context)
+        let other: [UInt8] = [1, 2, 3]
+        for _ in 0..<3 {
+            #expect(try Array(key.code(of: vector.message.span).bytes.prefix(expected.count)) == expected)
+            _ = try key.code(of: other.span)
+        }
+    }
+
+    @Test("keys of one context do not disturb each other")
+    func independent() throws {
+        let keys = try Self.vectors.map { try AuthenticationKey($0.key.span, context) }
+        for (key, vector) in zip(keys, Self.vectors) {
+            let expected = hex(vector.code)
+            #expect(try Array(key.code(of: vector.message.span).bytes.prefix(expected.count)) == expected)
+        }
+    }
+
+    @Test("an empty key is refused")
+    func empty() {
+        let none: [UInt8] = []
+        #expect(throws: CryptographyError.self) { try AuthenticationKey(none.span, context) }
+    }
+}
