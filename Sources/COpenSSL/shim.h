@@ -58,6 +58,12 @@ static inline EVP_PKEY *ag_generate_p256(OSSL_LIB_CTX *library) { return EVP_PKE
 static inline OSSL_PARAM ag_param_digest_sha256(void) {
     return OSSL_PARAM_construct_utf8_string(OSSL_ALG_PARAM_DIGEST, (char *)"SHA256", 0);
 }
+static inline OSSL_PARAM ag_param_group_p256(void) {
+    return OSSL_PARAM_construct_utf8_string(OSSL_PKEY_PARAM_GROUP_NAME, (char *)"P-256", 0);
+}
+static inline OSSL_PARAM ag_param_public_key(const unsigned char *point, size_t length) {
+    return OSSL_PARAM_construct_octet_string(OSSL_PKEY_PARAM_PUB_KEY, (void *)point, length);
+}
 static inline OSSL_PARAM ag_param_kdf_key(const unsigned char *key, size_t length) {
     return OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *)key, length);
 }
@@ -67,6 +73,7 @@ static inline OSSL_PARAM ag_param_kdf_salt(const unsigned char *salt, size_t len
 static inline OSSL_PARAM ag_param_kdf_info(const unsigned char *info, size_t length) {
     return OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, (void *)info, length);
 }
+static inline int ag_evp_pkey_public_key(void) { return EVP_PKEY_PUBLIC_KEY; }
 static inline unsigned long ag_xn_flag_rfc2253(void) { return XN_FLAG_RFC2253; }
 static inline int ag_sk_x509_num(const STACK_OF(X509) *stack) { return sk_X509_num(stack); }
 static inline X509 *ag_sk_x509_value(const STACK_OF(X509) *stack, int index) { return sk_X509_value(stack, index); }

@@ -1,0 +1,149 @@
+import Cryptography
+import TestVectors
+import Testing
+
+@Suite("P-256 verification keys")
+struct P256VerificationKeyTests {
+    private let context: LibraryContext
+
+    init() throws { context = try LibraryContext() }
+
+    // RFC 6979 appendix A.2.5.
+    private static let x = "60fed4ba255a9d31c961eb74c6356d68c049b8923b61fa6ce669622e60f29fb6"
+    private static let y = "7903fe1008b8bc99a41ae9e95628bc64f2f1b20c2d7e9f5177a3c294d4462299"
+    private static let r = "efd48b2aacb6a8fd1140dd9cd45e81d69d2c877b56aaf991c34d0ea84eaf3716"
+    private static let s = "f7cb1c942d657c41d436c7a1b6e29f65f3e900dbb9aff4064dc4ab2f843acda8"
+    /// The group's order minus `s`: the other signature of the same message.
+    private static let otherS = "0834e36ad29a83bf2bc9385e491d6099c8fdf9d1ed67aa7ea5f51f93782857a9"
+    private static let order = "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551"
+
+    private func key() throws -> P256VerificationKey {
+        let point = hex("04" + Self.x + Self.y)
+        return try P256VerificationKey(point: point.span, context)
+    }
+
+    private func digest(_ message: String = "sample") throws -> Digest256 {
+        let bytes = Array(message.utf8)
+        return try context.sha256(of: bytes.span)
+    }
+
+    private func verdict(_ signature: String) throws -> Bool {
+        try verdict(key(), digest(), hex(signature))
+    }
+
+    private func verdict(_ key: P256VerificationKey, _ digest: Digest256, _ signature: [UInt8]) -> Bool {
+        key.verify(digest: digest, signature: signature.span)
+    }
+
+    @Test("RFC 6979's signatures verify, time after time with one key")
+    func known() throws {
+        let key = try key()
+        let sample = hex("3046 022100\(Self.r) 022100\(Self.s)")
+        let test = hex(
+            """
+            3045 022100f1abb023518351cd71d881567b1ea663ed3efcf6c5132b354f28d3b0b7d38367
+            0220019f4113742a2b14bd25926b49c649155f267e60d3814b4c0cc84250e46f0083
+            """)
+        for _ in 0..<3 {
+            #expect(try verdict(key, digest("sample"), sample))
+            #expect(try verdict(key, digest("test"), test))
+            #expect(try !verdict(key, digest("test"), sample))
+        }
+    }
+
+    @Test("a high and a low s are both accepted: Apple does not choose")
+    func malleability() throws {
+        #expect(try verdict("3046 022100\(Self.r) 022100\(Self.s)"))
+        #expect(try verdict("3045 022100\(Self.r) 0220\(Self.otherS)"))
+    }
+
+    @Test(
+        "a signature has one encoding",
+        arguments: [
+            "308146 022100\(r) 022100\(s)",  // long form of a short length
+            "3047 022100\(r) 022100\(s) 00",  // a byte too many, inside
+            "3046 022100\(r) 022100\(s) 00",  // and outside
+            "3080 022100\(r) 022100\(s) 0000",  // indefinite length
+            "3047 02220000\(r) 022100\(s)",  // superfluous leading zero
+            "3045 0220\(r) 022100\(s)",  // r negative
+            "3047 02812100\(r) 022100\(s)",  // long form inside
+            "3145 022100\(r) 022100\(s)",  // not a SEQUENCE
+            "3023 022100\(r)",  // no s
+            "\(r)\(s)",  // the raw form of JWS
+        ])
+    func encodings(_ signature: String) throws {
+        #expect(try !verdict(signature))
+    }
+
+    @Test(
+        "values outside 1 ..< order are refused",
+        arguments: [
+            "3006 020100 020100", "3026 020100 022100\(s)", "3026 022100\(r) 020100",
+            "3046 022100\(order) 022100\(s)", "3046 022100\(r) 022100\(order)", "3006 020101 020101",
+        ])
+    func values(_ signature: String) throws {
+        #expect(try !verdict(signature))
+    }
+
+    @Test("one flipped bit anywhere in signature or digest is refused")
+    func bits() throws {
+        let key = try key()
+        let signature = hex("3046 022100\(Self.r) 022100\(Self.s)")
+        let digest = try digest()
+        for bit in 0..<(signature.count * 8) {
+            var other = signature
+            other[bit / 8] ^= 1 << UInt8(bit % 8)
+            #expect(!verdict(key, digest, other))
+        }
+        for bit in 0..<256 {
+            var bytes = digest.bytes
+            bytes[bit / 8] ^= 1 << UInt8(bit % 8)
+            let other = Digest256(bytes.span)
+            #expect(try !verdict(key, #require(other), signature))
+        }
+    }
+
+    @Test("a signature cut short, or absurdly long, is refused")
+    func lengths() throws {
+        let key = try key()
+        let signature = hex("3046 022100\(Self.r) 022100\(Self.s)")
+        for count in 0..<signature.count {
+            #expect(try !verdict(key, digest(), Array(signature[..<count])))
+        }
+        let long = [UInt8](repeating: 0x30, count: 100_000)
+        #expect(try !verdict(key, digest(), long))
+    }
+
+    @Test(
+        "what is no uncompressed point of the curve is no key",
+        arguments: [
+            "", "00", "04", "02\(x)", "03\(x)",  // infinity, compressed forms
+            "06\(x)\(y)", "07\(x)\(y)", "05\(x)\(y)",  // hybrid forms
+            "04\(x)\(y)00", "04\(x)",  // other lengths
+            "04\(y)\(x)",  // not on the curve
+            "04" + String(repeating: "0", count: 128),
+            // Coordinates are below the field's prime: x + p would be a second spelling where it fits.
+            "04ffffffff00000001000000000000000000000000ffffffffffffffffffffffff\(y)",
+            "04" + String(repeating: "f", count: 128),
+        ])
+    func notAKey(_ point: String) {
+        let point = hex(point)
+        #expect(throws: CryptographyError.self) { try P256VerificationKey(point: point.span, context) }
+    }
+
+    @Test("a point with one flipped bit is no key, for it has left the curve")
+    func flippedPoint() throws {
+        let point = hex("04" + Self.x + Self.y)
+        for bit in 0..<(point.count * 8) {
+            var other = point
+            other[bit / 8] ^= 1 << UInt8(bit % 8)
+            #expect(throws: CryptographyError.self) { try P256VerificationKey(point: other.span, context) }
+        }
+    }
+
+    @Test("a generated key's point makes a key")
+    func generated() throws {
+        let point = try #require(PrivateKey.generateP256(context).publicKey.uncompressedPoint)
+        _ = try P256VerificationKey(point: point.span, context)
+    }
+}
