@@ -43,6 +43,7 @@ let package = Package(
             name: "Cryptography", dependencies: ["COpenSSL", "Vocabulary"], swiftSettings: settings + lifetimes),
         .target(
             name: "TLS", dependencies: ["COpenSSL", "Cryptography", "Bytes", "Vocabulary"], swiftSettings: settings),
+        .target(name: "Attestation", dependencies: ["Cryptography"], swiftSettings: memorySafe + lifetimes),
         .target(
             name: "GatewayConfiguration", dependencies: ["Vocabulary", .product(name: "Yams", package: "Yams")],
             swiftSettings: memorySafe),
@@ -89,6 +90,9 @@ let package = Package(
         .target(name: "TestVectors", path: "Tests/TestVectors", swiftSettings: settings),
         .testTarget(
             name: "CryptographyTests", dependencies: ["Cryptography", "TestVectors", "Vocabulary"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "AttestationTests", dependencies: ["Attestation", "COpenSSL", "Cryptography", "TestVectors"],
             swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
