@@ -1,0 +1,88 @@
+/// What the extensions of authenticator data say about the app (since iOS 27 and macOS 27; empty before).
+///
+/// They are covered by the signature, so what stands here is Apple's word. Extensions of other names are read over:
+/// they bind nobody who does not know them, and refusing them would lock out every phone on the day Apple adds one. They
+/// are as strictly CBOR as all else.
+public struct AppExtensions: Equatable, Sendable {
+    public var validationCategory: ValidationCategory?
+    /// Where `CFBundleVersion` lies, in UTF-8.
+    public var bundleVersion: Range<Int>?
+    public var codeDirectoryHash: CodeDirectoryHash?
+
+    /// The measurement of the running code, sent by apps that opt in.
+    public struct CodeDirectoryHash: Equatable, Sendable {
+        /// Apple's number of the hash function: 2 is SHA-256.
+        public var type: UInt8
+        /// Where the hash lies: 32 bytes of SHA-256, or its first 20.
+        public var hash: Range<Int>
+    }
+
+    /// The longest hash of a code directory that is let through to policy.
+    static let longestHash = 64
+
+    /// None.
+    public init() {}
+
+    /// Reads one map from text to anything. Ranges count as the reader's do.
+    ///
+    /// A known extension of another form than Apple's is refused, not ignored: a policy would take it for absent.
+    init(_ reader: inout CBORReader, of bytes: Span<UInt8>) throws(AuthenticatorDataFault) {
+        var hash: Range<Int>?
+        var type: UInt8?
+        do throws(CBORFault) {
+            var map = try reader.beginMap()
+            while let key = try reader.nextKey(&map) {
+                guard case .text(let name) = key else { throw .unsupportedKey }
+                switch Name(bytes.extracting(name)) {
+                case .validationCategory:
+                    validationCategory = Self.category(bytes.extracting(try reader.readBytes()))
+                    guard validationCategory != nil else { throw .unexpectedType }
+                case .bundleVersion: bundleVersion = try reader.readText()
+                case .codeDirectoryHash: hash = try reader.readBytes()
+                case .codeDirectoryType:
+                    let range = try reader.readBytes()
+                    guard range.count == 1 else { throw .unexpectedType }
+                    type = bytes[range.lowerBound]
+                case nil: try reader.skip()
+                }
+            }
+        } catch {
+            throw .extensions(error)
+        }
+        switch (type, hash) {
+        case (nil, nil): break
+        case (let type?, let hash?) where (1...Self.longestHash).contains(hash.count):
+            codeDirectoryHash = CodeDirectoryHash(type: type, hash: hash)
+        default: throw .codeDirectoryHash
+        }
+    }
+
+    /// Four bytes, the least significant first, unlike everything else in authenticator data.
+    private static func category(_ bytes: Span<UInt8>) -> ValidationCategory? {
+        guard bytes.count == 4 else { return nil }
+        var value: UInt32 = 0
+        for index in 0..<4 { value |= UInt32(bytes[index]) << UInt32(8 * index) }
+        return ValidationCategory(rawValue: value)
+    }
+
+    private enum Name {
+        case validationCategory
+        case bundleVersion
+        case codeDirectoryHash
+        case codeDirectoryType
+
+        init?(_ name: Span<UInt8>) {
+            if name.spells("apple_validation_category_01") {
+                self = .validationCategory
+            } else if name.spells("apple_bundle_version_01") {
+                self = .bundleVersion
+            } else if name.spells("apple_cd_hash_hash_01") {
+                self = .codeDirectoryHash
+            } else if name.spells("apple_cd_hash_type_01") {
+                self = .codeDirectoryType
+            } else {
+                return nil
+            }
+        }
+    }
+}
