@@ -1,0 +1,63 @@
+/// An App Attest assertion, taken apart: what `DCAppAttestService.generateAssertion(_:clientDataHash:)` returns.
+///
+/// A CBOR map of `signature` and `authenticatorData`, both byte strings, in any order. Apps that opted in to code hashes
+/// send a third entry `cdHash` from iOS 18.5 to 26: it stands outside of the signature, so anybody could have written
+/// it; it is read over and never told to anyone. No other entry is known, and none is admitted.
+public struct Assertion: Equatable, Sendable {
+    /// Most bytes of an assertion. Genuine ones have about 140, about 300 with every extension.
+    public static let lengthLimit = 4096
+
+    /// Where the signature lies, an ECDSA-Sig-Value in DER. Not looked into here.
+    public let signature: Range<Int>
+    public let authenticatorData: AuthenticatorData
+
+    /// - Parameter bytes: the whole assertion; ranges count from its beginning.
+    public init(_ bytes: Span<UInt8>) throws(AssertionFault) {
+        guard bytes.count <= Self.lengthLimit else { throw .tooLong }
+        var signature: Range<Int>?
+        var data: Range<Int>?
+        var isKnown = true
+        do throws(CBORFault) {
+            var reader = CBORReader(bytes)
+            var map = try reader.beginMap()
+            while isKnown, let key = try reader.nextKey(&map) {
+                guard case .text(let range) = key else { throw .unsupportedKey }
+                switch Name(bytes.extracting(range)) {
+                case .signature: signature = try reader.readBytes()
+                case .authenticatorData: data = try reader.readBytes()
+                case .unsignedCodeHash: try reader.skip()
+                case nil: isKnown = false
+                }
+            }
+            if isKnown { try reader.finish() }
+        } catch {
+            throw .malformed(error)
+        }
+        guard isKnown else { throw .unknownEntry }
+        guard let signature, let data else { throw .entryMissing }
+        self.signature = signature
+        do throws(AuthenticatorDataFault) {
+            authenticatorData = try AuthenticatorData(assertion: bytes, in: data)
+        } catch {
+            throw .authenticatorData(error)
+        }
+    }
+
+    private enum Name {
+        case signature
+        case authenticatorData
+        case unsignedCodeHash
+
+        init?(_ name: Span<UInt8>) {
+            if name.spells("signature") {
+                self = .signature
+            } else if name.spells("authenticatorData") {
+                self = .authenticatorData
+            } else if name.spells("cdHash") {
+                self = .unsignedCodeHash
+            } else {
+                return nil
+            }
+        }
+    }
+}

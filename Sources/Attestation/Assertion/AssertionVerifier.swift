@@ -1,0 +1,58 @@
+public import Cryptography
+
+/// Verifies assertions as Apple's "Validating apps that connect to your server" tells, but for the two steps that need
+/// state: the counter belongs to the registry, the challenge to whoever made the client data.
+public enum AssertionVerifier {
+    /// Makes all checks, in the order of `AssertionFault.Step`.
+    ///
+    /// - Parameters:
+    ///   - assertion: as it came, CBOR.
+    ///   - clientDataHash: what the app gave to `generateAssertion(_:clientDataHash:)`: 32 bytes in a request proof; of
+    ///     any length here, for Apple's own samples pass other ones.
+    ///   - key: the hardware key of the device that is to have made the assertion.
+    ///   - rpIDHash: the SHA-256 of the app id, 32 bytes.
+    ///   - digests: computes the digests, and belongs to the calling thread as `key` does.
+    public static func verify(
+        _ assertion: Span<UInt8>, clientDataHash: Span<UInt8>, key: P256VerificationKey, rpIDHash: Span<UInt8>,
+        digests: LibraryContext
+    ) throws(AssertionFault) -> VerifiedAssertion {
+        let parts = try Assertion(assertion)
+        try checkRPID(parts, in: assertion, rpIDHash)
+        try checkCounter(parts)
+        try checkSignature(parts, in: assertion, clientDataHash, key, digests)
+        return VerifiedAssertion(parts.authenticatorData)
+    }
+
+    /// The assertion speaks for this app.
+    static func checkRPID(
+        _ assertion: Assertion, in bytes: Span<UInt8>, _ rpIDHash: Span<UInt8>
+    ) throws(AssertionFault) {
+        guard ConstantTime.areEqual(bytes.extracting(assertion.authenticatorData.rpIDHash), rpIDHash) else {
+            throw .rpIDMismatch
+        }
+    }
+
+    /// Counter 0 is the attestation's: a signature over such data is no assertion.
+    static func checkCounter(_ assertion: Assertion) throws(AssertionFault) {
+        guard assertion.authenticatorData.counter > 0 else { throw .counterZero }
+    }
+
+    /// The key signed the nonce SHA-256(authenticator data || client data hash).
+    ///
+    /// SHA-256 is applied twice: the nonce is the message of an ECDSA signature with SHA-256, not its digest.
+    static func checkSignature(
+        _ assertion: Assertion, in bytes: Span<UInt8>, _ clientDataHash: Span<UInt8>, _ key: P256VerificationKey,
+        _ digests: LibraryContext
+    ) throws(AssertionFault) {
+        let digest: Digest256
+        do throws(CryptographyError) {
+            let nonce = try digests.sha256(of: bytes.extracting(assertion.authenticatorData.range), clientDataHash)
+            digest = try digests.sha256(of: nonce.span)
+        } catch {
+            throw .checkFailed(error)
+        }
+        guard key.verify(digest: digest, signature: bytes.extracting(assertion.signature)) else {
+            throw .signatureInvalid
+        }
+    }
+}

@@ -1,0 +1,157 @@
+import Attestation
+import Cryptography
+import TestVectors
+import Testing
+
+/// Assertions made here, in every form Apple's systems send.
+@Suite("Assertion verification")
+struct AssertionVerifierTests {
+    private let verifying: Verifying
+    private let key: SoftwareKey
+    private let rpIDHash: [UInt8]
+    private let clientDataHash: [UInt8]
+
+    init() throws {
+        verifying = try Verifying()
+        key = try SoftwareKey(verifying.library)
+        rpIDHash = try verifying.hash(Array("TEAM123456.com.example.app".utf8))
+        clientDataHash = try verifying.hash(Array("a request".utf8))
+    }
+
+    private func assertion(_ form: AssertionForm, counter: UInt32 = 7) throws -> [UInt8] {
+        let data = form.authenticatorData(rpIDHash: rpIDHash, counter: counter)
+        return form.assertion(signature: try key.sign(data, clientDataHash), authenticatorData: data)
+    }
+
+    private func verify(_ assertion: [UInt8]) -> Result<VerifiedAssertion, AssertionFault> {
+        verifying.verify(assertion, clientDataHash, key.verification, rpIDHash: rpIDHash)
+    }
+
+    @Test("every form verifies, and says what it carries", arguments: AssertionForm.all)
+    func forms(_ form: AssertionForm) throws {
+        let bytes = try assertion(form)
+        let verified = try verify(bytes).get()
+        #expect(verified.counter == 7)
+        let carried = Set((form.extensions ?? []).map(\.0))
+        let found = verified.extensions
+        #expect((found.validationCategory != nil) == carried.contains("apple_validation_category_01"))
+        #expect((found.codeDirectoryHash != nil) == carried.contains("apple_cd_hash_hash_01"))
+        let version = found.bundleVersion.map { String(decoding: bytes[$0], as: UTF8.self) }
+        #expect(version == (carried.contains("apple_bundle_version_01") ? "1.2.3" : nil))
+    }
+
+    @Test("every flipped bit of what is signed is refused", arguments: AssertionForm.all)
+    func flippedBits(_ form: AssertionForm) throws {
+        let bytes = try assertion(form)
+        let parts = try verifying.parse(bytes).get()
+        let signed = parts.authenticatorData.range
+        for bit in (signed.lowerBound * 8)..<(signed.upperBound * 8) {
+            var other = bytes
+            other[bit / 8] ^= 1 << UInt8(bit % 8)
+            #expect(verify(other).failure != nil)
+        }
+    }
+
+    @Test("the unsigned cdHash may be anything: it changes nothing")
+    func unsignedCodeHash() throws {
+        let form = try #require(AssertionForm.all.first { !$0.unsigned.isEmpty })
+        let bytes = try assertion(form)
+        let plain = try verify(bytes).get()
+        var other = form
+        other.unsigned = [("cdHash", CBORWriting.bytes(Array("whatever I like".utf8)))]
+        let parts = try verifying.parse(bytes).get()
+        let forged = other.assertion(
+            signature: Array(bytes[parts.signature]), authenticatorData: Array(bytes[parts.authenticatorData.range]))
+        #expect(try verify(forged).get().counter == plain.counter)
+        #expect(try verify(forged).get().extensions == AppExtensions())
+    }
+
+    @Test("extensions cannot be added to, or taken from, what was signed")
+    func extensions() throws {
+        let plain = try #require(AssertionForm.all.first { $0.extensions == nil })
+        let extended = try #require(AssertionForm.all.first { $0.extensions != nil && $0.flags == plain.flags })
+        for (signed, sent) in [(plain, extended), (extended, plain)] {
+            let signature = try key.sign(signed.authenticatorData(rpIDHash: rpIDHash, counter: 7), clientDataHash)
+            let data = sent.authenticatorData(rpIDHash: rpIDHash, counter: 7)
+            let forged = sent.assertion(signature: signature, authenticatorData: data)
+            #expect(verify(forged) == .failure(.signatureInvalid))
+        }
+    }
+
+    @Test("flags mean nothing but are signed", arguments: (UInt8.min)...(UInt8.max))
+    func flags(_ flags: UInt8) throws {
+        for form in AssertionForm.all.prefix(3) {
+            var form = form
+            form.flags = flags
+            #expect(verify(try assertion(form)).failure == nil)
+        }
+    }
+
+    @Test("counters are given as they are, from 1 to the last", arguments: [1, 2, 0x0100_0000, UInt32.max])
+    func counters(_ counter: UInt32) throws {
+        #expect(try verify(assertion(AssertionForm.all[0], counter: counter)).get().counter == counter)
+    }
+
+    @Test("counter 0 is the attestation's, whoever signed it")
+    func counterZero() throws {
+        for form in AssertionForm.all {
+            #expect(try verify(assertion(form, counter: 0)) == .failure(.counterZero))
+        }
+    }
+
+    @Test("a signature over the nonce's own bytes as digest is refused: SHA-256 is applied twice")
+    func once() throws {
+        // Signing (data || hash) with ECDSA-SHA-256 makes the nonce the digest. Some libraries have it so; Apple has not.
+        let form = AssertionForm.all[0]
+        let data = form.authenticatorData(rpIDHash: rpIDHash, counter: 7)
+        let nonce = try verifying.hash(data + clientDataHash)
+        let signature = try key.sign(digest: nonce)
+        #expect(verify(form.assertion(signature: signature, authenticatorData: data)) == .failure(.signatureInvalid))
+    }
+
+    @Test("a signature of another length than a signature's is refused")
+    func signatureLengths() throws {
+        let form = AssertionForm.all[0]
+        let data = form.authenticatorData(rpIDHash: rpIDHash, counter: 7)
+        for count in [0, 1, 7, 64, 73, 1_000] {
+            let signature = [UInt8](repeating: 0x30, count: count)
+            let bytes = form.assertion(signature: signature, authenticatorData: data)
+            #expect(verify(bytes) == .failure(.signatureInvalid))
+        }
+    }
+
+    @Test("the cheap checks come first: another app's bad signature is another app's")
+    func order() throws {
+        let form = AssertionForm.all[0]
+        let other = form.authenticatorData(rpIDHash: [UInt8](repeating: 0, count: 32), counter: 0)
+        let bytes = form.assertion(signature: [], authenticatorData: other)
+        #expect(verify(bytes) == .failure(.rpIDMismatch))
+        let zero = form.authenticatorData(rpIDHash: rpIDHash, counter: 0)
+        #expect(verify(form.assertion(signature: [], authenticatorData: zero)) == .failure(.counterZero))
+    }
+
+    @Test(
+        "client data hashes of other lengths verify too: Apple's samples pass raw challenges",
+        arguments: [0, 1, 21, 24, 64])
+    func hashLengths(_ count: Int) throws {
+        let hash = [UInt8](repeating: 3, count: count)
+        let form = AssertionForm.all[0]
+        let data = form.authenticatorData(rpIDHash: rpIDHash, counter: 7)
+        let bytes = form.assertion(signature: try key.sign(data, hash), authenticatorData: data)
+        #expect(verifying.verify(bytes, hash, key.verification, rpIDHash: rpIDHash).failure == nil)
+    }
+
+    @Test("every fault names its step and its reason")
+    func faults() throws {
+        let faults: [(AssertionFault, AssertionFault.Step)] = [
+            (.tooLong, .form), (.malformed(.truncated), .form), (.unknownEntry, .form), (.entryMissing, .form),
+            (.authenticatorData(.tooShort), .form), (.rpIDMismatch, .rpID), (.counterZero, .counter),
+            (.signatureInvalid, .signature), (.checkFailed(CryptographyError(doing: "x")), .signature),
+        ]
+        for (fault, step) in faults {
+            #expect(fault.step == step)
+        }
+        let reasons = faults.map { String(describing: $0.0.reason) } + CBORFault.allCases.map { "\($0.reason)" }
+        #expect(Set(reasons).count == reasons.count - 1)  // `malformed` says the CBOR's own
+    }
+}

@@ -1,0 +1,131 @@
+import Attestation
+import Cryptography
+import TestVectors
+import Testing
+
+/// Assertions of real devices, iOS 14 to 18: what verifies, and that nothing near to it does.
+@Suite("Genuine assertions", .enabled(if: SharedVectors.has(GenuineAssertion.path)))
+struct GenuineAssertionTests {
+    private let verifying: Verifying
+
+    init() throws { verifying = try Verifying() }
+
+    private func key(_ point: [UInt8]) throws(CryptographyError) -> P256VerificationKey {
+        try P256VerificationKey(point: point.span, verifying.library)
+    }
+
+    @Test("all of them are here")
+    func count() {
+        #expect(GenuineAssertion.all.count == 5)
+    }
+
+    @Test("each verifies with its key, app and hash, and gives its counter", arguments: GenuineAssertion.all)
+    func accepted(_ genuine: GenuineAssertion) throws {
+        let verified = try verifying.verify(
+            genuine.bytes, genuine.clientDataHash, key(genuine.point), rpIDHash: verifying.hash(genuine.appID)
+        ).get()
+        #expect(verified.counter == genuine.counter)
+        #expect(verified.extensions == AppExtensions())
+    }
+
+    @Test("another app's is refused as such", arguments: GenuineAssertion.all)
+    func otherApp(_ genuine: GenuineAssertion) throws {
+        let key = try key(genuine.point)
+        let others = try [
+            verifying.hash(genuine.appID + [0x78]), verifying.hash([]), [], [UInt8](repeating: 0, count: 32),
+            Array(verifying.hash(genuine.appID).dropLast()), verifying.hash(genuine.appID) + [0],
+        ]
+        for other in others {
+            let result = verifying.verify(genuine.bytes, genuine.clientDataHash, key, rpIDHash: other)
+            #expect(result == .failure(.rpIDMismatch))
+        }
+    }
+
+    @Test("another device's key is refused", arguments: GenuineAssertion.all)
+    func otherKey(_ genuine: GenuineAssertion) throws {
+        let rpIDHash = try verifying.hash(genuine.appID)
+        for other in GenuineAssertion.all where other.point != genuine.point {
+            let result = try verifying.verify(
+                genuine.bytes, genuine.clientDataHash, key(other.point), rpIDHash: rpIDHash)
+            #expect(result == .failure(.signatureInvalid))
+        }
+    }
+
+    @Test("one flipped bit in the assertion is refused by the check it concerns", arguments: GenuineAssertion.all)
+    func flippedAssertion(_ genuine: GenuineAssertion) throws {
+        let key = try key(genuine.point)
+        let rpIDHash = try verifying.hash(genuine.appID)
+        let parts = try verifying.parse(genuine.bytes).get()
+        let data = parts.authenticatorData
+        for bit in 0..<(genuine.bytes.count * 8) {
+            let position = bit / 8
+            var bytes = genuine.bytes
+            bytes[position] ^= 1 << UInt8(bit % 8)
+            let fault = verifying.verify(bytes, genuine.clientDataHash, key, rpIDHash: rpIDHash).failure
+            let counter = bytes[(data.range.upperBound - 4)..<data.range.upperBound]
+            if data.rpIDHash.contains(position) {
+                #expect(fault == .rpIDMismatch)
+            } else if data.range.contains(position), counter.allSatisfy({ $0 == 0 }) {
+                #expect(fault == .counterZero)
+            } else if data.range.contains(position) || parts.signature.contains(position) {
+                #expect(fault == .signatureInvalid)
+            } else {
+                #expect(fault?.step == .form)
+            }
+        }
+    }
+
+    @Test("one flipped bit in the client data hash is refused", arguments: GenuineAssertion.all)
+    func flippedHash(_ genuine: GenuineAssertion) throws {
+        let key = try key(genuine.point)
+        let rpIDHash = try verifying.hash(genuine.appID)
+        for bit in 0..<(genuine.clientDataHash.count * 8) {
+            var hash = genuine.clientDataHash
+            hash[bit / 8] ^= 1 << UInt8(bit % 8)
+            #expect(verifying.verify(genuine.bytes, hash, key, rpIDHash: rpIDHash) == .failure(.signatureInvalid))
+        }
+        for hash in [[], Array(genuine.clientDataHash.dropLast()), genuine.clientDataHash + [0]] {
+            #expect(verifying.verify(genuine.bytes, hash, key, rpIDHash: rpIDHash) == .failure(.signatureInvalid))
+        }
+    }
+
+    @Test("one flipped bit in the key makes it no key", arguments: GenuineAssertion.all)
+    func flippedKey(_ genuine: GenuineAssertion) throws {
+        for bit in 0..<(genuine.point.count * 8) {
+            var point = genuine.point
+            point[bit / 8] ^= 1 << UInt8(bit % 8)
+            #expect(throws: CryptographyError.self) { try key(point) }
+        }
+    }
+
+    @Test("cut short anywhere, or made longer, it is malformed", arguments: GenuineAssertion.all)
+    func cut(_ genuine: GenuineAssertion) throws {
+        let key = try key(genuine.point)
+        let rpIDHash = try verifying.hash(genuine.appID)
+        for count in 0..<genuine.bytes.count {
+            let bytes = Array(genuine.bytes[..<count])
+            let result = verifying.verify(bytes, genuine.clientDataHash, key, rpIDHash: rpIDHash)
+            #expect(result == .failure(.malformed(.truncated)))
+        }
+        for byte: UInt8 in [0x00, 0xa0, 0xff] {
+            let result = verifying.verify(genuine.bytes + [byte], genuine.clientDataHash, key, rpIDHash: rpIDHash)
+            #expect(result == .failure(.malformed(.trailingBytes)))
+        }
+    }
+
+    @Test(
+        "bytes moved from the authenticator data to the client data hash do not pass", arguments: GenuineAssertion.all)
+    func moved(_ genuine: GenuineAssertion) throws {
+        // The nonce hashes one behind the other, without a border; lengths are the border.
+        let parts = try verifying.parse(genuine.bytes).get()
+        let data = Array(genuine.bytes[parts.authenticatorData.range])
+        let signature = Array(genuine.bytes[parts.signature])
+        let shorter = CBORWriting.map([
+            ("signature", CBORWriting.bytes(signature)),
+            ("authenticatorData", CBORWriting.bytes(Array(data.dropLast()))),
+        ])
+        let result = try verifying.verify(
+            shorter, [data[36]] + genuine.clientDataHash, key(genuine.point), rpIDHash: verifying.hash(genuine.appID))
+        #expect(result == .failure(.authenticatorData(.tooShort)))
+    }
+}
