@@ -44,6 +44,7 @@ let package = Package(
         .target(
             name: "TLS", dependencies: ["COpenSSL", "Cryptography", "Bytes", "Vocabulary"], swiftSettings: settings),
         .target(name: "Attestation", dependencies: ["Cryptography"], swiftSettings: memorySafe + lifetimes),
+        .target(name: "Challenges", dependencies: ["Cryptography"], swiftSettings: memorySafe + lifetimes),
         .target(
             name: "GatewayConfiguration", dependencies: ["Vocabulary", .product(name: "Yams", package: "Yams")],
             swiftSettings: memorySafe),
@@ -94,6 +95,7 @@ let package = Package(
         .testTarget(
             name: "AttestationTests", dependencies: ["Attestation", "COpenSSL", "Cryptography", "TestVectors"],
             swiftSettings: settings),
+        .testTarget(name: "ChallengesTests", dependencies: ["Challenges", "Cryptography"], swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
         .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Bytes"], swiftSettings: settings),

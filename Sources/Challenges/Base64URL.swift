@@ -1,0 +1,68 @@
+/// Base64url without padding (RFC 4648 section 5), in its canonical form only: one spelling for every value.
+enum Base64URL {
+    /// How many characters so many bytes take.
+    static func length(ofBytes count: Int) -> Int { (count * 4 + 2) / 3 }
+
+    /// Writes the text of `bytes` into `text`, which has exactly `length(ofBytes:)` of room.
+    static func encode(_ bytes: Span<UInt8>, into text: inout MutableSpan<UInt8>) {
+        var pending: UInt32 = 0
+        var bits: UInt32 = 0
+        var position = 0
+        for index in bytes.indices {
+            pending = pending << 8 | UInt32(bytes[index])
+            bits += 8
+            while bits >= 6 {
+                bits -= 6
+                text[position] = character(UInt8(pending >> bits & 0x3f))
+                position += 1
+            }
+            pending &= 1 << bits - 1
+        }
+        if bits > 0 { text[position] = character(UInt8(pending << (6 - bits) & 0x3f)) }
+    }
+
+    /// Reads `text` into `bytes`, whose room decides how long `text` must be.
+    ///
+    /// - Returns: false if `text` is of another length, holds a character of another alphabet (padding, white space and
+    ///   the `+` and `/` of base64 among them), or leaves bits behind the last byte that are not zero (RFC 4648 section
+    ///   3.5).
+    static func decode(_ text: Span<UInt8>, into bytes: inout MutableSpan<UInt8>) -> Bool {
+        guard text.count == length(ofBytes: bytes.count) else { return false }
+        var pending: UInt32 = 0
+        var bits: UInt32 = 0
+        var position = 0
+        for index in text.indices {
+            guard let value = value(text[index]) else { return false }
+            pending = pending << 6 | UInt32(value)
+            bits += 6
+            if bits >= 8 {
+                bits -= 8
+                bytes[position] = UInt8(pending >> bits)
+                position += 1
+            }
+            pending &= 1 << bits - 1
+        }
+        return pending == 0
+    }
+
+    private static func character(_ value: UInt8) -> UInt8 {
+        switch value {
+        case 0..<26: UInt8(ascii: "A") + value
+        case 26..<52: UInt8(ascii: "a") + value - 26
+        case 52..<62: UInt8(ascii: "0") + value - 52
+        case 62: UInt8(ascii: "-")
+        default: UInt8(ascii: "_")
+        }
+    }
+
+    private static func value(_ character: UInt8) -> UInt8? {
+        switch character {
+        case UInt8(ascii: "A")...UInt8(ascii: "Z"): character - UInt8(ascii: "A")
+        case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a") + 26
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0") + 52
+        case UInt8(ascii: "-"): 62
+        case UInt8(ascii: "_"): 63
+        default: nil
+        }
+    }
+}
