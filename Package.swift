@@ -112,7 +112,10 @@ let package = Package(
 
 // Fuzz targets have no `main` of their own, so they are part of the package only for `scripts/fuzz`.
 if Context.environment["ATTESTGATE_FUZZ"] != nil {
-    package.targets += ["FuzzRequestHead", "FuzzResponseHead"].map { name in
-        .executableTarget(name: name, dependencies: ["HTTP"], path: "Fuzz/\(name)", swiftSettings: settings)
+    package.targets += [
+        ("FuzzRequestHead", "HTTP"), ("FuzzResponseHead", "HTTP"), ("FuzzAssertion", "Attestation"),
+    ].map { name, module in
+        .executableTarget(
+            name: name, dependencies: [.byName(name: module)], path: "Fuzz/\(name)", swiftSettings: settings)
     }
 }
