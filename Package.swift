@@ -39,6 +39,7 @@ let package = Package(
         // Each owns one C library, one protocol or one format.
         .target(name: "EventLoop", dependencies: ["CLibevent", "CLinux", "Bytes"], swiftSettings: settings),
         .target(name: "HTTP", dependencies: ["Bytes"], swiftSettings: memorySafe + lifetimes),
+        .target(name: "RequestProof", dependencies: ["Vocabulary"], swiftSettings: memorySafe + lifetimes),
         .target(
             name: "Cryptography", dependencies: ["COpenSSL", "Vocabulary"], swiftSettings: settings + lifetimes),
         .target(
@@ -99,6 +100,8 @@ let package = Package(
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
         .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Bytes"], swiftSettings: settings),
+        .testTarget(
+            name: "RequestProofTests", dependencies: ["RequestProof", "Vocabulary"], swiftSettings: settings),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop", "Bytes"], swiftSettings: settings),
         .testTarget(name: "ServerTests", dependencies: ["Server"], swiftSettings: settings),
         .testTarget(

@@ -1,0 +1,147 @@
+/// Why a request has no proof that could be verified. Every parser of this module fails with one of these and nothing
+/// else. No case holds bytes of the proof, so a fault may be logged as it is.
+public enum ProofFault: Error, Equatable, Sendable {
+    /// The field is not there, or has no member labelled `attest`. Leads to `proof_required`.
+    case missing(ProofField)
+    /// The field is there, but not as this protocol has it. Leads to `proof_malformed`.
+    case malformed(ProofField, Malformation)
+    /// The proof does not cover a component that it must. Leads to `proof_incomplete`, which names the component.
+    case incomplete(Component)
+    /// The proof covers a field that the request does not have; the number is the component's place in
+    /// `SignatureInput.components`, from 0. Leads to `proof_incomplete`.
+    case fieldAbsent(place: Int)
+}
+
+/// Where a fault is.
+public enum ProofField: Sendable, CaseIterable {
+    case signatureInput
+    case signature
+    case contentDigest
+    case acceptSignature
+    /// The request that a signature base is made for.
+    case request
+
+    /// The field's name as people write it.
+    public var name: StaticString {
+        switch self {
+        case .signatureInput: "Signature-Input"
+        case .signature: "Signature"
+        case .contentDigest: "Content-Digest"
+        case .acceptSignature: "Accept-Signature"
+        case .request: "the request"
+        }
+    }
+}
+
+/// What is wrong with a malformed field.
+public enum Malformation: Error, Equatable, Sendable {
+    // Structured fields (RFC 8941).
+    /// Not a dictionary, or holding a type that no field of a proof has.
+    case syntax
+    /// More than 15 digits, or 12 before and 3 behind the point.
+    case numberTooLong
+    /// Not base64 in its one spelling: padded, unused bits zero.
+    case base64
+    case tooLong
+    case tooMany
+    // Members.
+    case labelRepeated
+    /// A member with another label carries our tag.
+    case tagElsewhere
+    case notAnInnerList
+    case notAByteSequence
+    /// A member that takes no parameters has some.
+    case parametersRefused
+    /// Well-formed, but not spelt as a serialiser spells it (RFC 8941 section 4.1).
+    case notCanonical
+    // Components (RFC 9421 section 2).
+    case componentNotAString
+    case componentWithParameters
+    /// Neither a lower-case field name nor one of `@method`, `@authority`, `@path`, `@query`.
+    case componentUnknown
+    case componentRepeated
+    // Signature parameters (RFC 9421 section 2.3).
+    case parameterUnknown
+    case parameter(SignatureParameter, Flaw)
+    // The assertion.
+    /// Empty, or larger than `ProofSignature.sizeLimit`.
+    case assertionSize
+    // Content-Digest (RFC 9530).
+    case algorithmRepeated
+    case digestLength
+    /// Neither sha-256 nor sha-512 is there.
+    case digestAlgorithms
+    // The request.
+    /// A component's value holds a control character or one outside ASCII (RFC 9421 section 2.5), or is empty where that
+    /// has no meaning.
+    case componentValue
+
+    /// What is wrong with one signature parameter.
+    public enum Flaw: Sendable, CaseIterable {
+        case missing
+        case repeated
+        case type
+        case value
+    }
+}
+
+extension ProofFault {
+    /// Which refusal the fault leads to.
+    public enum Kind: Sendable {
+        case required
+        case malformed
+        case incomplete
+    }
+
+    public var kind: Kind {
+        switch self {
+        case .missing: .required
+        case .malformed: .malformed
+        case .incomplete, .fieldAbsent: .incomplete
+        }
+    }
+}
+
+extension ProofFault: CustomStringConvertible {
+    /// For the log, and for the developer of the client: a phrase without a full stop.
+    public var description: String {
+        switch self {
+        case .missing(let field): "\(field.name) has no member attest"
+        case .malformed(let field, let malformation): "\(field.name): \(malformation)"
+        case .incomplete(let component): "the proof does not cover \(component)"
+        case .fieldAbsent(let place): "the request lacks the field of covered component \(place + 1)"
+        }
+    }
+}
+
+extension Malformation: CustomStringConvertible {
+    public var description: String {
+        switch self {
+        case .syntax: "not a dictionary of structured fields"
+        case .numberTooLong: "a number has too many digits"
+        case .base64: "not base64 with padding and zero pad bits"
+        case .tooLong: "too long"
+        case .tooMany: "too many members, items or parameters"
+        case .labelRepeated: "the member attest occurs more than once"
+        case .tagElsewhere: "a member with another label carries the tag of a proof"
+        case .notAnInnerList: "the member attest is not an inner list"
+        case .notAByteSequence: "the value is not a byte sequence"
+        case .parametersRefused: "the member has parameters"
+        case .notCanonical: "the member is not in its canonical form"
+        case .componentNotAString: "a covered component is not a string"
+        case .componentWithParameters: "a covered component has parameters"
+        case .componentUnknown: "a covered component is neither a lower-case field name nor a known derived one"
+        case .componentRepeated: "a component is covered more than once"
+        case .parameterUnknown: "an unknown signature parameter"
+        case .parameter(let parameter, .missing): "the parameter \(parameter) is missing"
+        case .parameter(let parameter, .repeated): "the parameter \(parameter) occurs more than once"
+        case .parameter(let parameter, .type): "the parameter \(parameter) has a value of the wrong type"
+        case .parameter(let parameter, .value): "the parameter \(parameter) has a value that is not admitted"
+        case .assertionSize: "the assertion is empty or too large"
+        case .algorithmRepeated: "a digest algorithm occurs more than once"
+        case .digestLength: "a digest has the wrong length"
+        case .digestAlgorithms: "neither sha-256 nor sha-512 is there"
+        case .componentValue: "the value of a covered component cannot be in a signature base"
+        }
+    }
+}

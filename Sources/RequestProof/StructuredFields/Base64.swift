@@ -1,0 +1,90 @@
+/// Base64 with the standard alphabet, one spelling for each value (RFC 4648 sections 3.5 and 4).
+///
+/// Padding is required and its unused bits are zero. RFC 8941 section 4.2.7 lets parsers be lenient in both; a proof
+/// that is accepted once must not have a second spelling.
+enum Base64 {
+    /// Appends the bytes that `text` stands for.
+    ///
+    /// - Returns: false if the text is not strict base64; then `bytes` is as it was.
+    static func decode(_ text: Span<UInt8>, appendingTo bytes: inout [UInt8]) -> Bool {
+        guard text.count % 4 == 0 else { return false }
+        guard text.count > 0 else { return true }
+        let before = bytes.count
+        let table = values
+        // The last four characters may hold padding and are looked at apart.
+        let last = text.count - 4
+        var position = 0
+        while position < last {
+            let (a, b) = (table[Int(text[position])], table[Int(text[position + 1])])
+            let (c, d) = (table[Int(text[position + 2])], table[Int(text[position + 3])])
+            guard a | b | c | d < 64 else {
+                bytes.removeLast(bytes.count - before)
+                return false
+            }
+            bytes.append(a << 2 | b >> 4)
+            bytes.append(b << 4 | c >> 2)
+            bytes.append(c << 6 | d)
+            position += 4
+        }
+        guard decodeLast(text.extracting(last...), table, appendingTo: &bytes) else {
+            bytes.removeLast(bytes.count - before)
+            return false
+        }
+        return true
+    }
+
+    private static func decodeLast(
+        _ text: Span<UInt8>, _ table: [UInt8], appendingTo bytes: inout [UInt8]
+    ) -> Bool {
+        let (a, b) = (table[Int(text[0])], table[Int(text[1])])
+        guard a | b < 64 else { return false }
+        if text[3] != FieldByte.equals {
+            let (c, d) = (table[Int(text[2])], table[Int(text[3])])
+            guard c | d < 64 else { return false }
+            bytes.append(a << 2 | b >> 4)
+            bytes.append(b << 4 | c >> 2)
+            bytes.append(c << 6 | d)
+            return true
+        }
+        if text[2] == FieldByte.equals {
+            guard b & 0x0f == 0 else { return false }
+            bytes.append(a << 2 | b >> 4)
+            return true
+        }
+        let c = table[Int(text[2])]
+        guard c < 64, c & 0x03 == 0 else { return false }
+        bytes.append(a << 2 | b >> 4)
+        bytes.append(b << 4 | c >> 2)
+        return true
+    }
+
+    static func encode(_ bytes: Span<UInt8>, appendingTo text: inout [UInt8]) {
+        var position = 0
+        while position < bytes.count {
+            let remaining = bytes.count - position
+            let a = bytes[position]
+            let b = remaining > 1 ? bytes[position + 1] : 0
+            let c = remaining > 2 ? bytes[position + 2] : 0
+            text.append(alphabet[Int(a >> 2)])
+            text.append(alphabet[Int((a & 0x03) << 4 | b >> 4)])
+            text.append(remaining > 1 ? alphabet[Int((b & 0x0f) << 2 | c >> 6)] : FieldByte.equals)
+            text.append(remaining > 2 ? alphabet[Int(c & 0x3f)] : FieldByte.equals)
+            position += 3
+        }
+    }
+
+    /// Whether a byte may stand in a byte sequence at all (RFC 8941 section 3.3.5).
+    static func admits(_ byte: UInt8) -> Bool {
+        FieldByte.isAlphabetic(byte) || FieldByte.isDigit(byte) || byte == UInt8(ascii: "+")
+            || byte == UInt8(ascii: "/") || byte == FieldByte.equals
+    }
+
+    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+
+    /// The value of each of the 256 bytes, 255 for those outside the alphabet.
+    private static let values: [UInt8] = {
+        var values = [UInt8](repeating: 255, count: 256)
+        for (value, character) in alphabet.enumerated() { values[Int(character)] = UInt8(value) }
+        return values
+    }()
+}

@@ -1,0 +1,228 @@
+/// What stands between two separators of a structured field (RFC 8941 section 3.3). Ranges are of the parsed bytes.
+package enum BareItem: Equatable, Sendable {
+    /// At most 15 digits, so between -999,999,999,999,999 and 999,999,999,999,999.
+    case integer(Int64)
+    /// The whole number, sign included.
+    case decimal(Range<Int>)
+    /// What stands between the quotes, escapes as they are.
+    case string(Range<Int>)
+    case token(Range<Int>)
+    /// What stands between the colons. Only its alphabet has been looked at.
+    case byteSequence(Range<Int>)
+    case boolean(Bool)
+}
+
+/// A pull parser for dictionaries (RFC 8941 section 4.2.2) over the combined bytes of all lines of one field.
+///
+/// It walks forward once, keeps nothing and never calls itself: members hold items or inner lists, inner lists hold
+/// items, both have parameters, and nothing nests deeper. Dates and display strings (RFC 9651) are refused, because no
+/// field of a proof has them.
+///
+/// Order of calls: `nextMember`, `memberValue`, after an inner list `nextInnerItem` until nil, and `nextParameter` until
+/// nil after every item and every inner list.
+package struct FieldParser: ~Escapable {
+    /// More than any honest proof needs; what exceeds one is refused before it costs anything.
+    package enum Limit {
+        /// Bytes of a field, all its lines together.
+        package static let bytes = 16_384
+        package static let members = 16
+        /// Items of one inner list.
+        package static let items = 64
+        /// Parameters of one item or inner list.
+        package static let parameters = 16
+        /// Bytes of a key.
+        package static let key = 64
+    }
+
+    package enum MemberValue: Equatable, Sendable {
+        /// No value, which means true.
+        case flag
+        case item(BareItem)
+        /// The parser stands behind the opening parenthesis.
+        case innerList
+    }
+
+    private let bytes: Span<UInt8>
+    /// Where the parser stands.
+    package private(set) var position = 0
+    private var members = 0
+    private var items = 0
+    private var parameters = 0
+
+    @_lifetime(copy bytes)
+    package init(_ bytes: Span<UInt8>) throws(Malformation) {
+        guard bytes.count <= Limit.bytes else { throw .tooLong }
+        self.bytes = bytes
+    }
+
+    /// - Returns: where the next member's key stands; nil at the end of the field.
+    package mutating func nextMember() throws(Malformation) -> Range<Int>? {
+        if members == 0 {
+            skipSpaces()
+            guard position < bytes.count else { return nil }
+        } else {
+            skipBlanks()
+            guard position < bytes.count else { return nil }
+            guard take(FieldByte.comma) else { throw .syntax }
+            skipBlanks()
+            guard position < bytes.count else { throw .syntax }
+        }
+        guard members < Limit.members else { throw .tooMany }
+        members += 1
+        return try key()
+    }
+
+    package mutating func memberValue() throws(Malformation) -> MemberValue {
+        parameters = 0
+        guard take(FieldByte.equals) else { return .flag }
+        guard take(FieldByte.open) else { return .item(try bareItem()) }
+        items = 0
+        return .innerList
+    }
+
+    /// - Returns: nil behind the closing parenthesis.
+    package mutating func nextInnerItem() throws(Malformation) -> BareItem? {
+        let before = position
+        skipSpaces()
+        parameters = 0
+        if take(FieldByte.close) { return nil }
+        // Items are parted by at least one space (RFC 8941 section 4.2.1.2).
+        guard items == 0 || position > before else { throw .syntax }
+        guard items < Limit.items else { throw .tooMany }
+        items += 1
+        return try bareItem()
+    }
+
+    /// - Returns: nil where no parameter follows.
+    package mutating func nextParameter() throws(Malformation) -> (key: Range<Int>, value: BareItem)? {
+        guard take(FieldByte.semicolon) else { return nil }
+        guard parameters < Limit.parameters else { throw .tooMany }
+        parameters += 1
+        skipSpaces()
+        let key = try key()
+        return (key, take(FieldByte.equals) ? try bareItem() : .boolean(true))
+    }
+
+    /// Walks over the rest of a member that means nothing here, parameters included.
+    package mutating func skip(_ value: MemberValue) throws(Malformation) {
+        if value == .innerList {
+            while try nextInnerItem() != nil {
+                while try nextParameter() != nil {}
+            }
+        }
+        while try nextParameter() != nil {}
+    }
+
+    private mutating func key() throws(Malformation) -> Range<Int> {
+        let start = position
+        guard position < bytes.count, FieldByte.startsKey(bytes[position]) else { throw .syntax }
+        while position < bytes.count, FieldByte.continuesKey(bytes[position]) { position += 1 }
+        guard position - start <= Limit.key else { throw .tooLong }
+        return start..<position
+    }
+
+    private mutating func bareItem() throws(Malformation) -> BareItem {
+        guard position < bytes.count else { throw .syntax }
+        switch bytes[position] {
+        case FieldByte.quote: return .string(try string())
+        case FieldByte.colon: return .byteSequence(try byteSequence())
+        case FieldByte.minus: return try number()
+        case UInt8(ascii: "?"): return .boolean(try boolean())
+        case let byte where FieldByte.isDigit(byte): return try number()
+        case let byte where FieldByte.isAlphabetic(byte) || byte == UInt8(ascii: "*"): return .token(token())
+        // "@" and "%" begin a date and a display string (RFC 9651 sections 3.3.7 and 3.3.8).
+        default: throw .syntax
+        }
+    }
+
+    /// RFC 8941 section 4.2.4.
+    private mutating func number() throws(Malformation) -> BareItem {
+        let start = position
+        let isNegative = take(FieldByte.minus)
+        var value: Int64 = 0
+        let firstDigit = position
+        while position < bytes.count, FieldByte.isDigit(bytes[position]) {
+            guard position - firstDigit < 15 else { throw .numberTooLong }
+            value = value * 10 + Int64(bytes[position] - 0x30)
+            position += 1
+        }
+        guard position > firstDigit else { throw .syntax }
+        guard position < bytes.count, bytes[position] == FieldByte.dot else {
+            return .integer(isNegative ? -value : value)
+        }
+        guard position - firstDigit <= 12 else { throw .numberTooLong }
+        position += 1
+        let firstFraction = position
+        while position < bytes.count, FieldByte.isDigit(bytes[position]) {
+            guard position - firstFraction < 3 else { throw .numberTooLong }
+            position += 1
+        }
+        guard position > firstFraction else { throw .syntax }
+        return .decimal(start..<position)
+    }
+
+    /// RFC 8941 section 4.2.5.
+    private mutating func string() throws(Malformation) -> Range<Int> {
+        position += 1
+        let start = position
+        while position < bytes.count {
+            let byte = bytes[position]
+            if byte == FieldByte.quote {
+                position += 1
+                return start..<(position - 1)
+            }
+            guard FieldByte.isPrintable(byte) else { throw .syntax }
+            position += 1
+            if byte == FieldByte.backslash {
+                guard position < bytes.count, bytes[position] == FieldByte.quote || bytes[position] == byte else {
+                    throw .syntax
+                }
+                position += 1
+            }
+        }
+        throw .syntax
+    }
+
+    /// RFC 8941 section 4.2.6.
+    private mutating func token() -> Range<Int> {
+        let start = position
+        while position < bytes.count, isTokenByte(bytes[position]) { position += 1 }
+        return start..<position
+    }
+
+    private func isTokenByte(_ byte: UInt8) -> Bool {
+        FieldByte.isTokenCharacter(byte) || byte == FieldByte.colon || byte == UInt8(ascii: "/")
+    }
+
+    /// RFC 8941 section 4.2.7.
+    private mutating func byteSequence() throws(Malformation) -> Range<Int> {
+        position += 1
+        let start = position
+        while position < bytes.count, Base64.admits(bytes[position]) { position += 1 }
+        let end = position
+        guard take(FieldByte.colon) else { throw .syntax }
+        return start..<end
+    }
+
+    /// RFC 8941 section 4.2.8.
+    private mutating func boolean() throws(Malformation) -> Bool {
+        position += 1
+        if take(UInt8(ascii: "1")) { return true }
+        guard take(UInt8(ascii: "0")) else { throw .syntax }
+        return false
+    }
+
+    private mutating func take(_ byte: UInt8) -> Bool {
+        guard position < bytes.count, bytes[position] == byte else { return false }
+        position += 1
+        return true
+    }
+
+    private mutating func skipSpaces() {
+        while position < bytes.count, bytes[position] == FieldByte.space { position += 1 }
+    }
+
+    private mutating func skipBlanks() {
+        while position < bytes.count, FieldByte.isBlank(bytes[position]) { position += 1 }
+    }
+}
