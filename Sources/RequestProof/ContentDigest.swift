@@ -1,0 +1,108 @@
+/// The field Content-Digest (RFC 9530 section 2): what the content must hash to.
+///
+/// Holds at least one digest. Every one that is there must match.
+public struct ContentDigest: Equatable, Sendable {
+    /// The algorithms that count (RFC 9530 section 5, status "Active"). Others prove nothing and are ignored.
+    public enum Algorithm: UInt8, CaseIterable, Sendable {
+        case sha256
+        case sha512
+
+        /// Bytes of a digest.
+        public var length: Int {
+            switch self {
+            case .sha256: 32
+            case .sha512: 64
+            }
+        }
+
+        fileprivate var key: [UInt8] { Self.keys[Int(rawValue)] }
+
+        private static let keys = ["sha-256", "sha-512"].map { Array($0.utf8) }
+    }
+
+    /// The digest that the content's SHA-256 must equal, 32 bytes.
+    public private(set) var sha256: [UInt8]?
+    /// The digest that the content's SHA-512 must equal, 64 bytes.
+    public private(set) var sha512: [UInt8]?
+
+    /// - Parameter field: the value of Content-Digest; several lines combined by `CombinedField`.
+    /// - Throws: `malformed` of `contentDigest`.
+    public init(parsing field: Span<UInt8>) throws(ProofFault) {
+        do throws(Malformation) {
+            try read(field)
+            guard sha256 != nil || sha512 != nil else { throw .digestAlgorithms }
+        } catch {
+            throw .malformed(.contentDigest, error)
+        }
+    }
+
+    /// The digest that the content's must equal; nil if the field has none of this algorithm.
+    public func expected(_ algorithm: Algorithm) -> [UInt8]? {
+        switch algorithm {
+        case .sha256: sha256
+        case .sha512: sha512
+        }
+    }
+
+    /// Whether the content hashes to every digest that is there.
+    ///
+    /// - Parameter digest: computes the content's digest; called for the algorithms that are there.
+    public func matches(_ digest: (Algorithm) -> [UInt8]) -> Bool {
+        var isMatch = true
+        for algorithm in Algorithm.allCases {
+            guard let expected = expected(algorithm) else { continue }
+            if !DigestComparison.isEqual(expected.span, digest(algorithm).span) { isMatch = false }
+        }
+        return isMatch
+    }
+
+    /// The value of Content-Digest: `sha-256=:...:`.
+    ///
+    /// - Returns: nil if the digest does not have the algorithm's length.
+    public static func fieldValue(_ algorithm: Algorithm, _ digest: Span<UInt8>) -> [UInt8]? {
+        guard digest.count == algorithm.length else { return nil }
+        var bytes = algorithm.key
+        bytes.append(FieldByte.equals)
+        FieldWriter.append(byteSequence: digest, to: &bytes)
+        return bytes
+    }
+
+    private mutating func read(_ field: Span<UInt8>) throws(Malformation) {
+        var parser = try FieldParser(field)
+        while let key = try parser.nextMember() {
+            let value = try parser.memberValue()
+            guard let algorithm = Self.find(field.extracting(key)) else {
+                try parser.skip(value)
+                continue
+            }
+            guard expected(algorithm) == nil else { throw .algorithmRepeated }
+            guard case .item(.byteSequence(let range)) = value else { throw .notAByteSequence }
+            guard try parser.nextParameter() == nil else { throw .parametersRefused }
+            var digest: [UInt8] = []
+            guard range.count <= 88, Base64.decode(field.extracting(range), appendingTo: &digest) else {
+                throw range.count <= 88 ? .base64 : .digestLength
+            }
+            guard digest.count == algorithm.length else { throw .digestLength }
+            switch algorithm {
+            case .sha256: sha256 = digest
+            case .sha512: sha512 = digest
+            }
+        }
+    }
+
+    private static func find(_ key: Span<UInt8>) -> Algorithm? {
+        for algorithm in Algorithm.allCases where key.isSame(as: algorithm.key) { return algorithm }
+        return nil
+    }
+}
+
+/// Comparing digests in a time that tells nothing about where they differ.
+public enum DigestComparison {
+    /// - Returns: whether both have the same bytes. Their lengths are not secret.
+    public static func isEqual(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
+        guard left.count == right.count else { return false }
+        var difference: UInt8 = 0
+        for index in left.indices { difference |= left[index] ^ right[index] }
+        return difference == 0
+    }
+}

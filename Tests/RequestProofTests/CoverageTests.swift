@@ -1,0 +1,83 @@
+import RequestProof
+import Testing
+
+@Suite("A proof that covers too little is told what is missing")
+struct CoverageTests {
+    private static let always = ["@method", "@authority", "@path", "@query"]
+
+    /// The name of the first missing component; nil if nothing is.
+    private func missing(
+        _ covered: [String], _ traits: RequestTraits = [], demanding demanded: [String] = []
+    ) throws -> String? {
+        let fields = try demanded.map { try #require(FieldComponent($0)) }
+        let input = try Parsing.input(Sample.input(covered.map { "\"\($0)\"" }.joined(separator: " ")))
+        do throws(ProofFault) {
+            try Coverage(demanding: fields).check(input, for: traits)
+            return nil
+        } catch {
+            guard case .incomplete(let component) = error else { throw error }
+            return component.description
+        }
+    }
+
+    @Test("the four parts of the target are always covered", arguments: always)
+    func target(_ name: String) throws {
+        #expect(try missing(Self.always) == nil)
+        #expect(try missing(Self.always.reversed()) == nil)
+        #expect(try missing(Self.always.filter { $0 != name } + ["content-digest", "x"]) == name)
+    }
+
+    @Test("the first that is missing is named")
+    func order() throws {
+        #expect(try missing([]) == "@method")
+        #expect(try missing(["@method", "@query"], .content) == "@authority")
+        #expect(try missing(Self.always, [.content, .authorization, .contentType]) == "content-digest")
+    }
+
+    @Test(
+        "what the request has is covered",
+        arguments: [
+            (RequestTraits.content, "content-digest"), (.authorization, "authorization"),
+            (.contentType, "content-type"),
+            (.contentEncoding, "content-encoding"),
+        ])
+    func traits(_ trait: RequestTraits, _ name: String) throws {
+        #expect(try missing(Self.always, trait) == name)
+        #expect(try missing(Self.always + [name], trait) == nil)
+        #expect(try missing([name] + Self.always + ["x"], trait) == nil)
+    }
+
+    @Test("what the route demands is covered, whatever the request has")
+    func demanded() throws {
+        #expect(try missing(Self.always, demanding: ["X-Location", "x-other"]) == "x-location")
+        #expect(try missing(Self.always + ["x-location"], demanding: ["x-location", "x-other"]) == "x-other")
+        #expect(try missing(Self.always + ["x-other", "x-location"], demanding: ["x-location", "x-other"]) == nil)
+        #expect(try missing(Self.always, demanding: ["content-digest"]) == "content-digest")
+    }
+
+    @Test("covering more is allowed")
+    func more() throws {
+        #expect(try missing(["date", "authorization"] + Self.always + ["content-digest"]) == nil)
+    }
+
+    @Test("a client is told the same components that are checked")
+    func components() throws {
+        let location = try #require(FieldComponent("X-Location"))
+        let digest = try #require(FieldComponent("content-digest"))
+        let coverage = Coverage(demanding: [location, digest])
+        let components = coverage.components(for: [.content, .contentType])
+        #expect(
+            components.map(\.description)
+                == Self.always + ["content-digest", "content-type", "x-location"])
+        let builder = try ProofBuilder(components: components, keyID: try Sample.keyID(), nonce: [0x61], created: 1)
+        #expect(throws: Never.self) { try coverage.check(builder.input, for: [.content, .contentType]) }
+        #expect(throws: ProofFault.incomplete(.field(try #require(FieldComponent("authorization"))))) {
+            try coverage.check(builder.input, for: .authorization)
+        }
+    }
+
+    @Test("a demanded field has a field's name", arguments: ["", "a b", "@method", "a:", "é", "a\n"])
+    func names(_ name: String) {
+        #expect(FieldComponent(name) == nil)
+    }
+}
