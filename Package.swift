@@ -117,6 +117,7 @@ let package = Package(
 if Context.environment["ATTESTGATE_FUZZ"] != nil {
     package.targets += [
         ("FuzzRequestHead", "HTTP"), ("FuzzResponseHead", "HTTP"), ("FuzzAssertion", "Attestation"),
+        ("FuzzSignatureInput", "RequestProof"),
     ].map { name, module in
         .executableTarget(
             name: name, dependencies: [.byName(name: module)], path: "Fuzz/\(name)", swiftSettings: settings)
