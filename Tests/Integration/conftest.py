@@ -1,0 +1,133 @@
+"""What the tests of the built program share: one PKI, one recording service, gateways that show their logs on failure."""
+
+from pathlib import Path
+
+import pytest
+
+import gateway as gateways
+from client import Client
+from denials import NothingForwarded
+from gateway import Gateway
+from nginx import Nginx
+from pki import PKI
+from recording_upstream import RecordingUpstream
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def pki(tmp_path_factory):
+    return PKI(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture(scope="session")
+def phone(pki):
+    return pki.phone()
+
+
+@pytest.fixture(scope="session")
+def shared_upstream():
+    upstream = RecordingUpstream()
+    yield upstream
+    upstream.close()
+
+
+@pytest.fixture
+def upstream(shared_upstream):
+    """The recording service behind `gateway`; whatever reached it must have been canonical."""
+    shared_upstream.reset_behaviour()
+    shared_upstream.faults.clear()
+    yield shared_upstream
+    shared_upstream.reset_behaviour()
+    assert shared_upstream.faults == [], "the gateway forwarded what is no canonical request"
+
+
+@pytest.fixture(scope="session")
+def shared_gateway(pki, shared_upstream, tmp_path_factory):
+    gateway = Gateway(
+        tmp_path_factory.mktemp("gateway"), pki, {"service": shared_upstream.address}, strip_headers=["X-Internal-User"])
+    gateway.start()
+    yield gateway
+    gateway.stop()
+
+
+@pytest.fixture
+def gateway(shared_gateway):
+    """An ordinary gateway with one worker and one route to everything, shared by the tests that leave it as it is."""
+    assert shared_gateway.process.poll() is None, f"an earlier test ended the gateway\n{shared_gateway.errors}"
+    return shared_gateway
+
+
+@pytest.fixture
+def start_gateway(pki, tmp_path):
+    """Starts gateways of a test's own; they must end well with it."""
+    started = []
+
+    def start(upstreams, *arguments, **settings):
+        made = Gateway(tmp_path / f"gateway-{len(started)}", pki, upstreams, *arguments, **settings)
+        started.append(made)
+        return made.start()
+
+    yield start
+    for made in started:
+        made.stop()
+
+
+@pytest.fixture
+def own_upstream():
+    """A recording service that no other test has spoken to."""
+    upstream = RecordingUpstream()
+    yield upstream
+    upstream.close()
+    assert upstream.faults == [], "the gateway forwarded what is no canonical request"
+
+
+@pytest.fixture(scope="session")
+def nginx(tmp_path_factory):
+    server = Nginx(tmp_path_factory.mktemp("nginx"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def connect(gateway, phone):
+    """Opens connections to the shared gateway, closed with the test."""
+    clients = []
+
+    def open_connection(**options):
+        client = Client(gateway, phone, **options)
+        clients.append(client)
+        return client
+
+    yield open_connection
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def nothing_forwarded(gateway, upstream, phone):
+    return NothingForwarded(gateway, upstream, phone)
+
+
+# Failures show what the gateways had to say.
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    outcome = yield
+    report = outcome.get_result()
+    if report.failed:
+        for index, made in enumerate(gateways.running):
+            if made in gateways.stopped and made.directory.parent != getattr(item, "funcargs", {}).get("tmp_path"):
+                continue
+            report.sections.append((f"gateway {index}: standard error", made.errors[-4000:]))
+            if made.access_path.exists():
+                tail = "\n".join(made.access_path.read_text().splitlines()[-10:])
+                report.sections.append((f"gateway {index}: access log", tail))
+
+
+def pytest_collection_modifyitems(config, items):
+    # What looks back on the others comes last.
+    items.sort(key=lambda item: item.path.name == "test_every_denial.py")
+    modules = {item.path.name for item in items}
+    everything = {path.name for path in HERE.glob("test_*.py")}
+    config.is_whole_suite = modules == everything and not config.option.keyword and not getattr(config.option, "lf", False)

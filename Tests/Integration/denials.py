@@ -1,0 +1,103 @@
+"""The denial table, read from its source, and what it means to be denied."""
+
+import json
+import re
+from dataclasses import dataclass
+
+from client import Client, get
+from paths import REPOSITORY
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case of the table: its code, and its answer: a status, `alert` and its number, or a word."""
+
+    case: str
+    code: str
+    answer: object
+
+
+def read_table():
+    source = (REPOSITORY / "Sources" / "Vocabulary" / "Denial.swift").read_text()
+    numbers = {name: int(number) for name, number in re.findall(r"case (\w+) = (\d+)", source)}
+    cases = re.findall(r"^    case (\w+)$", source.split("extension Denial")[0], re.MULTILINE)
+    rows = {}
+    pattern = r'case \.(\w+):\s+Row\(\s*code: "(\w+)", answer: \.(?:status\((\d+)\)|alert\(\.(\w+)\)|(close|fittingAlert))'
+    for case, code, status, alert, other in re.findall(pattern, source):
+        answer = int(status) if status else f"alert {numbers[alert]}" if alert else other
+        rows[case] = Row(case, code, answer)
+    assert set(rows) == set(cases), "the table is written in a way this test cannot read"
+    return rows
+
+
+TABLE = read_table()
+STATUS_ROWS = {(row.code, row.answer): row for row in TABLE.values()}
+
+# The cases that some test has provoked and seen answered as the table says.
+exercised = set()
+
+
+def assert_denied(gateway, response, code, status, method="GET", is_logged=True):
+    """The response is that denial in every respect, and the log says the same, which takes a moment to be written."""
+    row = STATUS_ROWS[(code, status)]
+    assert response.status == status, f"{response}\n{gateway.errors}"
+    assert response.value("content-type") == "application/json"
+    assert response.value("cache-control") == "no-store"
+    assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", response.value("date"))
+    exercised.add(row.case)
+    if method == "HEAD":
+        assert int(response.value("content-length")) > 0
+        return gateway.logged(denial=code, status=status)
+    body = json.loads(response.content)
+    assert list(body) == ["error", "error_description", "error_uri", "trace_id"]
+    assert body["error"] == code
+    assert body["error_uri"] == f"urn:attestgate:denial:{code}"
+    assert body["error_description"].endswith(".")
+    assert re.fullmatch(r"[0-9a-f]{32}", body["trace_id"]) and int(body["trace_id"], 16) != 0
+    if not is_logged:
+        return None
+    entry = gateway.logged(trace_id=body["trace_id"])
+    assert (entry["denial"], entry["status"], entry["event"]) == (code, status, "request"), entry
+    assert 0 <= entry["duration_us"] < 3_600_000_000, entry
+    return entry
+
+
+def assert_connection_refused(gateway, code, count=1):
+    """The log tells of that many connections refused for this reason."""
+    from waiting import eventually
+
+    row = next(row for row in TABLE.values() if row.code == code)
+
+    def entries():
+        return [e for e in gateway.access() if e["event"] == "connection_refused" and e.get("denial") == code]
+
+    eventually(lambda: len(entries()) >= count, lambda: f"{count} times {code} in {gateway.access()[-5:]}")
+    exercised.add(row.case)
+    return entries()[-1]
+
+
+class NothingForwarded:
+    """Proves that within the `with` block not one byte went to the upstream.
+
+    Waiting a while would prove little. Instead an ordinary request is sent after the refused one: the gateway (of one
+    worker) serves them in order, so whatever it had to forward of the first lies before the second in the record.
+    """
+
+    def __init__(self, gateway, upstream, identity):
+        self.gateway, self.upstream, self.identity = gateway, upstream, identity
+
+    def __enter__(self):
+        self.before = self.upstream.byte_count
+        return self
+
+    def __exit__(self, kind, *_):
+        if kind:
+            return
+        self.upstream.reset_behaviour()
+        with Client(self.gateway, self.identity) as client:
+            response = client.exchange(get("/sentinel"))
+        assert response.status == 200, response
+        sentinel = self.upstream.last_request()
+        assert sentinel.target == "/sentinel"
+        forwarded = self.upstream.byte_count - self.before - len(sentinel.head)
+        assert forwarded == 0, f"{forwarded} bytes were forwarded: {self.upstream.received[-2000:]!r}"

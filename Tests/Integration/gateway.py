@@ -1,0 +1,152 @@
+"""The gateway as a process: its conf file, its start, its logs, its end."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+from paths import BINARY, ENVIRONMENT, PATIENCE
+from waiting import eventually
+
+# Every gateway of the test that runs now; a failure shows their logs.
+running = []
+
+
+def reserve_port():
+    """A free port on loopback, kept for us: bound but not listening, so that only a SO_REUSEPORT listener of this
+    user can share it and no other program is given it."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder, holder.getsockname()[1]
+
+
+class Gateway:
+    def __init__(self, directory, pki, upstreams, routes=None, strip_headers=(), **settings):
+        """
+        `upstreams`: name -> address, or name -> dictionary as in the conf file.
+        `settings`: workers, limits, timeouts, minimum_version as in the conf file.
+        """
+        self.directory = Path(directory)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.pki = pki
+        self.holder, self.port = reserve_port()
+        self.access_path = self.directory / "access.log"
+        self.error_path = self.directory / "stderr.log"
+        self.conf_path = self.directory / "attestgate.yaml"
+        self.process = None
+        self.conf = self._conf(upstreams, routes, strip_headers, settings)
+
+    def _conf(self, upstreams, routes, strip_headers, settings):
+        def upstream(value):
+            return value if isinstance(value, dict) else {"servers": [value]}
+
+        first = next(iter(upstreams))
+        return {
+            # One worker unless a test is about several: then what it does has one order.
+            "workers": settings.pop("workers", 1),
+            "listeners": [{
+                "address": f"127.0.0.1:{self.port}",
+                "tls": {
+                    "certificate": str(self.pki.server_certificate), "key": str(self.pki.server_key),
+                    "minimum_version": settings.pop("minimum_version", "1.3"),
+                },
+                "clients": {"authorities": [str(self.pki.gms.certificate), str(self.pki.root.certificate)]},
+            }],
+            "upstreams": {name: upstream(value) for name, value in upstreams.items()},
+            "routes": [{"require": "certificate", "upstream": first, **route} for route in routes or [
+                {"name": "all", "host": "localhost", "path": "/"}]],
+            "strip_headers": list(strip_headers),
+            "log": {"access": str(self.access_path)},
+            **settings,
+        }
+
+    def start(self):
+        # JSON is YAML.
+        self.conf_path.write_text(json.dumps(self.conf, indent=1))
+        self.process = subprocess.Popen(
+            [BINARY, "run", "--config", self.conf_path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=open(self.error_path, "wb"), env=ENVIRONMENT)
+        running.append(self)
+        eventually(self._answers, lambda: f"the gateway to listen\n{self.errors}")
+        return self
+
+    def _answers(self):
+        assert self.process.poll() is None, f"the gateway ended with {self.process.returncode}:\n{self.errors}"
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).close()
+            return True
+        except ConnectionRefusedError:
+            return False
+
+    def signal(self, number=signal.SIGTERM):
+        os.kill(self.process.pid, number)
+
+    def wait(self):
+        try:
+            return self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"the gateway did not end when told to\n{self.errors}") from None
+
+    def stop(self):
+        """Ends the gateway the way an operator does; it must end well, after whatever was done to it."""
+        if self.process is None or self in stopped:
+            return
+        stopped.append(self)
+        if self.process.poll() is None:
+            self.signal()
+            try:
+                self.process.wait(2)
+            except subprocess.TimeoutExpired:
+                # A test that failed in the middle of a request must not hold up the others.
+                self.signal()
+        status = self.wait()
+        self.holder.close()
+        assert status == 0, f"the gateway ended with status {status}, not 0\n{self.errors}"
+
+    @property
+    def errors(self):
+        return self.error_path.read_text(errors="replace") if self.error_path.exists() else ""
+
+    # The access log.
+
+    def access(self):
+        """The access log so far: every line must be a JSON object."""
+        if not self.access_path.exists():
+            return []
+        text = self.access_path.read_text()
+        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+
+    def logged(self, **members):
+        """Waits for a line of the access log that has these members."""
+        def find():
+            return next((e for e in self.access() if all(e.get(k) == v for k, v in members.items())), None)
+        return eventually(find, lambda: f"a log line with {members}; there are {self.access()[-5:]}")
+
+    # The process as the kernel sees it.
+
+    def resident_bytes(self):
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("the kernel tells no VmRSS")
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def connections(self):
+        """How many sockets it has besides those it listens on."""
+        folder, count = f"/proc/{self.process.pid}/fd", 0
+        for name in os.listdir(folder):
+            try:
+                count += os.readlink(f"{folder}/{name}").startswith("socket:")
+            except FileNotFoundError:
+                pass
+        return count - self.conf["workers"] * len(self.conf["listeners"])
+
+
+stopped = []

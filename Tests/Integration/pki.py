@@ -1,0 +1,117 @@
+"""Certificates: the ordinary ones from `attestgate pki`, the odd ones from the openssl command line."""
+
+import subprocess
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from paths import BINARY, ENVIRONMENT
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a client proves itself with: leaf (and what is above it) and key, as PEM files."""
+
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True)
+class Authority:
+    certificate: Path
+    key: Path
+
+
+CLIENT = "basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\nextendedKeyUsage=clientAuth\n"
+AUTHORITY = "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n"
+
+
+def openssl(*arguments, **options):
+    done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, **options)
+    assert done.returncode == 0, f"openssl {' '.join(map(str, arguments))}:\n{done.stderr}"
+    return done.stdout
+
+
+def attestgate(*arguments, **options):
+    """Runs the program to its end, and returns how it ended."""
+    return subprocess.run(
+        [BINARY, *map(str, arguments)], capture_output=True, text=True, env=ENVIRONMENT, timeout=60, **options)
+
+
+def day(offset):
+    return (datetime.now(timezone.utc) + timedelta(days=offset)).strftime("%Y%m%d%H%M%SZ")
+
+
+class PKI:
+    """A development PKI in a directory, and ways to bend it."""
+
+    def __init__(self, directory):
+        self.directory = Path(directory)
+        done = attestgate("pki", "init", "--directory", self.directory, "--host", "localhost", "--host", "127.0.0.1")
+        assert done.returncode == 0, done.stderr
+        self.gms = Authority(self.directory / "gms-ca.pem", self.directory / "gms-ca.key")
+        # The GMS CA admits no authority below it. This one does, and is trusted too.
+        self.root = self.authority("root")
+        self.server_ca = self.directory / "server-ca.pem"
+        self.server_certificate = self.directory / "server.pem"
+        self.server_key = self.directory / "server.key"
+
+    def phone(self, name="phone"):
+        """An ordinary client certificate, issued the way the documentation says."""
+        certificate, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
+        if not certificate.exists():
+            self.generate_key(key, "P-256")
+            done = attestgate(
+                "pki", "issue", "--directory", self.directory, "--certificate-key", key, "--out", certificate)
+            assert done.returncode == 0, done.stderr
+        return Identity(certificate, key)
+
+    def generate_key(self, path, kind):
+        """`kind` is a curve, or RSA with its size: P-256, RSA-2048."""
+        if kind.startswith("RSA-"):
+            options = ["-algorithm", "RSA", "-pkeyopt", f"rsa_keygen_bits:{kind[4:]}"]
+        else:
+            options = ["-algorithm", "EC", "-pkeyopt", f"ec_paramgen_curve:{kind}"]
+        openssl("genpkey", *options, "-out", path)
+
+    def authority(self, name, subject=None, issuer=None, kind="P-256", start=-1, end=30):
+        """A further CA: its own root, or issued by `issuer`."""
+        made = self._make(name, subject or f"/CN={name}", issuer, AUTHORITY, kind, "sha256", start, end)
+        return Authority(made.certificate, made.key)
+
+    def client(
+        self, name, subject=None, issuer="gms", extensions=CLIENT, kind="P-256", digest="sha256", start=-1, end=30,
+        above=(),
+    ):
+        """A client certificate that may be odd in any respect. `issuer` None makes it self-signed."""
+        issuer = self.gms if issuer == "gms" else issuer
+        made = self._make(name, subject or f"/CN={name}", issuer, extensions, kind, digest, start, end)
+        if above:
+            # A client presents its leaf and the authorities above it in one file.
+            chain = self.directory / f"{name}-chain.pem"
+            chain.write_text("".join(path.read_text() for path in [made.certificate, *above]))
+            return Identity(chain, made.key)
+        return made
+
+    def _make(self, name, subject, issuer, extensions, kind, digest, start, end):
+        certificate, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
+        if certificate.exists():
+            return Identity(certificate, key)
+        self.generate_key(key, kind)
+        request = self.directory / f"{name}.csr"
+        openssl("req", "-new", "-key", key, "-subj", subject, "-out", request)
+        # `openssl ca` and not `x509 -req`: only it can date a certificate at will.
+        work = self.directory / f"{name}.ca"
+        work.mkdir()
+        (work / "index.txt").touch()
+        conf = work / "ca.cnf"
+        conf.write_text(
+            "[ca]\ndefault_ca=it\n[it]\n"
+            f"database={work}/index.txt\nnew_certs_dir={work}\nunique_subject=no\npolicy=any\nrand_serial=yes\n"
+            "[any]\ncommonName=supplied\norganizationName=optional\n"
+            f"[extensions]\n{extensions or 'subjectKeyIdentifier=hash'}\n")
+        signing = ["-selfsign", "-keyfile", key] if issuer is None else ["-cert", issuer.certificate, "-keyfile", issuer.key]
+        openssl(
+            "ca", "-batch", "-notext", "-config", conf, "-in", request, "-out", certificate, "-md", digest,
+            "-startdate", day(start), "-enddate", day(end), "-extensions", "extensions", *signing)
+        return Identity(certificate, key)

@@ -1,0 +1,149 @@
+"""A health service that records every byte it is sent, and answers as a test tells it."""
+
+import socket
+import struct
+import threading
+
+import strict
+from paths import PATIENCE
+from waiting import eventually
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class Gone(Exception):
+    """The gateway has closed the connection."""
+
+
+class Connection:
+    """One connection of the gateway, as the service sees it."""
+
+    def __init__(self, upstream, peer):
+        self.upstream = upstream
+        self.socket = peer
+        self.received = bytearray()
+        # Those of this connection.
+        self.requests = []
+        self.consumed = 0
+        self.is_closed_by_gateway = False
+
+    def receive(self, count=65536):
+        """More bytes, recorded. - Raises: Gone at the end."""
+        try:
+            data = self.socket.recv(count)
+        except ConnectionError:
+            data = b""
+        if not data:
+            self.is_closed_by_gateway = True
+            raise Gone
+        self.received += data
+        return data
+
+    def read_head(self):
+        while True:
+            try:
+                return strict.parse_head(self.received[self.consumed:])[0]
+            except strict.Incomplete:
+                self.receive()
+
+    def read_request(self):
+        """The next complete request."""
+        while True:
+            try:
+                request, length = strict.parse_request(self.received[self.consumed:])
+            except strict.Incomplete:
+                self.receive()
+                continue
+            self.consumed += length
+            self.requests.append(request)
+            self.upstream.requests.append(request)
+            return request
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def reset(self):
+        """Closes so that the gateway sees a reset."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+    def wait_for_end(self):
+        """Reads until the gateway closes."""
+        try:
+            while True:
+                self.receive()
+        except Gone:
+            pass
+
+
+class RecordingUpstream:
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.connections = []
+        # Those of all connections, in the order in which they were complete.
+        self.requests = []
+        self.faults = []
+        self.reset_behaviour()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def reset_behaviour(self):
+        # What is answered to a request: bytes, or a function of it.
+        self.answer = OK
+        # Serves a whole connection in place of the usual loop: a function of the connection.
+        self.script = None
+
+    def _accept(self):
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            # A connection that is never read again must not keep the test run alive.
+            peer.settimeout(PATIENCE * 4)
+            connection = Connection(self, peer)
+            self.connections.append(connection)
+            threading.Thread(target=self._serve, args=[connection], daemon=True).start()
+
+    def _serve(self, connection):
+        try:
+            if self.script:
+                return self.script(connection)
+            while True:
+                request = connection.read_request()
+                answer = self.answer
+                connection.send(answer(request) if callable(answer) else answer)
+        except Gone:
+            pass
+        except strict.NotCanonical as fault:
+            self.faults.append(f"{fault}: {bytes(connection.received)!r}")
+        except OSError:
+            connection.is_closed_by_gateway = True
+        finally:
+            connection.socket.close()
+
+    def close(self):
+        # close() alone leaves a thread in accept().
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for connection in self.connections:
+            try:
+                connection.socket.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    @property
+    def received(self):
+        """Everything ever received, in the order of the connections."""
+        return b"".join(bytes(connection.received) for connection in list(self.connections))
+
+    @property
+    def byte_count(self):
+        return sum(len(connection.received) for connection in list(self.connections))
+
+    def wait_for_requests(self, count):
+        eventually(lambda: len(self.requests) >= count, lambda: f"{count} requests; there are {self.requests}")
+        return self.requests
+
+    def last_request(self):
+        return self.requests[-1]

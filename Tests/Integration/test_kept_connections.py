@@ -1,0 +1,72 @@
+"""Connections to the service that are kept, and die between two requests."""
+
+import socket
+
+import pytest
+
+from client import Client, get, post
+from recording_upstream import OK, Gone
+from waiting import eventually
+
+
+def one_answer_each(connection):
+    """Answers the first request; the next is read, and the connection closed over it."""
+    connection.read_request()
+    connection.send(OK)
+    try:
+        connection.read_request()
+    except Gone:
+        pass
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "OPTIONS", "PUT"])
+def test_a_repeatable_request_on_a_dead_connection_is_sent_again(start_gateway, own_upstream, phone, method):
+    gateway = start_gateway({"service": own_upstream.address})
+    own_upstream.script = one_answer_each
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/first")).status == 200
+        assert client.exchange(get("/second", method=method)).status == 200
+    assert [[r.target for r in c.requests] for c in own_upstream.connections] == [["/first", "/second"], ["/second"]]
+
+
+@pytest.mark.parametrize("data", [
+    post("/second", b"hello"), get("/second", method="POST"), get("/second", method="PATCH"),
+    post("/second", b"hello").replace(b"POST", b"PUT")])
+def test_a_request_that_may_have_had_effect_is_not_sent_again(start_gateway, own_upstream, phone, data):
+    gateway = start_gateway({"service": own_upstream.address})
+    own_upstream.script = one_answer_each
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/first")).status == 200
+        assert client.exchange(data).status == 502
+        # The sentinel: nothing was sent in between.
+        assert client.exchange(get("/third")).status == 200
+    assert [r.target for r in own_upstream.requests] == ["/first", "/second", "/third"]
+
+
+def test_a_request_is_sent_again_only_once(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+    own_upstream.script = one_answer_each
+    with Client(gateway, phone) as client:
+        client.exchange(get("/first"))
+        own_upstream.script = lambda connection: connection.read_request()
+        assert client.exchange(get("/second")).status == 502
+    assert len([r for r in own_upstream.requests if r.target == "/second"]) == 2
+
+
+def test_a_connection_that_the_service_closed_while_idle_is_not_used(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+    with Client(gateway, phone) as client:
+        for _ in range(3):
+            assert client.exchange(post("/", b"hello")).status == 200
+            last = own_upstream.connections[-1]
+            last.socket.shutdown(socket.SHUT_WR)
+            eventually(lambda: last.is_closed_by_gateway, "the gateway to close its side")
+    assert len(own_upstream.connections) == 3
+
+
+def test_an_unused_connection_to_the_service_is_closed_after_its_time(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": {"servers": [own_upstream.address], "idle_timeout": "1s"}})
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/")).status == 200
+        eventually(lambda: own_upstream.connections[0].is_closed_by_gateway, "the gateway to close it")
+        assert client.exchange(get("/")).status == 200

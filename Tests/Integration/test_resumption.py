@@ -1,0 +1,139 @@
+"""Resumed sessions: on every worker, with the identity of the first handshake, and never longer than it is good."""
+
+import socket
+import ssl
+import struct
+import time
+
+import pytest
+
+from client import Client, get, tls_context
+from command_line import s_client
+from denials import assert_connection_refused
+from waiting import eventually
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+def session_of(client):
+    """The session of a TLS 1.3 connection arrives with the first data. The connection ends in order."""
+    assert client.exchange(get("/")).status == 200
+    session = client.socket.session
+    client.leave()
+    return session
+
+
+def test_openssl_resumes_on_whichever_worker_it_meets(start_gateway, own_upstream, phone, tmp_path):
+    gateway = start_gateway({"service": own_upstream.address}, workers=4)
+    kept = tmp_path / "session.pem"
+    assert "New, TLSv1.3" in s_client(gateway, "-sess_out", kept, identity=phone, send=REQUEST)
+    for _ in range(12):
+        output = s_client(gateway, "-sess_in", kept, "-sess_out", kept, identity=phone, send=REQUEST)
+        assert "Reused, TLSv1.3" in output
+        assert "HTTP/1.1 200 OK" in output
+    assert len(own_upstream.requests) == 13
+
+
+def test_a_resumed_session_still_has_its_identity(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, workers=2)
+    context = tls_context(gateway.pki, phone)
+    with Client(gateway, phone, context=context) as client:
+        session = session_of(client)
+    for _ in range(10):
+        # Each connection resumes what the one before was given.
+        with Client(gateway, phone, context=context, session=session) as client:
+            assert client.socket.session_reused
+            session = session_of(client)
+
+
+def test_resumption_works_with_tls_1_2(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, minimum_version="1.2", workers=2)
+    context = tls_context(gateway.pki, phone, maximum=ssl.TLSVersion.TLSv1_2)
+    with Client(gateway, phone, context=context) as client:
+        session = session_of(client)
+    for _ in range(6):
+        with Client(gateway, phone, context=context, session=session) as client:
+            assert client.socket.session_reused
+            session = session_of(client)
+
+
+@pytest.mark.parametrize("ending", ["closed", "reset"])
+def test_a_client_that_lost_its_network_can_resume(start_gateway, own_upstream, phone, ending):
+    """Phones leave networks without saying so; the session they come back with must not have been spoiled by that."""
+    gateway = start_gateway({"service": own_upstream.address})
+    context = tls_context(gateway.pki, phone)
+    client = Client(gateway, phone, context=context)
+    assert client.exchange(get("/")).status == 200
+    session = client.socket.session
+    # Freed, it would spoil the session on our side.
+    connection = client.socket._sslobj
+    if ending == "reset":
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    descriptors = gateway.descriptors()
+    client.close()
+    eventually(lambda: gateway.descriptors() < descriptors, "the gateway to notice")
+    with Client(gateway, phone, context=context, session=session) as client:
+        assert client.socket.session_reused
+        assert client.exchange(get("/")).status == 200
+    del connection
+
+
+def test_a_session_from_before_a_restart_leads_to_a_full_handshake(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+    context = tls_context(gateway.pki, phone)
+    with Client(gateway, phone, context=context) as client:
+        session = session_of(client)
+    gateway.signal()
+    assert gateway.wait() == 0
+    gateway.start()
+    with Client(gateway, phone, context=context, session=session) as client:
+        assert not client.socket.session_reused
+        assert client.exchange(get("/")).status == 200
+
+
+def test_a_session_of_another_listener_leads_to_a_full_handshake(start_gateway, own_upstream, phone):
+    first = start_gateway({"service": own_upstream.address})
+    second = start_gateway({"service": own_upstream.address})
+    context = tls_context(first.pki, phone)
+    with Client(first, phone, context=context) as client:
+        session = session_of(client)
+    with Client(second, phone, context=context, session=session) as client:
+        assert not client.socket.session_reused
+        assert client.exchange(get("/")).status == 200
+
+
+@pytest.fixture
+def expiring(gateway, upstream, pki):
+    """A connection and a session of a client whose certificate has expired since."""
+    for life in (3, 10, 30):
+        # Short, so that the test is; longer if the machine was so slow that it expired before it was used.
+        identity = pki.client(f"expires-in-{life}-{time.time_ns()}", end=life / 86_400)
+        ends = time.time() + life
+        context = tls_context(pki, identity)
+        try:
+            session = session_of(Client(gateway, identity, context=context))
+            client = Client(gateway, identity, context=context)
+            assert client.exchange(get("/")).status == 200
+            break
+        except (OSError, AssertionError):
+            continue
+    else:
+        pytest.fail("no certificate lived long enough to be used")
+    eventually(lambda: time.time() > ends + 1, "the certificate to expire", patience=60)
+    yield client, identity, context, session
+    client.close()
+
+
+def test_neither_connection_nor_session_outlives_its_certificate(expiring, gateway, nothing_forwarded):
+    client, identity, context, session = expiring
+    refusals = len([e for e in gateway.access() if e.get("denial") == "certificate_expired"])
+    with nothing_forwarded:
+        # The connection ends in order, and unanswered.
+        client.send(get("/late"))
+        client.assert_closed()
+        # The session is declined, so that the full handshake can say why.
+        with pytest.raises(ssl.SSLError, match="(?i)certificate.expired"):
+            with Client(gateway, identity, context=context, session=session) as second:
+                assert not second.socket.session_reused
+                second.exchange(get("/late"))
+    assert_connection_refused(gateway, "certificate_expired", count=refusals + 2)
