@@ -47,7 +47,10 @@ enum ClientCertificateVerifier {
         guard flags & UInt32(EXFLAG_XKUSAGE) != 0,
             X509_get_extended_key_usage(leaf.pointer) & UInt32(XKU_SSL_CLIENT) != 0
         else { return "no extended key usage clientAuth" }
-        guard X509_check_ca(leaf.pointer) == 0 else { return "the certificate is a certification authority's" }
+        // The flag too: OpenSSL takes one whose key usage lacks keyCertSign for no authority, whatever else it says.
+        guard flags & UInt32(EXFLAG_CA) == 0, X509_check_ca(leaf.pointer) == 0 else {
+            return "the certificate is a certification authority's"
+        }
         guard let key = leaf.publicKey else { return "the key is of an unknown kind" }
         guard key.securityBits >= 128 else { return "the key is weaker than P-256" }
         return nil
