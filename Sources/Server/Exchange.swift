@@ -15,7 +15,7 @@ open class Exchange {
     public internal(set) var head = RequestHead()
     /// The bytes of the head, kept until the exchange ends.
     public internal(set) var headBytes: ByteBuffer
-    /// When the head was complete.
+    /// When the head was complete; until then, when its first byte came.
     public internal(set) var began = Instant(nanoseconds: 0)
     /// The status answered; 0 while there is none.
     public private(set) var status: UInt16 = 0

@@ -207,6 +207,7 @@ public final class ServerConnection: SocketHandler {
             case .incomplete:
                 if cycle.phase == .idle {
                     cycle.headBegun()
+                    exchange.began = loop.now
                     setDeadline(loop.now + acceptor.settings.headTimeout)
                 }
                 return false
