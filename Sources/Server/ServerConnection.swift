@@ -335,7 +335,8 @@ extension ServerConnection {
         case .none:
             if let statedLength {
                 output.appendField("Content-Length", decimal: statedLength)
-            } else if status >= 200, status != 204, status != 304 {
+            } else if status >= 200, status != 204, status != 304, exchange?.head.method != .head {
+                // With HEAD it would tell the length of what GET is answered with, and nobody has stated that.
                 output.appendField("Content-Length", decimal: 0)
             }
         case .untilClose: break
