@@ -190,7 +190,7 @@ final class ForwardingExchange: Exchange {
             output.append(gateway.httpDate())
             output.append("\r\n")
             if denial == .methodRefused, let route {
-                output.appendField("Allow", gateway.routes.routes[route].allow.span)
+                output.appendField("Allow", gateway.routes.allow(at: route).span)
             }
         }
         guard isSent else { return abort() }

@@ -33,12 +33,6 @@ public struct Route: Sendable {
         self.contentLimit = contentLimit
     }
 
-    /// The value of the Allow field (RFC 9110 section 10.2.1).
-    public var allow: [UInt8] {
-        let names = Method.allCases.filter(methods.contains).map { String(describing: $0.name) }
-        return Array(names.joined(separator: ", ").utf8)
-    }
-
     /// A prefix ends where a segment ends: `/a` covers `/a` and `/a/b`, not `/ab`.
     func covers(_ path: Span<UInt8>) -> Bool {
         guard prefix.count > 1 else { return true }

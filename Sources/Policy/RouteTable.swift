@@ -20,6 +20,14 @@ public struct RouteTable {
         self.routes = routes.sorted { $0.prefix.count > $1.prefix.count }
     }
 
+    /// The value of the Allow field (RFC 9110 section 10.2.1): what the path admits by any of the routes that share it.
+    public func allow(at index: Int) -> [UInt8] {
+        let methods = routes.filter { $0.host == routes[index].host && $0.prefix == routes[index].prefix }
+            .reduce(into: MethodSet()) { $0.formUnion($1.methods) }
+        let names = Method.allCases.filter(methods.contains).map { String(describing: $0.name) }
+        return Array(names.joined(separator: ", ").utf8)
+    }
+
     public func match(host: Span<UInt8>, path: Span<UInt8>, method: Method?) -> Match {
         var refused: Int?
         for index in routes.indices {
