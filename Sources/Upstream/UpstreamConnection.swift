@@ -32,6 +32,8 @@ public final class UpstreamConnection: SocketHandler {
     /// The request has been written to `output` to its end.
     private var isRequestComplete = false
     private var isResponseHeld = false
+    /// The server takes nothing at the moment; its time for that runs.
+    private var isBlocked = false
     private var isWorking = false
     /// Cancelled in the middle of an event, where buffers are in use: the connection is closed at its end.
     private var isCancelled = false
@@ -68,10 +70,12 @@ public final class UpstreamConnection: SocketHandler {
         call.connection = self
         isRequestComplete = false
         isResponseHeld = false
+        isBlocked = false
         if phase == .idle {
             phase = .head
             wantRead(true)
-            setDeadline(loop.now + responseTimeout)
+            // The server owes nothing yet: `writeOutput` says from when on it does.
+            clearDeadline()
         }
     }
 
@@ -122,7 +126,7 @@ public final class UpstreamConnection: SocketHandler {
             guard error == 0 else { return connectionFailed(.unreachable(errno: error)) }
             phase = .head
             wantRead(true)
-            setDeadline(loop.now + responseTimeout)
+            clearDeadline()
         }
         flush()
     }
@@ -178,20 +182,29 @@ public final class UpstreamConnection: SocketHandler {
     private func writeOutput() -> Bool {
         while !output.isEmpty {
             switch send(from: &output) {
-            case .bytes: continue
+            case .bytes: isBlocked = false
             case .wouldBlock:
                 wantWrite(true)
+                // Counted from the last byte that the server took.
+                if !isBlocked { setDeadline(loop.now + responseTimeout) }
+                isBlocked = true
                 return false
             case .endOfStream, .failed:
                 // The server may have answered before it closed (a refusal of a large request): read that first.
                 output.removeAll()
                 wantWrite(false)
                 isRequestComplete = false
+                setDeadline(loop.now + responseTimeout)
                 return false
             }
         }
         output.releaseIfEmpty()
         wantWrite(false)
+        // The server's time to answer begins when it has the request. While the client is still sending, it is the client
+        // that is watched: a slow network is not the server's fault.
+        if phase == .head {
+            if isRequestComplete { setDeadline(loop.now + responseTimeout) } else { clearDeadline() }
+        }
         return true
     }
 
