@@ -14,11 +14,22 @@ internal import Upstream
 public struct Blueprint: Sendable {
     struct Listener: Sendable {
         let address: SocketAddress
-        let certificates: [UInt8]
-        let key: [UInt8]
-        let authorities: [UInt8]
+        let certificates: PEMFile
+        let key: PEMFile
+        let authorities: [PEMFile]
         let minimumVersion: ServerContext.Version
         let name: String
+    }
+
+    /// A file's bytes, and its name for whoever has to mend it.
+    struct PEMFile: Sendable {
+        let path: String
+        let bytes: [UInt8]
+
+        init(_ path: String) throws {
+            self.path = path
+            bytes = try FileContents.read(path)
+        }
     }
 
     public let workers: Int
@@ -63,14 +74,10 @@ public struct Blueprint: Sendable {
 
     private static func read(_ listener: ListenerConfiguration) throws(StartupError) -> Listener {
         do {
-            var authorities: [UInt8] = []
-            for path in listener.clients.authoritiesPaths {
-                authorities += try FileContents.read(path) + [UInt8(ascii: "\n")]
-            }
             return Listener(
                 address: try SocketAddress(listener.address.description),
-                certificates: try FileContents.read(listener.tls.certificatePath),
-                key: try FileContents.read(listener.tls.keyPath), authorities: authorities,
+                certificates: try PEMFile(listener.tls.certificatePath), key: try PEMFile(listener.tls.keyPath),
+                authorities: try listener.clients.authoritiesPaths.map { try PEMFile($0) },
                 minimumVersion: listener.tls.minimumVersion == .tls12 ? .tls12 : .tls13,
                 name: listener.address.description)
         } catch {
@@ -142,13 +149,27 @@ public struct Blueprint: Sendable {
 
 extension Blueprint.Listener {
     func makeContext(_ library: LibraryContext, _ sessions: SessionTable) throws(StartupError) -> ServerContext {
+        func all(in file: Blueprint.PEMFile) throws(StartupError) -> [Certificate] {
+            try parse(file) { pem throws(CryptographyError) in try Certificate.all(inPEM: pem, library) }
+        }
+        let chain = try all(in: certificates)
+        let privateKey = try parse(key) { pem throws(CryptographyError) in try PrivateKey(pem: pem, library) }
+        var trusted: [Certificate] = []
+        for file in authorities { trusted += try all(in: file) }
         do throws(CryptographyError) {
             return try ServerContext(
-                chain: Certificate.all(inPEM: certificates, library), key: PrivateKey(pem: key, library),
-                authorities: Certificate.all(inPEM: authorities, library), minimumVersion: minimumVersion,
+                chain: chain, key: privateKey, authorities: trusted, minimumVersion: minimumVersion,
                 sessions: sessions, library: library)
         } catch {
             throw StartupError("listener \(name): \(error)")
+        }
+    }
+
+    private func parse<Value>(
+        _ file: Blueprint.PEMFile, _ body: ([UInt8]) throws(CryptographyError) -> Value
+    ) throws(StartupError) -> Value {
+        do throws(CryptographyError) { return try body(file.bytes) } catch {
+            throw StartupError("listener \(name): \(file.path): \(error)")
         }
     }
 }
