@@ -39,6 +39,12 @@ public final class GatewayProcess {
     }
 
     private func serve() throws {
+        // Before anything listens: whoever sees the gateway listen may stop it in order. And until the process is gone,
+        // so never let go of: a further signal in its last moment must neither cut the log short nor be its exit status.
+        for signal in [SIGTERM, SIGINT] {
+            let watcher = SignalWatcher(loop: loop, signal: signal) { [self] in stopAsked() }
+            _ = Unmanaged.passRetained(watcher)
+        }
         let log = try openLog()
         let sockets = try bindAll()
         let sessions = SessionTable(limit: Self.sessionLimit)
@@ -48,25 +54,26 @@ public final class GatewayProcess {
         let addresses = blueprint.listeners.map(\.name).joined(separator: ", ")
         logger.info("serving \(addresses) with \(blueprint.workers) workers")
 
-        let watchers = [SIGTERM, SIGINT].map { signal in
-            SignalWatcher(loop: loop, signal: signal) { [unowned self] in stopAsked() }
-        }
         let receiver = MailboxReceiver(loop: loop, mailbox: events) { [unowned self] event in
             switch event {
             case .workerEnded(let index): ended(index)
             }
         }
-        withExtendedLifetime((watchers, receiver)) { loop.run() }
+        withExtendedLifetime(receiver) { loop.run() }
         for worker in workers { worker.thread.join() }
         log?.stop()
         logger.info("stopped")
     }
 
-    private func openLog() throws -> LogWriter? {
-        switch blueprint.access {
-        case .off: nil
-        case .standardOutput: try LogWriter(path: nil)
-        case .file(let path): try LogWriter(path: path)
+    private func openLog() throws(StartupError) -> LogWriter? {
+        do throws(EventLoopError) {
+            return switch blueprint.access {
+            case .off: nil
+            case .standardOutput: try LogWriter(path: nil)
+            case .file(let path): try LogWriter(path: path)
+            }
+        } catch {
+            throw StartupError("log: access: \(error.text)")
         }
     }
 
