@@ -34,8 +34,12 @@ public final class GatewayProcess {
     /// - Throws: `StartupError` if it cannot start; nothing was served then.
     public static func run(_ blueprint: Blueprint) throws {
         SignalWatcher.ignoreBrokenPipes()
-        let process = try GatewayProcess(blueprint)
-        try process.serve()
+        do {
+            let process = try GatewayProcess(blueprint)
+            try process.serve()
+        } catch let error as EventLoopError {
+            throw StartupError(error.text)
+        }
     }
 
     private func serve() throws {
