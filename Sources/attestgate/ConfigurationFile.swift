@@ -15,10 +15,12 @@ struct ConfigurationFile: ParsableArguments {
             for warning in warnings { Failure.print("\(warning)") }
             return try Blueprint(configuration)
         } catch let error as ConfigurationError {
-            throw Failure(error.description)
+            // Not thrown as they are: "Error: " before the place would hide it from editors that jump to FILE:LINE:COLUMN.
+            Failure.print(error.description)
         } catch let error as StartupError {
-            throw Failure("\(config): error: \(error)")
+            Failure.print("\(config): error: \(error)")
         }
+        throw ExitCode.failure
     }
 }
 
