@@ -4,13 +4,17 @@ internal import Glibc
 /// Accepts connections on a listening socket and hands each to its owner.
 public final class ListeningSocket: SocketHandler {
     private let accepted: (consuming Socket, SocketAddress) -> Void
+    /// Told the error number when no connection can be accepted for want of descriptors or memory.
+    private let exhausted: (Int32) -> Void
     /// Connections taken per wake-up, so that one burst does not starve the connections being served.
     private let burst = 64
 
     public init(
-        loop: Loop, socket: consuming Socket, accepted: @escaping (consuming Socket, SocketAddress) -> Void
+        loop: Loop, socket: consuming Socket, exhausted: @escaping (Int32) -> Void = { _ in },
+        accepted: @escaping (consuming Socket, SocketAddress) -> Void
     ) {
         self.accepted = accepted
+        self.exhausted = exhausted
         super.init(loop: loop, socket: socket)
         wantRead(true)
     }
@@ -24,8 +28,12 @@ public final class ListeningSocket: SocketHandler {
                 return descriptor
             }
             guard descriptor >= 0 else {
-                if errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS { pause() }
-                if errno == ECONNABORTED { continue }
+                let error = errno
+                if error == ECONNABORTED { continue }
+                if error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS {
+                    pause()
+                    exhausted(error)
+                }
                 return
             }
             var one: Int32 = 1

@@ -24,10 +24,16 @@ public struct Socket: ~Copyable {
         return released
     }
 
-    /// A listening socket. With `SO_REUSEPORT` every worker has one of its own, and the kernel spreads connections.
-    public static func listen(on address: SocketAddress, backlog: Int32 = 4096) throws(EventLoopError) -> Socket {
+    /// A listening socket.
+    ///
+    /// - Parameter isShared: with `SO_REUSEPORT`: every worker has one of its own, and the kernel spreads connections.
+    ///   Without it the call fails if any other socket listens on the address.
+    public static func listen(
+        on address: SocketAddress, isShared: Bool = true, backlog: Int32 = 4096
+    ) throws(EventLoopError) -> Socket {
         let socket = try make(family: address.family)
-        for option in [SO_REUSEADDR, SO_REUSEPORT] { socket.set(SOL_SOCKET, option, 1) }
+        socket.set(SOL_SOCKET, SO_REUSEADDR, 1)
+        if isShared { socket.set(SOL_SOCKET, SO_REUSEPORT, 1) }
         if address.isIPv6 { socket.set(Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
         guard address.withSockaddr({ bind(socket.descriptor, $0, $1) }) == 0 else {
             throw .system(call: "bind", errno: errno)

@@ -41,6 +41,8 @@ public struct Blueprint: Sendable {
     let denialURI: String
     let access: LogConfiguration.Access
     let shutdownTimeout: TimeSpan
+    /// What is doubtful but no reason not to start; for people.
+    public private(set) var warnings: [String] = []
 
     public init(_ configuration: Configuration) throws(StartupError) {
         switch configuration.workers {
@@ -69,7 +71,7 @@ public struct Blueprint: Sendable {
         denialURI = configuration.denialURI
         access = configuration.log.access
         shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
-        try checkTLS()
+        warnings = try checkTLS()
     }
 
     private static func read(_ listener: ListenerConfiguration) throws(StartupError) -> Listener {
@@ -139,23 +141,30 @@ public struct Blueprint: Sendable {
     }
 
     /// Builds every TLS context once and drops it, so that a bad certificate is found before anything is started.
-    private func checkTLS() throws(StartupError) {
+    ///
+    /// - Returns: what is doubtful but no reason not to start.
+    private func checkTLS() throws(StartupError) -> [String] {
         let library: LibraryContext
         do throws(CryptographyError) { library = try LibraryContext() } catch { throw StartupError(error.description) }
         let sessions = SessionTable(limit: 1)
-        for listener in listeners { _ = try listener.makeContext(library, sessions) }
+        var warnings: [String] = []
+        for listener in listeners {
+            _ = try listener.makeContext(library, sessions)
+            let files = [listener.certificates] + listener.authorities
+            for file in files where try listener.certificates(in: file, library).contains(where: \.isExpired) {
+                warnings.append("listener \(listener.name): \(file.path): a certificate in it has expired")
+            }
+        }
+        return warnings
     }
 }
 
 extension Blueprint.Listener {
     func makeContext(_ library: LibraryContext, _ sessions: SessionTable) throws(StartupError) -> ServerContext {
-        func all(in file: Blueprint.PEMFile) throws(StartupError) -> [Certificate] {
-            try parse(file) { pem throws(CryptographyError) in try Certificate.all(inPEM: pem, library) }
-        }
-        let chain = try all(in: certificates)
+        let chain = try certificates(in: certificates, library)
         let privateKey = try parse(key) { pem throws(CryptographyError) in try PrivateKey(pem: pem, library) }
         var trusted: [Certificate] = []
-        for file in authorities { trusted += try all(in: file) }
+        for file in authorities { trusted += try certificates(in: file, library) }
         do throws(CryptographyError) {
             return try ServerContext(
                 chain: chain, key: privateKey, authorities: trusted, minimumVersion: minimumVersion,
@@ -163,6 +172,12 @@ extension Blueprint.Listener {
         } catch {
             throw StartupError("listener \(name): \(error)")
         }
+    }
+
+    func certificates(
+        in file: Blueprint.PEMFile, _ library: LibraryContext
+    ) throws(StartupError) -> [Certificate] {
+        try parse(file) { pem throws(CryptographyError) in try Certificate.all(inPEM: pem, library) }
     }
 
     private func parse<Value>(
@@ -181,6 +196,11 @@ public struct StartupError: Error, CustomStringConvertible, Sendable {
     init(_ description: String) {
         self.description = description
     }
+}
+
+extension Certificate {
+    /// One whose end cannot be read counts as over.
+    fileprivate var isExpired: Bool { (notAfter ?? 0) <= WallClock.seconds }
 }
 
 extension TimeSpan {

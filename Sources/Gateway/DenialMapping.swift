@@ -1,3 +1,4 @@
+internal import EventLoop
 internal import HTTP
 internal import Server
 internal import TLS
@@ -64,7 +65,7 @@ enum RefusalDetail {
 
     static func of(_ failure: UpstreamFailure) -> String {
         switch failure {
-        case .unreachable(let errno): "connect failed, errno \(errno)"
+        case .unreachable(let errno): "connect failed: \(EventLoopError.text(of: errno))"
         case .connectTimeout: "connect timed out"
         case .connectionLimit: "all connections to the upstream are in use"
         case .disconnected: "the upstream ended the connection"

@@ -41,6 +41,10 @@ final class GatewayApplication: Application {
                 detail: RefusalDetail.of(refusal)))
     }
 
+    override func acceptingPaused(errno: Int32) {
+        log?.record(AccessLog.Entry(event: "accept_paused", detail: EventLoopError.text(of: errno)))
+    }
+
     /// The value of a Date field.
     func httpDate() -> String {
         clock.update(to: WallClock.seconds)

@@ -11,6 +11,7 @@ public final class GatewayProcess {
     }
 
     private let blueprint: Blueprint
+    private let mayOverlap: Bool
     private let loop: Loop
     private let events: Mailbox<Event>
     private let logger: Logger
@@ -22,8 +23,9 @@ public final class GatewayProcess {
     /// Sessions kept for resumption: some 130 MB when the table is full.
     private static let sessionLimit = 65_536
 
-    private init(_ blueprint: Blueprint) throws {
+    private init(_ blueprint: Blueprint, mayOverlap: Bool) throws {
         self.blueprint = blueprint
+        self.mayOverlap = mayOverlap
         loop = try Loop()
         events = try Mailbox(limit: 1024)
         logger = Logger(label: "attestgate") { _ in ConsoleLog() }
@@ -31,11 +33,13 @@ public final class GatewayProcess {
 
     /// Runs the gateway until a signal stops it.
     ///
+    /// - Parameter mayOverlap: whether another process may be listening on the same addresses, to be stopped once this one
+    ///   serves.
     /// - Throws: `StartupError` if it cannot start; nothing was served then.
-    public static func run(_ blueprint: Blueprint) throws {
+    public static func run(_ blueprint: Blueprint, mayOverlap: Bool) throws {
         SignalWatcher.ignoreBrokenPipes()
         do {
-            let process = try GatewayProcess(blueprint)
+            let process = try GatewayProcess(blueprint, mayOverlap: mayOverlap)
             try process.serve()
         } catch let error as EventLoopError {
             throw StartupError(error.text)
@@ -49,6 +53,14 @@ public final class GatewayProcess {
             let watcher = SignalWatcher(loop: loop, signal: signal) { [self] in stopAsked() }
             _ = Unmanaged.passRetained(watcher)
         }
+        // Reload by signal is what operators try first; that it is not there yet must not cost them the process.
+        for (signal, name) in [(SIGHUP, "SIGHUP"), (SIGUSR1, "SIGUSR1"), (SIGUSR2, "SIGUSR2")] {
+            let watcher = SignalWatcher(loop: loop, signal: signal) { [logger] in
+                logger.warning("\(name) ignored: a changed conf file or certificate takes a restart")
+            }
+            _ = Unmanaged.passRetained(watcher)
+        }
+        raiseDescriptorLimit()
         let log = try openLog()
         let sockets = try bindAll()
         let sessions = SessionTable(limit: Self.sessionLimit)
@@ -56,7 +68,8 @@ public final class GatewayProcess {
             try start(index, sockets: sockets[index], sessions: sessions, log: log)
         }
         let addresses = blueprint.listeners.map(\.name).joined(separator: ", ")
-        logger.info("serving \(addresses) with \(blueprint.workers) workers")
+        let workers = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
+        logger.info("serving \(addresses) with \(workers), process \(getpid())")
 
         let receiver = MailboxReceiver(loop: loop, mailbox: events) { [unowned self] event in
             switch event {
@@ -64,7 +77,7 @@ public final class GatewayProcess {
             }
         }
         withExtendedLifetime(receiver) { loop.run() }
-        for worker in workers { worker.thread.join() }
+        for worker in self.workers { worker.thread.join() }
         log?.stop()
         logger.info("stopped")
     }
@@ -84,15 +97,43 @@ public final class GatewayProcess {
     /// Listening sockets for all workers, before any thread exists: an address in use is found here.
     ///
     /// - Returns: for each worker the descriptors, in the order of the listeners.
-    private func bindAll() throws -> [[Int32]] {
-        try (0..<blueprint.workers).map { _ in
-            try blueprint.listeners.map { listener in
-                do throws(EventLoopError) {
-                    return try Socket.listen(on: listener.address).detach()
-                } catch {
-                    throw StartupError("listener \(listener.name): \(error.text)")
-                }
-            }
+    private func bindAll() throws(StartupError) -> [[Int32]] {
+        // With SO_REUSEPORT the kernel would let a second process of the same user in, and a forgotten one would go on
+        // serving its share by its old rules.
+        if !mayOverlap {
+            for listener in blueprint.listeners { _ = try bind(listener, isShared: false) }
+        }
+        var sockets: [[Int32]] = []
+        for _ in 0..<blueprint.workers {
+            var own: [Int32] = []
+            for listener in blueprint.listeners { own.append(try bind(listener, isShared: true).detach()) }
+            sockets.append(own)
+        }
+        return sockets
+    }
+
+    private func bind(_ listener: Blueprint.Listener, isShared: Bool) throws(StartupError) -> Socket {
+        do throws(EventLoopError) {
+            return try Socket.listen(on: listener.address, isShared: isShared)
+        } catch {
+            var hint = ""
+            if case .system(_, EACCES) = error { hint = "; ports below 1024 take CAP_NET_BIND_SERVICE" }
+            throw StartupError("listener \(listener.name): \(error.text)\(hint)")
+        }
+    }
+
+    /// As many descriptors as this process may have at all, and a word if that is less than the conf file promises.
+    private func raiseDescriptorLimit() {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+        limit.rlim_cur = limit.rlim_max
+        _ = setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+        // A connection takes one, and one more upstream.
+        let wanted = blueprint.workers * blueprint.settings.connections * 2
+        if limit.rlim_max < rlim_t(wanted) {
+            logger.warning(
+                "this process may open \(limit.rlim_max) files; all connections of limits.connections would take \(wanted)"
+            )
         }
     }
 
@@ -135,6 +176,8 @@ public final class GatewayProcess {
 }
 
 extension EventLoopError {
+    static func text(of errno: Int32) -> String { String(cString: strerror(errno)) }
+
     /// For people.
     var text: String {
         switch self {

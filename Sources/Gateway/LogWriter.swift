@@ -14,7 +14,8 @@ final class LogWriter: Sendable {
 
     private let mailbox: Mailbox<Message>
     private let dropped = Atomic<Int>(0)
-    private let thread: LoopThread
+    private let isStopping = Atomic<Bool>(false)
+    private let thread = Mutex<LoopThread?>(nil)
 
     /// Chunks of up to 32 KiB that may wait.
     private static let limit = 512
@@ -30,18 +31,19 @@ final class LogWriter: Sendable {
         }
         let mailbox = try Mailbox<Message>(limit: Self.limit)
         self.mailbox = mailbox
-        thread = try LoopThread(name: "log") {
+        let started = try LoopThread(name: "log") { [self] in
             // Without a loop there is no log; the process must not serve unlogged.
             guard let loop = try? Loop() else { fatalError("out of memory: the log's event loop") }
-            let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { message in
+            let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { [self] message in
                 switch message {
-                case .lines(let lines): Self.write(lines, to: descriptor)
+                case .lines(let lines): write(lines, to: descriptor)
                 case .stop: loop.stop()
                 }
             }
             withExtendedLifetime(receiver) { loop.run() }
             if descriptor != STDOUT_FILENO { close(descriptor) }
         }
+        thread.withLock { $0 = started }
     }
 
     func post(_ lines: [UInt8]) {
@@ -51,19 +53,32 @@ final class LogWriter: Sendable {
     /// How many chunks were dropped since it was asked last.
     func takeDropped() -> Int { dropped.exchange(0, ordering: .relaxed) }
 
-    /// Writes what waits and ends the thread.
+    /// Writes what waits, as far as it is taken, and ends the thread.
     func stop() {
+        isStopping.store(true, ordering: .relaxed)
         while !mailbox.post(.stop) { usleep(1_000) }
-        thread.join()
+        thread.withLock { $0.take() }?.join()
     }
 
-    private static func write(_ lines: [UInt8], to descriptor: Int32) {
+    /// Waits for room rather than blocking in the write: a reader that has stopped reading must not keep the process from
+    /// ending. Lines that cannot be written are counted.
+    private func write(_ lines: [UInt8], to descriptor: Int32) {
         var written = 0
-        lines.withUnsafeBytes { bytes in
-            while written < bytes.count {
-                let count = Glibc.write(descriptor, bytes.baseAddress.map { $0 + written }, bytes.count - written)
-                if count > 0 { written += count } else if errno != EINTR { return }
+        while written < lines.count {
+            var readiness = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+            guard poll(&readiness, 1, Self.pollInterval) > 0 else {
+                if isStopping.load(ordering: .relaxed) { return lost() }
+                continue
             }
+            // What a pipe is ready for is at least this much; a file takes any amount.
+            let part = min(lines.count - written, Int(PIPE_BUF))
+            let count = lines.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress.map { $0 + written }, part) }
+            if count > 0 { written += count } else if errno != EINTR { return lost() }
         }
     }
+
+    private func lost() { dropped.add(1, ordering: .relaxed) }
+
+    /// Milliseconds.
+    private static let pollInterval: Int32 = 500
 }

@@ -27,7 +27,10 @@ public final class Acceptor {
 
     /// Serves TLS connections on a listening socket.
     public func listen(on socket: consuming Socket, tls: ServerContext) {
-        let listener = ListeningSocket(loop: loop, socket: socket) { [unowned self] socket, peer in
+        let application = application
+        let listener = ListeningSocket(
+            loop: loop, socket: socket, exhausted: { application.acceptingPaused(errno: $0) }
+        ) { [unowned self] socket, peer in
             open(socket, peer: peer, tls: tls)
         }
         listeners.append(listener)

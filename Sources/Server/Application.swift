@@ -7,6 +7,11 @@ open class Application {
     /// The exchange that serves all requests of one connection, one after the other.
     open func makeExchange(for connection: ServerConnection) -> Exchange { Exchange(connection: connection) }
 
+    /// No connection can be accepted for a moment: descriptors or memory have run out.
+    ///
+    /// - Parameter errno: what the kernel said.
+    open func acceptingPaused(errno: Int32) {}
+
     /// A connection ended before its first request could be read.
     open func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {}
 }

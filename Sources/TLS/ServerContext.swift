@@ -206,24 +206,25 @@ private nonisolated func sessionWanted(
     return context.sessions.find(id)
 }
 
-/// ALPN (RFC 7301): http/1.1, and an alert for clients that offer protocols but not this one.
+/// ALPN (RFC 7301): http/1.1, else http/1.0, and an alert for clients that offer protocols but neither of these.
 private nonisolated func selectProtocol(
     _: OpaquePointer?, _ out: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ outLength: UnsafeMutablePointer<UInt8>?,
     _ offered: UnsafePointer<UInt8>?, _ offeredLength: UInt32, _: UnsafeMutableRawPointer?
 ) -> Int32 {
     // A list of names, each behind a byte that holds its length; OpenSSL has checked that it is well-formed.
     let list = UnsafeBufferPointer(start: offered, count: Int(offeredLength))
-    var position = 0
-    while position < list.count {
-        let length = Int(list[position])
-        let name = list[(position + 1)..<(position + 1 + length)]
-        if name.elementsEqual("http/1.1".utf8) {
-            // The answer may point into the client's list, which lives as long as the handshake.
-            out?.pointee = offered.map { $0 + position + 1 }
-            outLength?.pointee = UInt8(length)
-            return SSL_TLSEXT_ERR_OK
+    for wanted in ["http/1.1", "http/1.0"] {
+        var position = 0
+        while position < list.count {
+            let length = Int(list[position])
+            if list[(position + 1)..<(position + 1 + length)].elementsEqual(wanted.utf8) {
+                // The answer may point into the client's list, which lives as long as the handshake.
+                out?.pointee = offered.map { $0 + position + 1 }
+                outLength?.pointee = UInt8(length)
+                return SSL_TLSEXT_ERR_OK
+            }
+            position += 1 + length
         }
-        position += 1 + length
     }
     return SSL_TLSEXT_ERR_ALERT_FATAL
 }

@@ -66,7 +66,7 @@ extension Denial {
 
     /// Whether sending the same request again can do harm.
     public enum Retry: String, Sendable {
-        /// Nothing reached the upstream: the request may be sent again, mended or later.
+        /// No complete request reached the upstream: it may be sent again, mended or later.
         case safe
         /// The upstream may have acted on the request: only an idempotent request may be sent again.
         case unknown

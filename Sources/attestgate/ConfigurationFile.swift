@@ -13,7 +13,9 @@ struct ConfigurationFile: ParsableArguments {
         do {
             let (configuration, warnings) = try Configuration.load(path: config)
             for warning in warnings { Failure.print("\(warning)") }
-            return try Blueprint(configuration)
+            let blueprint = try Blueprint(configuration)
+            for warning in blueprint.warnings { Failure.print("\(config): warning: \(warning)") }
+            return blueprint
         } catch let error as ConfigurationError {
             // Not thrown as they are: "Error: " before the place would hide it from editors that jump to FILE:LINE:COLUMN.
             Failure.print(error.description)

@@ -11,10 +11,13 @@ struct Run: ParsableCommand {
 
     @OptionGroup var file: ConfigurationFile
 
+    @Flag(help: "Start though another process listens on the same addresses: for a restart that refuses nobody.")
+    var overlap = false
+
     func run() throws {
         let blueprint = try file.load()
         do {
-            try GatewayProcess.run(blueprint)
+            try GatewayProcess.run(blueprint, mayOverlap: overlap)
         } catch {
             throw Failure("\(error)")
         }

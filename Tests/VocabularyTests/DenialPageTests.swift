@@ -26,8 +26,9 @@ private enum DenialPage {
             "more, and `trace_id` finds the log line, which says everything. A refusal in TLS is an alert; its reason stands in",
             "the log. `request_timeout`, `request_malformed` and `too_large` end the connection, for what follows cannot be",
             "trusted to be a request.", "",
-            "*Retry* says whether sending the same request again can do harm: `safe`, nothing reached the service; `unknown`,",
-            "the service may have acted, so only a request that may be repeated should be.", "",
+            "*Retry* says whether sending the same request again can do harm: `safe`, no complete request reached the service",
+            "(content that was refused half-way may have begun to); `unknown`, the service may have acted, so only a request",
+            "that may be repeated should be.", "",
             "| code | answer | whose fault | retry | meaning |", "|---|---|---|---|---|",
         ]
         for denial in Denial.allCases {
