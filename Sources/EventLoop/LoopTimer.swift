@@ -5,6 +5,8 @@ internal import Glibc
 ///
 /// Its owner keeps it; dropping it cancels it.
 public final class LoopTimer {
+    /// Kept alive: the event refers to the loop until it is freed.
+    private let loop: Loop
     private var event: OpaquePointer?
     private let action: () -> Void
     private let interval: TimeSpan
@@ -13,6 +15,7 @@ public final class LoopTimer {
     /// - Parameters:
     ///   - interval: time until `action` is called first, and between calls when `repeats`.
     public init(loop: Loop, interval: TimeSpan, repeats: Bool = false, action: @escaping () -> Void) {
+        self.loop = loop
         self.action = action
         self.interval = interval
         self.repeats = repeats

@@ -5,10 +5,13 @@ internal import Glibc
 ///
 /// libevent serves signals through one loop per process: make watchers on the main thread's loop only.
 public final class SignalWatcher {
+    /// Kept alive: the event refers to the loop until it is freed.
+    private let loop: Loop
     private var event: OpaquePointer?
     private let action: () -> Void
 
     public init(loop: Loop, signal: Int32, action: @escaping () -> Void) {
+        self.loop = loop
         self.action = action
         event = event_new(
             loop.base, signal, Int16(EV_SIGNAL | EV_PERSIST), signalCame, Unmanaged.passUnretained(self).toOpaque())

@@ -1,0 +1,30 @@
+import EventLoop
+import Testing
+
+@Suite("Timers")
+struct LoopTimerTests {
+    @Test("a timer keeps its loop: freeing its event reaches into it")
+    func keepsLoop() throws {
+        var loop: Loop? = try Loop()
+        weak let observed = loop
+        var timer: LoopTimer? = LoopTimer(loop: try #require(loop), interval: .seconds(60)) {}
+        loop = nil
+        #expect(observed != nil)
+        withExtendedLifetime(timer) {}
+        timer = nil
+        #expect(observed == nil)
+    }
+
+    @Test("a signal watcher keeps its loop")
+    func watcherKeepsLoop() throws {
+        var loop: Loop? = try Loop()
+        weak let observed = loop
+        // SIGURG is ignored unless somebody asks for it.
+        var watcher: SignalWatcher? = SignalWatcher(loop: try #require(loop), signal: 23) {}
+        loop = nil
+        #expect(observed != nil)
+        withExtendedLifetime(watcher) {}
+        watcher = nil
+        #expect(observed == nil)
+    }
+}
