@@ -35,6 +35,8 @@ public final class ServerConnection: SocketHandler {
     /// TLS has to write (a key update) before it can read on.
     private var isReadWaitingToWrite = false
     private var isSettling = false
+    /// In the middle of `readable`, which sees for itself whether there is more.
+    private var isReceiving = false
     /// Aborted below `settle`, where buffers are in use: the connection is closed at its end.
     private var isAborted = false
     private var lingered = 0
@@ -65,6 +67,8 @@ public final class ServerConnection: SocketHandler {
         if cycle.phase == .handshake {
             guard handshake() else { return }
         }
+        isReceiving = true
+        defer { isReceiving = false }
         for _ in 0..<Self.readsPerEvent {
             guard isOpen, receive() else { return }
         }
@@ -74,7 +78,8 @@ public final class ServerConnection: SocketHandler {
 
     public override func writable() {
         guard cycle.phase != .handshake else {
-            _ = handshake()
+            // A request may have come with the handshake's last message.
+            if handshake() { readAgain() }
             return
         }
         wantWrite(false)
@@ -94,7 +99,10 @@ public final class ServerConnection: SocketHandler {
         case .lingering: close(gracefully: false)
         case .head, .content, .response:
             guard let exchange, !exchange.isAnswered else { return abort() }
-            if cycle.phase == .head { cycle.headRefused() }
+            if cycle.phase == .head {
+                cycle.headRefused()
+                exchange.began = loop.now
+            }
             cycle.isPersistent = false
             exchange.requestTimedOut()
             settle()
@@ -116,10 +124,15 @@ public final class ServerConnection: SocketHandler {
             }
             cycle.handshakeDone()
             wantWrite(false)
+            wantRead(true)
             setDeadline(loop.now + acceptor.settings.keepAliveTimeout)
             return true
-        case .wantRead: wantWrite(false)
-        case .wantWrite: wantWrite(true)
+        case .wantRead:
+            wantWrite(false)
+            wantRead(true)
+        case .wantWrite:
+            wantWrite(true)
+            wantRead(false)
         case .endOfStream: close(gracefully: false)
         case .failed(let failure):
             acceptor.application.connectionRefused(self, .handshake(failure))
@@ -144,6 +157,8 @@ public final class ServerConnection: SocketHandler {
         case .wantWrite:
             isReadWaitingToWrite = true
             wantWrite(true)
+            // What lies in the socket cannot be taken till then: it must not wake the loop again and again.
+            wantRead(false)
             return false
         case .endOfStream, .failed:
             // Also a client that has only ended its sending side: none of ours does, and a request whose sender is gone
@@ -169,10 +184,13 @@ public final class ServerConnection: SocketHandler {
         guard isOpen else { return }
         input.releaseIfEmpty()
         wantRead(wantsInput)
+        // Whoever settled from another event may have made room for what OpenSSL holds, which makes no socket readable.
+        if !isReceiving, wantsInput, stream.hasBufferedInput { readAgain() }
     }
 
     private var wantsInput: Bool {
-        switch cycle.phase {
+        guard !isReadWaitingToWrite else { return false }
+        return switch cycle.phase {
         case .handshake, .idle, .head, .lingering: true
         case .content: !isContentHeld
         // To notice a client that goes away; but a request sent ahead waits where it is.
@@ -306,8 +324,6 @@ public final class ServerConnection: SocketHandler {
         isContentHeld = false
         setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
         settle()
-        // What OpenSSL holds already makes no socket readable.
-        if isOpen, !isContentHeld, stream.hasBufferedInput { readAgain() }
     }
 }
 
@@ -372,7 +388,7 @@ extension ServerConnection {
             switch stream.write(from: &output) {
             case .done:
                 output.releaseIfEmpty()
-                wantWrite(false)
+                wantWrite(isReadWaitingToWrite)
             case .wantWrite:
                 wantWrite(true)
                 setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
