@@ -90,11 +90,8 @@ final class ForwardingExchange: Exchange {
         guard denial == nil, let upstream = call.connection else { return content.count }
         let received = requestBytes + UInt64(content.count)
         let taken: Int
-        var isLast = false
         switch head.framing {
-        case .length(let length):
-            taken = upstream.output.appendPrefix(of: content)
-            isLast = received == length && taken == content.count
+        case .length: taken = upstream.output.appendPrefix(of: content)
         default:
             if let route, received > gateway.routes.routes[route].contentLimit {
                 deny(.contentTooLarge)
@@ -102,9 +99,16 @@ final class ForwardingExchange: Exchange {
             }
             taken = upstream.output.appendChunk(prefixOf: content)
         }
-        // The last piece leaves with the end of the request, in one write.
-        if !isLast { upstream.send(isComplete: false) }
+        // What fits is collected and leaves in one write: a client that sends many small chunks must not cost one each.
+        if taken < content.count { upstream.send(isComplete: false) }
         return taken
+    }
+
+    override func contentPaused() {
+        guard head.framing.hasContent, denial == nil, let upstream = call.connection, !upstream.output.isEmpty else {
+            return
+        }
+        upstream.send(isComplete: false)
     }
 
     override func contentEnded() {

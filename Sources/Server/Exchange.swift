@@ -36,6 +36,8 @@ open class Exchange {
     open func headReceived() {}
     /// Content has arrived. - Returns: how much of it was taken; if not all, `contentWanted()` is to be called later.
     open func receive(content: Span<UInt8>) -> Int { content.count }
+    /// All content that has arrived was taken; more may follow.
+    open func contentPaused() {}
     /// The request is complete.
     open func contentEnded() {}
     /// The request cannot be read. Answer; the connection is closed after that.

@@ -285,7 +285,9 @@ public final class ServerConnection: SocketHandler {
                 let step = try decoder.next(input.readable)
                 self.decoder = decoder
                 switch step {
-                case .needMore: return false
+                case .needMore:
+                    exchange.contentPaused()
+                    return false
                 case .framing(let count): input.consume(count)
                 case .content(let count):
                     // Said before, not after: an exchange that can pass the content on at once wants more within this call.
