@@ -35,7 +35,7 @@ public final class ServerContext {
         setPolicy(minimumVersion)
         try use(chain, key)
         try demandClientCertificates(from: authorities)
-        try enableResumption(boundTo: chain + authorities)
+        try enableResumption(presenting: chain, trusting: authorities)
     }
 
     deinit {
@@ -107,10 +107,12 @@ public final class ServerContext {
         SSL_CTX_set_cert_verify_callback(pointer, verifyClientCertificate, Unmanaged.passUnretained(self).toOpaque())
     }
 
-    private func enableResumption(boundTo certificates: [Certificate]) throws(CryptographyError) {
-        var thumbprints: [UInt8] = []
-        for certificate in certificates { thumbprints += try certificate.thumbprint(library) }
-        let binding = try library.sha256(of: thumbprints.span).bytes
+    private func enableResumption(
+        presenting chain: [Certificate], trusting authorities: [Certificate]
+    ) throws(CryptographyError) {
+        // Each list is hashed by itself: what one listener presents may be what another one trusts.
+        let both = try digest(of: chain) + digest(of: authorities)
+        let binding = try library.sha256(of: both.span).bytes
         SSL_CTX_set_session_id_context(pointer, binding, UInt32(binding.count))
         SSL_CTX_set_ex_data(pointer, Self.contextIndex, Unmanaged.passUnretained(self).toOpaque())
         _ = ag_ssl_ctx_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_SERVER | SSL_SESS_CACHE_NO_INTERNAL))
@@ -118,6 +120,12 @@ public final class ServerContext {
         SSL_CTX_set_num_tickets(pointer, 1)
         SSL_CTX_sess_set_new_cb(pointer, sessionMade)
         SSL_CTX_sess_set_get_cb(pointer, sessionWanted)
+    }
+
+    private func digest(of certificates: [Certificate]) throws(CryptographyError) -> [UInt8] {
+        var thumbprints: [UInt8] = []
+        for certificate in certificates { thumbprints += try certificate.thumbprint(library) }
+        return try library.sha256(of: thumbprints.span).bytes
     }
 
     // MARK: - What OpenSSL's objects carry for us
