@@ -15,6 +15,8 @@ final class LogWriter: Sendable {
     private let mailbox: Mailbox<Message>
     private let dropped = Atomic<Int>(0)
     private let isStopping = Atomic<Bool>(false)
+    /// Nobody reads while the process is to end: what is left is dropped.
+    private let hasGivenUp = Atomic<Bool>(false)
     private let thread = Mutex<LoopThread?>(nil)
 
     /// Chunks of up to 32 KiB that may wait.
@@ -65,9 +67,10 @@ final class LogWriter: Sendable {
     private func write(_ lines: [UInt8], to descriptor: Int32) {
         var written = 0
         while written < lines.count {
+            guard !hasGivenUp.load(ordering: .relaxed) else { return lost() }
             var readiness = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
             guard poll(&readiness, 1, Self.pollInterval) > 0 else {
-                if isStopping.load(ordering: .relaxed) { return lost() }
+                if isStopping.load(ordering: .relaxed) { hasGivenUp.store(true, ordering: .relaxed) }
                 continue
             }
             // What a pipe is ready for is at least this much; a file takes any amount.

@@ -121,7 +121,12 @@ public struct ContentDecoder: Sendable {
         case .incomplete:
             guard before + bytes.count < Self.trailerLimit else { throw .trailerTooLarge }
             return .needMore
-        case .field(_, let next):
+        case .field(let field, let next):
+            // RFC 9110 section 6.5.1: these can change nothing any more, so who sends them wants somebody to believe it.
+            switch field.name {
+            case .host, .contentLength, .transferEncoding: throw .trailerNamesFraming
+            default: break
+            }
             guard before + next < Self.trailerLimit else { throw .trailerTooLarge }
             state = .trailer(bytes: before + next)
             return .framing(next)

@@ -30,10 +30,12 @@ public enum MessageFault: Error, Equatable, Sendable, CaseIterable {
     case transferEncodingUnsupported
     case chunkMalformed
     case trailerTooLarge
+    case trailerNamesFraming
     // Other fields.
     case connectionNamesField
     case connectionMalformed
     case expectationUnknown
+    case fieldRepeated
     // Responses.
     case statusLineMalformed
 }
@@ -51,7 +53,7 @@ extension MessageFault {
         switch self {
         case .targetTooLong: .targetTooLong
         case .headTooLarge, .tooManyFields, .trailerTooLarge: .headTooLarge
-        case .fieldNameAmbiguous, .connectionNamesField, .expectationUnknown: .fieldRefused
+        case .fieldNameAmbiguous, .connectionNamesField, .expectationUnknown, .fieldRepeated: .fieldRefused
         default: .malformed
         }
     }
@@ -84,6 +86,8 @@ extension MessageFault {
         case .transferEncodingUnsupported: "Transfer-Encoding is not a single 'chunked', or the version is 1.0"
         case .chunkMalformed: "the chunked coding is broken"
         case .trailerTooLarge: "the trailer section is too large"
+        case .trailerNamesFraming: "a trailer field is one of framing or routing"
+        case .fieldRepeated: "a field of which there is only one, such as Content-Type, stands there twice"
         case .connectionNamesField: "Connection names a field that must reach the recipient"
         case .connectionMalformed: "Connection is not a list of tokens"
         case .expectationUnknown: "Expect is not 100-continue"

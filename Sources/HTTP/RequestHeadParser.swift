@@ -17,6 +17,8 @@ public struct RequestHeadParser: Sendable {
     private var framing = FramingFields()
     private var absoluteAuthority: ByteRange?
     private var hasHost = false
+    /// A bit for each field seen of those that may stand there once only.
+    private var singletons: UInt8 = 0
 
     public init(limits: HeadLimits) {
         self.limits = limits
@@ -33,6 +35,7 @@ public struct RequestHeadParser: Sendable {
         framing = FramingFields()
         absoluteAuthority = nil
         hasHost = false
+        singletons = 0
     }
 
     public mutating func parse(
@@ -166,6 +169,11 @@ public struct RequestHeadParser: Sendable {
         case .contentLength: try framing.takeContentLength(bytes.extracting(range.start..<range.end))
         case .transferEncoding: try framing.takeTransferEncoding(bytes.extracting(range.start..<range.end))
         case .connection: try head.connection.take(bytes, range, table)
+        case .contentType, .authorization:
+            // Whoever checks the one and whoever uses the other must not differ (RFC 9110 section 5.3).
+            let mark: UInt8 = field.name == .contentType ? 1 : 2
+            guard singletons & mark == 0 else { throw .fieldRepeated }
+            singletons |= mark
         case .expect:
             guard !head.expectsContinue,
                 bytes.extracting(range.start..<range.end).equals(lowercase: Self.hundredContinue)

@@ -34,6 +34,8 @@ public final class ServerConnection: SocketHandler {
     private var isContentHeld = false
     /// TLS has to write (a key update) before it can read on.
     private var isReadWaitingToWrite = false
+    /// The client does not take what is written; its time for that runs.
+    private var isWriteBlocked = false
     private var isSettling = false
     /// In the middle of `readable`, which sees for itself whether there is more.
     private var isReceiving = false
@@ -297,7 +299,7 @@ public final class ServerConnection: SocketHandler {
                         input.consume(taken)
                         self.decoder.consumed(taken)
                         exchange.requestBytes += UInt64(taken)
-                        setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
+                        if !isWriteBlocked { setDeadline(loop.now + acceptor.settings.contentIdleTimeout) }
                     }
                     if taken == count { isContentHeld = false }
                     if isContentHeld {
@@ -387,13 +389,19 @@ extension ServerConnection {
     /// Writes what there is. - Returns: whether that made new work possible.
     private func flush() -> Bool {
         if !output.isEmpty {
+            let waiting = output.count
             switch stream.write(from: &output) {
             case .done:
+                isWriteBlocked = false
                 output.releaseIfEmpty()
                 wantWrite(isReadWaitingToWrite)
             case .wantWrite:
                 wantWrite(true)
-                setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
+                // From the last byte the client took: what it sends meanwhile does not give it more time to read.
+                if !isWriteBlocked || output.count < waiting {
+                    setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
+                }
+                isWriteBlocked = true
                 return false
             case .wantRead: return false
             case .endOfStream, .failed:

@@ -39,6 +39,9 @@ struct ContentDecoderTests {
     func trailers() {
         #expect(Parsing.content(["0\r\nX : y\r\n\r\n"], .chunked).failure == .spaceBeforeColon)
         #expect(Parsing.content(["0\r\nX_Y: y\r\n\r\n"], .chunked).failure == .fieldNameAmbiguous)
+        for name in ["Content-Length", "host", "Transfer-Encoding"] {
+            #expect(Parsing.content(["0\r\n\(name): 5\r\n\r\n"], .chunked).failure == .trailerNamesFraming)
+        }
         let line = "X: " + String(repeating: "a", count: 100) + "\r\n"
         let endless = "0\r\n" + String(repeating: line, count: 60)
         #expect(Parsing.content([endless], .chunked).failure == .trailerTooLarge)

@@ -121,6 +121,12 @@ struct MalformedHead: CustomTestStringConvertible {
         .init("a name that is no token", "GET / HTTP/1.1\r\nHost: a\r\nX@Y: x\r\n\r\n", .fieldNameMalformed),
         .init("an underscore in a name", "GET / HTTP/1.1\r\nHost: a\r\nX_Real_IP: x\r\n\r\n", .fieldNameAmbiguous),
         .init("a dot in a name", "GET / HTTP/1.1\r\nHost: a\r\nX.Y: x\r\n\r\n", .fieldNameAmbiguous),
+        .init(
+            "two Content-Types", "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: a/b\r\ncontent-type: c/d\r\n\r\n",
+            .fieldRepeated),
+        .init(
+            "two Authorizations", "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: a\r\nAuthorization: a\r\n\r\n",
+            .fieldRepeated),
         .init("an unknown expectation", "GET / HTTP/1.1\r\nHost: a\r\nExpect: 200-ok\r\n\r\n", .expectationUnknown),
     ]
 

@@ -22,13 +22,9 @@ ADMITTED_HERE = {
         ["invalid-006", "invalid-007", "invalid-008", "invalid-010", "invalid-011", "invalid-012", "invalid-017",
          "invalid-limit_header_default_01"], "gunicorn's limits on lines and fields are lower, or set lower by its test"),
     "invalid-019": "X-Forwarded-* that contradict each other are both removed",
-    "invalid-041": "Content-Type twice: nothing here is decided by it",
     **dict.fromkeys(
         ["invalid-rfc9110_field_value_ctl_bel_01", "invalid-rfc9110_field_value_ctl_del_01"],
         "the corpus spells the control character with a backslash"),
-    **dict.fromkeys(
-        ["invalid-rfc9110_trailer_forbidden_cl_01", "invalid-rfc9110_trailer_forbidden_host_01",
-         "invalid-rfc9110_trailer_forbidden_te_01"], "trailers are dropped"),
 }
 
 
