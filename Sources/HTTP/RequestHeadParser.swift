@@ -72,8 +72,10 @@ public struct RequestHeadParser: Sendable {
         return .incomplete
     }
 
-    /// `OPTIONS ` before the target and ` HTTP/1.1` with its line end behind it.
-    private static let requestLineOverhead = 8 + 11
+    /// Longer names of methods than any registered one (RFC 9110 section 16.1) are no methods.
+    private static let longestMethod = 20
+    /// The method and a space before the target, ` HTTP/1.1` and the line end behind it.
+    private static let requestLineOverhead = longestMethod + 1 + 11
 
     private func hasLineFeed(_ bytes: Span<UInt8>) -> Bool {
         var index = searched
@@ -91,6 +93,7 @@ public struct RequestHeadParser: Sendable {
         head.reset()
         var index = 0
         while index < bytes.count, ByteClass.isToken(bytes[index]) { index += 1 }
+        guard index <= Self.longestMethod else { throw .requestLineMalformed }
         guard index < bytes.count else { return false }
         guard index > 0, bytes[index] == ByteClass.space else { throw .requestLineMalformed }
         head.method = Method(bytes.extracting(0..<index))

@@ -65,6 +65,21 @@ struct RequestHeadParserTests {
         }
     }
 
+    @Test("a target as long as the limit admits is read in any pieces, whatever the method (found by fuzzing)")
+    func longestLine() throws {
+        let limits = HeadLimits(bytes: 2_048, target: 512, fields: 32)
+        let target = "/" + String(repeating: "a", count: 511)
+        for method in ["GET", "BASELINE-CONTROL", String(repeating: "M", count: 20)] {
+            let text = "\(method) \(target) HTTP/1.1\r\nHost: a\r\n\r\n"
+            let whole = Parsing.request(text, limits: limits)
+            #expect(whole == Parsing.pieces(text.utf8.map { [$0] }, limits: limits))
+            #expect(try whole.get()?.path == target)
+        }
+        let tooLong = String(repeating: "M", count: 21) + " / HTTP/1.1\r\nHost: a\r\n\r\n"
+        #expect(Parsing.request(tooLong, limits: limits).failure == .requestLineMalformed)
+        #expect(Parsing.pieces(tooLong.utf8.map { [$0] }, limits: limits).failure == .requestLineMalformed)
+    }
+
     @Test("limits are refused as soon as they are passed, not when the head is complete")
     func limits() {
         let limits = HeadLimits(bytes: 256, target: 32, fields: 3)
