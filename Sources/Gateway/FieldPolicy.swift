@@ -27,7 +27,12 @@ struct FieldPolicy {
         initials = (names + prefixes + refused).reduce(0) { $0 | Self.initial($1[0]) }
     }
 
-    static let builtInNames = ["forwarded", "x-real-ip", "x-device-token"]
+    static let builtInNames = [
+        "forwarded", "x-forwarded", "x-real-ip", "x-device-token",
+        // What other proxies and content networks say about the client; a service may have believed them before.
+        "true-client-ip", "x-client-ip", "x-cluster-client-ip", "cf-connecting-ip", "remote-user", "x-remote-user",
+        "x-arr-clientcert", "x-client-verify", "x-client-dn", "x-original-host",
+    ]
     static let builtInPrefixes = [
         "client-cert", "attest-", "x-forwarded-", "x-client-cert", "x-ssl-", "ssl-client-", "x-amzn-mtls-", "zeta-",
     ]

@@ -3,7 +3,7 @@
 /// Whatever authorises a request and whatever executes it must read the same path. Every freedom of RFC 3986 that lets
 /// two spellings mean one resource, or one spelling two, is therefore refused: empty and dot segments, `;`,
 /// percent-encoded octets that need no encoding (dots and slashes in disguise among them), `%25` (double decoding),
-/// lower-case hexadecimal, an empty query.
+/// encoded octets that are no UTF-8 (overlong forms are slashes in disguise, too), lower-case hexadecimal, an empty query.
 public enum TargetSpelling {
     /// - Parameter path: starts with `/`.
     public static func check(path: Span<UInt8>) throws(MessageFault) {
@@ -19,8 +19,8 @@ public enum TargetSpelling {
                 position += 1
                 segmentStart = position
             } else {
-                guard byte == percent, isNeededEncoding(path, at: position) else { throw .pathSpelling }
-                position += 3
+                guard byte == percent, let length = encodedLength(path, at: position) else { throw .pathSpelling }
+                position += length
             }
         }
         // An empty last segment is the usual `/a/`; dots there would climb as anywhere else.
@@ -57,14 +57,41 @@ public enum TargetSpelling {
         }
     }
 
-    /// Whether the octet encoded at `position` is written in upper-case hexadecimal, had to be encoded, and is none that
-    /// changes meaning when decoded.
-    private static func isNeededEncoding(_ path: Span<UInt8>, at position: Int) -> Bool {
-        guard let octet = encodedOctet(path, at: position) else { return false }
+    /// How many bytes the character encoded at `position` takes: 3 for one of ASCII that had to be encoded and changes no
+    /// meaning when decoded, else 3 for each octet of its UTF-8. Nil for everything that has another spelling: lower-case
+    /// hexadecimal, needless encoding, and what is no well-formed UTF-8 (`%C0%AF` is a slash to a careless decoder).
+    private static func encodedLength(_ path: Span<UInt8>, at position: Int) -> Int? {
+        guard let first = upperCaseOctet(path, at: position) else { return nil }
+        if first < 0x80 {
+            let isPlain = ByteClass.isUnreserved(first) || first <= 0x1f || first == 0x7f
+            return isPlain || first == percent || first == slash || first == UInt8(ascii: "\\") ? nil : 3
+        }
+        // RFC 3629 section 4: how many octets follow, and what the first of them may be.
+        let more: Int
+        let second: ClosedRange<UInt8>
+        switch first {
+        case 0xc2...0xdf: (more, second) = (1, 0x80...0xbf)
+        case 0xe0: (more, second) = (2, 0xa0...0xbf)
+        case 0xed: (more, second) = (2, 0x80...0x9f)
+        case 0xe1...0xef: (more, second) = (2, 0x80...0xbf)
+        case 0xf0: (more, second) = (3, 0x90...0xbf)
+        case 0xf1...0xf3: (more, second) = (3, 0x80...0xbf)
+        case 0xf4: (more, second) = (3, 0x80...0x8f)
+        default: return nil
+        }
+        for index in 1...more {
+            guard let octet = upperCaseOctet(path, at: position + 3 * index),
+                (index == 1 ? second : 0x80...0xbf).contains(octet)
+            else { return nil }
+        }
+        return 3 * (more + 1)
+    }
+
+    private static func upperCaseOctet(_ path: Span<UInt8>, at position: Int) -> UInt8? {
+        guard position + 2 < path.count, path[position] == percent else { return nil }
         // Lower-case letters start at 0x61; they are the only hexadecimal digits above 0x60.
-        let isUpperCase = path[position + 1] < 0x60 && path[position + 2] < 0x60
-        return isUpperCase && !ByteClass.isUnreserved(octet) && octet > 0x1f && octet != 0x7f
-            && octet != percent && octet != slash && octet != UInt8(ascii: "\\")
+        guard path[position + 1] < 0x60, path[position + 2] < 0x60 else { return nil }
+        return encodedOctet(path, at: position)
     }
 
     private static func encodedOctet(_ bytes: Span<UInt8>, at position: Int) -> UInt8? {

@@ -15,7 +15,9 @@ struct FieldPolicyTests {
             "Client-Cert", "client-cert-chain", "CLIENT-CERT", "Attest-Device", "attest-anything", "X-Forwarded-For",
             "x-forwarded-client-cert", "Forwarded", "X-Real-IP", "X-Client-Cert", "X-Client-Certificate-Subject",
             "X-SSL-Client-Verify", "SSL-Client-Cert", "X-Amzn-Mtls-Clientcert", "X-Device-Token", "ZETA-User-Info",
-            "X-Internal-User", "x-internal-USER",
+            "X-Internal-User", "x-internal-USER", "X-Forwarded", "True-Client-IP", "X-Client-IP", "X-Cluster-Client-IP",
+            "CF-Connecting-IP", "Remote-User", "X-Remote-User", "X-ARR-ClientCert", "X-Client-Verify", "X-Client-DN",
+            "X-Original-Host",
         ])
     func stripped(_ name: String) {
         #expect(verdict(name) == .strip)
@@ -34,7 +36,7 @@ struct FieldPolicyTests {
     @Test(
         "ordinary fields pass, those that merely look alike too",
         arguments: [
-            "X-Request-Id", "Client-Hint", "X-Forwarded", "Attestation", "SSL-Session", "X-Real-IPs", "Zebra", "_x",
+            "X-Request-Id", "Client-Hint", "X-Forwardedly", "Attestation", "SSL-Session", "X-Real-IPs", "Zebra", "_x",
             "A",
             "Signature-Agent", "X-SS",
         ])

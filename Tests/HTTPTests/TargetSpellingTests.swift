@@ -7,7 +7,7 @@ struct TargetSpellingTests {
         "ordinary paths pass",
         arguments: [
             "/", "/a", "/a/", "/a/b.c/d-e_f~g", "/a:b@c!$&'()*+,=", "/%20", "/%C3%A9", "/a%3Fb", "/...", "/.a", "/a..b",
-            "/%7B%7D",
+            "/%7B%7D", "/%E2%82%AC/%F0%9F%A9%BA", "/%ED%9F%BF", "/%F4%8F%BF%BF",
         ])
     func admitted(_ path: String) {
         #expect(throws: Never.self) { try TargetSpelling.check(path: Array(path.utf8).span) }
@@ -25,6 +25,8 @@ struct TargetSpellingTests {
             "/%25", "/%252e",  // double encoding
             "/%00", "/%0A", "/%0d", "/%1F", "/%7F",  // controls
             "/%", "/%4", "/%zz", "/%G0", "/a%2",  // broken encoding
+            "/%C0%AF", "/%C0%AE%C0%AE/b", "/%E0%80%AF", "/%F0%80%80%AF", "/%FF", "/%80", "/%C3", "/%C3a", "/%C3/%A9",
+            "/%ED%A0%80", "/%F4%90%80%80", "/%C3%a9", "/%E2%82",  // no UTF-8, or a second spelling in it
             "/a b", "/a\"b", "/<a>", "/a|b", "/a^b", "/a`b", "/{a}",  // never unescaped
         ])
     func refused(_ path: String) {

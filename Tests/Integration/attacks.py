@@ -20,6 +20,7 @@ KINDS = {
     "targetTooLong": ("too_large", 414), "headTooLarge": ("too_large", 431), "tooManyFields": ("too_large", 431),
     "trailerTooLarge": ("too_large", 431), "fieldNameAmbiguous": ("header_refused", 400),
     "connectionNamesField": ("header_refused", 400), "expectationUnknown": ("header_refused", 400),
+    "fieldRepeated": ("header_refused", 400),
 }
 
 
@@ -96,6 +97,8 @@ HEADS = {
     "Connection names Host": ("connectionNamesField", head("Connection: close, Host")),
     "Connection names Authorization": ("connectionNamesField", head("Connection: authorization", "Authorization: x")),
     "Connection names too much": ("connectionMalformed", head("Connection: " + ", ".join(f"x{n}" for n in range(50)))),
+    "two content types": ("fieldRepeated", head("Content-Type: a/b", "content-type: c/d")),
+    "two authorizations": ("fieldRepeated", head("Authorization: a", "Authorization: a")),
     "unknown expectation": ("expectationUnknown", head("Expect: 200-ok", "Content-Length: 5")),
     # The request line.
     "HTTP/0.9": ("requestLineMalformed", b"GET /\r\n"),
@@ -153,5 +156,8 @@ CONTENTS = {
     "trailer folded": ("obsoleteLineFolding", head(CHUNKED) + b"5\r\nhello\r\n0\r\nX: a\r\n b\r\n\r\n"),
     "trailer ends with bare LF": ("bareLineFeed", head(CHUNKED) + b"5\r\nhello\r\n0\r\n\n"),
     "trailer spelled with underscore": ("fieldNameAmbiguous", head(CHUNKED) + b"0\r\nX_Y: a\r\n\r\n"),
+    "content length in a trailer": (
+        "trailerNamesFraming", head(CHUNKED) + b"0\r\nContent-Length: 5\r\n\r\n"),
+    "host in a trailer": ("trailerNamesFraming", head(CHUNKED) + b"0\r\nHost: other\r\n\r\n"),
     "trailer beyond the limit": ("trailerTooLarge", head(CHUNKED) + b"0\r\nX: " + b"a" * 5000 + b"\r\n\r\n"),
 }

@@ -64,10 +64,10 @@ class Gateway:
         }
 
     def start(self):
-        # JSON is YAML.
+        # JSON is YAML. The port is held by `holder`, so overlap is meant.
         self.conf_path.write_text(json.dumps(self.conf, indent=1))
         self.process = subprocess.Popen(
-            [BINARY, "run", "--config", self.conf_path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            [BINARY, "run", "--overlap", "--config", self.conf_path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=open(self.error_path, "wb"), env=ENVIRONMENT)
         running.append(self)
         eventually(self._answers, lambda: f"the gateway to listen\n{self.errors}")

@@ -1,6 +1,7 @@
 """How the gateway starts, stops, and keeps what it holds of the system in bounds."""
 
 import json
+import os
 import signal
 import socket
 import threading
@@ -147,6 +148,39 @@ def test_an_address_in_use_is_told_and_ends_with_status_1(pki, own_upstream, tmp
         done = attestgate("run", "--config", gateway.conf_path)
     assert done.returncode == 1
     assert f"listener 127.0.0.1:{port}: bind: Address already in use" in done.stderr
+
+
+def test_a_second_process_on_the_same_address_is_refused_unless_it_is_meant(gateway, pki, own_upstream, tmp_path):
+    second = Gateway(tmp_path / "second", pki, {"service": own_upstream.address})
+    second.conf["listeners"][0]["address"] = f"127.0.0.1:{gateway.port}"
+    second.conf_path.write_text(json.dumps(second.conf))
+    done = attestgate("run", "--config", second.conf_path)
+    assert done.returncode == 1
+    assert f"listener 127.0.0.1:{gateway.port}: bind: Address already in use" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
+def test_a_signal_without_a_meaning_yet_is_ignored_with_a_warning(start_gateway, own_upstream, phone, number):
+    gateway = start_gateway({"service": own_upstream.address})
+    gateway.signal(number)
+    eventually(lambda: f"{signal.Signals(number).name} ignored" in gateway.errors, "the warning")
+    with Client(gateway, phone) as client:
+        assert client.exchange(get()).status == 200
+
+
+def test_a_log_that_nobody_reads_does_not_keep_the_process_from_ending(pki, own_upstream, phone, tmp_path):
+    gateway = Gateway(tmp_path / "gateway", pki, {"service": own_upstream.address})
+    gateway.conf["log"]["access"] = str(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        gateway.start()
+        with Client(gateway, phone) as client:
+            for _ in range(1_000):  # some 200 KB of lines, more than a pipe holds
+                assert client.exchange(get()).status == 200
+        gateway.stop()
+    finally:
+        os.close(reader)
 
 
 def test_a_log_that_cannot_be_opened_is_told_and_ends_with_status_1(pki, own_upstream, tmp_path):
