@@ -14,7 +14,8 @@ public final class BufferPool {
     private var idleCount = 0
     private let idleLimit: Int
     /// Blocks handed out and not yet given back.
-    public private(set) var outstanding = 0
+    public var outstanding: Int { handedOut }
+    private var handedOut = 0
 
     /// - Parameters:
     ///   - blockSize: bytes in a block. The default holds a whole TLS record (16 KiB) behind a full message head.
@@ -33,7 +34,7 @@ public final class BufferPool {
     }
 
     func take() -> UnsafeMutablePointer<UInt8> {
-        outstanding += 1
+        handedOut += 1
         guard let block = firstIdle else { return Self.allocate(blockSize) }
         firstIdle = Self.link(of: block).pointee
         idleCount -= 1
@@ -41,7 +42,7 @@ public final class BufferPool {
     }
 
     func give(_ block: UnsafeMutablePointer<UInt8>) {
-        outstanding -= 1
+        handedOut -= 1
         guard idleCount < idleLimit else { return block.deallocate() }
         Self.link(of: block).initialize(to: firstIdle)
         firstIdle = block

@@ -6,9 +6,13 @@ internal import CLibevent
 public final class Loop {
     let base: OpaquePointer
     /// When the event being served began. Good enough for deadlines and durations, and read once an event.
-    public private(set) var now = Instant.now
+    ///
+    /// Computed, as are other much-read properties here and in `Server`: accesses to a stored property that other modules
+    /// can see are checked for exclusivity at run time.
+    public var now: Instant { clock }
+    private var clock = Instant.now
 
-    func refreshClock() { now = .now }
+    func refreshClock() { clock = .now }
 
     public init() throws(EventLoopError) {
         guard let configuration = event_config_new() else { throw .outOfMemory }

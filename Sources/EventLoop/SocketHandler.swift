@@ -10,20 +10,21 @@ internal import Glibc
 /// The reading event is persistent and level-triggered; the writing event exists only while the kernel's buffer is
 /// full. A deadline costs nothing while it only moves further away: the timer is re-armed when it fires early.
 open class SocketHandler {
-    public let loop: Loop
-    public private(set) var descriptor: Int32
+    public final let loop: Loop
+    public final var descriptor: Int32 { socket }
+    private final var socket: Int32
 
-    private var readEvent: OpaquePointer?
-    private var writeEvent: OpaquePointer?
-    private var timerEvent: OpaquePointer?
-    private var isReading = false
-    private var isWriting = false
-    private var deadline = Instant(nanoseconds: .max)
-    private var armed = Instant(nanoseconds: .max)
+    private final var readEvent: OpaquePointer?
+    private final var writeEvent: OpaquePointer?
+    private final var timerEvent: OpaquePointer?
+    private final var isReading = false
+    private final var isWriting = false
+    private final var deadline = Instant(nanoseconds: .max)
+    private final var armed = Instant(nanoseconds: .max)
 
     public init(loop: Loop, socket: consuming Socket) {
         self.loop = loop
-        descriptor = socket.detach()
+        self.socket = socket.detach()
     }
 
     deinit {
@@ -83,14 +84,14 @@ open class SocketHandler {
         armed = Instant(nanoseconds: .max)
         if descriptor >= 0 {
             _ = Glibc.close(descriptor)
-            descriptor = -1
+            socket = -1
         }
     }
 
     /// Gives up the socket for another one (an upstream connection trying its next address).
     public final func replaceSocket(_ socket: consuming Socket) {
         close()
-        descriptor = socket.detach()
+        self.socket = socket.detach()
         if deadline.nanoseconds != .max { arm(at: deadline) }
     }
 

@@ -42,12 +42,14 @@ final class AccessLog {
     }
 
     func record(_ entry: Entry) {
+        let now = WallClock.microseconds
+        clock.update(to: now / 1_000_000)
         let before = lines.count
-        append(entry)
+        Self.append(entry, now, clock.timestamp, to: &lines)
         if lines.overflowed {
             lines.rollback(to: before)
             handOver()
-            append(entry)
+            Self.append(entry, now, clock.timestamp, to: &lines)
             // A line alone is far smaller than a block: its only unbounded text is cut in `append`.
             if lines.overflowed { lines.removeAll() }
         }
@@ -69,11 +71,10 @@ final class AccessLog {
         lines.append("}\n")
     }
 
-    private func append(_ entry: Entry) {
-        let now = WallClock.microseconds
-        clock.update(to: now / 1_000_000)
+    /// One access to the buffer for the whole line.
+    private static func append(_ entry: Entry, _ now: Int64, _ timestamp: String, to lines: inout ByteBuffer) {
         lines.append("{\"time\":\"")
-        lines.append(clock.timestamp)
+        lines.append(timestamp)
         lines.append(".")
         let milliseconds = UInt64(now / 1_000 % 1_000)
         if milliseconds < 100 { lines.append(milliseconds < 10 ? "00" : "0") }
@@ -104,7 +105,7 @@ final class AccessLog {
             lines.append(",\"status\":")
             lines.append(decimal: UInt64(entry.status))
         }
-        appendDenial(entry)
+        appendDenial(entry, to: &lines)
         if let duration = entry.duration {
             lines.append(",\"request_bytes\":")
             lines.append(decimal: entry.requestBytes)
@@ -117,7 +118,7 @@ final class AccessLog {
         lines.append("}\n")
     }
 
-    private func appendDenial(_ entry: Entry) {
+    private static func appendDenial(_ entry: Entry, to lines: inout ByteBuffer) {
         if let denial = entry.denial {
             lines.append(",\"denial\":\"")
             lines.append(denial.row.code)

@@ -16,14 +16,18 @@ open class Exchange {
     /// The bytes of the head, kept until the exchange ends.
     public internal(set) var headBytes: ByteBuffer
     /// When the head was complete; until then, when its first byte came.
-    public internal(set) var began = Instant(nanoseconds: 0)
+    public final var began: Instant { beganAt }
+    final var beganAt = Instant(nanoseconds: 0)
     /// The status answered; 0 while there is none.
-    public private(set) var status: UInt16 = 0
+    public final var status: UInt16 { answeredStatus }
+    private final var answeredStatus: UInt16 = 0
     /// Octets of content received.
-    public internal(set) var requestBytes: UInt64 = 0
+    public final var requestBytes: UInt64 { receivedBytes }
+    final var receivedBytes: UInt64 = 0
     /// Octets of content handed to the connection.
-    public private(set) var responseBytes: UInt64 = 0
-    private var framing = ContentFraming.none
+    public final var responseBytes: UInt64 { sentBytes }
+    private final var sentBytes: UInt64 = 0
+    private final var framing = ContentFraming.none
 
     public init(connection: ServerConnection) {
         self.connection = connection
@@ -73,14 +77,14 @@ open class Exchange {
         }
         let isPersistent = connection.allowsAnotherRequest && framing != .untilClose
         guard connection.writeHead(status, framing, statedLength, isPersistent, fields) else { return false }
-        self.status = status
+        answeredStatus = status
         return true
     }
 
     /// Writes content. - Returns: how much of it was taken; `outputDrained` tells when more may be.
     public final func sendContent(_ content: Span<UInt8>) -> Int {
         let taken = connection.writeContent(content, isChunked: framing == .chunked)
-        responseBytes += UInt64(taken)
+        sentBytes += UInt64(taken)
         return taken
     }
 
@@ -111,9 +115,9 @@ open class Exchange {
 
     final func reset() {
         headBytes.removeAll()
-        status = 0
-        requestBytes = 0
-        responseBytes = 0
+        answeredStatus = 0
+        receivedBytes = 0
+        sentBytes = 0
         framing = .none
     }
 }

@@ -24,9 +24,11 @@ public final class ServerConnection: SocketHandler {
     private var cycle = MessageCycle()
     private var exchange: Exchange?
     /// The client's certificate; there from the end of the handshake.
-    public private(set) var identity: ClientIdentity?
+    public var identity: ClientIdentity? { verifiedIdentity }
+    private var verifiedIdentity: ClientIdentity?
     /// Requests begun on this connection.
-    public private(set) var requests = 0
+    public var requests: Int { requestCount }
+    private var requestCount = 0
 
     /// The client holds the content back until it is told to send it (RFC 9110 section 10.1.1).
     private var isContentAwaited = false
@@ -103,7 +105,7 @@ public final class ServerConnection: SocketHandler {
             guard let exchange, !exchange.isAnswered else { return abort() }
             if cycle.phase == .head {
                 cycle.headRefused()
-                exchange.began = loop.now
+                exchange.beganAt = loop.now
             }
             cycle.isPersistent = false
             exchange.requestTimedOut()
@@ -117,8 +119,8 @@ public final class ServerConnection: SocketHandler {
     private func handshake() -> Bool {
         switch stream.handshake() {
         case .done:
-            identity = stream.clientIdentity
-            guard identity != nil else {
+            verifiedIdentity = stream.clientIdentity
+            guard verifiedIdentity != nil else {
                 // Cannot happen while certificates are demanded; if it did, nobody may pass.
                 acceptor.application.connectionRefused(self, .handshake(.clientCertificate(.missing)))
                 abort()
@@ -227,7 +229,7 @@ public final class ServerConnection: SocketHandler {
             case .incomplete:
                 if cycle.phase == .idle {
                     cycle.headBegun()
-                    exchange.began = loop.now
+                    exchange.beganAt = loop.now
                     setDeadline(loop.now + acceptor.settings.headTimeout)
                 }
                 return false
@@ -239,7 +241,7 @@ public final class ServerConnection: SocketHandler {
             parser.reset()
             cycle.headRefused()
             input.removeAll()
-            exchange.began = loop.now
+            exchange.beganAt = loop.now
             exchange.requestFaulted(error)
             return false
         }
@@ -253,9 +255,9 @@ public final class ServerConnection: SocketHandler {
     }
 
     private func begin(_ exchange: Exchange, headLength: Int) {
-        requests += 1
-        exchange.began = loop.now
-        guard let identity, identity.notAfter > WallClock.seconds else {
+        requestCount += 1
+        exchange.beganAt = loop.now
+        guard let verifiedIdentity, verifiedIdentity.notAfter > WallClock.seconds else {
             // The connection lives no longer than its certificate. The next handshake says so with the exact alert.
             acceptor.application.connectionRefused(self, .certificateExpired)
             return closeGracefully()
@@ -272,7 +274,7 @@ public final class ServerConnection: SocketHandler {
         isContentAwaited = exchange.head.expectsContinue
         isContentHeld = false
         cycle.headComplete(
-            isPersistent: exchange.head.isPersistent && requests < acceptor.settings.requestsPerConnection
+            isPersistent: exchange.head.isPersistent && requestCount < acceptor.settings.requestsPerConnection
                 && !acceptor.isDraining)
         exchange.headReceived()
         if framing.hasContent { setDeadline(exchange.began + acceptor.settings.contentIdleTimeout) }
@@ -298,7 +300,7 @@ public final class ServerConnection: SocketHandler {
                     if taken > 0 {
                         input.consume(taken)
                         self.decoder.consumed(taken)
-                        exchange.requestBytes += UInt64(taken)
+                        exchange.receivedBytes += UInt64(taken)
                         if !isWriteBlocked { setDeadline(loop.now + acceptor.settings.contentIdleTimeout) }
                     }
                     if taken == count { isContentHeld = false }
@@ -346,6 +348,20 @@ extension ServerConnection {
         _ status: UInt16, _ framing: ContentFraming, _ statedLength: UInt64?, _ isPersistent: Bool,
         _ fields: (inout ByteBuffer) -> Void
     ) -> Bool {
+        let isAnswerToHead = exchange?.head.method == .head
+        guard
+            Self.append(
+                status, framing, statedLength, isPersistent, isAnswerToHead: isAnswerToHead, fields, to: &output)
+        else { return false }
+        cycle.isPersistent = isPersistent
+        return true
+    }
+
+    /// One access to the buffer for the whole head. - Returns: false if it does not fit; nothing was written then.
+    private static func append(
+        _ status: UInt16, _ framing: ContentFraming, _ statedLength: UInt64?, _ isPersistent: Bool,
+        isAnswerToHead: Bool, _ fields: (inout ByteBuffer) -> Void, to output: inout ByteBuffer
+    ) -> Bool {
         let before = output.count
         output.appendStatusLine(status)
         fields(&output)
@@ -355,7 +371,7 @@ extension ServerConnection {
         case .none:
             if let statedLength {
                 output.appendField("Content-Length", decimal: statedLength)
-            } else if status >= 200, status != 204, status != 304, exchange?.head.method != .head {
+            } else if status >= 200, status != 204, status != 304, !isAnswerToHead {
                 // With HEAD it would tell the length of what GET is answered with, and nobody has stated that.
                 output.appendField("Content-Length", decimal: 0)
             }
@@ -363,12 +379,9 @@ extension ServerConnection {
         }
         if !isPersistent { output.appendField("Connection", "close") }
         output.append("\r\n")
-        guard !output.overflowed else {
-            output.rollback(to: before)
-            return false
-        }
-        cycle.isPersistent = isPersistent
-        return true
+        guard output.overflowed else { return true }
+        output.rollback(to: before)
+        return false
     }
 
     func writeContent(_ content: Span<UInt8>, isChunked: Bool) -> Int {
