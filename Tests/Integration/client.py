@@ -1,12 +1,16 @@
 """A client that sends exact bytes over TLS, and reads responses strictly."""
 
+import fcntl
 import re
 import select
 import socket
 import ssl
+import struct
+import termios
 from dataclasses import dataclass, field
 
 from paths import PATIENCE
+from waiting import eventually
 
 STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9][0-9]) [\t\x20-\x7e]*\Z")
 FIELD_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+): ?([\t\x20-\x7e\x80-\xff]*)\Z")
@@ -82,6 +86,14 @@ class Client:
         """Each byte in a TLS record and a segment of its own."""
         for index in range(len(data)):
             self.socket.sendall(data[index:index + 1])
+        return self
+
+    def wait_until_delivered(self):
+        """What was sent lies at the gateway's end: its kernel has acknowledged all of it."""
+        def pending():
+            return struct.unpack("i", fcntl.ioctl(self.socket.fileno(), termios.TIOCOUTQ, bytes(4)))[0]
+
+        eventually(lambda: pending() == 0, lambda: f"the last {pending()} octets to be acknowledged")
         return self
 
     def send_while_open(self, data, bytewise=False):

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 
 from paths import BINARY, ENVIRONMENT, PATIENCE
@@ -134,6 +135,19 @@ class Gateway:
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
         raise AssertionError("the kernel tells no VmRSS")
+
+    @contextmanager
+    def paused(self):
+        """Within the block it does not run: what is sent to it meanwhile, it finds all at once."""
+        def is_stopped():
+            return Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+        self.signal(signal.SIGSTOP)
+        try:
+            eventually(is_stopped, "the gateway to be stopped")
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))

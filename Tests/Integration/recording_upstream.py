@@ -22,6 +22,8 @@ class Connection:
         self.upstream = upstream
         self.socket = peer
         self.received = bytearray()
+        # How often it took bytes from the socket.
+        self.reads = 0
         # Those of this connection.
         self.requests = []
         self.consumed = 0
@@ -36,6 +38,7 @@ class Connection:
         if not data:
             self.is_closed_by_gateway = True
             raise Gone
+        self.reads += 1
         self.received += data
         return data
 

@@ -4,12 +4,14 @@ import socket
 import ssl
 import struct
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from client import Client, get, tls_context
 from command_line import s_client
-from denials import assert_connection_refused
+from denials import NothingForwarded, assert_connection_refused
+from gateway import Gateway, reserve_port
 from waiting import eventually
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
@@ -100,6 +102,47 @@ def test_a_session_of_another_listener_leads_to_a_full_handshake(start_gateway, 
     with Client(second, phone, context=context, session=session) as client:
         assert not client.socket.session_reused
         assert client.exchange(get("/")).status == 200
+
+
+@pytest.fixture
+def two_listeners(pki, own_upstream, tmp_path):
+    """A gateway whose one listener trusts the GMS CA and the root, and whose other trusts the root alone but has the GMS
+    CA in its own chain: end to end, the certificates of both are the same in the same order."""
+    gateway = Gateway(tmp_path / "gateway", pki, {"service": own_upstream.address})
+    wide = gateway.conf["listeners"][0]
+    assert wide["clients"]["authorities"] == [str(pki.gms.certificate), str(pki.root.certificate)]
+    chain = tmp_path / "chain.pem"
+    chain.write_text(pki.server_certificate.read_text() + pki.gms.certificate.read_text())
+    holder, port = reserve_port()
+    gateway.conf["listeners"].append({
+        "address": f"127.0.0.1:{port}", "tls": {**wide["tls"], "certificate": str(chain)},
+        "clients": {"authorities": [str(pki.root.certificate)]}})
+    try:
+        with holder:
+            yield gateway.start(), SimpleNamespace(port=port, pki=pki)
+    finally:
+        gateway.stop()
+
+
+def test_a_session_is_not_resumed_on_a_listener_that_does_not_trust_its_client(two_listeners, own_upstream, pki, phone):
+    wide, strict = two_listeners
+    # The control: each listener resumes its own sessions.
+    of_root = pki.client("of-root", issuer=pki.root)
+    for listener, identity in [(strict, of_root), (wide, phone)]:
+        context = tls_context(pki, identity)
+        with Client(listener, identity, context=context) as client:
+            assert not client.socket.session_reused
+            session = session_of(client)
+        with Client(listener, identity, context=context, session=session) as client:
+            assert client.socket.session_reused
+            session = session_of(client)
+    # The phone's session, for which the strict listener demands a full handshake.
+    with NothingForwarded(wide, own_upstream, phone):
+        with pytest.raises(ssl.SSLError, match="(?i)unknown.ca"):
+            with Client(strict, phone, context=context, session=session) as client:
+                assert not client.socket.session_reused
+                client.exchange(get("/strict"))
+    assert_connection_refused(wide, "certificate_unknown_authority")
 
 
 @pytest.fixture
