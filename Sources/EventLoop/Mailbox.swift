@@ -55,10 +55,18 @@ public final class Mailbox<Message: Sendable>: Sendable {
 public final class MailboxReceiver<Message: Sendable>: SocketHandler {
     private let mailbox: Mailbox<Message>
     private let receive: (Message) -> Void
+    private let received: () -> Void
 
-    public init(loop: Loop, mailbox: Mailbox<Message>, receive: @escaping (Message) -> Void) {
+    /// - Parameters:
+    ///   - receive: called with each message.
+    ///   - received: called once all that waited have been received, for work that is done for many at once.
+    public init(
+        loop: Loop, mailbox: Mailbox<Message>, receive: @escaping (Message) -> Void,
+        received: @escaping () -> Void = {}
+    ) {
         self.mailbox = mailbox
         self.receive = receive
+        self.received = received
         // A second descriptor for the same eventfd: the handler closes its own, the mailbox the original.
         super.init(loop: loop, socket: Socket(adopting: fcntl(mailbox.descriptor, F_DUPFD_CLOEXEC, 0)))
         wantRead(true)
@@ -66,5 +74,6 @@ public final class MailboxReceiver<Message: Sendable>: SocketHandler {
 
     public override func readable() {
         for message in mailbox.takeAll() { receive(message) }
+        received()
     }
 }

@@ -46,4 +46,20 @@ struct MailboxTests {
         #expect(received == [1, 2])
         #expect(mailbox.post(4))
     }
+
+    @Test("the end of each lot is told once, after all its messages")
+    func lots() throws {
+        let mailbox = try Mailbox<Int>(limit: 10)
+        for number in 1...3 { mailbox.post(number) }
+        let loop = try Loop()
+        var lots: [[Int]] = []
+        var lot: [Int] = []
+        let receiver = MailboxReceiver(loop: loop, mailbox: mailbox, receive: { lot.append($0) }) {
+            lots.append(lot)
+            lot = []
+            if lots.count == 1 { mailbox.post(4) } else { loop.stop() }
+        }
+        withExtendedLifetime(receiver) { loop.run() }
+        #expect(lots == [[1, 2, 3], [4]])
+    }
 }
