@@ -23,6 +23,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.0"),
+        .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     ],
     targets: [
@@ -49,6 +50,15 @@ let package = Package(
         .target(
             name: "GatewayConfiguration", dependencies: ["Vocabulary", .product(name: "Yams", package: "Yams")],
             swiftSettings: memorySafe),
+
+        // Devices, bindings and counters: durable, and answered from memory.
+        .target(
+            name: "Registry",
+            dependencies: [
+                "EventLoop", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ],
+            swiftSettings: settings),
 
         // The server role, the client role, the decision.
         .target(name: "Server", dependencies: ["EventLoop", "TLS", "HTTP", "Bytes"], swiftSettings: memorySafe),
@@ -103,6 +113,10 @@ let package = Package(
         .testTarget(
             name: "RequestProofTests", dependencies: ["RequestProof", "Vocabulary"], swiftSettings: settings),
         .testTarget(name: "EventLoopTests", dependencies: ["EventLoop", "Bytes"], swiftSettings: settings),
+        .testTarget(
+            name: "RegistryTests",
+            dependencies: ["Registry", "EventLoop", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift")],
+            swiftSettings: settings),
         .testTarget(name: "ServerTests", dependencies: ["Server"], swiftSettings: settings),
         .testTarget(
             name: "GatewayTests", dependencies: ["Gateway", "HTTP", "Bytes", "EventLoop"], swiftSettings: settings),

@@ -1,0 +1,56 @@
+internal import GRDB
+
+/// The journal's rows that are not folded yet, oldest first: which device each belongs to. The counters themselves are in
+/// the records.
+struct Journal {
+    private struct Item {
+        let number: Int64
+        let device: DeviceID
+    }
+
+    private var items: [Item] = []
+    private var start = 0
+    private var next: Int64 = 1
+
+    var count: Int { items.count - start }
+    /// The number of the oldest row.
+    var first: Int64? { count > 0 ? items[start].number : nil }
+    /// The number of the newest row.
+    var last: Int64? { count > 0 ? items.last?.number : nil }
+
+    /// Takes the oldest row, if its number is at most this.
+    mutating func takeFirst(through number: Int64) -> (number: Int64, device: DeviceID)? {
+        guard start < items.count, items[start].number <= number else { return nil }
+        let item = items[start]
+        start += 1
+        if start == items.count {
+            items.removeAll(keepingCapacity: true)
+            start = 0
+        }
+        return (item.number, item.device)
+    }
+
+    static let insertion = "INSERT INTO journal (seq, device, counter) VALUES (?, ?, ?)"
+
+    /// Writes a row for one value, with the statement `insertion`. The transaction is the caller's.
+    mutating func write(_ counter: UInt32, of device: DeviceID, _ statement: DirectStatement) throws {
+        try statement.run(next, device.number, Int64(counter))
+        append(next, device)
+    }
+
+    /// Reads all rows in the database, in order.
+    mutating func load(_ database: Database, _ body: (DeviceID, UInt32) throws -> Void) throws {
+        self = Journal()
+        let rows = try Row.fetchCursor(database, sql: "SELECT seq, device, counter FROM journal ORDER BY seq")
+        while let row = try rows.next() {
+            guard let device = DeviceID(row[1]) else { throw UnreadableRow(table: "journal") }
+            append(row[0], device)
+            try body(device, row[2])
+        }
+    }
+
+    private mutating func append(_ number: Int64, _ device: DeviceID) {
+        items.append(Item(number: number, device: device))
+        next = number + 1
+    }
+}

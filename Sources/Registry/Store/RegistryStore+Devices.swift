@@ -1,0 +1,149 @@
+public import EventLoop
+internal import GRDB
+public import Vocabulary
+
+// What operators and enrolment do. Times are seconds since 1970-01-01T00:00:00Z.
+extension RegistryStore {
+    /// Registers a device, bound to an mTLS key if one is given. The counter starts at 0.
+    public func register(
+        _ identity: DeviceIdentity, binding key: KeyID?, at time: Int64 = WallClock.seconds
+    ) throws(StoreError) -> DeviceDetails {
+        try transaction { database in
+            let known = try Int64.fetchOne(
+                database, sql: "SELECT id FROM device WHERE hardware_key = ?", arguments: [identity.hardwareKey.blob])
+            if known != nil { throw StoreError.keyRegistered }
+            try database.execute(
+                sql: """
+                    INSERT INTO device (hardware_key, app, platform, environment, point, registered_at)
+                    VALUES (?, ?, ?, ?, ?, ?)
+                    """,
+                arguments: [
+                    identity.hardwareKey.blob, identity.app.description, identity.platform.rawValue,
+                    identity.environment.rawValue, identity.point.bytes.blob, time,
+                ])
+            guard let id = DeviceID(database.lastInsertedRowID) else { throw UnreadableRow(table: "device") }
+            let window = CounterWindow()
+            try database.execute(
+                sql: "INSERT INTO counter (device, highest, bits) VALUES (?, ?, ?)",
+                arguments: [id.number, window.highest, window.bits.blob])
+            if let key { try insertBinding(key, id, time, database) }
+            return try existing(id, database)
+        }
+    }
+
+    /// Binds an mTLS key that never was bound to an active device.
+    public func bind(
+        _ key: KeyID, to device: DeviceID, at time: Int64 = WallClock.seconds
+    ) throws(StoreError) -> DeviceDetails {
+        try transaction { database in
+            guard try existing(device, database).device.state == .active else { throw StoreError.deviceRevoked }
+            try insertBinding(key, device, time, database)
+            return try existing(device, database)
+        }
+    }
+
+    private func insertBinding(_ key: KeyID, _ device: DeviceID, _ time: Int64, _ database: Database) throws {
+        if try binding(of: key, database) != nil { throw StoreError.keyBound }
+        try database.execute(
+            sql: "INSERT INTO binding (key, device, created_at) VALUES (?, ?, ?)",
+            arguments: [key.blob, device.number, time])
+    }
+
+    /// Ends a binding for good. One that has ended stays as it is.
+    public func endBinding(_ key: KeyID, at time: Int64 = WallClock.seconds) throws(StoreError) -> DeviceDetails {
+        let details = try transaction { database in
+            guard let binding = try binding(of: key, database) else { throw StoreError.bindingUnknown }
+            try database.execute(
+                sql: "UPDATE binding SET ended_at = ? WHERE key = ? AND ended_at IS NULL", arguments: [time, key.blob])
+            return try existing(binding.device, database)
+        }
+        // Records change after the transaction only: it may still fail.
+        bindings.update(key) { $0.isActive = false }
+        return details
+    }
+
+    /// Revokes a device. One that is revoked stays as it is.
+    public func revoke(_ device: DeviceID, at time: Int64 = WallClock.seconds) throws(StoreError) -> DeviceDetails {
+        try set(
+            "UPDATE device SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", [time, device.number], device, true)
+    }
+
+    /// Makes a revoked device active again, its counters as they were. The only way back there is.
+    public func restore(_ device: DeviceID) throws(StoreError) -> DeviceDetails {
+        try set("UPDATE device SET revoked_at = NULL WHERE id = ?", [device.number], device, false)
+    }
+
+    private func set(
+        _ sql: String, _ arguments: StatementArguments, _ device: DeviceID, _ isRevoked: Bool
+    ) throws(StoreError) -> DeviceDetails {
+        let details = try transaction { database in
+            try database.execute(sql: sql, arguments: arguments)
+            return try existing(device, database)
+        }
+        devices.update(device) { $0.isRevoked = isRevoked }
+        return details
+    }
+
+    /// Draws a fresh epoch: every challenge handed out before is refused from here on.
+    public func renewEpoch() throws(StoreError) -> StoreIdentity {
+        let epoch = RandomID()
+        try transaction { database in
+            try database.execute(sql: "UPDATE store SET epoch = ?", arguments: [epoch.bytes.blob])
+        }
+        setEpoch(epoch)
+        return identity
+    }
+
+    /// Devices in the order of their ids. - Parameters: after: where the page before ended; limit: at most that many.
+    public func devices(after: DeviceID?, limit: Int) throws(StoreError) -> [Device] {
+        try read { database in
+            let rows = try Row.fetchAll(
+                database,
+                sql: """
+                    SELECT \(DeviceIdentity.columns) FROM \(DeviceIdentity.tables)
+                    WHERE device.id > ? ORDER BY device.id LIMIT ?
+                    """,
+                arguments: [after?.number ?? 0, max(0, limit)])
+            return try rows.map { try device(row: $0) }
+        }
+    }
+
+    public func show(_ selector: DeviceSelector) throws(StoreError) -> DeviceDetails {
+        try read { database in
+            switch selector {
+            case .id(let id): return try existing(id, database)
+            case .hardwareKey(let key):
+                let number = try Int64.fetchOne(
+                    database, sql: "SELECT id FROM device WHERE hardware_key = ?", arguments: [key.blob])
+                guard let id = number.flatMap(DeviceID.init) else { throw StoreError.deviceUnknown }
+                return try existing(id, database)
+            case .binding(let key):
+                guard let binding = try binding(of: key, database) else { throw StoreError.bindingUnknown }
+                return try existing(binding.device, database)
+            }
+        }
+    }
+
+    private func existing(_ id: DeviceID, _ database: Database) throws -> DeviceDetails {
+        let row = try Row.fetchOne(
+            database, sql: "SELECT \(DeviceIdentity.columns) FROM \(DeviceIdentity.tables) WHERE device.id = ?",
+            arguments: [id.number])
+        guard let row else { throw StoreError.deviceUnknown }
+        let bindings = try Row.fetchAll(
+            database, sql: "SELECT \(Binding.columns) FROM binding WHERE device = ? ORDER BY created_at, key",
+            arguments: [id.number])
+        return DeviceDetails(device: try device(row: row), bindings: try bindings.map(Binding.init(row:)))
+    }
+
+    private func device(row: Row) throws -> Device {
+        try Device(row: row, highest: DeviceID(row[0]).flatMap { devices.use($0)?.window.highest })
+    }
+}
+
+/// How an operator names a device.
+public enum DeviceSelector: Sendable {
+    case id(DeviceID)
+    case hardwareKey(KeyID)
+    /// By an mTLS key that is or was bound to it.
+    case binding(KeyID)
+}

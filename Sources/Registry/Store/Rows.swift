@@ -1,0 +1,71 @@
+internal import struct Foundation.Data
+internal import GRDB
+internal import Vocabulary
+
+// How values lie in rows. GRDB speaks of bytes as `Data`; it goes no further than these files, on the store's thread.
+
+extension [UInt8] {
+    var blob: Data { Data(self) }
+}
+
+/// A row holds what the schema excludes: the file was damaged or written by something else.
+struct UnreadableRow: Error {
+    let table: StaticString
+}
+
+extension KeyID {
+    var blob: Data { bytes.blob }
+
+    init?(blob: Data) {
+        let bytes = [UInt8](blob)
+        self.init(digest: bytes.span)
+    }
+}
+
+extension DeviceIdentity {
+    /// The columns this and `Device` are read from, in order.
+    static let columns =
+        "device.id, hardware_key, app, platform, environment, point, registered_at, revoked_at, highest"
+    static let tables = "device JOIN counter ON counter.device = device.id"
+
+    init(row: Row) throws {
+        guard let hardwareKey = KeyID(blob: row[1]), let app = AppID(row[2]), let platform = Platform(rawValue: row[3]),
+            let environment = AttestationEnvironment(rawValue: row[4]), let point = PublicPoint([UInt8](row[5] as Data))
+        else { throw UnreadableRow(table: "device") }
+        self.init(app: app, platform: platform, environment: environment, hardwareKey: hardwareKey, point: point)
+    }
+}
+
+extension Device {
+    /// - Parameter highest: what memory knows, which may be ahead of the row.
+    init(row: Row, highest: UInt32?) throws {
+        let identity = try DeviceIdentity(row: row)
+        guard let id = DeviceID(row[0]) else { throw UnreadableRow(table: "device") }
+        let revokedAt: Int64? = row[7]
+        self.init(
+            id: id, identity: identity, state: revokedAt == nil ? .active : .revoked, registeredAt: row[6],
+            revokedAt: revokedAt, highestCounter: highest ?? row[8])
+    }
+}
+
+extension Binding {
+    /// The columns this is read from, in order.
+    static let columns = "key, device, created_at, ended_at"
+
+    init(row: Row) throws {
+        guard let key = KeyID(blob: row[0]), let device = DeviceID(row[1]) else {
+            throw UnreadableRow(table: "binding")
+        }
+        self.init(key: key, device: device, createdAt: row[2], endedAt: row[3])
+    }
+}
+
+extension StoreIdentity {
+    static func read(_ database: Database) throws -> StoreIdentity {
+        let statement = try database.cachedStatement(sql: "SELECT id, epoch FROM store")
+        guard let row = try Row.fetchOne(statement), let store = RandomID([UInt8](row[0] as Data)),
+            let epoch = RandomID([UInt8](row[1] as Data))
+        else { throw UnreadableRow(table: "store") }
+        return StoreIdentity(store: store, epoch: epoch)
+    }
+}

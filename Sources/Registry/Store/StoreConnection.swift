@@ -1,0 +1,120 @@
+internal import GRDB
+internal import GRDBSQLite
+
+/// One checked connection to the database file.
+///
+/// Whatever an operation throws, the connection is not used again: after an I/O error the file and what SQLite and the
+/// kernel hold of it may differ (a failed fsync is reported once, and the next one succeeds).
+final class StoreConnection {
+    private let queue: DatabaseQueue
+    private(set) var identity: StoreIdentity
+    /// Pages in the write-ahead log as of the last commit; 0 after a checkpoint.
+    fileprivate(set) var logPages = 0
+
+    /// - Parameter creating: whether an absent or empty file becomes a new store.
+    init(path: String, creating: Bool, options: StoreOptions) throws(StoreOpenError) {
+        try StoreFile.prepare(path, creating: creating)
+        do {
+            queue = try DatabaseQueue(path: path, configuration: Self.configuration(options))
+            try Self.check(queue, path: path, creating: creating)
+            // Before the first write of ours: GRDB has just set NORMAL, as it does whenever it turns WAL on.
+            try Self.setDurability(queue, options, path: path)
+            try Schema.migrator.migrate(queue)
+            identity = try queue.inDatabase { try StoreIdentity.read($0) }
+        } catch let error as StoreOpenError {
+            throw error
+        } catch {
+            throw StoreFault(error).openError(path: path)
+        }
+        queue.inDatabase { database in
+            // The context is this object, which owns the connection: it outlives every commit.
+            _ = sqlite3_wal_hook(database.sqliteConnection, logGrew, Unmanaged.passUnretained(self).toOpaque())
+        }
+    }
+
+    deinit {
+        // Nothing can be done about an error, and SQLite has let go of the file all the same.
+        try? queue.close()
+    }
+
+    private static func configuration(_ options: StoreOptions) -> Configuration {
+        var configuration = Configuration()
+        configuration.label = "registry"
+        configuration.journalMode = .wal
+        configuration.prepareDatabase { database in
+            // Before WAL mode, so that SQLite keeps the index of the log in its own memory: no shared memory file, no
+            // locking calls in each transaction, and no other process changes a counter under us.
+            try database.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
+            // 16 MiB: the counter rows of 100,000 devices, so that folding reads none.
+            try database.execute(sql: "PRAGMA cache_size = -16384")
+            if let pages = options.maximumPages { try database.execute(sql: "PRAGMA max_page_count = \(pages)") }
+        }
+        return configuration
+    }
+
+    private static func check(_ queue: DatabaseQueue, path: String, creating: Bool) throws {
+        try queue.inDatabase { database in
+            let found = try Int32.fetchOne(database, sql: "PRAGMA application_id")
+            if found != Schema.applicationID {
+                let tables = try Int.fetchOne(
+                    database, sql: "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'grdb_%'")
+                guard creating, found == 0, tables == 0 else { throw StoreOpenError.foreign(path: path) }
+            }
+            if try Schema.migrator.hasBeenSuperseded(database) { throw StoreOpenError.newerSchema(path: path) }
+            let finding = try String.fetchOne(database, sql: "PRAGMA quick_check(1)") ?? ""
+            guard finding == "ok" else { throw StoreOpenError.corrupted(path: path, detail: finding) }
+        }
+    }
+
+    private static func setDurability(_ queue: DatabaseQueue, _ options: StoreOptions, path: String) throws {
+        try queue.inDatabase { database in
+            try database.execute(sql: "PRAGMA synchronous = \(options.durability.rawValue)")
+            // Never a checkpoint inside COMMIT: it would make one request in some thousand wait for the whole log.
+            try database.execute(sql: "PRAGMA wal_autocheckpoint = 0")
+            let found = try Int.fetchOne(database, sql: "PRAGMA synchronous") ?? -1
+            guard found == options.durability.rawValue else {
+                throw StoreOpenError.notDurable(path: path, found: found)
+            }
+        }
+    }
+
+    /// What `PRAGMA synchronous` says now.
+    var synchronous: Int? {
+        get throws { try queue.inDatabase { try Int.fetchOne($0, sql: "PRAGMA synchronous") } }
+    }
+
+    func read<Result>(_ body: (Database) throws -> Result) throws -> Result {
+        try queue.inDatabase(body)
+    }
+
+    /// Runs `body` in one transaction, durable when this returns, undone when it throws.
+    func transaction<Result>(_ body: (Database) throws -> Result) throws -> Result {
+        try queue.inDatabase { database in
+            try database.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
+            do {
+                let result = try body(database)
+                try database.cachedStatement(sql: "COMMIT").execute()
+                return result
+            } catch {
+                // A failed COMMIT may have rolled back by itself.
+                if database.isInsideTransaction { try database.execute(sql: "ROLLBACK") }
+                throw error
+            }
+        }
+    }
+
+    /// Moves the write-ahead log into the database file. There are no readers to wait for, so it moves all of it.
+    func checkpoint() throws {
+        try queue.inDatabase { _ = try $0.checkpoint(.passive) }
+        logPages = 0
+    }
+}
+
+/// Called after each commit. The context is the connection, see `init`.
+private nonisolated func logGrew(
+    _ context: UnsafeMutableRawPointer?, _: OpaquePointer?, _: UnsafePointer<CChar>?, _ pages: Int32
+) -> Int32 {
+    guard let context else { preconditionFailure("a log hook without its connection") }
+    Unmanaged<StoreConnection>.fromOpaque(context).takeUnretainedValue().logPages = Int(pages)
+    return SQLITE_OK
+}

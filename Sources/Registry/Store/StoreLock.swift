@@ -1,0 +1,28 @@
+internal import Glibc
+
+/// The right to open a store, held by one process, and by one object in it: `flock` on `PATH.lock`.
+///
+/// A file of its own because SQLite's locks on the database are the process's, and vanish when any descriptor of the file
+/// is closed. The kernel releases this one however the process ends. The file itself stays: removing it would let a
+/// second process lock a new one of the same name.
+struct StoreLock: ~Copyable {
+    private let descriptor: Int32
+
+    init(path: String) throws(StoreOpenError) {
+        let lock = path + ".lock"
+        descriptor = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else {
+            throw .failed(path: path, detail: "cannot open \(lock): \(String(cString: strerror(errno)))")
+        }
+        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
+            let reason = errno
+            close(descriptor)
+            if reason == EWOULDBLOCK { throw .locked(path: path) }
+            throw .failed(path: path, detail: "cannot lock \(lock): \(String(cString: strerror(reason)))")
+        }
+    }
+
+    deinit {
+        close(descriptor)
+    }
+}

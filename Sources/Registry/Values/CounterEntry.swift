@@ -1,0 +1,37 @@
+public import Vocabulary
+
+/// One counter value to be made durable, and under which conditions.
+public struct CounterEntry: Sendable {
+    public let device: DeviceID
+    /// The mTLS key the request came with; its binding to the device must be active.
+    public let binding: KeyID
+    public let counter: UInt32
+    /// The epoch of the challenge the proof was made for.
+    public let epoch: RandomID
+    let mode: CounterMode
+
+    public init(device: DeviceID, binding: KeyID, counter: UInt32, epoch: RandomID, mode: CounterMode) {
+        self.device = device
+        self.binding = binding
+        self.counter = counter
+        self.epoch = epoch
+        self.mode = mode
+    }
+}
+
+/// What became of a counter value.
+public enum CounterOutcome: Equatable, Sendable {
+    /// Spent durably. The only outcome that lets a request through.
+    case committed
+    case replayed
+    case late
+    case deviceRevoked
+    /// The binding has ended.
+    case bindingEnded
+    /// There is no such device, or the key is bound to another one.
+    case unknown
+    /// The proof was made for another epoch of the store.
+    case epochChanged
+    /// Whether it was written is unknown, or it was not. The value stays spent all the same.
+    case storeUnavailable
+}

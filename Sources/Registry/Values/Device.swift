@@ -1,0 +1,58 @@
+public import Vocabulary
+
+/// One app installation on one phone, as it is registered.
+public struct Device: Equatable, Sendable {
+    public let id: DeviceID
+    public let identity: DeviceIdentity
+    public let state: DeviceState
+    /// Seconds since 1970-01-01T00:00:00Z.
+    public let registeredAt: Int64
+    /// Seconds since 1970-01-01T00:00:00Z; nil while active.
+    public let revokedAt: Int64?
+    /// The highest counter value accepted; 0 at registration.
+    public let highestCounter: UInt32
+}
+
+/// What a device is, once and for all: set at registration and never changed.
+public struct DeviceIdentity: Equatable, Sendable {
+    public let app: AppID
+    public let platform: Platform
+    public let environment: AttestationEnvironment
+    /// SHA-256 of `point`; a hardware key is registered at most once. That they belong together is the caller's to see to:
+    /// hashing is not the registry's business.
+    public let hardwareKey: KeyID
+    public let point: PublicPoint
+
+    public init(
+        app: AppID, platform: Platform, environment: AttestationEnvironment, hardwareKey: KeyID, point: PublicPoint
+    ) {
+        self.app = app
+        self.platform = platform
+        self.environment = environment
+        self.hardwareKey = hardwareKey
+        self.point = point
+    }
+}
+
+public enum DeviceState: String, Sendable {
+    case active
+    case revoked
+}
+
+/// The operating system that attested the key.
+public enum Platform: String, CaseIterable, Sendable {
+    case iOS = "ios"
+    case macOS = "macos"
+    case tvOS = "tvos"
+    case visionOS = "visionos"
+    case watchOS = "watchos"
+    case android
+}
+
+/// What kind of attestation stands behind a device.
+public enum AttestationEnvironment: String, CaseIterable, Sendable {
+    case production
+    case development
+    /// A software phone, for tests and demonstrations.
+    case simulator
+}

@@ -1,0 +1,175 @@
+import Testing
+import Vocabulary
+
+@testable import Registry
+
+@Suite("The store: counters")
+struct CommitTests {
+    private let scratch: Scratch
+
+    init() throws {
+        scratch = try Scratch()
+    }
+
+    private func open(_ change: (inout StoreOptions) -> Void = { _ in }) throws -> RegistryStore {
+        var options = StoreOptions()
+        change(&options)
+        return try RegistryStore(path: scratch.file(), creating: true, options: options)
+    }
+
+    @Test("each entry of a batch gets its own verdict, several of one device included")
+    func batch() throws {
+        let store = try open()
+        let ids = try store.populate(4)
+        _ = try store.revoke(ids[2])
+        _ = try store.endBinding(Fixture.bindingKey(4))
+        let foreign = CounterEntry(
+            device: ids[0], binding: Fixture.bindingKey(2), counter: 50, epoch: store.identity.epoch, mode: .strict)
+        let unbound = CounterEntry(
+            device: ids[0], binding: Fixture.bindingKey(77), counter: 50, epoch: store.identity.epoch, mode: .strict)
+        let stale = CounterEntry(
+            device: ids[0], binding: Fixture.bindingKey(1), counter: 50, epoch: RandomID(), mode: .strict)
+        let outcomes = store.commit([
+            store.entry(1, 3), store.entry(1, 3), store.entry(2, 3), store.entry(1, 2), store.entry(1, 4),
+            store.entry(3, 1), store.entry(4, 1), foreign, unbound, stale, store.entry(1, 2, mode: window(8)),
+        ])
+        #expect(
+            outcomes == [
+                .committed, .replayed, .committed, .late, .committed, .deviceRevoked, .bindingEnded, .unknown, .unknown,
+                .epochChanged, .committed,
+            ])
+        #expect(store.commit([]) == [])
+        #expect(store.journalLength == 4)
+    }
+
+    @Test("a revocation between acceptance and commit refuses the value; so does the end of the binding")
+    func revokedBetween() throws {
+        let store = try open()
+        let ids = try store.populate(2)
+        #expect(store.commit(1, 1) == .committed)
+        let accepted = [store.entry(1, 2, mode: .unspent), store.entry(2, 1, mode: .unspent)]
+        _ = try store.revoke(ids[0])
+        _ = try store.endBinding(Fixture.bindingKey(2))
+        #expect(store.commit(accepted) == [.deviceRevoked, .bindingEnded])
+    }
+
+    @Test("a fresh epoch refuses what was accepted under the one before, and only that")
+    func epochs() throws {
+        let store = try open()
+        try store.populate(1)
+        let outstanding = store.entry(1, 1, mode: .unspent)
+        let identity = try store.renewEpoch()
+        #expect(store.identity == identity)
+        #expect(store.commit([outstanding, store.entry(1, 2)]) == [.epochChanged, .committed])
+    }
+
+    @Test("what was committed is refused after closing and opening, folded or not, in every mode")
+    func reopened() throws {
+        for isFolded in [false, true] {
+            let scratch = try Scratch()
+            var store: RegistryStore? = try RegistryStore(path: scratch.file(), creating: true)
+            try store?.populate(2)
+            #expect(store?.commit(1, 10) == .committed)
+            #expect(store?.commit(1, 7, mode: window(5)) == .committed)
+            if isFolded { while try store?.fold() == true {} }
+            store = nil
+            let again = try RegistryStore(path: scratch.file(), creating: false)
+            #expect(again.journalLength == (isFolded ? 0 : 2))
+            #expect(again.commit(1, 10, mode: window(1024)) == .replayed)
+            #expect(again.commit(1, 7, mode: window(1024)) == .replayed)
+            #expect(again.commit(1, 8, mode: window(1024)) == .committed)
+            #expect(try again.show(.binding(Fixture.bindingKey(1))).device.highestCounter == 10)
+        }
+    }
+
+    @Test("a crash at any moment leaves no committed value to be accepted again")
+    func crashes() throws {
+        let seed = UInt64.random(in: .min ... .max)
+        print("seed of the crash test: \(seed)")
+        var generator = SeededGenerator(seed: seed)
+        let store = try open { $0.foldLimit = 3 }
+        try store.populate(8)
+        var committed: [(Int, UInt32)] = []
+        for step in 0..<120 {
+            let batch = (0..<Int.random(in: 1...12, using: &generator)).map { _ in
+                (Int.random(in: 1...8, using: &generator), UInt32.random(in: 1...600, using: &generator))
+            }
+            let outcomes = store.commit(batch.map { store.entry($0.0, $0.1, mode: window(1024)) })
+            committed += zip(batch, outcomes).filter { $1 == .committed }.map(\.0)
+            if step % 3 == 0 { _ = try store.fold() }
+            if step % 17 == 0 { try store.checkpoint() }
+            guard step % 10 == 0 else { continue }
+            let copy = try RegistryStore(path: try scratch.copy(to: "copy-\(step).db"), creating: false)
+            #expect(copy.identity == store.identity)
+            let again = copy.commit(committed.map { copy.entry($0.0, $0.1, mode: window(1024)) })
+            #expect(again.allSatisfy { $0 == .replayed }, "seed \(seed), step \(step)")
+        }
+    }
+
+    @Test("journal, fold, checkpoint and reopening in any order leave what direct acceptance leaves")
+    func foldingEqualsDirectState() throws {
+        let seed = UInt64.random(in: .min ... .max)
+        print("seed of the folding test: \(seed)")
+        var generator = SeededGenerator(seed: seed)
+        var options = StoreOptions()
+        options.foldLimit = 4
+        options.recordLimit = 5
+        var store: RegistryStore? = try RegistryStore(path: scratch.file(), creating: true, options: options)
+        try store?.populate(20)
+        var direct = [CounterWindow](repeating: CounterWindow(), count: 21)
+        for _ in 0..<400 {
+            switch Int.random(in: 0..<12, using: &generator) {
+            case 0..<8:
+                let entries = (0..<Int.random(in: 1...10, using: &generator)).map { _ in
+                    let device = Int.random(in: 1...20, using: &generator)
+                    let highest = direct[device].highest
+                    let low = highest > 40 ? highest - 40 : 0
+                    let counter = UInt32.random(in: low...(highest + 40), using: &generator)
+                    return (device, counter, Bool.random(using: &generator) ? CounterMode.strict : window(32))
+                }
+                let outcomes = try #require(store).commit(
+                    entries.compactMap { store?.entry($0.0, $0.1, mode: $0.2) })
+                let expected = entries.map { entry -> CounterOutcome in
+                    switch direct[entry.0].accept(entry.1, mode: entry.2) {
+                    case .accepted: .committed
+                    case .replayed: .replayed
+                    case .late: .late
+                    }
+                }
+                #expect(outcomes == expected, "seed \(seed)")
+            case 8, 9: _ = try store?.fold()
+            case 10: try store?.checkpoint()
+            default:
+                if Bool.random(using: &generator) {
+                    try store?.reopen()
+                } else {
+                    store = nil
+                    store = try RegistryStore(path: scratch.file(), creating: false, options: options)
+                }
+            }
+        }
+        for isFolded in [false, true] {
+            if isFolded { while try store?.fold() == true {} }
+            for device in 1...20 {
+                #expect(try store?.find(Fixture.bindingKey(device))?.window == direct[device], "seed \(seed)")
+            }
+            store = nil
+            store = try RegistryStore(path: scratch.file(), creating: false, options: options)
+        }
+        #expect(store?.journalLength == 0)
+    }
+
+    @Test("the log is moved into the file by checkpoints alone, never by a commit")
+    func checkpoints() throws {
+        let store = try open()
+        try store.populate(1)
+        for counter: UInt32 in 1...2_000 { #expect(store.commit(1, counter) == .committed) }
+        // SQLite's own rule would have checkpointed at 1000 pages.
+        #expect(store.logPages > 1_500)
+        try store.checkpoint()
+        #expect(store.logPages == 0)
+        #expect(store.commit(1, 2_000) == .replayed)
+        #expect(store.commit(1, 2_001) == .committed)
+        #expect(store.logPages < 10)
+    }
+}

@@ -1,0 +1,96 @@
+import Foundation
+import Testing
+import Vocabulary
+
+@testable import Registry
+
+/// A directory for one test, removed with it.
+final class Scratch {
+    let path: String
+
+    init() throws {
+        let url = FileManager.default.temporaryDirectory.appending(path: "registry-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+        path = url.path
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    func file(_ name: String = "registry.db") -> String { "\(path)/\(name)" }
+
+    /// What a crash would leave: the file and its log as they are at this moment.
+    func copy(to name: String) throws -> String {
+        for suffix in ["", "-wal"] where FileManager.default.fileExists(atPath: file() + suffix) {
+            try? FileManager.default.removeItem(atPath: file(name) + suffix)
+            try FileManager.default.copyItem(atPath: file() + suffix, toPath: file(name) + suffix)
+        }
+        return file(name)
+    }
+}
+
+enum Fixture {
+    /// A key id that is different for each number and kind.
+    static func key(_ number: Int, kind: UInt8) -> KeyID {
+        var bytes = [UInt8](repeating: kind, count: 32)
+        for index in 0..<8 { bytes[24 + index] = UInt8(truncatingIfNeeded: number >> (8 * index)) }
+        guard let key = KeyID(digest: bytes.span) else { fatalError("32 bytes are a key id") }
+        return key
+    }
+
+    static func hardwareKey(_ number: Int) -> KeyID { key(number, kind: 1) }
+    static func bindingKey(_ number: Int) -> KeyID { key(number, kind: 2) }
+
+    static func identity(_ number: Int) -> DeviceIdentity {
+        let point = [0x04] + (0..<64).map { UInt8(truncatingIfNeeded: number &+ $0) }
+        guard let app = AppID("ABCDE12345.org.example.app\(number % 3)"), let point = PublicPoint(point) else {
+            fatalError("well-formed")
+        }
+        return DeviceIdentity(
+            app: app, platform: .iOS, environment: .production, hardwareKey: hardwareKey(number), point: point)
+    }
+}
+
+extension RegistryStore {
+    /// Registers devices 1 to `count`, each bound to the key of its number.
+    @discardableResult
+    func populate(_ count: Int) throws -> [DeviceID] {
+        try (1...count).map {
+            try register(Fixture.identity($0), binding: Fixture.bindingKey($0), at: 1_000).device.id
+        }
+    }
+
+    func entry(_ device: Int, _ counter: UInt32, mode: CounterMode = .strict) -> CounterEntry {
+        guard let id = DeviceID(Int64(device)) else { fatalError("devices are numbered from 1") }
+        return CounterEntry(
+            device: id, binding: Fixture.bindingKey(device), counter: counter, epoch: identity.epoch, mode: mode)
+    }
+
+    func commit(_ device: Int, _ counter: UInt32, mode: CounterMode = .strict) -> CounterOutcome {
+        commit([entry(device, counter, mode: mode)])[0]
+    }
+}
+
+/// Random numbers that a printed seed brings back.
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) {
+        state = seed
+    }
+
+    /// SplitMix64.
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}
+
+func window(_ length: Int) -> CounterMode {
+    guard let mode = CounterMode(window: length) else { fatalError("1 to 1024") }
+    return mode
+}
