@@ -1,0 +1,90 @@
+internal import EventLoop
+internal import Glibc
+internal import Synchronization
+public import Vocabulary
+
+/// The registry of a running process: a store, the thread that alone touches it, and the records all workers share.
+///
+/// Workers reach it through a `RegistryClient` each. Nothing here waits for a disk but `start` and `stop`.
+public final class DeviceRegistry: Sendable {
+    let shared: RegistryShared
+    private let thread: LoopThread
+    private let clients = Atomic<Int>(0)
+
+    /// The store as it was opened. A later epoch is told by `RegistryEvent.identity`.
+    public let identity: StoreIdentity
+
+    /// Opens the store and starts its thread.
+    ///
+    /// - Parameters:
+    ///   - creating: whether to create the file, with mode 0600, where there is none.
+    ///   - observe: called on the store's thread when the store fails and recovers.
+    public static func start(
+        path: String, creating: Bool, limits: RegistryLimits = RegistryLimits(),
+        observe: @escaping @Sendable (StoreEvent) -> Void
+    ) throws(StoreOpenError) -> DeviceRegistry {
+        var options = StoreOptions()
+        options.recordLimit = limits.devices
+        return try start(path: path, creating: creating, limits: limits, options: options, observe: observe)
+    }
+
+    package static func start(
+        path: String, creating: Bool, limits: RegistryLimits, options: StoreOptions,
+        observe: @escaping @Sendable (StoreEvent) -> Void
+    ) throws(StoreOpenError) -> DeviceRegistry {
+        // Opened here, so that whoever starts the process learns what is wrong.
+        let store = try RegistryStore(path: path, creating: creating, options: options)
+        do {
+            return try DeviceRegistry(store, limits: limits, observe: observe)
+        } catch {
+            throw .failed(path: path, detail: "cannot start the store's thread: \(error)")
+        }
+    }
+
+    private init(
+        _ store: sending RegistryStore, limits: RegistryLimits, observe: @escaping @Sendable (StoreEvent) -> Void
+    ) throws(EventLoopError) {
+        identity = store.identity
+        let shared = try RegistryShared(limits: limits)
+        self.shared = shared
+        let handover = Handover(store)
+        thread = try LoopThread(name: "store") {
+            guard let store = handover.take() else { preconditionFailure("a store's thread runs once") }
+            // Without a loop there are no answers: every worker refuses after five seconds.
+            guard let loop = try? Loop() else { return observe(.failed("out of memory: the store's event loop")) }
+            StoreThread(store: store, loop: loop, shared: shared, observe: observe).run()
+        }
+    }
+
+    /// Commits what was asked before, folds and closes the file, and waits for that.
+    public func stop() {
+        while !shared.requests.post(.stop) { usleep(1_000) }
+        thread.join()
+    }
+
+    /// The number that stands for the app in snapshots of this process.
+    public func number(of app: AppID) -> AppNumber { shared.apps.number(of: app) }
+
+    public var metrics: RegistryMetrics { shared.counts.metrics }
+
+    func newClient() -> ClientNumber {
+        ClientNumber(number: clients.add(1, ordering: .relaxed).newValue)
+    }
+}
+
+/// A store on its way from the thread that opened it to the one that uses it.
+private final class Handover: Sendable {
+    private let store: Mutex<RegistryStore?>
+
+    init(_ store: sending RegistryStore) {
+        self.store = Mutex(store)
+    }
+
+    func take() -> sending RegistryStore? {
+        store.withLock { store in
+            let taken = store
+            store = nil
+            return taken
+        }
+    }
+}

@@ -1,0 +1,95 @@
+public import EventLoop
+internal import Synchronization
+public import Vocabulary
+
+/// One worker's way to the registry. Used on the worker's thread only; nothing here waits.
+///
+/// Dropping it ends the events. What was asked before still happens.
+public final class RegistryClient {
+    private let shared: RegistryShared
+    private let number: ClientNumber
+    private let loop: Loop
+    private let receiver: MailboxReceiver<[RegistryEvent]>
+
+    /// - Parameter receive: called on the loop's thread with answers and with what concerns every worker.
+    public init(
+        _ registry: DeviceRegistry, loop: Loop, receive: @escaping (RegistryEvent) -> Void
+    ) throws(EventLoopError) {
+        shared = registry.shared
+        number = registry.newClient()
+        self.loop = loop
+        // Never refuses: an answer or a revocation must not be lost. Bounded all the same, by what may wait for answers
+        // and by how often operators revoke.
+        let events = try Mailbox<[RegistryEvent]>(limit: .max)
+        receiver = MailboxReceiver(loop: loop, mailbox: events) { events in
+            for event in events { receive(event) }
+        }
+        guard shared.requests.post(.attach(number, events)) else { throw .outOfMemory }
+    }
+
+    deinit {
+        // If there is no room, the store's thread keeps a mailbox that nobody empties any more; the process is ending.
+        shared.requests.post(.detach(number))
+    }
+
+    /// Which device an mTLS key is bound to, and whether both are good.
+    ///
+    /// - Parameter token: comes back with `RegistryEvent.device` if the answer is `pending`.
+    public func device(forBinding key: KeyID, token: UInt64) -> DeviceLookup {
+        guard shared.health.isFresh(loop.now) else { return .storeUnavailable }
+        let known = shared.records.look(up: key, now: loop.now)
+        guard case .pending = known else { return known }
+        guard Self.enter(shared.counts.looking, limit: shared.limits.waitingLookups) else {
+            shared.counts.overflows.add(1, ordering: .relaxed)
+            return .storeUnavailable
+        }
+        // There is room: the mailbox has a place for each that `enter` let in.
+        shared.requests.post(.look(key, Reference(client: number, token: token)))
+        return .pending
+    }
+
+    /// Spends a counter value: in memory now, durably as soon as the store can.
+    ///
+    /// To be called once the signature over it is verified, and never twice for one request.
+    ///
+    /// - Parameters:
+    ///   - epoch: of the challenge the proof was made for.
+    ///   - token: comes back with `RegistryEvent.counter` if the answer is `pending`.
+    public func spend(
+        _ counter: UInt32, of device: DeviceSnapshot, mode: CounterMode, epoch: RandomID, token: UInt64
+    ) -> CounterAcceptance {
+        guard shared.health.takesCounters(loop.now) else { return .storeUnavailable }
+        // A place in the queue first: what cannot wait for the store is not spent either.
+        guard Self.enter(shared.counts.waiting, limit: shared.limits.waitingCounters) else {
+            shared.counts.overflows.add(1, ordering: .relaxed)
+            return .storeUnavailable
+        }
+        let acceptance = shared.records.accept(counter, of: device.id, mode: mode, hint: device.slot)
+        if let acceptance, acceptance != .pending {
+            shared.counts.waiting.subtract(1, ordering: .relaxed)
+            return acceptance
+        }
+        let entry = CounterEntry(
+            device: device.id, binding: device.binding, counter: counter, epoch: epoch,
+            mode: acceptance == nil ? mode : .unspent)
+        let reference = Reference(client: number, token: token)
+        shared.requests.post(
+            .spend(SpendRequest(entry: entry, reference: reference, isAccepted: acceptance != nil)))
+        return .pending
+    }
+
+    /// Sends an operation to the store.
+    ///
+    /// - Returns: false if too many wait already; nothing will happen then. Else `RegistryEvent.reply` follows.
+    public func perform(_ command: RegistryCommand, token: UInt64) -> Bool {
+        guard Self.enter(shared.counts.commanding, limit: RegistryLimits.waitingCommands) else { return false }
+        shared.requests.post(.perform(command, Reference(client: number, token: token)))
+        return true
+    }
+
+    private static func enter(_ count: borrowing Atomic<Int>, limit: Int) -> Bool {
+        if count.add(1, ordering: .relaxed).newValue <= limit { return true }
+        count.subtract(1, ordering: .relaxed)
+        return false
+    }
+}

@@ -1,0 +1,20 @@
+internal import EventLoop
+
+/// What the workers' clients and the store's thread have in common.
+final class RegistryShared: Sendable {
+    let limits: RegistryLimits
+    let requests: Mailbox<StoreRequest>
+    let records: SharedRecords
+    let apps = AppNumbers()
+    let health = StoreHealth()
+    let counts = RegistryCounts()
+
+    init(limits: RegistryLimits) throws(EventLoopError) {
+        self.limits = limits
+        records = SharedRecords(limit: limits.devices, apps: apps)
+        // Each kind is counted by whoever sends it, so there is room for all of them; the rest is for workers that come and
+        // go and for the thread's own messages.
+        requests = try Mailbox(
+            limit: limits.waitingCounters + limits.waitingLookups + RegistryLimits.waitingCommands + 1_024)
+    }
+}

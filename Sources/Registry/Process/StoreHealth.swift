@@ -1,0 +1,35 @@
+internal import EventLoop
+internal import Synchronization
+
+/// Whether the store can be relied on, as its own thread last said.
+final class StoreHealth: Sendable {
+    private let confirmedAt: Atomic<Int64>
+    private let isWritable = Atomic<Bool>(true)
+
+    /// Without a word from the store for so long, a revocation may have been missed.
+    static let patience = TimeSpan.seconds(5)
+
+    init() {
+        confirmedAt = Atomic(Instant.now.nanoseconds)
+    }
+
+    /// The store's thread has just read or written the file.
+    func confirm() {
+        confirmedAt.store(Instant.now.nanoseconds, ordering: .releasing)
+        isWritable.store(true, ordering: .releasing)
+    }
+
+    func fail() {
+        isWritable.store(false, ordering: .releasing)
+    }
+
+    /// Whether what memory knows of devices is still good.
+    func isFresh(_ now: Instant) -> Bool {
+        now - Instant(nanoseconds: confirmedAt.load(ordering: .acquiring)) < Self.patience
+    }
+
+    /// Whether a counter can be expected to become durable.
+    func takesCounters(_ now: Instant) -> Bool {
+        isWritable.load(ordering: .acquiring) && isFresh(now)
+    }
+}

@@ -1,0 +1,44 @@
+public import Vocabulary
+
+/// A registered device as a request sees it. Trivial: copied between threads without a reference count.
+public struct DeviceSnapshot: Sendable {
+    public let id: DeviceID
+    /// The mTLS key it was looked up by.
+    public let binding: KeyID
+    public let app: AppNumber
+    public let platform: Platform
+    public let environment: AttestationEnvironment
+    public let hardwareKey: KeyID
+    public let point: PublicPoint
+    public let standing: DeviceStanding
+    /// Where its record lay, to come back to without a search. Only a hint.
+    let slot: Int
+}
+
+/// Whether a device may be served over a connection with the mTLS key it was looked up by.
+public enum DeviceStanding: Sendable {
+    case active
+    case deviceRevoked
+    case bindingEnded
+}
+
+/// What is known of an mTLS key.
+public enum DeviceLookup: Sendable {
+    case found(DeviceSnapshot)
+    /// The key was never bound.
+    case unknown
+    case storeUnavailable
+    /// Not in memory: the answer is under way, as an event.
+    case pending
+}
+
+/// What the shared record says to a counter value.
+public enum CounterAcceptance: Equatable, Sendable {
+    /// Spent in memory; whether it is durable follows, as an event.
+    case pending
+    case replayed
+    case late
+    case deviceRevoked
+    /// Nothing was spent.
+    case storeUnavailable
+}

@@ -1,0 +1,172 @@
+internal import EventLoop
+internal import Synchronization
+internal import Vocabulary
+
+/// The one record of each device that every worker looks at, and the mTLS keys that lead to it.
+///
+/// Workers read records and spend counters in them. Only the store's thread puts records in, takes them out or changes
+/// anything else, so that a device which it finds without a record has none until it makes one. A record with a write
+/// outstanding stays. Bounded; sharded, so that workers seldom meet at a lock; the locks lie in this object itself, as
+/// objects of their own would be retained by every worker in turn.
+final class SharedRecords: Sendable {
+    private struct Record {
+        let app: AppNumber
+        let identity: SharedIdentity
+        var isRevoked: Bool
+        var window: CounterWindow
+        /// Values spent here whose fate the store has not told yet.
+        var outstanding: Int
+    }
+
+    /// `DeviceIdentity` without its text.
+    private struct SharedIdentity {
+        let platform: Platform
+        let environment: AttestationEnvironment
+        let hardwareKey: KeyID
+        let point: PublicPoint
+    }
+
+    private struct Link {
+        let device: DeviceID
+        var isActive: Bool
+    }
+
+    private struct Keys {
+        var links: ClockCache<KeyID, Link>
+        /// Keys that were never bound, until when that is believed. Apart, so that unknown keys, which anyone can make,
+        /// push out no known one.
+        var unknown: ClockCache<KeyID, Instant>
+    }
+
+    private static let shards = 16
+    private let records: InlineArray<16, Mutex<ClockCache<DeviceID, Record>>>
+    private let keys: InlineArray<16, Mutex<Keys>>
+    private let apps: AppNumbers
+
+    /// How long a key is held for unknown. A registration in this process is seen at once all the same.
+    private static let unknownLife = TimeSpan.seconds(1)
+
+    /// - Parameter limit: how many devices, and how many keys, are kept; about 300 and 60 bytes each.
+    init(limit: Int, apps: AppNumbers) {
+        let each = max(1, limit / Self.shards)
+        records = InlineArray { _ in Mutex(ClockCache(limit: each)) }
+        keys = InlineArray { _ in Mutex(Keys(links: ClockCache(limit: each), unknown: ClockCache(limit: each))) }
+        self.apps = apps
+    }
+
+    private static func shard(of device: DeviceID) -> Int { Int(truncatingIfNeeded: device.number) & (shards - 1) }
+    private static func shard(of key: KeyID) -> Int { key.hashValue & (shards - 1) }
+
+    // MARK: - Any thread
+
+    /// - Returns: `found`, `unknown`, or `pending` if memory does not know.
+    func look(up key: KeyID, now: Instant) -> DeviceLookup {
+        let link = keys[Self.shard(of: key)].withLock { keys -> Link?? in
+            if let link = keys.links.use(key) { return .some(link) }
+            if let until = keys.unknown.use(key), now < until { return .some(nil) }
+            return nil
+        }
+        switch link {
+        case .none: return .pending
+        case .some(.none): return .unknown
+        case .some(.some(let link)): return snapshot(link, key).map { .found($0) } ?? .pending
+        }
+    }
+
+    private func snapshot(_ link: Link, _ key: KeyID) -> DeviceSnapshot? {
+        records[Self.shard(of: link.device)].withLock { records in
+            guard let slot = records.slot(of: link.device), let record = records.use(link.device) else { return nil }
+            return DeviceSnapshot(
+                id: link.device, binding: key, app: record.app, platform: record.identity.platform,
+                environment: record.identity.environment, hardwareKey: record.identity.hardwareKey,
+                point: record.identity.point,
+                standing: record.isRevoked ? .deviceRevoked : link.isActive ? .active : .bindingEnded, slot: slot)
+        }
+    }
+
+    /// Spends a value in the device's record, which stays until `settle`.
+    ///
+    /// - Returns: `pending` if it is spent now; nil if the device has no record.
+    func accept(_ counter: UInt32, of device: DeviceID, mode: CounterMode, hint: Int) -> CounterAcceptance? {
+        records[Self.shard(of: device)].withLock { records in
+            records.update(device, hint: hint) { record in
+                if record.isRevoked { return .deviceRevoked }
+                switch record.window.accept(counter, mode: mode) {
+                case .replayed: return .replayed
+                case .late: return .late
+                case .accepted:
+                    record.outstanding += 1
+                    return .pending
+                }
+            }
+        }
+    }
+
+    // MARK: - The store's thread
+
+    /// The fate of one accepted value is known.
+    func settle(_ device: DeviceID) {
+        records[Self.shard(of: device)].withLock { records in
+            _ = records.update(device) { $0.outstanding -= 1 }
+        }
+    }
+
+    /// Makes a record of what the writer knows, unless there is one.
+    ///
+    /// - Returns: false if there is no room: every record of the shard has writes outstanding.
+    func insert(_ found: FoundDevice, key: KeyID) -> Bool {
+        let app = apps.number(of: found.identity.app)
+        let isIn = records[Self.shard(of: found.id)].withLock { records in
+            // Never replaced: the one that is there may hold values that are on their way to the writer.
+            if records.slot(of: found.id) != nil { return true }
+            let identity = SharedIdentity(
+                platform: found.identity.platform, environment: found.identity.environment,
+                hardwareKey: found.identity.hardwareKey, point: found.identity.point)
+            let record = Record(
+                app: app, identity: identity, isRevoked: found.isRevoked, window: found.window, outstanding: 0)
+            return records.insert(found.id, record) { $0.outstanding > 0 } != nil
+        }
+        guard isIn else { return false }
+        keys[Self.shard(of: key)].withLock { keys in
+            keys.unknown.remove(key)
+            keys.links.insert(key, Link(device: found.id, isActive: found.isBound))
+        }
+        return true
+    }
+
+    func insertUnknown(_ key: KeyID, now: Instant) {
+        keys[Self.shard(of: key)].withLock { _ = $0.unknown.insert(key, now + Self.unknownLife) }
+    }
+
+    /// Takes over what an operation has made of a device and its bindings.
+    func update(_ details: DeviceDetails) {
+        let device = details.device
+        records[Self.shard(of: device.id)].withLock { records in
+            _ = records.update(device.id) { $0.isRevoked = device.state == .revoked }
+        }
+        for binding in details.bindings {
+            keys[Self.shard(of: binding.key)].withLock { keys in
+                keys.unknown.remove(binding.key)
+                keys.links.update(binding.key) { $0.isActive = binding.isActive }
+            }
+        }
+    }
+
+    /// Forgets everything but the records with writes outstanding.
+    ///
+    /// - Returns: the devices of those.
+    func forget() -> [DeviceID] {
+        var kept: [DeviceID] = []
+        for shard in 0..<Self.shards {
+            keys[shard].withLock { keys in
+                keys.links.removeAll { _ in true }
+                keys.unknown.removeAll { _ in true }
+            }
+            kept += records[shard].withLock { records in
+                records.removeAll { $0.outstanding == 0 }
+                return records.entries.map(\.key)
+            }
+        }
+        return kept
+    }
+}

@@ -1,0 +1,310 @@
+import EventLoop
+import Synchronization
+import Testing
+import Vocabulary
+
+@testable import Registry
+
+@Suite("The registry of a process")
+struct DeviceRegistryTests {
+    private let scratch: Scratch
+
+    init() throws {
+        scratch = try Scratch()
+    }
+
+    @Test("a lookup is pending once, then answered from memory, with what was registered")
+    func lookup() throws {
+        let registry = try startRegistry(scratch, devices: 3)
+        defer { registry.stop() }
+        let worker = try TestWorker(registry)
+        let client = try #require(worker.client)
+        guard case .pending = client.device(forBinding: Fixture.bindingKey(2), token: 42) else {
+            Issue.record("known before it was asked for")
+            return
+        }
+        var token: UInt64 = 0
+        worker.run(until: { token != 0 }) { if case .device(let told, .found) = $0 { token = told } }
+        #expect(token == 42)
+        let device = try worker.find(2)
+        #expect(registry.metrics.loads == 1)
+        #expect(device.hardwareKey == Fixture.hardwareKey(2))
+        #expect(device.binding == Fixture.bindingKey(2))
+        #expect(device.point == Fixture.identity(2).point)
+        #expect(device.app == registry.number(of: Fixture.identity(2).app))
+        #expect(device.app != registry.number(of: Fixture.identity(1).app))
+        #expect(device.standing == .active)
+    }
+
+    @Test("an unknown key is remembered as such, until it is bound")
+    func unknown() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        defer { registry.stop() }
+        let worker = try TestWorker(registry)
+        for _ in 0..<3 {
+            guard case .unknown = try worker.look(Fixture.bindingKey(5)) else {
+                Issue.record("known")
+                return
+            }
+        }
+        #expect(registry.metrics.loads == 1)
+        _ = try worker.perform(.register(Fixture.identity(5), binding: Fixture.bindingKey(5))).get()
+        #expect(try worker.find(5).hardwareKey == Fixture.hardwareKey(5))
+    }
+
+    @Test("a counter value is committed once, and refused from memory after")
+    func spend() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        defer { registry.stop() }
+        let worker = try TestWorker(registry)
+        let device = try worker.find(1)
+        let epoch = registry.identity.epoch
+        #expect(try worker.spend(5, of: device, epoch: epoch) == .committed)
+        #expect(try worker.spend(5, of: device, epoch: epoch) == .replayed)
+        #expect(try worker.spend(4, of: device, epoch: epoch) == .late)
+        #expect(try worker.spend(4, of: device, mode: window(2), epoch: epoch) == .committed)
+        #expect(registry.metrics.commits == 2)
+        #expect(registry.metrics.counters == 2)
+        #expect(registry.metrics.batchSizes[0] == 2)
+        #expect(registry.metrics.waiting == 0)
+    }
+
+    @Test("1,000 identical counters from 4 threads at once, with records coming and going: exactly one is committed")
+    func identicalCounters() throws {
+        let registry = try startRegistry(scratch, devices: 200) { limits, options in
+            limits.devices = 16
+            options.recordLimit = 4
+        }
+        let committed = Atomic<Int>(0)
+        let refused = Atomic<Int>(0)
+        let threads = try (0..<4).map { number in
+            try LoopThread(name: "worker-\(number)") {
+                do {
+                    let run = try IdenticalCounters(registry, seed: UInt64(number))
+                    try run.run()
+                    committed.add(run.committed, ordering: .relaxed)
+                    refused.add(run.refused, ordering: .relaxed)
+                } catch {
+                    Issue.record(error)
+                }
+            }
+        }
+        for thread in threads { thread.join() }
+        registry.stop()
+        #expect(committed.load(ordering: .relaxed) == 1)
+        #expect(refused.load(ordering: .relaxed) == 999)
+        #expect(registry.metrics.waiting == 0)
+        #expect(registry.metrics.loads > 1_000, "records had to go")
+    }
+
+    @Test(
+        "what memory accepted is committed, in whatever order the threads' values reach the store, and no value twice")
+    func overtaking() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        let next = Atomic<UInt32>(0)
+        let committed = Mutex<[UInt32]>([])
+        let others = Mutex<[CounterOutcome]>([])
+        let threads = try (0..<4).map { number in
+            try LoopThread(name: "worker-\(number)") {
+                do {
+                    let run = try RisingCounters(registry)
+                    run.run(drawing: next, rounds: 400)
+                    let (values, outcomes) = (Array(run.committed), run.others)
+                    committed.withLock { $0 += values }
+                    others.withLock { $0 += outcomes }
+                } catch {
+                    Issue.record(error)
+                }
+            }
+        }
+        for thread in threads { thread.join() }
+        registry.stop()
+        let values = committed.withLock { $0 }
+        #expect(others.withLock { $0 } == [])
+        #expect(values.count > 1_000)
+        #expect(Set(values).count == values.count)
+        #expect(registry.metrics.counters == values.count)
+    }
+
+    @Test("a device whose record had to go comes back with every value spent")
+    func eviction() throws {
+        let registry = try startRegistry(scratch, devices: 100) { limits, options in
+            limits.devices = 16
+            options.recordLimit = 8
+        }
+        let worker = try TestWorker(registry)
+        let epoch = registry.identity.epoch
+        for device in 1...100 { #expect(try worker.spend(3, of: try worker.find(device), epoch: epoch) == .committed) }
+        for device in 1...100 { #expect(try worker.spend(3, of: try worker.find(device), epoch: epoch) == .replayed) }
+        #expect(registry.metrics.loads > 180)
+        registry.stop()
+    }
+
+    @Test("a snapshot outlives its record: what is spent with it is decided by the store, once")
+    func withoutRecord() throws {
+        let registry = try startRegistry(scratch, devices: 100) { limits, _ in limits.devices = 16 }
+        defer { registry.stop() }
+        let worker = try TestWorker(registry)
+        let epoch = registry.identity.epoch
+        let device = try worker.find(1)
+        // Devices 17, 33, ... share its place.
+        for other in [17, 33, 49] { _ = try worker.find(other) }
+        #expect(try worker.spend(2, of: device, epoch: epoch) == .committed)
+        #expect(try worker.spend(2, of: device, epoch: epoch) == .replayed)
+        #expect(try worker.spend(1, of: device, epoch: epoch) == .late)
+        _ = try worker.find(1)
+        #expect(try worker.spend(2, of: device, epoch: epoch) == .replayed)
+        #expect(try worker.spend(3, of: device, epoch: epoch) == .committed)
+    }
+
+    @Test("a revocation is told to every worker within a second, and seen by its lookups; restoring undoes it")
+    func revocation() throws {
+        let registry = try startRegistry(scratch, devices: 2)
+        defer { registry.stop() }
+        let (worker, operatorSide) = (try TestWorker(registry), try TestWorker(registry))
+        let device = try worker.find(1)
+        let epoch = registry.identity.epoch
+        let start = Instant.now
+        _ = try operatorSide.perform(.revoke(device.id)).get()
+        #expect(worker.run(until: { worker.barred == [Fixture.bindingKey(1)] }))
+        #expect(Instant.now - start < .seconds(1))
+        #expect(operatorSide.barred == [Fixture.bindingKey(1)])
+        #expect(try worker.find(1).standing == .deviceRevoked)
+        #expect(try worker.spend(1, of: device, epoch: epoch) == .deviceRevoked)
+        _ = try operatorSide.perform(.restore(device.id)).get()
+        #expect(try worker.find(1).standing == .active)
+        #expect(try worker.spend(1, of: device, epoch: epoch) == .committed)
+    }
+
+    @Test("the end of a binding is told with its key alone; the device goes on with its other one")
+    func bindingEnd() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        defer { registry.stop() }
+        let worker = try TestWorker(registry)
+        let first = try worker.find(1)
+        _ = try worker.perform(.bind(Fixture.bindingKey(90), to: first.id)).get()
+        let second = try worker.find(90)
+        _ = try worker.perform(.endBinding(Fixture.bindingKey(1))).get()
+        #expect(worker.run(until: { worker.barred == [Fixture.bindingKey(1)] }))
+        #expect(try worker.find(1).standing == .bindingEnded)
+        let epoch = registry.identity.epoch
+        #expect(try worker.spend(1, of: first, epoch: epoch) == .bindingEnded)
+        #expect(try worker.spend(2, of: second, epoch: epoch) == .committed)
+        #expect(try worker.find(90).standing == .active)
+    }
+
+    @Test("a revocation that overtakes an accepted value refuses it at the commit")
+    func revocationOvertakes() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        defer { registry.stop() }
+        let worker = try TestWorker(registry)
+        let client = try #require(worker.client)
+        let device = try worker.find(1)
+        #expect(client.perform(.revoke(device.id), token: 1))
+        // The store may or may not have come to it yet: either way nothing is committed.
+        let acceptance = client.spend(1, of: device, mode: .strict, epoch: registry.identity.epoch, token: 2)
+        guard acceptance == .pending else {
+            #expect(acceptance == .deviceRevoked)
+            return
+        }
+        var outcome: CounterOutcome?
+        worker.run(until: { outcome != nil }) { if case .counter(2, let told) = $0 { outcome = told } }
+        #expect(outcome == .deviceRevoked)
+    }
+
+    @Test("a fresh epoch is told to every worker, and refuses values under the one before")
+    func epoch() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        defer { registry.stop() }
+        let worker = try TestWorker(registry)
+        let device = try worker.find(1)
+        guard case .identity(let fresh) = try worker.perform(.renewEpoch).get() else {
+            Issue.record("no identity")
+            return
+        }
+        let told = {
+            worker.events.contains { if case .identity(let identity) = $0 { identity == fresh } else { false } }
+        }
+        #expect(worker.run(until: told))
+        #expect(try worker.spend(1, of: device, epoch: registry.identity.epoch) == .epochChanged)
+        #expect(try worker.spend(2, of: device, epoch: fresh.epoch) == .committed)
+    }
+
+    @Test("more counters than may wait are refused at once, and are not spent")
+    func overflow() throws {
+        let registry = try startRegistry(scratch, devices: 1) { limits, _ in limits.waitingCounters = 3 }
+        defer { registry.stop() }
+        let worker = try TestWorker(registry)
+        let client = try #require(worker.client)
+        let device = try worker.find(1)
+        let epoch = registry.identity.epoch
+        var refused: [UInt32] = []
+        var pending = 0
+        // As fast as can be: the store syncs meanwhile.
+        for counter: UInt32 in 1...2_000 {
+            switch client.spend(counter, of: device, mode: window(1024), epoch: epoch, token: UInt64(counter)) {
+            case .pending: pending += 1
+            case .storeUnavailable: refused.append(counter)
+            default: Issue.record("\(counter)")
+            }
+        }
+        #expect(!refused.isEmpty)
+        #expect(registry.metrics.overflows == refused.count)
+        var outcomes: [CounterOutcome] = []
+        let count = { worker.events.count { if case .counter = $0 { true } else { false } } }
+        worker.run(until: { count() == pending }) { if case .counter(_, let told) = $0 { outcomes.append(told) } }
+        #expect(count() == pending)
+        #expect(outcomes.allSatisfy { $0 == .committed })
+        if let last = refused.last {
+            #expect(try worker.spend(last, of: device, mode: window(1024), epoch: epoch) == .committed)
+        }
+    }
+
+    @Test("what waits while the disk syncs becomes one transaction")
+    func batches() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        defer { registry.stop() }
+        let worker = try TestWorker(registry)
+        let client = try #require(worker.client)
+        let device = try worker.find(1)
+        for counter: UInt32 in 1...1_000 {
+            let acceptance = client.spend(
+                counter, of: device, mode: .strict, epoch: registry.identity.epoch, token: UInt64(counter))
+            #expect(acceptance == .pending)
+        }
+        let count = { worker.events.count { if case .counter(_, .committed) = $0 { true } else { false } } }
+        #expect(worker.run(until: { count() == 1_000 }))
+        #expect(registry.metrics.counters == 1_000)
+        #expect(registry.metrics.commits < 1_000)
+        #expect(registry.metrics.batchSizes.reduce(0, +) == registry.metrics.commits)
+    }
+
+    @Test("after stopping, the file alone holds everything")
+    func stopped() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        let worker = try TestWorker(registry)
+        let device = try worker.find(1)
+        for counter: UInt32 in 1...20 {
+            #expect(try worker.spend(counter, of: device, epoch: registry.identity.epoch) == .committed)
+        }
+        registry.stop()
+        let store = try RegistryStore(path: scratch.file(), creating: false)
+        #expect(store.journalLength == 0)
+        #expect(store.commit(1, 20) == .replayed)
+    }
+
+    @Test("a store that was silent for five seconds is not relied on, one that failed takes no counters at once")
+    func health() {
+        let health = StoreHealth()
+        let now = Instant.now
+        #expect(health.isFresh(now + .milliseconds(4_900)))
+        #expect(health.takesCounters(now + .milliseconds(4_900)))
+        #expect(!health.isFresh(now + .milliseconds(5_100)))
+        #expect(!health.takesCounters(now + .milliseconds(5_100)))
+        health.fail()
+        #expect(health.isFresh(now))
+        #expect(!health.takesCounters(now))
+        health.confirm()
+        #expect(health.takesCounters(now))
+    }
+}
