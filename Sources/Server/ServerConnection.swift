@@ -13,16 +13,16 @@ public import TLS
 /// nothing more can be done. Nothing below `settle` writes to the socket or calls `settle` to any effect.
 public final class ServerConnection: SocketHandler {
     public let peer: SocketAddress
-    private let acceptor: Acceptor
+    let acceptor: Acceptor
     var slot = 0
 
-    private let stream: TLSStream
-    private var input: ByteBuffer
-    private var output: ByteBuffer
+    let stream: TLSStream
+    var input: ByteBuffer
+    var output: ByteBuffer
     private var parser: RequestHeadParser
-    private var decoder = ContentDecoder(.none, extensions: .refused)
-    private var cycle = MessageCycle()
-    private var exchange: Exchange?
+    var decoder = ContentDecoder(.none, extensions: .refused)
+    var cycle = MessageCycle()
+    var exchange: Exchange?
     /// The client's certificate; there from the end of the handshake.
     public var identity: ClientIdentity? { verifiedIdentity }
     private var verifiedIdentity: ClientIdentity?
@@ -31,18 +31,18 @@ public final class ServerConnection: SocketHandler {
     private var requestCount = 0
 
     /// The client holds the content back until it is told to send it (RFC 9110 section 10.1.1).
-    private var isContentAwaited = false
+    var isContentAwaited = false
     /// The exchange has not taken all content that is there.
-    private var isContentHeld = false
+    var isContentHeld = false
     /// TLS has to write (a key update) before it can read on.
-    private var isReadWaitingToWrite = false
+    var isReadWaitingToWrite = false
     /// The client does not take what is written; its time for that runs.
-    private var isWriteBlocked = false
-    private var isSettling = false
+    var isWriteBlocked = false
+    var isSettling = false
     /// In the middle of `readable`, which sees for itself whether there is more.
     private var isReceiving = false
     /// Aborted below `settle`, where buffers are in use: the connection is closed at its end.
-    private var isAborted = false
+    var isAborted = false
     private var lingered = 0
     /// Reads in one event before other connections get their turn.
     private static let readsPerEvent = 4
@@ -330,165 +330,5 @@ public final class ServerConnection: SocketHandler {
         isContentHeld = false
         setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
         settle()
-    }
-}
-
-// MARK: - Writing
-
-extension ServerConnection {
-    /// Whether the response under way may leave the connection open.
-    var allowsAnotherRequest: Bool {
-        guard cycle.isPersistent, !acceptor.isDraining else { return false }
-        // An answer before the end of the request: the rest is read over if it is known to be short, and known to come.
-        guard let rest = decoder.remaining, rest <= UInt64(acceptor.settings.lingerBytes) else { return false }
-        return rest == 0 || !isContentAwaited
-    }
-
-    func writeHead(
-        _ status: UInt16, _ framing: ContentFraming, _ statedLength: UInt64?, _ isPersistent: Bool,
-        _ fields: (inout ByteBuffer) -> Void
-    ) -> Bool {
-        let isAnswerToHead = exchange?.head.method == .head
-        guard
-            Self.append(
-                status, framing, statedLength, isPersistent, isAnswerToHead: isAnswerToHead, fields, to: &output)
-        else { return false }
-        cycle.isPersistent = isPersistent
-        return true
-    }
-
-    /// One access to the buffer for the whole head. - Returns: false if it does not fit; nothing was written then.
-    private static func append(
-        _ status: UInt16, _ framing: ContentFraming, _ statedLength: UInt64?, _ isPersistent: Bool,
-        isAnswerToHead: Bool, _ fields: (inout ByteBuffer) -> Void, to output: inout ByteBuffer
-    ) -> Bool {
-        let before = output.count
-        output.appendStatusLine(status)
-        fields(&output)
-        switch framing {
-        case .length(let length): output.appendField("Content-Length", decimal: length)
-        case .chunked: output.appendField("Transfer-Encoding", "chunked")
-        case .none:
-            if let statedLength {
-                output.appendField("Content-Length", decimal: statedLength)
-            } else if status >= 200, status != 204, status != 304, !isAnswerToHead {
-                // With HEAD it would tell the length of what GET is answered with, and nobody has stated that.
-                output.appendField("Content-Length", decimal: 0)
-            }
-        case .untilClose: break
-        }
-        if !isPersistent { output.appendField("Connection", "close") }
-        output.append("\r\n")
-        guard output.overflowed else { return true }
-        output.rollback(to: before)
-        return false
-    }
-
-    func writeContent(_ content: Span<UInt8>, isChunked: Bool) -> Int {
-        isChunked ? output.appendChunk(prefixOf: content) : output.appendPrefix(of: content)
-    }
-
-    func writeEnd(isChunked: Bool) -> Bool {
-        guard !isChunked || output.appendLastChunk() else { return false }
-        cycle.responseEnded()
-        return true
-    }
-
-    func writeContinue() {
-        isContentAwaited = false
-        output.append("HTTP/1.1 100 Continue\r\n\r\n")
-    }
-
-    /// Writes what there is. - Returns: whether that made new work possible.
-    private func flush() -> Bool {
-        if !output.isEmpty {
-            let waiting = output.count
-            switch stream.write(from: &output) {
-            case .done:
-                isWriteBlocked = false
-                output.releaseIfEmpty()
-                wantWrite(isReadWaitingToWrite)
-            case .wantWrite:
-                wantWrite(true)
-                // From the last byte the client took: what it sends meanwhile does not give it more time to read.
-                if !isWriteBlocked || output.count < waiting {
-                    setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
-                }
-                isWriteBlocked = true
-                return false
-            case .wantRead: return false
-            case .endOfStream, .failed:
-                close(gracefully: false)
-                return false
-            }
-            if !cycle.isResponseEnded, cycle.phase == .content || cycle.phase == .response {
-                if cycle.phase == .response { clearDeadline() }
-                exchange?.outputDrained()
-                if !output.isEmpty { return true }
-            }
-        }
-        switch cycle.conclude() {
-        case .unfinished: return false
-        case .nextRequest:
-            end()
-            setDeadline(loop.now + acceptor.settings.keepAliveTimeout)
-            if acceptor.isDraining, input.isEmpty { closeGracefully() }
-            return true
-        case .close:
-            end()
-            // A request sent ahead is not served any more; closing over it would reset the connection.
-            if input.isEmpty, !stream.hasBufferedInput { closeGracefully() } else { linger() }
-            return false
-        case .linger:
-            end()
-            linger()
-            return true
-        }
-    }
-
-    private func end() {
-        exchange?.ended()
-        exchange?.reset()
-        isContentHeld = false
-    }
-}
-
-// MARK: - Closing
-
-extension ServerConnection {
-    /// Ends the connection at once; the client sees that it was cut off.
-    public func abort() {
-        if isSettling { isAborted = true } else { close(gracefully: false) }
-    }
-
-    func closeIfIdle() {
-        if cycle.phase == .idle || cycle.phase == .handshake { closeGracefully() }
-    }
-
-    private func closeGracefully() {
-        close(gracefully: true)
-    }
-
-    /// Says that nothing more comes, and listens until the client has understood.
-    private func linger() {
-        stream.sendCloseNotify()
-        shutdownSending()
-        setDeadline(loop.now + acceptor.settings.lingerTimeout)
-        isContentHeld = false
-    }
-
-    private func close(gracefully: Bool) {
-        guard isOpen else { return }
-        if gracefully { stream.sendCloseNotify() }
-        let isServing = cycle.phase == .content || cycle.phase == .response || cycle.phase == .head
-        close()
-        if isServing, let exchange, exchange.began.nanoseconds != 0, cycle.phase != .head {
-            exchange.abandoned()
-            exchange.ended()
-        }
-        input.removeAll()
-        output.removeAll()
-        exchange = nil
-        acceptor.remove(self)
     }
 }
