@@ -136,15 +136,29 @@ class Gateway:
                 return int(line.split()[1]) * 1024
         raise AssertionError("the kernel tells no VmRSS")
 
+    def _stat(self):
+        """What the kernel counts, from the third member on (proc(5)): the name before it may have any form."""
+        return Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+
+    def cpu_seconds(self):
+        user, system = self._stat()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    def queues(self, peer_port):
+        """How many octets the kernel keeps at our end of the connection: those to be sent, and those not yet read."""
+        ours, theirs = (f"0100007F:{port:04X}" for port in (self.port, peer_port))
+        for line in Path("/proc/net/tcp").read_text().splitlines():
+            _, local, remote, _, queues, *_ = line.split()
+            if (local, remote) == (ours, theirs):
+                return tuple(int(count, 16) for count in queues.split(":"))
+        raise AssertionError("there is no such connection")
+
     @contextmanager
     def paused(self):
         """Within the block it does not run: what is sent to it meanwhile, it finds all at once."""
-        def is_stopped():
-            return Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
-
         self.signal(signal.SIGSTOP)
         try:
-            eventually(is_stopped, "the gateway to be stopped")
+            eventually(lambda: self._stat()[0] == "T", "the gateway to be stopped")
             yield
         finally:
             self.signal(signal.SIGCONT)

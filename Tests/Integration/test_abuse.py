@@ -1,10 +1,18 @@
 """Clients that send what is allowed in the way that costs most: it is served as if it had come in an ordinary way."""
 
 import hashlib
+import select
+import socket
+import subprocess
 import threading
+import time
+
+import pytest
 
 from client import Client, get
+from paths import PATIENCE
 from recording_upstream import OK
+from waiting import eventually
 
 
 def test_requests_sent_ahead_in_one_go_are_all_answered(start_gateway, own_upstream, phone):
@@ -58,3 +66,101 @@ def test_chunks_of_one_byte_reach_the_service_in_few_pieces(start_gateway, own_u
         assert response.status == 200
     assert own_upstream.last_request().content == content
     assert own_upstream.connections[0].reads < 1_000
+
+
+class KeyUpdater:
+    """openssl s_client, which asks for key updates at a command, behind a relay that can stop to take what comes back."""
+
+    def __init__(self, gateway, identity):
+        self.takes_answers = True
+        listener = socket.create_server(("127.0.0.1", 0))
+        # s_client heeds one command per read, so each read must give it one: messages, not a stream.
+        self.commands, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.commands.settimeout(PATIENCE)
+        self.output_path = gateway.directory / "s_client.log"
+        with listener, theirs, open(self.output_path, "wb") as output:
+            self.process = subprocess.Popen(
+                ["openssl", "s_client", "-connect", "127.0.0.1:%d" % listener.getsockname()[1], "-servername", "localhost",
+                 "-CAfile", gateway.pki.server_ca, "-cert", identity.certificate, "-key", identity.key],
+                stdin=theirs, stdout=output, stderr=subprocess.STDOUT)
+            listener.settimeout(PATIENCE)
+            self.near, _ = listener.accept()
+        self.far = socket.socket()
+        # Little room here, so that less fills the gateway's.
+        self.far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.far.connect(("127.0.0.1", gateway.port))
+        self.port = self.far.getsockname()[1]
+        self.relay = threading.Thread(target=self._relay)
+        self.relay.start()
+
+    def _relay(self):
+        ends = {self.near: self.far, self.far: self.near}
+        try:
+            while True:
+                for end in select.select(list(ends) if self.takes_answers else [self.near], [], [], 0.05)[0]:
+                    data = end.recv(65536)
+                    if not data:
+                        return
+                    ends[end].sendall(data)
+        except OSError:
+            pass
+
+    def is_connected(self):
+        """It is said at the end of the handshake: nothing that is needed comes from the gateway after that."""
+        return b"Verify return code: 0" in self.output_path.read_bytes()
+
+    def ask(self, count):
+        for _ in range(count):
+            self.commands.send(b"K\n")
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.commands.close()
+        for end in (self.near, self.far):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+        self.relay.join()
+        self.near.close()
+        self.far.close()
+
+
+@pytest.fixture
+def key_updater(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, timeouts={"keep_alive": "300s"})
+    updater = KeyUpdater(gateway, phone)
+    yield gateway, updater
+    updater.close()
+
+
+def test_key_updates_whose_answers_nobody_takes_cost_no_work(key_updater, phone):
+    """A gateway that cannot answer one key update cannot read the next, which lies in its socket all the while."""
+    gateway, updater = key_updater
+    eventually(updater.is_connected, lambda: f"the handshake: {updater.output_path.read_text()}")
+    updater.takes_answers = False
+    last, since = None, time.monotonic()
+
+    def is_stuck():
+        """Both queues have something, and neither has moved for a while, though there was ever more to read."""
+        nonlocal last, since
+        updater.ask(1_000)
+        queues = gateway.queues(updater.port)
+        if queues != last or 0 in queues:
+            last, since = queues, time.monotonic()
+        return time.monotonic() > since + 0.5
+    eventually(is_stuck, lambda: f"the gateway to be stuck; its queues are {last}", patience=2 * PATIENCE)
+
+    def work_of_an_idle_second():
+        """None if it was not idle, which only shows that the wait above was too short."""
+        queues, before = gateway.queues(updater.port), gateway.cpu_seconds()
+        # The longer this takes the better: what spins has that much more time to spend.
+        threading.Event().wait(1)
+        spent = gateway.cpu_seconds() - before
+        # Still connected, too: otherwise there are no queues.
+        return [spent] if gateway.queues(updater.port) == queues and 0 not in queues else None
+    spent, = eventually(work_of_an_idle_second, "a second in which nothing moves")
+    assert spent < 0.5, f"{spent} s of work in a second in which there was none"
+    with Client(gateway, phone) as other:
+        assert other.exchange(get("/other")).status == 200
