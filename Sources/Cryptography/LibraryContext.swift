@@ -84,7 +84,4 @@ public final class LibraryContext {
         guard RAND_bytes_ex(pointer, &bytes, count, 256) == 1 else { throw .fromQueue(doing: "draw random bytes") }
         return bytes
     }
-
-    /// The OpenSSL the process runs with, `OpenSSL 3.0.x ...`.
-    public static var version: String { String(cString: OpenSSL_version(OPENSSL_VERSION)) }
 }

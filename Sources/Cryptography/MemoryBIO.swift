@@ -6,6 +6,7 @@ struct MemoryBIO: ~Copyable {
 
     /// An empty one to write to.
     init() {
+        // Fails only without memory, where every other allocation in Swift ends the process, too.
         guard let pointer = BIO_new(BIO_s_mem()) else { fatalError("out of memory: BIO_new") }
         self.pointer = pointer
     }

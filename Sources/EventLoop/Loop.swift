@@ -37,9 +37,6 @@ public final class Loop {
     public func stop() {
         event_base_loopbreak(base)
     }
-
-    /// The backend libevent chose, `epoll` on Linux.
-    public var backend: String { String(cString: event_base_get_method(base)) }
 }
 
 public enum EventLoopError: Error, Equatable, Sendable {

@@ -24,9 +24,6 @@ public struct RequestHeadParser: Sendable {
         self.limits = limits
     }
 
-    /// Whether bytes of a head have been taken in already.
-    public var isInsideHead: Bool { hasRequestLine || searched > 0 }
-
     /// Makes ready for the next head.
     public mutating func reset() {
         hasRequestLine = false

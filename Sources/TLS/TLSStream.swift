@@ -98,12 +98,7 @@ public final class TLSStream {
     /// Whether bytes of the peer lie in OpenSSL's buffers, which no readiness event will announce.
     public var hasBufferedInput: Bool { SSL_has_pending(pointer) == 1 }
 
-    public var isHandshakeDone: Bool { SSL_is_init_finished(pointer) == 1 }
-
     public var isResumed: Bool { SSL_session_reused(pointer) == 1 }
-
-    /// `TLSv1.3`.
-    public var version: String { String(cString: SSL_get_version(pointer)) }
 
     /// The client's certificate as it was verified, in this handshake or in the one being resumed. Server side only.
     public var clientIdentity: ClientIdentity? { ServerContext.identity(of: SSL_get_session(pointer)) }
