@@ -1,25 +1,54 @@
-/// Asks the file system whether a file that the conf file names can be used. Tests put their own answer here.
+internal import Glibc
+
+/// Asks the file system whether a file that the conf file names can be used. Tests put their own answers here.
 public struct FileInspector: Sendable {
     /// What speaks against reading the file at this path: "No such file or directory". Nothing if it is there, is
     /// readable and has something in it.
     let objection: @Sendable (String) -> String?
+    /// What speaks against making a file at this path, or opening the one that is there. Nothing if its directory is
+    /// there and it is none itself.
+    let makingObjection: @Sendable (String) -> String?
 
-    public init(objection: @escaping @Sendable (String) -> String?) {
+    public init(
+        objection: @escaping @Sendable (String) -> String?,
+        makingObjection: @escaping @Sendable (String) -> String? = { _ in nil }
+    ) {
         self.objection = objection
+        self.makingObjection = makingObjection
     }
 
     /// The real file system.
-    public static let system = FileInspector { path in
-        switch FileReader.read(path, atMost: 1) {
-        case .success(let bytes): bytes.isEmpty ? "it is empty" : nil
-        case .failure(let reason): reason.text
-        }
-    }
+    public static let system = FileInspector(
+        objection: { path in
+            switch FileReader.read(path, atMost: 1) {
+            case .success(let bytes): bytes.isEmpty ? "it is empty" : nil
+            case .failure(let reason): reason.text
+            }
+        },
+        makingObjection: { path in
+            let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
+            return switch FileReader.isDirectory(directory) {
+            case .failure(let reason): "its directory: \(reason.text)"
+            case .success(false): "its directory: it is none"
+            case .success(true): FileReader.isDirectory(path) == .success(true) ? "it is a directory" : nil
+            }
+        })
 }
 
 extension Kind where Value == String {
     /// A file that must be there, readable and not empty; the path is resolved. What is in it is for others to judge.
     static func file(_ what: String) -> Kind {
+        path(what) { path, reading in reading.objection(toFile: path) }
+    }
+
+    /// A file that need not be there, in a directory that must; the path is resolved.
+    static func fileToMake(_ what: String) -> Kind {
+        path(what) { path, reading in reading.objection(toMaking: path) }
+    }
+
+    private static func path(
+        _ what: String, _ objection: @escaping @Sendable (String, Reading) -> String?
+    ) -> Kind {
         Kind(expected: what) { item, reading in
             guard let text = item.text else {
                 reading.refuse(item.place, "found \(item.summary)", expected: what)
@@ -30,7 +59,7 @@ extension Kind where Value == String {
                 return nil
             }
             let path = reading.resolve(path: text)
-            if let objection = reading.objection(toFile: path) {
+            if let objection = objection(path, reading) {
                 reading.refuse(
                     item.place, "the file \(Printable.quoted(path)) cannot be used: \(objection)", expected: what)
                 return nil

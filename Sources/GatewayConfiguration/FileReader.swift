@@ -2,7 +2,7 @@ internal import Glibc
 
 /// Reads files through the C library: its error numbers say exactly what is wrong.
 enum FileReader {
-    struct Failure: Error {
+    struct Failure: Error, Equatable {
         let text: String
 
         init(_ text: String) { self.text = text }
@@ -25,6 +25,13 @@ enum FileReader {
         guard unsafe fstat(descriptor, &status) == 0 else { return .failure(.last) }
         guard status.st_mode & S_IFMT == S_IFREG else { return .failure(Failure("it is not a regular file")) }
         return read(descriptor, atMost: limit)
+    }
+
+    /// Whether a directory is at this path; symbolic links are followed.
+    static func isDirectory(_ path: String) -> Result<Bool, Failure> {
+        var status = stat()
+        guard unsafe stat(path, &status) == 0 else { return .failure(.last) }
+        return .success(status.st_mode & S_IFMT == S_IFDIR)
     }
 
     private static func read(_ descriptor: Int32, atMost limit: Int) -> Result<[UInt8], Failure> {

@@ -36,6 +36,20 @@ struct FileTests {
         #expect(configuration.listeners.map(\.tls.keyPath) == [directory.path + "/server.key"])
     }
 
+    @Test("files that the gateway makes need a directory, and no directory in their place")
+    func filesToMake() throws {
+        let directory = try TemporaryDirectory()
+        try directory.write("file", "")
+        let objection = FileInspector.system.makingObjection
+        #expect(objection(directory.path + "/new") == nil)
+        #expect(objection(directory.path + "/file") == nil)
+        #expect(objection("new") == nil)
+        #expect(objection(directory.path + "/none/new") == "its directory: No such file or directory")
+        #expect(objection(directory.path + "/file/new") == "its directory: Not a directory")
+        #expect(objection(directory.path) == "it is a directory")
+        #expect(objection(directory.path + "/") == "it is a directory")
+    }
+
     @Test("a conf file on disk that is too large is refused, one that just fits is read")
     func size() throws {
         let directory = try TemporaryDirectory()

@@ -33,11 +33,29 @@ extension Kind where Value == Int {
 extension Kind where Value == Duration {
     /// A span of time.
     static func duration(_ range: ClosedRange<Duration>) -> Kind {
-        let bounds = "from \(DurationText.format(range.lowerBound)) to \(DurationText.format(range.upperBound))"
-        return .text("a duration \(bounds): a whole number with ms, s, m or h") { text throws(Complaint) in
-            let duration = try DurationText.parse(text)
-            guard range.contains(duration) else { throw Complaint("\(Printable.quoted(text)) is out of range") }
+        .text("a duration \(bounds(range)): a whole number with ms, s, m or h") { text throws(Complaint) in
+            try parse(text, range)
+        }
+    }
+
+    /// A span of time that is compared with times in seconds, so that a fraction would quietly be lost.
+    static func wholeSeconds(_ range: ClosedRange<Duration>) -> Kind {
+        .text("a duration \(bounds(range)): a whole number with s, m or h") { text throws(Complaint) in
+            let duration = try parse(text, range)
+            guard duration.components.attoseconds == 0 else {
+                throw Complaint("\(Printable.quoted(text)) is not a whole number of seconds")
+            }
             return duration
         }
+    }
+
+    private static func bounds(_ range: ClosedRange<Duration>) -> String {
+        "from \(DurationText.format(range.lowerBound)) to \(DurationText.format(range.upperBound))"
+    }
+
+    private static func parse(_ text: String, _ range: ClosedRange<Duration>) throws(Complaint) -> Duration {
+        let duration = try DurationText.parse(text)
+        guard range.contains(duration) else { throw Complaint("\(Printable.quoted(text)) is out of range") }
+        return duration
     }
 }

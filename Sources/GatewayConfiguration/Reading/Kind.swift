@@ -67,14 +67,16 @@ extension Kind where Value: RawRepresentable & CaseIterable & Sendable, Value.Ra
 }
 
 extension Kind {
-    /// A list of at least `minimum` values. One that is refused does not keep the others from being looked at.
+    /// A list of `minimum` to `maximum` values. One that is refused does not keep the others from being looked at.
     ///
     /// - Parameter check: what holds between the values; it gets those that could be read, each with its item.
     static func list<Element: Sendable>(
-        of element: Kind<Element>, minimum: Int,
+        of element: Kind<Element>, minimum: Int, maximum: Int = .max,
         check: @escaping @Sendable ([(value: Element, item: Item)], Reading) -> Void
     ) -> Kind where Value == [Element] {
-        let expected = (minimum == 0 ? "a list, each entry " : "a list of at least one, each ") + element.expected
+        let least = minimum == 0 ? "a list, each entry" : "a list of at least one, each"
+        let most = maximum == .max ? "" : "; at most \(maximum) of them"
+        let expected = "\(least) \(element.expected)\(most)"
         return Kind(expected: expected) { item, reading in
             guard case .sequence(let items) = item.content else {
                 reading.refuse(item.place, "found \(item.summary)", expected: expected)
@@ -82,6 +84,10 @@ extension Kind {
             }
             guard items.count >= minimum else {
                 reading.refuse(item.place, "the list is empty", expected: expected)
+                return nil
+            }
+            guard items.count <= maximum else {
+                reading.refuse(item.place, "the list has \(items.count) entries", expected: expected)
                 return nil
             }
             let values = items.map { (value: element.read($0, reading), item: $0) }
@@ -93,9 +99,9 @@ extension Kind {
 
     /// A list in which nothing stands twice.
     static func distinct<Element: Hashable & Sendable>(
-        _ element: Kind<Element>, minimum: Int
+        _ element: Kind<Element>, minimum: Int, maximum: Int = .max
     ) -> Kind where Value == [Element] {
-        .list(of: element, minimum: minimum) { values, reading in
+        .list(of: element, minimum: minimum, maximum: maximum) { values, reading in
             var seen: Set<Element> = []
             for (value, item) in values where !seen.insert(value).inserted {
                 reading.refuse(item.place, "\(item.summary) stands in this list twice")

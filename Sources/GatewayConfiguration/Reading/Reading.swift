@@ -36,6 +36,9 @@ final class Reading {
     /// What speaks against reading this file, if anything does.
     func objection(toFile path: String) -> String? { files.objection(path) }
 
+    /// What speaks against making a file here, if anything does.
+    func objection(toMaking path: String) -> String? { files.makingObjection(path) }
+
     /// The warnings.
     ///
     /// - Throws: everything reported, if any of it was refused.
