@@ -59,13 +59,16 @@ public struct Blueprint: Sendable {
             upstreams.append(try Self.resolve(name, upstream))
         }
         self.upstreams = upstreams
-        routes = configuration.routes.map { route in
-            Route(
-                name: route.name, host: route.host, prefix: route.path,
-                methods: MethodSet(route.methods.map(Self.method)), requirement: Self.requirement(route.require),
-                // Every route names a configured upstream: the configuration is refused otherwise.
-                upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit))
+        var routes: [Route] = []
+        for route in configuration.routes {
+            routes.append(
+                Route(
+                    name: route.name, host: route.host, prefix: route.path,
+                    methods: MethodSet(route.methods.map(Self.method)), requirement: try Self.requirement(of: route),
+                    // Every route names a configured upstream: the configuration is refused otherwise.
+                    upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit)))
         }
+        self.routes = routes
         settings = Self.settings(configuration)
         strippedFields = configuration.strippedFields
         denialURI = configuration.denialURI
@@ -132,11 +135,12 @@ public struct Blueprint: Sendable {
         }
     }
 
-    private static func requirement(_ requirement: RouteConfiguration.Requirement) -> Requirement {
-        switch requirement {
-        case .certificate: .certificate
-        // The configuration refuses these until they are enforced; weakening them silently is out of the question.
-        case .device, .requestProof: preconditionFailure("a requirement that cannot be enforced was configured")
+    private static func requirement(of route: RouteConfiguration) throws(StartupError) -> Requirement {
+        switch route.require {
+        case .certificate: return .certificate
+        // Refused until they are enforced; weakening them silently is out of the question.
+        case .device, .requestProof:
+            throw StartupError("route \(route.name): `require: \(route.require.rawValue)` is not yet enforced")
         }
     }
 

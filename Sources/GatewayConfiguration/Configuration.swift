@@ -7,6 +7,12 @@ public struct Configuration: Equatable, Sendable {
     public let upstreams: [String: UpstreamConfiguration]
     /// At least one; every name once; every upstream exists.
     public let routes: [RouteConfiguration]
+    /// No app twice; at least one if a route demands more than a certificate.
+    public let apps: [AppConfiguration]
+    /// There if a route demands more than a certificate.
+    public let registry: RegistryConfiguration?
+    public let administration: AdministrationConfiguration?
+    public let proof: ProofConfiguration
     public let limits: LimitsConfiguration
     public let timeouts: TimeoutsConfiguration
     /// Names of request fields that are always removed, in lower case.
@@ -64,6 +70,16 @@ extension Configuration {
             "upstreams", .upstreams, whenMissing: .refused, "The services behind the gateway, by name.")
         static let routes = Key(
             "routes", .routes, whenMissing: .refused, "Which requests go where, and what they must prove.")
+        static let apps = Key(
+            "apps", .apps, whenMissing: .means("[]"), "The apps whose devices may be registered.")
+        static let registry = Key(
+            "registry", .section(RegistryConfiguration.init), whenMissing: .allowed,
+            "Where registered devices and their counters are kept.")
+        static let administration = Key(
+            "administration", .section(AdministrationConfiguration.init), whenMissing: .allowed,
+            "Where operators administer the running gateway.")
+        static let proof = Key(
+            "proof", .section(ProofConfiguration.init), whenMissing: .means("{}"), "How fresh a request proof must be.")
         static let limits = Key(
             "limits", .section(LimitsConfiguration.init), whenMissing: .means("{}"), "How much a client may ask for.")
         static let timeouts = Key(
@@ -82,8 +98,9 @@ extension Configuration {
         static let section = Section(
             path: "",
             settings: [
-                workers.setting, listeners.setting, upstreams.setting, routes.setting, limits.setting,
-                timeouts.setting, stripHeaders.setting, log.setting, denialURI.setting,
+                workers.setting, listeners.setting, upstreams.setting, routes.setting, apps.setting,
+                registry.setting, administration.setting, proof.setting, limits.setting, timeouts.setting,
+                stripHeaders.setting, log.setting, denialURI.setting,
             ])
     }
 
@@ -93,19 +110,29 @@ extension Configuration {
         let listeners = reader.read(Keys.listeners)
         let upstreams = reader.read(Keys.upstreams)
         let routes = reader.read(Keys.routes)
+        let apps = reader.read(Keys.apps)
+        let registry = reader.read(Keys.registry)
+        let administration = reader.read(Keys.administration)
+        let proof = reader.read(Keys.proof)
         let limits = reader.read(Keys.limits)
         let timeouts = reader.read(Keys.timeouts)
         let strippedFields = reader.read(Keys.stripHeaders)
         let log = reader.read(Keys.log)
         let denialURI = reader.read(Keys.denialURI)
         UpstreamReferences.check(item, reading)
-        guard let workers, let listeners, let upstreams, let routes, let limits, let timeouts, let strippedFields,
-            let log, let denialURI
+        AppReferences.check(item, reading)
+        WrittenFiles(registry, administration, log, in: item).check(reading)
+        guard let workers, let listeners, let upstreams, let routes, let apps, let proof, let limits, let timeouts,
+            let strippedFields, let log, let denialURI
         else { return nil }
         self.workers = workers
         self.listeners = listeners
         self.upstreams = upstreams
-        self.routes = routes
+        self.routes = routes.map { $0.apps.isEmpty ? $0.admitting(apps.map(\.id)) : $0 }
+        self.apps = apps
+        self.registry = registry
+        self.administration = administration
+        self.proof = proof
         self.limits = limits
         self.timeouts = timeouts
         self.strippedFields = strippedFields

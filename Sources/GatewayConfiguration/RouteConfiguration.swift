@@ -1,3 +1,5 @@
+public import Vocabulary
+
 /// Which requests go to an upstream, and what they must prove.
 public struct RouteConfiguration: Equatable, Sendable {
     /// For logs and metrics: paths hold patients' identifiers, names do not.
@@ -9,6 +11,11 @@ public struct RouteConfiguration: Equatable, Sendable {
     /// Not empty.
     public let methods: Set<Method>
     public let require: Requirement
+    /// The apps whose devices are let through, each of them configured. All that are configured, unless the route names
+    /// its own. Nobody asks for them where `require` is `certificate`.
+    public let apps: [AppID]
+    /// Names of request fields, in lower case, that a proof must cover besides the built-in components.
+    public let components: [String]
     /// The name of an upstream that exists.
     public let upstream: String
     /// The largest content of a request, in bytes.
@@ -33,6 +40,9 @@ public struct RouteConfiguration: Equatable, Sendable {
         case device
         /// The device's app made a proof for exactly this request.
         case requestProof = "request-proof"
+
+        /// What a route requires that does not say it.
+        static let standard = requestProof
     }
 }
 
@@ -64,8 +74,16 @@ extension RouteConfiguration {
             whenMissing: .means("[\(Method.allCases.map(\.rawValue).joined(separator: ", "))]"),
             "The methods that are let through.")
         static let require = Key(
-            "require", .choice as Kind<Requirement>, whenMissing: .means("request-proof"),
+            "require", .choice as Kind<Requirement>, whenMissing: .means(Requirement.standard.rawValue),
             "What a request must prove.")
+        static let apps = Key(
+            "apps", .distinct(.appID, minimum: 1), whenMissing: .allowed,
+            "The apps whose devices are let through.")
+        static let components = Key(
+            "components",
+            .distinct(.text(FieldName.expectedComponent, FieldName.parseComponent), minimum: 0, maximum: 8),
+            whenMissing: .means("[]"),
+            "Request fields that a proof must cover besides the built-in components.")
         static let upstream = Key(
             "upstream", .text(Name.expected, Name.parse), whenMissing: .refused,
             "The name of the upstream that requests are forwarded to.")
@@ -76,8 +94,8 @@ extension RouteConfiguration {
         static let section = Section(
             path: "routes",
             settings: [
-                name.setting, host.setting, path.setting, methods.setting, require.setting, upstream.setting,
-                contentLimit.setting,
+                name.setting, host.setting, path.setting, methods.setting, require.setting, apps.setting,
+                components.setting, upstream.setting, contentLimit.setting,
             ])
     }
 
@@ -88,25 +106,34 @@ extension RouteConfiguration {
         let path = reader.read(Keys.path)
         let methods = reader.read(Keys.methods)
         let require = reader.read(Keys.require)
+        let apps = Self.read(Keys.apps, from: .device, require, reader, reading)
+        let components = Self.read(Keys.components, from: .requestProof, require, reader, reading)
         let upstream = reader.read(Keys.upstream)
         let contentLimit = reader.read(Keys.contentLimit)
-        if let require { Self.checkAvailable(require, reader, reading) }
-        guard let name, let host, let path, let methods, let require, let upstream, let contentLimit else {
-            return nil
-        }
+        guard let name, let host, let path, let methods, let require, let components, let upstream, let contentLimit
+        else { return nil }
         self.init(
-            name: name, host: host, path: path, methods: Set(methods), require: require, upstream: upstream,
-            contentLimit: contentLimit)
+            name: name, host: host, path: path, methods: Set(methods), require: require, apps: apps ?? [],
+            components: components, upstream: upstream, contentLimit: contentLimit)
     }
 
-    /// A level that cannot be enforced is refused, never weakened: the default too.
-    private static func checkAvailable(_ require: Requirement, _ reader: SectionReader, _ reading: Reading) {
-        guard require != .certificate else { return }
-        let subject =
-            reader.has(Keys.require)
-            ? "`require: \(require.rawValue)`" : "`require` is missing, and its default `\(require.rawValue)`"
+    /// Reads a key that only means something from a level on. Below it the key is refused: whoever wrote it believes in a
+    /// protection that is not there.
+    private static func read<Value>(
+        _ key: Key<Value>, from least: Requirement, _ require: Requirement?, _ reader: SectionReader, _ reading: Reading
+    ) -> Value? {
+        guard reader.has(key), let require, require < least else { return reader.read(key) }
+        let levels = Requirement.allCases.filter { $0 >= least }.map { "`require: \($0.rawValue)`" }
         reading.refuse(
-            reader.place(of: Keys.require), "\(subject) is not yet available in this version",
-            expected: "`require: certificate`, the one level that is")
+            reader.place(of: key), "`\(key.setting.name)` means nothing with `require: \(require.rawValue)`",
+            expected: "\(levels.joined(separator: " or ")), or no `\(key.setting.name)`")
+        return nil
+    }
+
+    /// The same route, for the devices of these apps.
+    func admitting(_ apps: [AppID]) -> RouteConfiguration {
+        RouteConfiguration(
+            name: name, host: host, path: path, methods: methods, require: require, apps: apps, components: components,
+            upstream: upstream, contentLimit: contentLimit)
     }
 }

@@ -121,21 +121,6 @@ extension BrokenFile {
             "    methods: ▶[]\n    require",
             "the list is empty"),
         BrokenFile(
-            "a level that is not available: device",
-            "require: certificate",
-            "require: ▶device",
-            "`require: device` is not yet available"),
-        BrokenFile(
-            "a level that is not available: request-proof",
-            "require: certificate",
-            "require: ▶request-proof",
-            "`require: request-proof` is not yet available"),
-        BrokenFile(
-            "the default level, which is not available",
-            "  - name: records\n    host: localhost\n    path: /records\n    require: certificate\n",
-            "  - ▶name: records\n    host: localhost\n    path: /records\n",
-            "`require` is missing, and its default `request-proof` is not yet available"),
-        BrokenFile(
             "an unknown level",
             "require: certificate",
             "require: ▶certificates",

@@ -22,6 +22,13 @@ struct BrokenFile: Sendable, CustomTestStringConvertible {
         self.init(description, Conf.valid(replacing: piece, by: other), message, suggestion: suggestion)
     }
 
+    /// The file that demands request proofs, with one piece written differently.
+    init(
+        attested description: String, _ piece: String, _ other: String, _ message: String, suggestion: String? = nil
+    ) {
+        self.init(description, Conf.attested(replacing: piece, by: other), message, suggestion: suggestion)
+    }
+
     init(_ description: String, _ marked: String, _ message: String, suggestion: String? = nil) {
         let parts = marked.split(separator: Self.mark, omittingEmptySubsequences: false)
         precondition(parts.count == 2, "one place is marked")

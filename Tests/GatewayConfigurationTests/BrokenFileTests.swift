@@ -8,7 +8,7 @@ struct BrokenFileTests {
         "one mistake, one diagnostic, at its place",
         arguments: [
             BrokenFile.structure, BrokenFile.yaml, BrokenFile.values, BrokenFile.routes, BrokenFile.upstreams,
-            BrokenFile.relations,
+            BrokenFile.relations, BrokenFile.apps, BrokenFile.registry, BrokenFile.levels,
         ].flatMap(\.self))
     func refused(file: BrokenFile) throws {
         let error = try #require(throws: ConfigurationError.self) { try Conf.read(file.text) }

@@ -19,6 +19,13 @@ struct ConfigurationTests {
         #expect(upstream.idleTimeout == .seconds(60))
         #expect(configuration.routes.map(\.methods) == [Set(RouteConfiguration.Method.allCases)])
         #expect(configuration.routes.map(\.contentLimit) == [1 << 20])
+        #expect(configuration.routes.map(\.apps) == [[]])
+        #expect(configuration.routes.map(\.components) == [[]])
+        #expect(configuration.apps.isEmpty)
+        #expect(configuration.registry == nil)
+        #expect(configuration.administration == nil)
+        #expect(configuration.proof.maxAge == .seconds(300))
+        #expect(configuration.proof.challengeLife == .seconds(300))
         #expect(configuration.limits.connections == 10_000)
         #expect(configuration.limits.head == 16 << 10)
         #expect(configuration.limits.target == 8 << 10)
@@ -95,6 +102,80 @@ struct ConfigurationTests {
         #expect(configuration.denialURI == "https://example.org/denials#")
     }
 
+    @Test("everything that request proofs need is kept")
+    func attested() throws {
+        let (configuration, warnings) = try Conf.read(Conf.attested)
+        #expect(warnings.isEmpty)
+        let route = try #require(configuration.routes.first)
+        #expect(route.require == .requestProof)
+        #expect(route.apps.map(\.description) == ["ABCDE12345.org.example.app"])
+        #expect(route.components == ["x-location"])
+        #expect(
+            configuration.apps.map(\.id.description) == ["ABCDE12345.org.example.app", "ABCDE12345.org.example.other"])
+        #expect(configuration.apps.map(\.environment) == [.production, .development])
+        #expect(configuration.apps.map(\.counter) == [.window(64), .strict])
+        let registry = try #require(configuration.registry)
+        #expect(registry.path == "conf/registry.sqlite")
+        #expect(registry.secretPath == "conf/challenge.secret")
+        #expect(registry.devices == 1000)
+        #expect(configuration.administration?.socketPath == "conf/administration.socket")
+        #expect(configuration.proof.maxAge == .seconds(60))
+        #expect(configuration.proof.challengeLife == .seconds(120))
+    }
+
+    @Test("a registry keeps the records of 65536 devices in memory unless it says otherwise")
+    func devices() throws {
+        let text = Conf.attested(replacing: "  devices: 1000\n", by: "")
+        #expect(try Conf.read(text).configuration.registry?.devices == 65_536)
+    }
+
+    @Test(
+        "with registry and apps every level is there, the highest without asking",
+        arguments: [
+            ("    require: certificate\n", RouteConfiguration.Requirement.certificate),
+            ("    require: device\n", .device), ("", .requestProof),
+        ])
+    func levels(line: String, require: RouteConfiguration.Requirement) throws {
+        let lines = "    require: request-proof\n    apps: [ABCDE12345.org.example.app]\n    components: [x-location]\n"
+        let text = Conf.attested(replacing: lines, by: line)
+        #expect(try Conf.read(text).configuration.routes.map(\.require) == [require])
+    }
+
+    @Test("a route that names no app admits every one that is configured")
+    func allApps() throws {
+        let text = Conf.attested(replacing: "    apps: [ABCDE12345.org.example.app]\n", by: "")
+        let configuration = try Conf.read(text).configuration
+        #expect(configuration.routes.map(\.apps) == [configuration.apps.map(\.id)])
+    }
+
+    @Test("an app on software phones is a warning where it says so")
+    func simulator() throws {
+        let text = Conf.attested(replacing: "environment: development", by: "environment: simulator")
+        let (configuration, warnings) = try Conf.read(text)
+        #expect(configuration.apps.map(\.environment) == [.production, .simulator])
+        try #require(warnings.count == 1)
+        #expect(warnings[0].severity == .warning)
+        #expect(
+            warnings[0].message
+                == "the app `ABCDE12345.org.example.other` accepts software phones: for tests and demonstrations only")
+        #expect(warnings[0].place == Place(line: 24, column: 18, length: 9))
+    }
+
+    @Test("the longest path of a socket is taken, one byte less than the system's buffer")
+    func longSocket() throws {
+        let name = String(repeating: "s", count: 107 - "conf/".utf8.count)
+        let text = Conf.attested(replacing: "socket: administration.socket", by: "socket: \(name)")
+        #expect(try Conf.read(text).configuration.administration?.socketPath.utf8.count == 107)
+    }
+
+    @Test("every route is told what its level needs, once, whatever else is wrong with it")
+    func routesWithoutRegistry() {
+        let text =
+            Conf.valid(replacing: "require: certificate", by: "require: device")
+            + "  - { name: b, host: localhost, path: b, upstream: records }\n"
+        #expect(Conf.diagnostics(text).map(\.line) == [15, 17, 17])
+    }
+
     @Test(
         "relative paths are meant from the directory of the conf file",
         arguments: [
@@ -136,6 +217,19 @@ struct ConfigurationTests {
         try #require(diagnostics.count == 1)
         #expect(diagnostics[0].message == "the file `conf/ca.pem` cannot be used: it is empty")
         #expect((diagnostics[0].line, diagnostics[0].column) == (7, 21))
+    }
+
+    @Test("what speaks against making a file is said at its name")
+    func filesToMake() throws {
+        let files = FileInspector(
+            objection: { _ in nil },
+            makingObjection: { $0 == "conf/challenge.secret" ? "its directory: No such file or directory" : nil })
+        let diagnostics = Conf.diagnostics(Conf.attested, files: files)
+        try #require(diagnostics.count == 1)
+        #expect(
+            diagnostics[0].message
+                == "the file `conf/challenge.secret` cannot be used: its directory: No such file or directory")
+        #expect((diagnostics[0].line, diagnostics[0].column) == (27, 11))
     }
 
     @Test("only so many diagnostics are kept, and the rest is counted")

@@ -12,7 +12,7 @@ struct DiagnosticTests {
                 conf/attestgate.yaml:17:5: error: unknown key `methds`
                    17 |     methds: [GET]
                       |     ^~~~~~
-                  expected one of: name, host, path, methods, require, upstream, content_limit
+                  expected one of: name, host, path, methods, require, apps, components, upstream, content_limit
                   did you mean `methods`?
                 """)
     }
@@ -30,15 +30,42 @@ struct DiagnosticTests {
                 """)
     }
 
-    @Test("a level that is not available says what to write")
-    func unavailableLevel() {
+    @Test("a level without what it needs says what to write")
+    func levelWithoutRegistry() {
         let text = Conf.valid(replacing: "require: certificate", by: "require: device")
         #expect(
             render(text) == """
-                conf/attestgate.yaml:15:14: error: `require: device` is not yet available in this version
+                conf/attestgate.yaml:15:14: error: `require: device` needs the sections `registry` and `apps`
                    15 |     require: device
                       |              ^~~~~~
-                  expected `require: certificate`, the one level that is
+                  expected a section `registry` and a section `apps`, or `require: certificate`
+                """)
+    }
+
+    @Test("what a level still lacks is named alone")
+    func levelWithoutApps() {
+        let apps = "apps: []\nregistry: { path: a, secret: b }\nroutes:\n"
+        let text = Conf.valid(replacing: "routes:\n", by: apps)
+            .replacing("require: certificate", with: "require: device")
+        #expect(
+            render(text) == """
+                conf/attestgate.yaml:17:14: error: `require: device` needs the sections `registry` and `apps`
+                   17 |     require: device
+                      |              ^~~~~~
+                  expected at least one app in the section `apps`, or `require: certificate`
+                """)
+    }
+
+    @Test("a key that the level never looks at says what to write")
+    func meaninglessKey() {
+        let text = Conf.valid(
+            replacing: "    upstream: records\n", by: "    upstream: records\n    apps: [ABCDE12345.org.example.app]\n")
+        #expect(
+            render(text) == """
+                conf/attestgate.yaml:17:11: error: `apps` means nothing with `require: certificate`
+                   17 |     apps: [ABCDE12345.org.example.app]
+                      |           ^
+                  expected `require: device` or `require: request-proof`, or no `apps`
                 """)
     }
 

@@ -10,17 +10,25 @@ struct MutationTests {
         "\"",
         "\\", "#", " #", "%", "%YAML 1.2\n", "---\n", "...\n", "? ", "<<: ", "@", "`", "~", "\r", "\u{85}", "\u{2028}",
         "\u{FEFF}", "\u{E000}", "ä", "\u{308}", "\u{1F600}", "\u{0}", "0", "path: /\n", "routes:\n", "records",
+        "apps:\n", "apps: []\n", "registry:\n", "request-proof", "certificate", "window ",
+        "simulator", "ABCDE12345.org.example.app",
     ]
 
-    @Test("changed at random, it never stops the process, and a refusal always says why", arguments: 0..<8)
-    func mutations(seed: UInt64) throws {
+    @Test(
+        "changed at random, it never stops the process, and a refusal always says why",
+        arguments: [Conf.valid, Conf.attested], 0..<8)
+    func mutations(file: String, seed: UInt64) throws {
         var random = SplitMix(state: seed)
         for _ in 0..<500 {
-            var text = Conf.valid
+            var text = file
             for _ in 0..<Int.random(in: 1...6, using: &random) { Self.mutate(&text, &random) }
             do throws(ConfigurationError) {
                 let (configuration, _) = try Conf.read(text)
                 #expect(!configuration.routes.isEmpty && !configuration.listeners.isEmpty)
+                for route in configuration.routes where route.require != .certificate {
+                    #expect(configuration.registry != nil && !route.apps.isEmpty)
+                    #expect(Set(route.apps).isSubset(of: configuration.apps.map(\.id)))
+                }
             } catch {
                 #expect(error.diagnostics.contains { $0.severity == .error })
                 #expect(!error.description.isEmpty)

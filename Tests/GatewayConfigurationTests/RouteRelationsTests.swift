@@ -29,6 +29,17 @@ struct RouteRelationsTests {
         #expect(pairs.map(\.stronger) == [0])
     }
 
+    @Test("a weaker route in a conf file is a warning at its path")
+    func warningInFile() throws {
+        let text = Conf.attested(
+            replacing: "apps:\n  - id: ABCDE12345.org.example.app",
+            by: "  - { name: all, host: localhost, path: /, require: device, upstream: records }\n"
+                + "apps:\n  - id: ABCDE12345.org.example.app")
+        let warnings = try Conf.read(text).warnings
+        #expect(warnings.map(\.line) == [19])
+        #expect(warnings.first?.message.contains("requires less (device) than `records` below it") == true)
+    }
+
     @Test("a weaker route is a warning at its path, not a refusal")
     func warning() throws {
         let root = Item(content: .mapping([]), place: Place(line: 3, column: 5))
@@ -83,6 +94,7 @@ struct Weaker: Sendable {
         _ path: String, _ require: RouteConfiguration.Requirement, host: String = "localhost", upstream: String = "u"
     ) {
         route = RouteConfiguration(
-            name: "r", host: host, path: path, methods: [.get], require: require, upstream: upstream, contentLimit: 0)
+            name: "r", host: host, path: path, methods: [.get], require: require, apps: [], components: [],
+            upstream: upstream, contentLimit: 0)
     }
 }

@@ -93,6 +93,44 @@ struct ValueSyntaxTests {
         #expect(try FieldName.parse(text) == name)
     }
 
+    @Test(
+        "components",
+        arguments: [
+            "x-location", "authorization", "content-digest", "x!#$%&'*+^`|~", String(repeating: "x", count: 256),
+        ])
+    func components(text: String) throws {
+        #expect(try FieldName.parseComponent(text) == text)
+    }
+
+    @Test(
+        "what is no component",
+        arguments: [
+            "", "a b", "a:", "ä", "a_b", "a.b", "X", "host", "te", "connection", "signature", "signature-input",
+            "@method", "\"x\"", String(repeating: "x", count: 257),
+        ])
+    func noComponents(text: String) {
+        #expect(throws: Complaint.self) { try FieldName.parseComponent(text) }
+    }
+
+    @Test(
+        "rules for counters",
+        arguments: [
+            ("strict", AppConfiguration.CounterRule.strict), ("window 1", .window(1)), ("window 1024", .window(1024)),
+        ])
+    func counterRules(text: String, rule: AppConfiguration.CounterRule) throws {
+        #expect(try CounterRuleText.parse(text) == rule)
+    }
+
+    @Test(
+        "what is no rule for a counter",
+        arguments: [
+            "", "Strict", "strict 1", "window", "window ", "window  64", "window 64 ", "window: 64", "window -1",
+            "window 064", "window 0", "window 1025", "window 99999999999999999999", "64",
+        ])
+    func noCounterRules(text: String) {
+        #expect(throws: Complaint.self) { try CounterRuleText.parse(text) }
+    }
+
     @Test("what is no name of a field", arguments: ["", "a b", "a:", "ä", "a_b", "a.b", "Host", "TE"])
     func noFields(text: String) {
         #expect(throws: Complaint.self) { try FieldName.parse(text) }

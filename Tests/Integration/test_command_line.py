@@ -54,8 +54,8 @@ BROKEN = {
     "unit missing": ("    servers: [127.0.0.1:9000]", "    servers: [127.0.0.1:9000]\n    idle_timeout: 60", 11, 19, "60"),
     "unknown upstream": ("    upstream: records", "    upstream: recrods", 16, 15, "recrods"),
     "no YAML": ("  - name: records", "  - name: [records", None, None, "yaml"),
-    "not yet available": ("    require: certificate", "    require: device", 15, 14, "device"),
-    "not yet available either": ("    require: certificate", "    require: request-proof", 15, 14, "request-proof"),
+    "a level without registry and apps": ("    require: certificate", "    require: device", 15, 14, "device"),
+    "the highest level without them": ("    require: certificate", "    require: request-proof", 15, 14, "registry"),
     "plaintext to elsewhere": ("[127.0.0.1:9000]", "[192.0.2.1:9000]", 10, 15, "plaintext"),
 }
 
@@ -71,7 +71,7 @@ def test_a_broken_conf_file_is_refused_with_its_place(check, name, command):
     assert word in done.stderr
 
 
-def test_a_route_without_require_is_refused(check):
+def test_a_route_without_require_demands_the_most_and_so_needs_a_registry(check):
     done, path = check("    require: certificate\n", "")
     assert done.returncode == 1
     assert re.search(rf"{re.escape(str(path))}:\d+:\d+: error: .*require", done.stderr), done.stderr

@@ -31,8 +31,9 @@ public struct Section: Equatable, Sendable {
     public static let all: [Section] = [
         Configuration.Keys.section, ListenerConfiguration.Keys.section, ListenerConfiguration.TLS.Keys.section,
         ListenerConfiguration.Clients.Keys.section, UpstreamConfiguration.Keys.section,
-        RouteConfiguration.Keys.section, LimitsConfiguration.Keys.section, TimeoutsConfiguration.Keys.section,
-        LogConfiguration.Keys.section,
+        RouteConfiguration.Keys.section, AppConfiguration.Keys.section, RegistryConfiguration.Keys.section,
+        AdministrationConfiguration.Keys.section, ProofConfiguration.Keys.section, LimitsConfiguration.Keys.section,
+        TimeoutsConfiguration.Keys.section, LogConfiguration.Keys.section,
     ]
 
     var names: [String] { settings.map(\.name) }

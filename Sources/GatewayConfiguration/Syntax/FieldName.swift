@@ -1,23 +1,47 @@
-/// Names of request fields that are to be removed, in lower case.
+/// Names of request fields, in lower case: those to be removed, and those that a proof must cover.
 enum FieldName {
     static let expected = "the name of a request field that the message can do without"
+    static let expectedComponent = "the name of a request field in lower case, other than those of the message itself"
 
     /// Without these a message has no end, no host or another meaning.
     private static let needed: Set<String> = [
         "connection", "content-length", "expect", "host", "te", "trailer", "transfer-encoding", "upgrade",
     ]
 
+    /// These carry the proof (RFC 9421 section 4), which cannot cover itself.
+    private static let proof: Set<String> = ["signature", "signature-input"]
+
+    /// A field to be removed.
     static func parse(_ text: String) throws(Complaint) -> String {
-        guard (1...256).contains(text.utf8.count), text.utf8.allSatisfy(isTokenCharacter) else {
-            throw Complaint("\(Printable.quoted(text)) is not the name of a field")
-        }
-        guard !text.contains("_"), !text.contains(".") else {
-            throw Complaint("\(Printable.quoted(text)) need not be removed: names with `_` or `.` are refused anyway")
-        }
+        try check(text, else: "need not be removed")
         guard !needed.contains(text.lowercased()) else {
             throw Complaint("\(Printable.quoted(text)) belongs to the message itself and cannot be removed")
         }
         return text.lowercased()
+    }
+
+    /// A field to be covered by a proof. Components are written in lower case (RFC 9421 section 2.1).
+    static func parseComponent(_ text: String) throws(Complaint) -> String {
+        try check(text, else: "cannot be covered")
+        guard text == text.lowercased() else {
+            throw Complaint("\(Printable.quoted(text)) is not in lower case", suggestion: text.lowercased())
+        }
+        guard !needed.contains(text) else {
+            throw Complaint("\(Printable.quoted(text)) belongs to the message itself and cannot be demanded")
+        }
+        guard !proof.contains(text) else {
+            throw Complaint("\(Printable.quoted(text)) carries the proof, which cannot cover itself")
+        }
+        return text
+    }
+
+    private static func check(_ text: String, else consequence: String) throws(Complaint) {
+        guard (1...256).contains(text.utf8.count), text.utf8.allSatisfy(isTokenCharacter) else {
+            throw Complaint("\(Printable.quoted(text)) is not the name of a field")
+        }
+        guard !text.contains("_"), !text.contains(".") else {
+            throw Complaint("\(Printable.quoted(text)) \(consequence): names with `_` or `.` are refused anyway")
+        }
     }
 
     /// RFC 9110 section 5.6.2 tchar.

@@ -1,0 +1,78 @@
+public import Vocabulary
+
+/// An app whose devices may be registered, and how their statements are judged.
+public struct AppConfiguration: Equatable, Sendable {
+    public let id: AppID
+    public let environment: Environment
+    public let counter: CounterRule
+
+    /// Where the app's keys must have been attested.
+    public enum Environment: String, CaseIterable, Sendable {
+        case production
+        /// Apple's servers for apps that are being developed; their keys prove no published app.
+        case development
+        /// Software phones with an authority of their own, never Apple's: for tests and demonstrations only.
+        case simulator
+    }
+
+    /// Which values of a device's counter are accepted, each once.
+    public enum CounterRule: Equatable, Sendable {
+        /// Apple's rule: only values above the highest.
+        case strict
+        /// Values at most this far behind the highest too, so that parallel requests may overtake each other. 1 to 1024.
+        case window(Int)
+    }
+}
+
+extension AppConfiguration {
+    enum Keys {
+        static let id = Key(
+            "id", .appID, whenMissing: .refused, "The id of the app as Apple signs it: team id, full stop, bundle id.")
+        static let environment = Key(
+            "environment", .choice as Kind<Environment>, whenMissing: .refused,
+            "Where the app's keys must have been attested.")
+        static let counter = Key(
+            "counter", .text(CounterRuleText.expected, CounterRuleText.parse), whenMissing: .means("strict"),
+            "Which values of a device's counter are accepted, each once.")
+
+        static let section = Section(path: "apps", settings: [id.setting, environment.setting, counter.setting])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let id = reader.read(Keys.id)
+        let environment = reader.read(Keys.environment)
+        let counter = reader.read(Keys.counter)
+        guard let id, let environment, let counter else { return nil }
+        self.id = id
+        self.environment = environment
+        self.counter = counter
+    }
+}
+
+extension Kind where Value == AppID {
+    static var appID: Kind { .text(AppIDText.expected, AppIDText.parse) }
+}
+
+extension Kind where Value == [AppConfiguration] {
+    /// May be empty; no app twice.
+    static var apps: Kind {
+        .list(of: .section(AppConfiguration.init), minimum: 0) { apps, reading in
+            var lines: [AppID: Int] = [:]
+            for (app, item) in apps {
+                let place = item.place(of: "id")
+                if let line = lines[app.id] {
+                    reading.refuse(place, "the app `\(app.id)` is configured already, on line \(line)")
+                } else {
+                    lines[app.id] = place.line
+                }
+                if app.environment == .simulator {
+                    reading.warn(
+                        item.place(of: "environment"),
+                        "the app `\(app.id)` accepts software phones: for tests and demonstrations only",
+                        expected: "`environment: production` where real devices are meant")
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+internal import Vocabulary
+
+/// Ids of apps as the conf file writes them.
+enum AppIDText {
+    static let expected =
+        "an app id: ten capital letters and digits, a full stop, the bundle id: ABCDE12345.org.example.app"
+
+    static func parse(_ text: String) throws(Complaint) -> AppID {
+        guard let id = AppID(text) else {
+            // Case counts in the bundle id, but the prefix has only capitals.
+            let prefix = text.prefix { $0 != "." }
+            let capitals = prefix.uppercased() + text.dropFirst(prefix.count)
+            throw Complaint(
+                "\(Printable.quoted(text)) is not an app id", suggestion: AppID(capitals).map(\.description))
+        }
+        return id
+    }
+}

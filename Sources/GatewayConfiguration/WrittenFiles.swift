@@ -1,0 +1,54 @@
+/// The files that the gateway makes for itself. One path for two of them would let each destroy the other.
+struct WrittenFiles {
+    private struct File {
+        let path: String
+        let setting: String
+        let place: Place
+    }
+
+    private let files: [File]
+
+    /// - Parameter root: where the settings stand.
+    init(
+        _ registry: RegistryConfiguration?, _ administration: AdministrationConfiguration?, _ log: LogConfiguration?,
+        in root: Item
+    ) {
+        let accessPath: String? = if case .file(let path) = log?.access { path } else { nil }
+        let settings = [
+            (registry?.path, "registry", "path"), (registry?.secretPath, "registry", "secret"),
+            (administration?.socketPath, "administration", "socket"), (accessPath, "log", "access"),
+        ]
+        files = settings.compactMap { path, section, key in
+            guard let path, let item = root[section] else { return nil }
+            return File(path: path, setting: "\(section).\(key)", place: item.place(of: key))
+        }
+    }
+
+    /// In the order of the settings' table, not of the file: the registry is what must not be lost.
+    func check(_ reading: Reading) {
+        var owners: [[Substring]: String] = [:]
+        for file in files {
+            let segments = Self.segments(of: file.path)
+            if let owner = owners[segments] {
+                reading.refuse(
+                    file.place, "\(Printable.quoted(file.path)) is the file of `\(owner)` already",
+                    expected: "a file of its own")
+            } else {
+                owners[segments] = file.setting
+            }
+        }
+    }
+
+    /// Other spellings of one path count as that path: `var/a`, `./var//a`, `var/b/../a`. Links are not looked up.
+    private static func segments(of path: String) -> [Substring] {
+        var segments: [Substring] = path.hasPrefix("/") ? ["/"] : []
+        for segment in path.split(separator: "/") where segment != "." {
+            if segment == "..", let last = segments.last, last != "..", last != "/" {
+                segments.removeLast()
+            } else {
+                segments.append(segment)
+            }
+        }
+        return segments
+    }
+}

@@ -1,0 +1,109 @@
+@testable import GatewayConfiguration
+
+/// What the gateway keeps, and how fresh proofs must be.
+extension BrokenFile {
+    static let registry = [
+        BrokenFile(
+            attested: "a registry without a file",
+            "  path: registry.sqlite\n  secret: challenge.secret\n",
+            "  ▶secret: challenge.secret\n",
+            "`path` is missing"),
+        BrokenFile(
+            attested: "a registry without a secret",
+            "  path: registry.sqlite\n  secret: challenge.secret\n",
+            "  ▶path: registry.sqlite\n",
+            "`secret` is missing"),
+        BrokenFile(
+            attested: "a registry without settings",
+            "registry:\n  path: registry.sqlite\n  secret: challenge.secret\n  devices: 1000\n",
+            "▶registry:\n",
+            "`registry` has no value"),
+        BrokenFile(
+            attested: "a registry in an empty path",
+            "path: registry.sqlite",
+            "path: ▶''",
+            "the path is empty"),
+        BrokenFile(
+            attested: "a registry in a list",
+            "path: registry.sqlite",
+            "path: ▶[registry.sqlite]",
+            "found a list"),
+        BrokenFile(
+            attested: "a secret in the registry's file",
+            "secret: challenge.secret",
+            "secret: ▶registry.sqlite",
+            "`conf/registry.sqlite` is the file of `registry.path` already"),
+        BrokenFile(
+            attested: "a secret in the registry's file, spelt differently",
+            "secret: challenge.secret",
+            "secret: ▶.//var/../registry.sqlite",
+            "is the file of `registry.path` already"),
+        BrokenFile(
+            attested: "too few devices",
+            "devices: 1000",
+            "devices: ▶15",
+            "15 is out of range"),
+        BrokenFile(
+            attested: "too many devices",
+            "devices: 1000",
+            "devices: ▶16777217",
+            "16777217 is out of range"),
+        BrokenFile(
+            attested: "an administration without a socket",
+            "administration:\n  socket: administration.socket\n",
+            "administration: ▶{}\n",
+            "`socket` is missing"),
+        BrokenFile(
+            attested: "a socket whose path is too long",
+            "socket: administration.socket",
+            "socket: ▶" + String(repeating: "s", count: 103),
+            "has 108 bytes"),
+        BrokenFile(
+            attested: "a socket in the registry's file",
+            "socket: administration.socket",
+            "socket: ▶registry.sqlite",
+            "is the file of `registry.path` already"),
+        BrokenFile(
+            attested: "a socket in the file of the secret",
+            "socket: administration.socket",
+            "socket: ▶./challenge.secret",
+            "is the file of `registry.secret` already"),
+        BrokenFile(
+            attested: "an access log in the registry's file",
+            "proof:\n",
+            "log: { access: ▶./registry.sqlite }\nproof:\n",
+            "is the file of `registry.path` already"),
+        BrokenFile(
+            attested: "a proof that may hardly age",
+            "max_age: 60s",
+            "max_age: ▶9s",
+            "`9s` is out of range"),
+        BrokenFile(
+            attested: "a proof that may be too old",
+            "max_age: 60s",
+            "max_age: ▶61m",
+            "`61m` is out of range"),
+        BrokenFile(
+            attested: "a fraction of a second",
+            "max_age: 60s",
+            "max_age: ▶60500ms",
+            "`60500ms` is not a whole number of seconds"),
+        BrokenFile(
+            attested: "a challenge that lives too long",
+            "challenge_life: 2m",
+            "challenge_life: ▶2h",
+            "`2h` is out of range"),
+        BrokenFile(
+            attested: "a challenge whose life has no unit",
+            "challenge_life: 2m",
+            "challenge_life: ▶120",
+            "`120` has no unit",
+            suggestion: "120s"),
+        BrokenFile(
+            attested: "a misspelt key of the proof",
+            "max_age: 60s",
+            "▶maxage: 60s",
+            "unknown key `maxage`",
+            suggestion: "max_age"),
+    ]
+}
