@@ -144,6 +144,13 @@ extension ByteBuffer {
         return taken
     }
 
+    /// The same for memory of another block of the pool.
+    mutating func appendPrefix(of bytes: UnsafeBufferPointer<UInt8>) -> Int {
+        let taken = min(bytes.count, room)
+        appendBytes(UnsafeBufferPointer(rebasing: bytes[..<taken]))
+        return taken
+    }
+
     public mutating func append(_ literal: StaticString) {
         appendBytes(UnsafeBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
     }

@@ -1,0 +1,75 @@
+import Glibc
+
+/// A queue of bytes over as many pooled blocks as it takes: content that is kept until it may be passed on.
+///
+/// It has no bound of its own: whoever appends knows how much the content may have.
+///
+/// Raw memory, as in `ByteBuffer`. The invariant: `blocks[first...]` are blocks of `pool.blockSize` bytes owned by this
+/// chain alone; the bytes lie in them one after the other, from `start` in the first of them on, `count` altogether, and
+/// all of these are initialised.
+public struct BufferChain: ~Copyable {
+    private let pool: BufferPool
+    private var blocks: [UnsafeMutablePointer<UInt8>] = []
+    /// Index of the first block not yet consumed.
+    private var first = 0
+    /// Where in that block the bytes begin.
+    private var start = 0
+    /// Bytes in the chain.
+    public private(set) var count = 0
+
+    public init(pool: BufferPool) {
+        self.pool = pool
+    }
+
+    deinit {
+        for index in first..<blocks.count { pool.give(blocks[index]) }
+    }
+
+    public var isEmpty: Bool { count == 0 }
+
+    public mutating func append(_ bytes: Span<UInt8>) {
+        bytes.withUnsafeBufferPointer { source in
+            var taken = 0
+            while taken < source.count, let from = source.baseAddress {
+                let end = start + count
+                let block = first + end / pool.blockSize
+                if block == blocks.count { blocks.append(pool.take()) }
+                let offset = end % pool.blockSize
+                let piece = min(source.count - taken, pool.blockSize - offset)
+                (blocks[block] + offset).update(from: from + taken, count: piece)
+                taken += piece
+                count += piece
+            }
+        }
+    }
+
+    /// Moves as many bytes as fit from the front of the chain to the end of `buffer`.
+    public mutating func move(into buffer: inout ByteBuffer) {
+        while count > 0, buffer.room > 0 {
+            let piece = min(count, pool.blockSize - start)
+            let moved = buffer.appendPrefix(of: UnsafeBufferPointer(start: blocks[first] + start, count: piece))
+            count -= moved
+            start += moved
+            if start == pool.blockSize || count == 0 { releaseFirst() }
+        }
+    }
+
+    public mutating func removeAll() {
+        for index in first..<blocks.count { pool.give(blocks[index]) }
+        // Its room is kept: a connection that sends content once does so again.
+        blocks.removeAll(keepingCapacity: true)
+        first = 0
+        start = 0
+        count = 0
+    }
+
+    private mutating func releaseFirst() {
+        pool.give(blocks[first])
+        first += 1
+        start = 0
+        if first == blocks.count {
+            blocks.removeAll(keepingCapacity: true)
+            first = 0
+        }
+    }
+}

@@ -1,0 +1,68 @@
+import Bytes
+import Testing
+
+@Suite("A chain of buffers")
+struct BufferChainTests {
+    /// Small blocks, so that little content takes several.
+    private let pool = BufferPool(blockSize: 1024, idleLimit: 2)
+
+    private func drained(_ chain: inout BufferChain, by size: Int) -> [UInt8] {
+        var bytes: [UInt8] = []
+        let narrow = BufferPool(blockSize: size)
+        while !chain.isEmpty {
+            var buffer = ByteBuffer(pool: narrow)
+            chain.move(into: &buffer)
+            bytes += buffer.copy()
+        }
+        return bytes
+    }
+
+    @Test("gives back what it was given, in order, whatever the pieces", arguments: [0, 1, 1023, 1024, 1025, 5000])
+    func order(count: Int) {
+        for piece in [1, 7, 1024, 3000] {
+            let content = (0..<count).map { UInt8(truncatingIfNeeded: $0 * 31) }
+            var chain = BufferChain(pool: pool)
+            for start in stride(from: 0, to: count, by: piece) {
+                let part = Array(content[start..<min(start + piece, count)])
+                chain.append(part.span)
+            }
+            #expect(chain.count == count)
+            #expect(drained(&chain, by: 1500) == content)
+            #expect(pool.outstanding == 0)
+        }
+    }
+
+    @Test("moves what fits, and takes more in between")
+    func interleaved() {
+        var chain = BufferChain(pool: pool)
+        var expected: [UInt8] = []
+        var received: [UInt8] = []
+        for round in 0..<40 {
+            let part = [UInt8](repeating: UInt8(round), count: 333)
+            expected += part
+            chain.append(part.span)
+            var buffer = ByteBuffer(pool: pool)
+            let taken = [UInt8](repeating: 0, count: 900)
+            buffer.append(taken.span)
+            chain.move(into: &buffer)
+            received += buffer.copy().dropFirst(900)
+        }
+        received += drained(&chain, by: 1024)
+        #expect(received == expected)
+    }
+
+    @Test("gives its blocks back when emptied, and when dropped")
+    func blocks() {
+        do {
+            var chain = BufferChain(pool: pool)
+            let content = [UInt8](repeating: 1, count: 4000)
+            chain.append(content.span)
+            #expect(pool.outstanding == 4)
+            chain.removeAll()
+            #expect(pool.outstanding == 0 && chain.isEmpty)
+            chain.append(content.span)
+            #expect(pool.outstanding == 4)
+        }
+        #expect(pool.outstanding == 0)
+    }
+}
