@@ -29,6 +29,9 @@ public struct Challenge: Sendable {
         Base64URL.encode(content.span, into: &room)
     }
 
+    /// The characters, copied.
+    public var bytes: [UInt8] { (0..<Self.length).map { text[$0] } }
+
     /// The characters, ASCII.
     public var span: Span<UInt8> {
         @_lifetime(borrow self)

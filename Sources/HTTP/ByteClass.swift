@@ -63,7 +63,7 @@ public struct ByteRange: Equatable, Sendable {
         length = UInt16(end - start)
     }
 
-    static let empty = ByteRange(0, 0)
+    public static let empty = ByteRange(0, 0)
 
     public var start: Int { Int(first) }
     public var count: Int { Int(length) }
@@ -82,6 +82,13 @@ extension Span where Element == UInt8 {
     public func equals(lowercase text: [UInt8]) -> Bool {
         guard count == text.count else { return false }
         for index in indices where ByteClass.lowercased(self[index]) != text[index] { return false }
+        return true
+    }
+
+    /// The same for a name that lies elsewhere.
+    public func equals(lowercase name: Span<UInt8>) -> Bool {
+        guard count == name.count else { return false }
+        for index in indices where ByteClass.lowercased(self[index]) != name[index] { return false }
         return true
     }
 

@@ -14,6 +14,8 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
     case etag, lastModified, location, server, setCookie, vary
     // Said by proxies about the client.
     case forwarded, via
+    // Message signatures and digests (RFC 9421, RFC 9530).
+    case signatureInput, signature, contentDigest, acceptSignature
 
     /// The name in lower case.
     var lowercase: StaticString {
@@ -56,6 +58,10 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
         case .vary: "vary"
         case .forwarded: "forwarded"
         case .via: "via"
+        case .signatureInput: "signature-input"
+        case .signature: "signature"
+        case .contentDigest: "content-digest"
+        case .acceptSignature: "accept-signature"
         }
     }
 

@@ -15,6 +15,11 @@ public enum Method: UInt8, CaseIterable, Sendable {
         }
     }
 
+    /// The same in bytes, for what is signed.
+    public var bytes: [UInt8] { Self.spellings[Int(rawValue)] }
+
+    private static let spellings = allCases.map { Array(String(describing: $0.name).utf8) }
+
     /// Whether sending the request twice has the effect of sending it once (RFC 9110 section 9.2.2).
     public var isIdempotent: Bool { self != .post && self != .patch }
 
