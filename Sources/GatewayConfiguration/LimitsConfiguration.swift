@@ -9,6 +9,8 @@ public struct LimitsConfiguration: Equatable, Sendable {
     /// Fields in a request's head.
     public let fields: Int
     public let requestsPerConnection: Int
+    /// Bytes of content that a worker holds for requests that cannot be forwarded yet.
+    public let heldContent: Int
 }
 
 extension LimitsConfiguration {
@@ -29,10 +31,15 @@ extension LimitsConfiguration {
             "requests_per_connection", .integer(1...1_000_000_000), unit: "requests", whenMissing: .means("10000"),
             "After how many requests a connection is closed.")
 
+        static let heldContent = Key(
+            "held_content", .size((1 << 20)...(64 << 30)), unit: "bytes per worker", whenMissing: .means("256MiB"),
+            "How much content of requests may be held until their proofs are judged.")
+
         static let section = Section(
             path: "limits",
             settings: [
                 connections.setting, head.setting, target.setting, fields.setting, requestsPerConnection.setting,
+                heldContent.setting,
             ])
     }
 
@@ -43,6 +50,7 @@ extension LimitsConfiguration {
         let target = reader.read(Keys.target)
         let fields = reader.read(Keys.fields)
         let requestsPerConnection = reader.read(Keys.requestsPerConnection)
+        let heldContent = reader.read(Keys.heldContent)
         if let head, let target, target > head {
             reading.refuse(
                 reader.place(of: reader.has(Keys.target) ? Keys.target : Keys.head),
@@ -50,11 +58,14 @@ extension LimitsConfiguration {
                 expected: "`target` of at most \(SizeText.format(head)), since the target is part of the head")
             return nil
         }
-        guard let connections, let head, let target, let fields, let requestsPerConnection else { return nil }
+        guard let connections, let head, let target, let fields, let requestsPerConnection, let heldContent else {
+            return nil
+        }
         self.connections = connections
         self.head = head
         self.target = target
         self.fields = fields
         self.requestsPerConnection = requestsPerConnection
+        self.heldContent = heldContent
     }
 }

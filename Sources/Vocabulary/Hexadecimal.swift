@@ -1,4 +1,4 @@
-/// Lower-case hexadecimal text of bytes, for fingerprints in logs and diagnostics.
+/// Lower-case hexadecimal text of bytes, for fingerprints in logs and diagnostics, and for small files.
 public enum Hexadecimal {
     public static func encode(_ bytes: [UInt8]) -> String {
         var text = ""
@@ -8,6 +8,26 @@ public enum Hexadecimal {
             text.unicodeScalars.append(digit(byte & 15))
         }
         return text
+    }
+
+    /// - Returns: nil unless the text is pairs of lower-case digits.
+    public static func decode(_ text: some StringProtocol) -> [UInt8]? {
+        let digits = Array(text.utf8)
+        guard digits.count % 2 == 0 else { return nil }
+        var bytes: [UInt8] = []
+        for index in stride(from: 0, to: digits.count, by: 2) {
+            guard let high = value(digits[index]), let low = value(digits[index + 1]) else { return nil }
+            bytes.append(high << 4 | low)
+        }
+        return bytes
+    }
+
+    private static func value(_ digit: UInt8) -> UInt8? {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+        default: nil
+        }
     }
 
     private static func digit(_ nibble: UInt8) -> Unicode.Scalar {

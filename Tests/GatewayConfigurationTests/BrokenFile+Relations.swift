@@ -43,5 +43,10 @@ extension BrokenFile {
 
             """,
             "the route `records` has the same host and path already for GET, PUT"),
+        BrokenFile(
+            attested: "content that is larger than what may be held",
+            "    upstream: records\n",
+            "    upstream: records\n    content_limit: ▶257MiB\n",
+            "`content_limit` (257MiB) is larger than `held_content` of `limits` (256MiB)"),
     ]
 }

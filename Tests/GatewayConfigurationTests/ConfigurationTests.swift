@@ -31,6 +31,7 @@ struct ConfigurationTests {
         #expect(configuration.limits.target == 8 << 10)
         #expect(configuration.limits.fields == 100)
         #expect(configuration.limits.requestsPerConnection == 10_000)
+        #expect(configuration.limits.heldContent == 256 << 20)
         #expect(configuration.timeouts.handshake == .seconds(10))
         #expect(configuration.timeouts.head == .seconds(10))
         #expect(configuration.timeouts.contentIdle == .seconds(30))
