@@ -69,8 +69,9 @@ let package = Package(
         .target(
             name: "Gateway",
             dependencies: [
-                "Bytes", "Cryptography", "EventLoop", "GatewayConfiguration", "HTTP", "Policy", "Server", "TLS",
-                "Upstream", "Vocabulary", .product(name: "Logging", package: "swift-log"),
+                "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "GatewayConfiguration", "HTTP",
+                "Policy", "Registry", "RequestProof", "Server", "TLS", "Upstream", "Vocabulary",
+                .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
         .executableTarget(

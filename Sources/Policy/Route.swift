@@ -1,11 +1,5 @@
 public import HTTP
 
-/// What a request must show before it is forwarded.
-public enum Requirement: Sendable {
-    /// A valid client certificate.
-    case certificate
-}
-
 /// One route: which requests it takes, what they must show, and where they go.
 public struct Route: Sendable {
     public let name: String
@@ -15,20 +9,26 @@ public struct Route: Sendable {
     public let prefix: [UInt8]
     public let methods: MethodSet
     public let requirement: Requirement
+    /// The apps whose devices are admitted. Without meaning where a certificate is enough.
+    public let apps: AppSet
+    /// Names of fields, in lower case, that a proof must cover besides what the protocol demands.
+    public let components: [String]
     /// Index of the upstream in the generation's list.
     public let upstream: Int
     /// Largest content of a request, in octets.
     public let contentLimit: UInt64
 
     public init(
-        name: String, host: String, prefix: String, methods: MethodSet, requirement: Requirement, upstream: Int,
-        contentLimit: UInt64
+        name: String, host: String, prefix: String, methods: MethodSet, requirement: Requirement,
+        apps: AppSet = .none, components: [String] = [], upstream: Int, contentLimit: UInt64
     ) {
         self.name = name
         self.host = Array(host.lowercased().utf8)
         self.prefix = Array(prefix.utf8)
         self.methods = methods
         self.requirement = requirement
+        self.apps = apps
+        self.components = components
         self.upstream = upstream
         self.contentLimit = contentLimit
     }

@@ -79,7 +79,10 @@ public final class Acceptor {
     }
 
     /// Ends every connection at once.
-    public func abortAll() {
-        for connection in connections { connection?.abort() }
+    public func abortAll() { abort { _ in true } }
+
+    /// Ends at once the connections of which that is true.
+    public func abort(where isMeant: (ServerConnection) -> Bool) {
+        for case let connection? in connections where isMeant(connection) { connection.abort() }
     }
 }

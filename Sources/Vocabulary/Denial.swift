@@ -22,6 +22,25 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     // The route.
     case routeUnknown
     case methodRefused
+    // The device.
+    case deviceUnknown
+    case deviceRevoked
+    case deviceMismatch
+    case appRefused
+    // The proof.
+    case proofRequired
+    case proofMalformed
+    case challengeRequired
+    case proofStale
+    case proofIncomplete
+    case proofInvalid
+    case bodyDigestMismatch
+    // The counter.
+    case counterReplayed
+    case counterLate
+    // The gateway itself.
+    case storeUnavailable
+    case overloaded
     // The health service behind.
     case upstreamUnavailable
     case upstreamTimeout
@@ -145,6 +164,73 @@ extension Denial {
             Row(
                 code: "method_refused", answer: .status(405), fault: .client, retry: .safe,
                 sentence: "The route does not admit this method.")
+        case .deviceUnknown:
+            Row(
+                code: "device_unknown", answer: .status(401), fault: .client, retry: .safe,
+                sentence: "The key of the client certificate is bound to no registered device: enrol first.")
+        case .deviceRevoked:
+            Row(
+                code: "device_revoked", answer: .status(403), fault: .client, retry: .safe,
+                sentence: "The device that the client certificate belongs to has been revoked.")
+        case .deviceMismatch:
+            Row(
+                code: "device_mismatch", answer: .status(403), fault: .client, retry: .safe,
+                sentence:
+                    "The proof, or what remains of a binding, belongs to another device than the client certificate.")
+        case .appRefused:
+            Row(
+                code: "app_refused", answer: .status(403), fault: .client, retry: .safe,
+                sentence: "This route does not admit the app that the device is registered for.")
+        case .proofRequired:
+            Row(
+                code: "proof_required", answer: .status(401), fault: .client, retry: .safe,
+                sentence: "This route takes requests with a proof only: sign the request as Accept-Signature asks.")
+        case .proofMalformed:
+            Row(
+                code: "proof_malformed", answer: .status(401), fault: .client, retry: .safe,
+                sentence: "The proof of the request is not in the form this protocol has.")
+        case .challengeRequired:
+            Row(
+                code: "challenge_required", answer: .status(401), fault: .client, retry: .safe,
+                sentence:
+                    "The challenge of the proof is missing, expired or not ours: sign with that of Accept-Signature.")
+        case .proofStale:
+            Row(
+                code: "proof_stale", answer: .status(401), fault: .client, retry: .safe,
+                sentence:
+                    "The proof was made too long ago, or in the future: compare the clock with Date, and sign again.")
+        case .proofIncomplete:
+            Row(
+                code: "proof_incomplete", answer: .status(401), fault: .client, retry: .safe,
+                sentence: "The proof does not cover what it must.")
+        case .proofInvalid:
+            Row(
+                code: "proof_invalid", answer: .status(401), fault: .client, retry: .safe,
+                sentence: "The proof was not made by the hardware key of this device and app for this request.")
+        case .bodyDigestMismatch:
+            Row(
+                code: "body_digest_mismatch", answer: .status(400), fault: .client, retry: .safe,
+                sentence: "The content of the request does not match its Content-Digest.")
+        case .counterReplayed:
+            Row(
+                code: "counter_replayed", answer: .status(401), fault: .client, retry: .unknown,
+                sentence:
+                    "The counter of the proof was used before: make a new proof; the earlier request may have been executed."
+            )
+        case .counterLate:
+            Row(
+                code: "counter_late", answer: .status(401), fault: .client, retry: .unknown,
+                sentence:
+                    "The counter of the proof is behind later ones: make a new proof; the earlier request may have been executed."
+            )
+        case .storeUnavailable:
+            Row(
+                code: "store_unavailable", answer: .status(503), fault: .gateway, retry: .safe,
+                sentence: "The gateway cannot look at its registry now: make a new proof and try again later.")
+        case .overloaded:
+            Row(
+                code: "overloaded", answer: .status(503), fault: .gateway, retry: .safe,
+                sentence: "The gateway holds as much unfinished content as it may: try again later.")
         case .upstreamUnavailable:
             Row(
                 code: "upstream_unavailable", answer: .status(502), fault: .upstream, retry: .unknown,
@@ -155,6 +241,9 @@ extension Denial {
                 sentence: "The service behind the gateway did not answer in time.")
         }
     }
+
+    /// Whether the answer asks for a proof: every 401 does, with `WWW-Authenticate` and `Accept-Signature`.
+    public var asksForProof: Bool { status == 401 }
 
     /// The HTTP status, for the denials that are answered by one.
     public var status: UInt16? {

@@ -14,8 +14,9 @@ struct UpstreamRequestTests {
         var output = ByteBuffer(pool: BufferPool())
         let request = UpstreamRequest(policy: FieldPolicy(additional: []))
         let outcome = request.write(
-            try #require(head.method), head, bytes.span, forwarded: Array("for=192.0.2.7;proto=https;host=\"".utf8),
-            to: &output)
+            try #require(head.method), head, bytes.span, framing: head.framing,
+            forwarded: Array("for=192.0.2.7;proto=https;host=\"".utf8),
+            device: nil, to: &output)
         return (outcome, String(decoding: output.copy(), as: UTF8.self))
     }
 
@@ -46,6 +47,17 @@ struct UpstreamRequestTests {
         #expect(chunked.contains("\r\nTransfer-Encoding: chunked\r\n"))
         #expect(try rewrite("POST / HTTP/1.1\r\nHost: a\r\n\r\n").text.contains("\r\nContent-Length: 0\r\n"))
         #expect(try !rewrite("GET / HTTP/1.1\r\nHost: a\r\n\r\n").text.contains("Content-Length"))
+    }
+
+    @Test("our own proof goes no further, signatures of others do")
+    func proofs() throws {
+        let written = try rewrite(
+            "GET / HTTP/1.1\r\nHost: a\r\nSignature-Input: attest=(\"@method\");created=1\r\n"
+                + "signature: attest=:AA==:, sig1=:BB==:\r\nSIGNATURE: attest=:AA==:\r\nSignature: no=dictionary=\r\n\r\n"
+        )
+        #expect(written.outcome == .written)
+        #expect(!written.text.contains("attest") && !written.text.contains("dictionary"))
+        #expect(written.text.contains("\r\nsignature: sig1=:BB==:\r\n"))
     }
 
     @Test("a refused field leaves nothing behind")

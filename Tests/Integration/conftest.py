@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 import gateway as gateways
+from attested import Attested
 from client import Client
 from denials import NothingForwarded
 from gateway import Gateway
@@ -80,6 +81,41 @@ def own_upstream():
     yield upstream
     upstream.close()
     assert upstream.faults == [], "the gateway forwarded what is no canonical request"
+
+
+@pytest.fixture(scope="session")
+def shared_attested(pki, tmp_path_factory):
+    upstream = RecordingUpstream()
+    attested = Attested(tmp_path_factory.mktemp("attested"), pki, upstream)
+    yield attested
+    attested.gateway.stop()
+    upstream.close()
+
+
+@pytest.fixture
+def attested(shared_attested):
+    """A gateway whose routes ask for proofs, with a registered phone; for tests that leave both as they are."""
+    gateway, upstream = shared_attested.gateway, shared_attested.upstream
+    assert gateway.process.poll() is None, f"an earlier test ended the gateway\n{gateway.errors}"
+    upstream.reset_behaviour()
+    yield shared_attested
+    upstream.reset_behaviour()
+    assert upstream.faults == [], "the gateway forwarded what is no canonical request"
+
+
+@pytest.fixture
+def start_attested(pki, own_upstream, tmp_path):
+    """Starts such gateways of a test's own; they must end well with it."""
+    started = []
+
+    def start(**settings):
+        made = Attested(tmp_path / f"attested-{len(started)}", pki, own_upstream, **settings)
+        started.append(made)
+        return made
+
+    yield start
+    for made in started:
+        made.gateway.stop()
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The gateway as a process: its conf file, its start, its logs, its end."""
 
+import base64
 import json
 import os
 import signal
@@ -9,7 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from paths import BINARY, ENVIRONMENT, PATIENCE
+from pki import attestgate
 from waiting import eventually
+
+# The app that simulated phones have.
+APP = "TEAMID1234.org.example.app"
 
 # Every gateway of the test that runs now; a failure shows their logs.
 running = []
@@ -28,7 +33,8 @@ class Gateway:
     def __init__(self, directory, pki, upstreams, routes=None, strip_headers=(), **settings):
         """
         `upstreams`: name -> address, or name -> dictionary as in the conf file.
-        `settings`: workers, limits, timeouts, minimum_version as in the conf file.
+        `settings`: workers, limits, timeouts, minimum_version, apps as in the conf file; `registry=True` for one where
+        no route asks for devices.
         """
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -45,6 +51,16 @@ class Gateway:
             return value if isinstance(value, dict) else {"servers": [value]}
 
         first = next(iter(upstreams))
+        routes = [{"require": "certificate", "upstream": first, **route} for route in routes or [
+            {"name": "all", "host": "localhost", "path": "/"}]]
+        if settings.pop("registry", False) or any(route["require"] != "certificate" for route in routes):
+            settings = {
+                "registry": {
+                    "path": str(self.directory / "registry.sqlite"), "secret": str(self.directory / "secret")},
+                "administration": {"socket": str(self.directory / "admin.sock")},
+                "apps": [{"id": APP, "environment": "simulator"}],
+                **settings,
+            }
         return {
             # One worker unless a test is about several: then what it does has one order.
             "workers": settings.pop("workers", 1),
@@ -57,8 +73,7 @@ class Gateway:
                 "clients": {"authorities": [str(self.pki.gms.certificate), str(self.pki.root.certificate)]},
             }],
             "upstreams": {name: upstream(value) for name, value in upstreams.items()},
-            "routes": [{"require": "certificate", "upstream": first, **route} for route in routes or [
-                {"name": "all", "host": "localhost", "path": "/"}]],
+            "routes": routes,
             "strip_headers": list(strip_headers),
             "log": {"access": str(self.access_path)},
             **settings,
@@ -108,6 +123,29 @@ class Gateway:
         status = self.wait()
         self.holder.close()
         assert status == 0, f"the gateway ended with status {status}, not 0\n{self.errors}"
+
+    # Devices.
+
+    def device_command(self, *arguments):
+        """Runs `attestgate device`, and returns what it printed."""
+        done = attestgate("device", *arguments, "--config", self.conf_path)
+        assert done.returncode == 0, f"{arguments}: {done.stderr}"
+        return done.stdout
+
+    def add_device(self, phone):
+        """Registers a phone as an operator does. - Returns: its number."""
+        printed = self.device_command(
+            "add", "--app-id", phone.app, "--public-key", base64.b64encode(phone.key.point).decode(),
+            "--certificate-key", phone.identity.key, "--json")
+        return json.loads(printed)["device"]
+
+    def halt(self):
+        """Ends the gateway in order, to be started again with the same files on the same port."""
+        self.signal()
+        status = self.wait()
+        assert status == 0, f"the gateway ended with status {status}, not 0\n{self.errors}"
+        running.remove(self)
+        return self
 
     @property
     def errors(self):

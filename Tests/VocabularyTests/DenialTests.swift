@@ -19,11 +19,21 @@ struct DenialTests {
             text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") })
     }
 
-    @Test("a request may be sent again without harm unless an upstream may have seen it")
+    @Test("a request may be sent again without harm unless an upstream may have seen it, or its like")
     func retries() {
         for denial in Denial.allCases {
-            #expect((denial.row.retry == .unknown) == (denial.row.fault == .upstream), "\(denial)")
+            let isSpent = denial == .counterReplayed || denial == .counterLate
+            #expect((denial.row.retry == .unknown) == (denial.row.fault == .upstream || isSpent), "\(denial)")
         }
+    }
+
+    @Test("what a new proof or enrolment can mend is 401, and nothing else is")
+    func mendable() {
+        let mendable: Set<Denial> = [
+            .deviceUnknown, .proofRequired, .proofMalformed, .challengeRequired, .proofStale, .proofIncomplete,
+            .proofInvalid, .counterReplayed, .counterLate,
+        ]
+        #expect(Set(Denial.allCases.filter(\.asksForProof)) == mendable)
     }
 }
 

@@ -12,6 +12,8 @@ final class GatewayApplication: Application {
     let upstreamRequest: UpstreamRequest
     let denials: DenialResponses
     let pool: BufferPool
+    /// Nil if there is no registry: then all routes are for certificates. Set before anything is accepted.
+    var enforcement: Enforcement?
     /// Nil if access is not logged.
     let log: AccessLog?
     var traces = TraceIDGenerator()

@@ -4,9 +4,11 @@ internal import Glibc
 public import GatewayConfiguration
 internal import HTTP
 internal import Policy
+internal import Registry
 internal import Server
 internal import TLS
 internal import Upstream
+internal import Vocabulary
 
 /// A configuration with everything it refers to read and resolved: what each worker builds its own objects from.
 ///
@@ -32,11 +34,23 @@ public struct Blueprint: Sendable {
         }
     }
 
+    /// Where the registry lies, and how much of it is kept in memory.
+    struct RegistrySettings: Sendable {
+        let path: String
+        let secretPath: String
+        let devices: Int
+    }
+
     public let workers: Int
     let listeners: [Listener]
     let upstreams: [UpstreamSettings]
     let routes: [Route]
     let settings: ServerSettings
+    /// Nil if there is none: then all routes are for certificates.
+    let registry: RegistrySettings?
+    let apps: [AdmittedApps.Setting]
+    let proof: ProofConfiguration
+    let heldContent: Int
     let strippedFields: [String]
     let denialURI: String
     let access: LogConfiguration.Access
@@ -59,17 +73,21 @@ public struct Blueprint: Sendable {
             upstreams.append(try Self.resolve(name, upstream))
         }
         self.upstreams = upstreams
-        var routes: [Route] = []
-        for route in configuration.routes {
-            routes.append(
-                Route(
-                    name: route.name, host: route.host, prefix: route.path,
-                    methods: MethodSet(route.methods.map(Self.method)), requirement: try Self.requirement(of: route),
-                    // Every route names a configured upstream: the configuration is refused otherwise.
-                    upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit)))
+        routes = configuration.routes.map { route in
+            Route(
+                name: route.name, host: route.host, prefix: route.path,
+                methods: MethodSet(route.methods.map(Self.method)), requirement: Self.requirement(route.require),
+                apps: Self.apps(route, configuration), components: route.components,
+                // Every route names a configured upstream: the configuration is refused otherwise.
+                upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit))
         }
-        self.routes = routes
         settings = Self.settings(configuration)
+        registry = configuration.registry.map {
+            RegistrySettings(path: $0.path, secretPath: $0.secretPath, devices: $0.devices)
+        }
+        apps = configuration.apps.map(Self.app)
+        proof = configuration.proof
+        heldContent = configuration.limits.heldContent
         strippedFields = configuration.strippedFields
         denialURI = configuration.denialURI
         access = configuration.log.access
@@ -135,13 +153,41 @@ public struct Blueprint: Sendable {
         }
     }
 
-    private static func requirement(of route: RouteConfiguration) throws(StartupError) -> Requirement {
-        switch route.require {
-        case .certificate: return .certificate
-        // Refused until they are enforced; weakening them silently is out of the question.
-        case .device, .requestProof:
-            throw StartupError("route \(route.name): `require: \(route.require.rawValue)` is not yet enforced")
+    private static func requirement(_ requirement: RouteConfiguration.Requirement) -> Requirement {
+        switch requirement {
+        case .certificate: .certificate
+        case .device: .device
+        case .requestProof: .requestProof
         }
+    }
+
+    private static func apps(_ route: RouteConfiguration, _ configuration: Configuration) -> AppSet {
+        let ids = configuration.apps.map(\.id)
+        return AppSet(places: route.apps.compactMap { ids.firstIndex(of: $0) }, of: ids.count)
+    }
+
+    private static func app(_ app: AppConfiguration) -> AdmittedApps.Setting {
+        let environment: AttestationEnvironment =
+            switch app.environment {
+            case .production: .production
+            case .development: .development
+            case .simulator: .simulator
+            }
+        let counters: CounterMode =
+            switch app.counter {
+            case .strict: .strict
+            // The configuration admits no window that is no mode; strict refuses more, if it ever did.
+            case .window(let count): CounterMode(window: count) ?? .strict
+            }
+        return AdmittedApps.Setting(id: app.id, environment: environment, counters: counters)
+    }
+
+    func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {
+        Enforcement.Settings(
+            apps: apps, secrets: secrets, maxAge: proof.maxAge.components.seconds,
+            challengeLife: UInt64(proof.challengeLife.components.seconds),
+            keyLimit: min(registry?.devices ?? 0, 16_384),
+            heldContent: heldContent)
     }
 
     /// Builds every TLS context once and drops it, so that a bad certificate is found before anything is started.

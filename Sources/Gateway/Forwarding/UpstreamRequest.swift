@@ -1,5 +1,6 @@
 internal import Bytes
 internal import HTTP
+internal import RequestProof
 
 /// Writes the head of the request to the upstream anew from the parsed one. No byte of the client's framing, and no
 /// field that was not looked at, comes through.
@@ -13,6 +14,8 @@ final class UpstreamRequest {
     }
 
     private let policy: FieldPolicy
+    /// Kept for its room.
+    private var foreign: [UInt8] = []
 
     init(policy: FieldPolicy) {
         self.policy = policy
@@ -20,10 +23,13 @@ final class UpstreamRequest {
 
     /// - Parameters:
     ///   - bytes: what the ranges of `head` refer to.
+    ///   - framing: of the content, as it is going to be sent.
     ///   - forwarded: the start of the Forwarded field's value.
+    ///   - device: whose request it is, where the route demands one.
     ///   - output: an empty buffer.
     func write(
-        _ method: Method, _ head: RequestHead, _ bytes: Span<UInt8>, forwarded: [UInt8], to output: inout ByteBuffer
+        _ method: Method, _ head: RequestHead, _ bytes: Span<UInt8>, framing: ContentFraming, forwarded: [UInt8],
+        device: DeviceFields?, to output: inout ByteBuffer
     ) -> Outcome {
         output.append(method.name)
         output.append(" ")
@@ -38,6 +44,10 @@ final class UpstreamRequest {
             let field = head.fields[index]
             // The Host field stands first, already written.
             guard field.name != .host else { continue }
+            if field.name == .signature || field.name == .signatureInput {
+                appendForeignMembers(of: field, bytes, head, to: &output)
+                continue
+            }
             switch policy.verdict(field.nameRange.of(bytes), field.name) {
             case .forward:
                 if !head.connection.drops(field, of: bytes) {
@@ -53,7 +63,8 @@ final class UpstreamRequest {
         output.append(forwarded)
         output.append(head.authority.of(bytes))
         output.append("\"\r\n")
-        switch head.framing {
+        device?.append(to: &output)
+        switch framing {
         case .length(let length): output.appendField("Content-Length", decimal: length)
         case .chunked: output.appendField("Transfer-Encoding", "chunked")
         case .none, .untilClose:
@@ -68,5 +79,17 @@ final class UpstreamRequest {
             return .tooLarge
         }
         return .written
+    }
+
+    /// Our own member of the signature fields goes no further; signatures of others do.
+    private func appendForeignMembers(
+        of field: HeaderField, _ bytes: Span<UInt8>, _ head: RequestHead, to output: inout ByteBuffer
+    ) {
+        guard !head.connection.drops(field, of: bytes) else { return }
+        foreign.removeAll(keepingCapacity: true)
+        ForeignMembers.append(of: field.valueRange.of(bytes), to: &foreign)
+        guard !foreign.isEmpty else { return }
+        let value = foreign
+        output.appendField(field.nameRange.of(bytes), value.span)
     }
 }

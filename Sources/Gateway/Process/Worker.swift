@@ -2,6 +2,7 @@ internal import Bytes
 internal import Cryptography
 internal import EventLoop
 internal import Policy
+internal import Registry
 internal import Server
 internal import TLS
 internal import Upstream
@@ -23,7 +24,8 @@ final class Worker {
 
     /// - Parameter sockets: descriptors of listening sockets, one for each listener of the blueprint; taken over.
     init(
-        _ blueprint: Blueprint, sockets: [Int32], sessions: SessionTable, log: LogWriter?, mailbox: Mailbox<Command>
+        _ blueprint: Blueprint, sockets: [Int32], sessions: SessionTable, log: LogWriter?,
+        enforcement: (Enforcement.Settings, DeviceRegistry)?, mailbox: Mailbox<Command>
     ) throws {
         loop = try Loop()
         self.mailbox = mailbox
@@ -37,6 +39,16 @@ final class Worker {
             log: log.map { AccessLog(loop: loop, writer: $0) })
         acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         let library = try LibraryContext()
+        if let (settings, registry) = enforcement {
+            // The acceptor owns the connections, and is this worker's: it lives as long as the registry's events come.
+            application.enforcement = try Enforcement(
+                settings, registry, routes: application.routes, upstreams: blueprint.upstreams.map(\.name), loop: loop,
+                pool: pool, library
+            ) { [unowned acceptor] keys in
+                let barred = Set(keys)
+                acceptor.abort { $0.identity?.keyID.map(barred.contains) ?? false }
+            }
+        }
         for (listener, socket) in zip(blueprint.listeners, sockets) {
             acceptor.listen(on: Socket(adopting: socket), tls: try listener.makeContext(library, sessions))
         }
@@ -64,6 +76,7 @@ extension Route {
         Route(
             name: String(decoding: Array(name.utf8), as: UTF8.self), host: String(decoding: host, as: UTF8.self),
             prefix: String(decoding: prefix, as: UTF8.self), methods: methods, requirement: requirement,
+            apps: apps.unshared, components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
             upstream: upstream, contentLimit: contentLimit)
     }
 }

@@ -1,6 +1,7 @@
 internal import EventLoop
 internal import Glibc
 internal import Logging
+internal import Registry
 internal import Synchronization
 internal import TLS
 
@@ -64,8 +65,9 @@ public final class GatewayProcess {
         let log = try openLog()
         let sockets = try bindAll()
         let sessions = SessionTable(limit: Self.sessionLimit)
+        let enforcement = try openRegistry()
         for index in 0..<blueprint.workers {
-            try start(index, sockets: sockets[index], sessions: sessions, log: log)
+            try start(index, sockets: sockets[index], sessions: sessions, log: log, enforcement: enforcement)
         }
         let addresses = blueprint.listeners.map(\.name).joined(separator: ", ")
         let workers = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
@@ -78,6 +80,8 @@ public final class GatewayProcess {
         }
         withExtendedLifetime(receiver) { loop.run() }
         for worker in self.workers { worker.thread.join() }
+        // After the workers: what they spent is committed and folded.
+        enforcement?.registry.stop()
         log?.stop()
         logger.info("stopped")
     }
@@ -91,6 +95,29 @@ public final class GatewayProcess {
             }
         } catch {
             throw StartupError("log: access: \(error.text)")
+        }
+    }
+
+    /// Opens the store, and makes both it and the secrets where there are none.
+    ///
+    /// - Returns: nil if the configuration has no registry.
+    private func openRegistry() throws(StartupError) -> (settings: Enforcement.Settings, registry: DeviceRegistry)? {
+        guard let settings = blueprint.registry else { return nil }
+        let secrets = try GatewaySecrets.load(settings.secretPath)
+        var limits = RegistryLimits()
+        limits.devices = settings.devices
+        let logger = logger
+        do throws(StoreOpenError) {
+            let registry = try DeviceRegistry.start(path: settings.path, creating: true, limits: limits) { event in
+                switch event {
+                case .failed(let reason): logger.error("registry: \(reason): what needs it is refused")
+                case .cannotReopen(let reason): logger.error("registry: cannot be opened again: \(reason)")
+                case .recovered: logger.notice("registry: serves again")
+                }
+            }
+            return (blueprint.enforcement(secrets), registry)
+        } catch {
+            throw StartupError("registry: \(error)")
         }
     }
 
@@ -137,14 +164,20 @@ public final class GatewayProcess {
         }
     }
 
-    private func start(_ index: Int, sockets: [Int32], sessions: SessionTable, log: LogWriter?) throws {
+    private func start(
+        _ index: Int, sockets: [Int32], sessions: SessionTable, log: LogWriter?,
+        enforcement: (settings: Enforcement.Settings, registry: DeviceRegistry)?
+    ) throws {
         let mailbox = try Mailbox<Worker.Command>(limit: 64)
         let blueprint = blueprint
         let events = events
         let logger = logger
         let thread = try LoopThread(name: "worker-\(index)") {
             do {
-                try Worker(blueprint, sockets: sockets, sessions: sessions, log: log, mailbox: mailbox).run()
+                try Worker(
+                    blueprint, sockets: sockets, sessions: sessions, log: log, enforcement: enforcement,
+                    mailbox: mailbox
+                ).run()
             } catch {
                 // The blueprint has built the same contexts before; what fails here is memory or descriptors.
                 logger.critical("worker \(index) cannot start: \(error)")

@@ -1,0 +1,56 @@
+internal import Attestation
+internal import Registry
+internal import RequestProof
+internal import Vocabulary
+
+// The errors of the proof's modules, and the registry's verdicts, mapped to the denial table. The switches are exhaustive:
+// a new error does not compile until somebody has decided what it means to a client.
+
+extension Refusal {
+    /// - Parameter input: of the proof, if it could be parsed: knows the components' names.
+    init(_ fault: ProofFault, _ input: SignatureInput?) {
+        switch fault {
+        case .missing: self.init(.proofRequired, fault.description)
+        case .malformed: self.init(.proofMalformed, fault.description)
+        case .incomplete(let component):
+            self.init(.proofIncomplete, fault.description, component: component.description)
+        case .fieldAbsent(let place):
+            self.init(
+                .proofIncomplete, fault.description, component: input?.componentNames[place].description)
+        }
+    }
+
+    init(_ fault: AssertionFault) {
+        let reason = String(describing: fault.reason)
+        switch fault {
+        case .checkFailed(let error): self.init(.storeUnavailable, error.description)
+        case .tooLong, .malformed, .unknownEntry, .entryMissing, .authenticatorData:
+            self.init(.proofMalformed, reason)
+        case .rpIDMismatch, .counterZero, .signatureInvalid: self.init(.proofInvalid, reason)
+        }
+    }
+
+    init?(_ acceptance: CounterAcceptance) {
+        switch acceptance {
+        case .pending: return nil
+        case .replayed: self.init(.counterReplayed)
+        case .late: self.init(.counterLate)
+        case .deviceRevoked: self.init(Denial.deviceRevoked)
+        case .storeUnavailable: self.init(.storeUnavailable, "the registry takes no counters")
+        }
+    }
+
+    /// - Returns: nil for the one outcome that lets a request through.
+    init?(_ outcome: CounterOutcome) {
+        switch outcome {
+        case .committed: return nil
+        case .replayed: self.init(.counterReplayed)
+        case .late: self.init(.counterLate)
+        case .deviceRevoked: self.init(Denial.deviceRevoked)
+        case .bindingEnded: self.init(.deviceMismatch, "the binding of the certificate's key has ended")
+        case .unknown: self.init(.deviceUnknown)
+        case .epochChanged: self.init(.challengeRequired, "the store's epoch has changed")
+        case .storeUnavailable: self.init(.storeUnavailable, "the counter could not be made durable; it stays spent")
+        }
+    }
+}

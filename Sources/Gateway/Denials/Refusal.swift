@@ -1,0 +1,16 @@
+internal import Vocabulary
+
+/// A denial with what there is to say about it beyond the table.
+struct Refusal: Error, Equatable {
+    let denial: Denial
+    /// For the log: never bytes of a proof.
+    let detail: String?
+    /// The component that a proof does not cover, in lower case and of token characters: for the client.
+    let component: String?
+
+    init(_ denial: Denial, _ detail: String? = nil, component: String? = nil) {
+        self.denial = denial
+        self.detail = detail
+        self.component = component
+    }
+}

@@ -1,0 +1,46 @@
+internal import Cryptography
+internal import Registry
+internal import Vocabulary
+
+/// An app whose devices may be served, as requests need it.
+struct AdmittedApp {
+    /// The text of the app id.
+    let id: [UInt8]
+    let environment: AttestationEnvironment
+    let counters: CounterMode
+    /// SHA-256 of the app id: what an assertion of this app begins with.
+    let rpIDHash: Digest256
+}
+
+/// The apps of the configuration, for one worker.
+struct AdmittedApps {
+    /// What the configuration says of one.
+    struct Setting: Sendable {
+        let id: AppID
+        let environment: AttestationEnvironment
+        let counters: CounterMode
+    }
+
+    private let apps: [AdmittedApp]
+    private let places: [AppNumber: Int]
+
+    init(_ settings: [Setting], _ registry: DeviceRegistry, _ library: LibraryContext) throws(CryptographyError) {
+        var apps: [AdmittedApp] = []
+        var places: [AppNumber: Int] = [:]
+        for (place, setting) in settings.enumerated() {
+            let id = Array(setting.id.description.utf8)
+            apps.append(
+                AdmittedApp(
+                    id: id, environment: setting.environment, counters: setting.counters,
+                    rpIDHash: try library.sha256(of: id.span)))
+            places[registry.number(of: setting.id)] = place
+        }
+        self.apps = apps
+        self.places = places
+    }
+
+    subscript(place: Int) -> AdmittedApp { apps[place] }
+
+    /// The app's place in the configuration; nil if it is not, or no longer, configured.
+    func place(of app: AppNumber) -> Int? { places[app] }
+}

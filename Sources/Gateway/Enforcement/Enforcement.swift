@@ -1,0 +1,161 @@
+internal import Bytes
+internal import Cryptography
+internal import EventLoop
+internal import HTTP
+internal import Policy
+internal import Registry
+internal import RequestProof
+internal import Vocabulary
+
+/// What one worker needs to hold requests to their routes' demands: the registry, the apps, the verification of proofs.
+///
+/// Decides nothing about the order of things: that is the exchange's, one request after the other.
+final class Enforcement {
+    /// The same for all workers.
+    struct Settings: Sendable {
+        let apps: [AdmittedApps.Setting]
+        let secrets: GatewaySecrets
+        /// How old a proof may be, in seconds.
+        let maxAge: Int64
+        /// How long a challenge is good for, in seconds.
+        let challengeLife: UInt64
+        /// Decoded hardware keys kept by each worker.
+        let keyLimit: Int
+        /// Content held by each worker for requests that cannot be forwarded yet, in bytes.
+        let heldContent: Int
+    }
+
+    let proofs: ProofVerifier
+    let challenges: RequestChallenges
+    let apps: AdmittedApps
+    private let library: LibraryContext
+    private let loop: Loop
+    private let pool: BufferPool
+    private let budget: ContentBudget
+    /// By route, in the order of the table.
+    private let coverages: [Coverage]
+    /// By upstream.
+    private let pseudonymKeys: [AuthenticationKey]
+    private let client: RegistryClient
+    private let waits: Waits
+    private let watch: LoopTimer
+
+    /// An answer of the registry that takes longer means that the store is stuck.
+    static let patience = TimeSpan.seconds(5)
+
+    /// - Parameter barred: called with the mTLS keys whose open connections are to be closed.
+    init(
+        _ settings: Settings, _ registry: DeviceRegistry, routes: RouteTable, upstreams: [String], loop: Loop,
+        pool: BufferPool, _ library: LibraryContext, barred: @escaping ([KeyID]) -> Void
+    ) throws {
+        self.library = library
+        self.loop = loop
+        self.pool = pool
+        budget = ContentBudget(limit: settings.heldContent)
+        apps = try AdmittedApps(settings.apps, registry, library)
+        coverages = routes.routes.map { Coverage(demanding: $0.components.compactMap { FieldComponent($0) }) }
+        pseudonymKeys = try upstreams.map { name throws(CryptographyError) in
+            try settings.secrets.pseudonymKey(ofUpstream: name, library)
+        }
+        let challenges = try RequestChallenges(
+            settings.secrets, registry.identity, life: settings.challengeLife, library)
+        self.challenges = challenges
+        proofs = ProofVerifier(challenges, maxAge: settings.maxAge, keyLimit: settings.keyLimit, library)
+        let waits = Waits()
+        self.waits = waits
+        client = try RegistryClient(registry, loop: loop) { event in
+            switch event {
+            case .device(let token, let lookup): waits.leave(token)?.registryAnswered(lookup)
+            case .counter(let token, let outcome): waits.leave(token)?.counterSettled(outcome)
+            case .barred(let keys): barred(keys)
+            // If it fails, challenges stay those of the old epoch, and the store refuses whatever was made with them.
+            case .identity(let identity): try? challenges.renew(identity)
+            // Workers send no commands.
+            case .reply: break
+            }
+        }
+        watch = LoopTimer(loop: loop, interval: .seconds(1), repeats: true) {
+            for exchange in waits.overdue(at: loop.now) { exchange.registryOverdue() }
+        }
+    }
+
+    /// The exchanges that wait, shared with the closures that the registry and the timer call.
+    private final class Waits {
+        private var table = RegistryWaits<ForwardingExchange>()
+
+        func enter(_ exchange: ForwardingExchange, at now: Instant) -> UInt64 { table.enter(exchange, at: now) }
+        func leave(_ token: UInt64) -> ForwardingExchange? { table.leave(token) }
+        func overdue(at now: Instant) -> [ForwardingExchange] {
+            table.overdue(at: now, after: Enforcement.patience)
+        }
+    }
+
+    // MARK: - The registry
+
+    /// Looks for the device that a certificate's key is bound to.
+    ///
+    /// - Parameter waiting: the token of a wait if the answer is `pending`; `registryAnswered` follows then.
+    func lookUp(_ key: KeyID?, for exchange: ForwardingExchange, waiting: inout UInt64?) -> DeviceLookup {
+        // A key of another curve can be bound to nothing.
+        guard let key else { return .unknown }
+        let token = waits.enter(exchange, at: loop.now)
+        let lookup = client.device(forBinding: key, token: token)
+        if case .pending = lookup { waiting = token } else { _ = waits.leave(token) }
+        return lookup
+    }
+
+    /// Spends the counter of a verified proof.
+    ///
+    /// - Returns: the token of a wait, `counterSettled` follows; or why not.
+    func spend(
+        _ proof: VerifiedProof, of device: DeviceSnapshot, app: Int, for exchange: ForwardingExchange
+    ) -> Result<UInt64, Refusal> {
+        let token = waits.enter(exchange, at: loop.now)
+        let acceptance = client.spend(
+            proof.counter, of: device, mode: apps[app].counters, epoch: proof.epoch, token: token)
+        guard let refusal = Refusal(acceptance) else { return .success(token) }
+        _ = waits.leave(token)
+        return .failure(refusal)
+    }
+
+    /// The exchange waits no more; an answer that still comes meets nobody.
+    func stopWaiting(_ token: UInt64) {
+        _ = waits.leave(token)
+    }
+
+    // MARK: - The decision
+
+    func standing(of lookup: DeviceLookup, on requirement: Requirement, admitting apps: AppSet) -> Standing {
+        Standing(lookup, on: requirement, admitting: apps) { device in
+            self.apps.place(of: device.app).map { ($0, self.apps[$0].environment) }
+        }
+    }
+
+    func verify(
+        _ head: RequestHead, _ bytes: Span<UInt8>, by device: DeviceSnapshot, app: Int, route: Int
+    ) -> ProofVerifier.Verdict {
+        proofs.verify(
+            head, bytes, by: device, of: apps[app], covering: coverages[route], now: WallClock.seconds)
+    }
+
+    /// Room for the content of a request whose proof has been verified.
+    func collect(_ proof: VerifiedProof) throws(CryptographyError) -> CollectedContent {
+        try CollectedContent(expecting: proof.contentDigest, pool: pool, budget: budget, library)
+    }
+
+    // MARK: - What is told
+
+    /// Appends `Accept-Signature` for a request of this route, or of none.
+    func appendAcceptSignature(to output: inout ByteBuffer, for head: RequestHead, route: Int?) {
+        let coverage = route.map { coverages[$0] } ?? Coverage()
+        challenges.appendField(
+            asking: coverage.components(for: ProofFields.traits(of: head)), now: UInt64(max(0, WallClock.seconds)),
+            to: &output)
+    }
+
+    /// What an upstream knows the device by.
+    func pseudonym(of device: DeviceSnapshot, for upstream: Int) throws(CryptographyError) -> Digest256 {
+        let bytes = device.hardwareKey.bytes
+        return try pseudonymKeys[upstream].code(of: bytes.span)
+    }
+}

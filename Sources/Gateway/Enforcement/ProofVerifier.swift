@@ -1,0 +1,198 @@
+internal import Attestation
+internal import Challenges
+internal import Cryptography
+internal import HTTP
+internal import Registry
+internal import RequestProof
+internal import Vocabulary
+
+/// A proof that was found good. Its counter has not been spent yet.
+struct VerifiedProof {
+    let counter: UInt32
+    /// What the content must hash to; nil if the request has none and claims nothing of it.
+    let contentDigest: ContentDigest?
+    /// The answer is to bring a new challenge: this one is past half its life.
+    let isChallengeAging: Bool
+    /// The store's epoch that its challenge is of.
+    let epoch: RandomID
+}
+
+/// Verifies request proofs, one worker's. Cheap checks come first; the signature comes last.
+final class ProofVerifier {
+    enum Verdict {
+        case verified(VerifiedProof)
+        case refused(Refusal)
+    }
+
+    let challenges: RequestChallenges
+    private let library: LibraryContext
+    private let maxAge: Int64
+    private var keys: VerificationKeyCache
+    // Kept for their room.
+    private var fields: ProofFields?
+    private var input: SignatureInput?
+    private var signature: ProofSignature?
+    private var base = SignatureBase()
+
+    /// - Parameters:
+    ///   - maxAge: how old a proof may be, in seconds.
+    ///   - keyLimit: decoded hardware keys kept.
+    init(_ challenges: RequestChallenges, maxAge: Int64, keyLimit: Int, _ library: LibraryContext) {
+        self.challenges = challenges
+        self.library = library
+        self.maxAge = maxAge
+        keys = VerificationKeyCache(limit: keyLimit)
+    }
+
+    /// - Parameters:
+    ///   - bytes: what the ranges of `head` refer to.
+    ///   - device: that the client's certificate is bound to.
+    ///   - now: in seconds since 1970.
+    func verify(
+        _ head: RequestHead, _ bytes: Span<UInt8>, by device: DeviceSnapshot, of app: AdmittedApp,
+        covering coverage: Coverage, now: Int64
+    ) -> Verdict {
+        var fields = self.fields.take() ?? ProofFields()
+        fields.collect(head, bytes)
+        let verdict = verify(&fields, head, bytes, device, app, coverage, now)
+        self.fields = consume fields
+        return verdict
+    }
+
+    private func verify(
+        _ fields: inout ProofFields, _ head: RequestHead, _ bytes: Span<UInt8>, _ device: DeviceSnapshot,
+        _ app: AdmittedApp, _ coverage: Coverage, _ now: Int64
+    ) -> Verdict {
+        do throws(Refusal) {
+            let input = try parseInput(fields)
+            defer { self.input = input }
+            let signature = try parseSignature(fields)
+            defer { self.signature = signature }
+            guard input.keyID == device.hardwareKey else {
+                throw Refusal(.deviceMismatch, "keyid is not the hardware key of the certificate's device")
+            }
+            if let algorithm = input.algorithm, algorithm != .appleAttest {
+                throw Refusal(.proofMalformed, "alg is not the algorithm of the device")
+            }
+            let challenge = try judgeChallenge(input, now)
+            try judgeFreshness(input, now, challengeIssuedAt: challenge.issuedAt)
+            let digest = try readDigest(fields, input, coverage)
+            try buildBase(input, head, bytes)
+            let assertion = try verifyAssertion(signature, device, app)
+            return .verified(
+                VerifiedProof(
+                    counter: assertion.counter, contentDigest: digest, isChallengeAging: challenge.isAging,
+                    epoch: challenges.epoch))
+        } catch {
+            return .refused(error)
+        }
+    }
+
+    // MARK: - The steps, in order
+
+    private func parseInput(_ fields: borrowing ProofFields) throws(Refusal) -> SignatureInput {
+        guard !fields.signatureInput.isAbsent else { throw Refusal(.proofRequired, "no Signature-Input") }
+        // Taken first, so that parsing has the only reference and writes in place.
+        let old = input.take()
+        do throws(ProofFault) {
+            return try SignatureInput(parsing: fields.signatureInput.value, reusing: consume old)
+        } catch {
+            throw Refusal(error, nil)
+        }
+    }
+
+    private func parseSignature(_ fields: borrowing ProofFields) throws(Refusal) -> ProofSignature {
+        guard !fields.signature.isAbsent else { throw Refusal(.proofRequired, "no Signature") }
+        let old = signature.take()
+        do throws(ProofFault) {
+            return try ProofSignature(parsing: fields.signature.value, reusing: consume old)
+        } catch {
+            throw Refusal(error, nil)
+        }
+    }
+
+    private func judgeChallenge(
+        _ input: SignatureInput, _ now: Int64
+    ) throws(Refusal) -> (issuedAt: Int64, isAging: Bool) {
+        let verdict: ChallengeVerdict
+        do throws(CryptographyError) {
+            verdict = try challenges.verdict(on: input.nonce, now: UInt64(max(0, now)))
+        } catch {
+            throw Refusal(.storeUnavailable, error.description)
+        }
+        switch verdict {
+        case .fresh(let issuedAt, let pastHalfLife): return (Int64(clamping: issuedAt), pastHalfLife)
+        case .expired: throw Refusal(.challengeRequired, "the challenge has expired")
+        case .premature:
+            throw Refusal(.challengeRequired, "the challenge is of a time to come: gateways' clocks differ")
+        case .foreign: throw Refusal(.challengeRequired, "the challenge is not of this store and epoch")
+        case .malformed: throw Refusal(.challengeRequired, "the nonce is no challenge")
+        }
+    }
+
+    private func judgeFreshness(_ input: SignatureInput, _ now: Int64, challengeIssuedAt: Int64) throws(Refusal) {
+        let freshness = Freshness.check(
+            created: input.created, expires: input.expires, now: now, maxAge: maxAge,
+            challengeIssuedAt: challengeIssuedAt)
+        switch freshness {
+        case .fresh: return
+        case .ahead: throw Refusal(.proofStale, "created lies \(input.created - now) s in the future")
+        case .tooOld: throw Refusal(.proofStale, "created lies \(now - input.created) s in the past")
+        case .precedesChallenge: throw Refusal(.proofStale, "created lies before the challenge was issued")
+        case .expired: throw Refusal(.proofStale, "expires has come")
+        }
+    }
+
+    /// Also where there is no content: what is claimed of it must be true.
+    private func readDigest(
+        _ fields: borrowing ProofFields, _ input: SignatureInput, _ coverage: Coverage
+    ) throws(Refusal) -> ContentDigest? {
+        do throws(ProofFault) {
+            try coverage.check(input, for: fields.traits)
+            guard !fields.contentDigest.isAbsent else { return nil }
+            return try ContentDigest(parsing: fields.contentDigest.value)
+        } catch {
+            throw Refusal(error, input)
+        }
+    }
+
+    private func buildBase(_ input: SignatureInput, _ head: RequestHead, _ bytes: Span<UInt8>) throws(Refusal) {
+        guard let method = head.method else { throw Refusal(.methodRefused) }
+        let spelling = method.bytes
+        let query = (head.query ?? .empty).of(bytes)
+        let parts = RequestParts(
+            method: spelling.span, authority: head.authority.of(bytes), path: head.path.of(bytes), query: query)
+        do throws(ProofFault) {
+            try base.build(input, of: parts) { name, value in
+                for index in head.fields.indices {
+                    let field = head.fields[index]
+                    guard field.nameRange.of(bytes).equals(lowercase: name) else { continue }
+                    value.add(field.valueRange.of(bytes))
+                }
+            }
+        } catch {
+            throw Refusal(error, input)
+        }
+    }
+
+    private func verifyAssertion(
+        _ signature: ProofSignature, _ device: DeviceSnapshot, _ app: AdmittedApp
+    ) throws(Refusal) -> VerifiedAssertion {
+        let hash: Digest256
+        let key: P256VerificationKey
+        do throws(CryptographyError) {
+            let signed = base.bytes
+            hash = try library.sha256(of: signed.span)
+            key = try keys.verifier(of: device.hardwareKey, device.point, library)
+        } catch {
+            throw Refusal(.storeUnavailable, error.description)
+        }
+        do throws(AssertionFault) {
+            return try AssertionVerifier.verify(
+                signature.assertion.span, clientDataHash: hash.span, key: key, rpIDHash: app.rpIDHash.span,
+                digests: library)
+        } catch {
+            throw Refusal(error)
+        }
+    }
+}

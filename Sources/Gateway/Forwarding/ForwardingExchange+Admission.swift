@@ -1,0 +1,181 @@
+internal import Bytes
+internal import Cryptography
+internal import HTTP
+internal import Policy
+internal import Registry
+internal import Server
+internal import Vocabulary
+
+/// Deciding: the life of a request up to the moment when it may be forwarded.
+///
+/// head, route, size -> device -> proof -> content and its digest -> counter, in memory and durable -> forward. Whatever
+/// fails ends it with a denial, and nothing has reached the upstream.
+extension ForwardingExchange {
+    // MARK: - Head and route
+
+    func decide() {
+        if gateway.enforcement != nil, ChallengeEndpoint.isMeant(by: head, headBytes.readable) {
+            return identify(for: .certificate)
+        }
+        let match = gateway.routes.match(
+            host: head.host.of(headBytes.readable), path: head.path.of(headBytes.readable), method: head.method)
+        switch match {
+        case .none: deny(.routeUnknown)
+        case .methodRefused(let index):
+            route = index
+            deny(.methodRefused)
+        case .route(let index):
+            route = index
+            if case .length(let length) = head.framing, length > gateway.routes.routes[index].contentLimit {
+                return deny(.contentTooLarge)
+            }
+            identify(for: gateway.routes.routes[index].requirement)
+        }
+    }
+
+    // MARK: - The device
+
+    private func identify(for requirement: Requirement) {
+        guard let enforcement = gateway.enforcement else {
+            // Without a registry there are only routes for certificates, and TLS let nobody in without one.
+            precondition(requirement == .certificate, "a route demands devices, and there is no registry")
+            return forward()
+        }
+        let lookup = enforcement.lookUp(connection.identity?.keyID, for: self, waiting: &waiting)
+        if case .pending = lookup { return }
+        identified(lookup, requirement)
+    }
+
+    /// The lookup that was pending has its answer.
+    func registryAnswered(_ lookup: DeviceLookup) {
+        waiting = nil
+        identified(lookup, route.map { gateway.routes.routes[$0].requirement } ?? .certificate)
+        // The rest of the request has waited for this.
+        if isRequestComplete {
+            contentComplete()
+        } else {
+            contentWanted()
+        }
+        settle()
+    }
+
+    private func identified(_ lookup: DeviceLookup, _ requirement: Requirement) {
+        guard let enforcement = gateway.enforcement else { return }
+        let apps = route.map { gateway.routes.routes[$0].apps } ?? .none
+        switch enforcement.standing(of: lookup, on: requirement, admitting: apps) {
+        case .refused(let refusal): deny(refusal)
+        case .certificate: if route == nil { answerChallenge() } else { forward() }
+        case .device(let device, let app):
+            self.device = device
+            self.app = app
+            if requirement == .requestProof { prove(device, enforcement) } else { forward() }
+        }
+    }
+
+    // MARK: - The proof
+
+    private func prove(_ device: DeviceSnapshot, _ enforcement: Enforcement) {
+        guard let route else { return }
+        switch enforcement.verify(head, headBytes.readable, by: device, app: app, route: route) {
+        case .refused(let refusal): deny(refusal)
+        case .verified(let proof):
+            self.proof = proof
+            do throws(CryptographyError) {
+                content = try enforcement.collect(proof)
+            } catch {
+                return deny(.storeUnavailable, error.description)
+            }
+            stage = .collecting
+            // Only now: before, nobody knew who sends.
+            if head.expectsContinue, head.framing.hasContent { sendContinue() }
+        }
+    }
+
+    // MARK: - The content
+
+    func isWithinLimit(_ count: Int) -> Bool {
+        guard let route else { return false }
+        return requestBytes + UInt64(count) <= gateway.routes.routes[route].contentLimit
+    }
+
+    func collect(_ bytes: Span<UInt8>) -> Int {
+        guard isWithinLimit(bytes.count) else {
+            deny(.contentTooLarge)
+            return bytes.count
+        }
+        do throws(CryptographyError) {
+            if try content?.append(bytes) != true { deny(.overloaded) }
+        } catch {
+            deny(.storeUnavailable, error.description)
+        }
+        return bytes.count
+    }
+
+    func contentComplete() {
+        switch stage {
+        case .collecting: checkContent()
+        case .forwarding: finishRequest()
+        case .deciding, .committing, .answered: break
+        }
+    }
+
+    private func checkContent() {
+        do throws(CryptographyError) {
+            guard try content?.matches() == true else { return deny(.bodyDigestMismatch) }
+        } catch {
+            return deny(.storeUnavailable, error.description)
+        }
+        spend()
+    }
+
+    // MARK: - The counter
+
+    private func spend() {
+        guard let enforcement = gateway.enforcement, let proof, let device else { return }
+        switch enforcement.spend(proof, of: device, app: app, for: self) {
+        case .failure(let refusal): deny(refusal)
+        case .success(let token):
+            stage = .committing
+            waiting = token
+        }
+    }
+
+    /// The counter's fate is known.
+    func counterSettled(_ outcome: CounterOutcome) {
+        waiting = nil
+        if let refusal = Refusal(outcome) { deny(refusal) } else { forward() }
+        settle()
+    }
+
+    // MARK: - Waiting
+
+    /// The registry has not answered for too long. What was spent stays so, and is not forwarded when it answers after all.
+    func registryOverdue() {
+        deny(.storeUnavailable, "the registry takes too long to answer")
+        contentWanted()
+        settle()
+    }
+
+    func stopWaiting() {
+        guard let token = waiting else { return }
+        waiting = nil
+        gateway.enforcement?.stopWaiting(token)
+    }
+
+    // MARK: - What the gateway answers itself
+
+    /// A new challenge, for whoever has a certificate.
+    private func answerChallenge() {
+        guard head.method == .get || head.method == .head else { return deny(.methodRefused) }
+        stage = .answered
+        let isSent = sendHead(204, content: .none) { output in
+            output.appendField("Cache-Control", "no-store")
+            output.append("Date: ")
+            output.append(gateway.httpDate())
+            output.append("\r\n")
+            gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: nil)
+        }
+        guard isSent else { return abort() }
+        _ = sendEnd()
+    }
+}

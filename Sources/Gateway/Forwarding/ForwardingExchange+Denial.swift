@@ -1,0 +1,52 @@
+internal import Bytes
+internal import HTTP
+internal import Server
+internal import Vocabulary
+
+/// Refusing.
+extension ForwardingExchange {
+    func deny(_ denial: Denial, _ detail: String? = nil) { deny(Refusal(denial, detail)) }
+
+    func deny(_ refusal: Refusal) {
+        call.connection?.cancel()
+        stopWaiting()
+        self.refusal = refusal
+        stage = .answered
+        content = nil
+        let denial = refusal.denial
+        guard !isAnswered, let status = denial.status else { return abort() }
+        let length = gateway.denials.contentLength(of: refusal)
+        let isHead = head.method == .head
+        let isSent = sendHead(status, content: isHead ? .none : .length(length), statedLength: length) { output in
+            appendFields(of: denial, to: &output)
+        }
+        guard isSent else { return abort() }
+        if !isHead {
+            var body = ByteBuffer(pool: gateway.pool)
+            gateway.denials.append(refusal, trace, to: &body)
+            guard sendContent(body.readable) == body.count else { return abort() }
+        }
+        _ = sendEnd()
+    }
+
+    private func appendFields(of denial: Denial, to output: inout ByteBuffer) {
+        output.appendField("Content-Type", "application/json")
+        output.appendField("Cache-Control", "no-store")
+        output.append("Date: ")
+        output.append(gateway.httpDate())
+        output.append("\r\n")
+        if denial == .methodRefused { output.appendField("Allow", allowedMethods.span) }
+        if denial.asksForProof {
+            // RFC 9110 section 15.5.2: a 401 names a scheme; what to sign, Accept-Signature says.
+            output.appendField("WWW-Authenticate", "Signature realm=\"attestgate\"")
+            gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: route)
+        } else {
+            appendDueChallenge(to: &output)
+        }
+    }
+
+    private var allowedMethods: [UInt8] {
+        // Only the gateway's own endpoint has no route.
+        route.map { gateway.routes.allow(at: $0) } ?? ChallengeEndpoint.methods
+    }
+}

@@ -1,0 +1,297 @@
+internal import Bytes
+internal import Cryptography
+internal import EventLoop
+internal import HTTP
+internal import Policy
+internal import Registry
+internal import Server
+internal import Upstream
+internal import Vocabulary
+
+/// One request on its way through the gateway: routed, decided, forwarded; its response on the way back.
+///
+/// Deciding is in `ForwardingExchange+Admission`, refusing in `ForwardingExchange+Denial`.
+final class ForwardingExchange: Exchange {
+    /// How far the request has come.
+    enum Stage {
+        /// Its device is being looked up, its proof verified. Content waits with the client.
+        case deciding
+        /// Its proof is good; content is collected and hashed.
+        case collecting
+        /// Its counter is being made durable.
+        case committing
+        /// It goes to the upstream, as it comes or as it was collected.
+        case forwarding
+        /// It was answered here. Content that still comes is dropped.
+        case answered
+    }
+
+    let gateway: GatewayApplication
+    let call = ForwardingCall()
+    var stage = Stage.deciding
+    /// Index into the gateway's routes.
+    var route: Int?
+    var trace = TraceID.none
+    var refusal: Refusal?
+    /// The token of a wait for the registry.
+    var waiting: UInt64?
+    var isRequestComplete = false
+    var device: DeviceSnapshot?
+    /// The place of the device's app in the configuration.
+    var app = 0
+    var proof: VerifiedProof?
+    var content: CollectedContent?
+    private var isAborted = false
+    /// The request was sent again on a fresh connection, after a kept one had turned out to be dead.
+    private var isRetried = false
+    /// The end of the request, or of the response, waits for room.
+    private var isRequestEndDue = false
+    private var isResponseEndDue = false
+    /// Written once a connection, on its first request.
+    private lazy var forwarded = ClientNetwork.forwardedPrefix(of: connection.peer)
+    private lazy var client = ClientNetwork.text(of: connection.peer)
+    /// Of this connection's device for the upstream it asked for last.
+    private var pseudonym: (device: DeviceID, upstream: Int, digest: Digest256)?
+
+    init(connection: ServerConnection, gateway: GatewayApplication) {
+        self.gateway = gateway
+        super.init(connection: connection)
+    }
+
+    // MARK: - What comes from the client
+
+    override func headReceived() {
+        trace = gateway.traces.next()
+        decide()
+    }
+
+    override func receive(content: Span<UInt8>) -> Int {
+        switch stage {
+        case .deciding, .committing: 0
+        case .collecting: collect(content)
+        case .forwarding: pass(content)
+        case .answered: content.count
+        }
+    }
+
+    override func contentEnded() {
+        isRequestComplete = true
+        contentComplete()
+    }
+
+    override func requestFaulted(_ fault: MessageFault) {
+        if trace == .none { trace = gateway.traces.next() }
+        deny(Denial(fault), String(describing: fault.reason))
+    }
+
+    override func requestTimedOut() {
+        if trace == .none { trace = gateway.traces.next() }
+        deny(.requestTimeout)
+    }
+
+    // MARK: - The request
+
+    /// - Parameter fresh: opens a new connection.
+    func forward(fresh: Bool = false) {
+        guard let method = head.method, let route else { return }
+        let upstream = gateway.routes.routes[route].upstream
+        var framing = head.framing
+        // Collected content goes on as one piece of known length.
+        if let count = content?.count { framing = count > 0 ? .length(UInt64(count)) : .none }
+        let fields: DeviceFields?
+        do throws(CryptographyError) { fields = try deviceFields(for: upstream) } catch {
+            return deny(.storeUnavailable, error.description)
+        }
+        var request = ByteBuffer(pool: gateway.pool)
+        let outcome = gateway.upstreamRequest.write(
+            method, head, headBytes.readable, framing: framing, forwarded: forwarded, device: fields, to: &request)
+        switch outcome {
+        case .written: break
+        case .refused: return deny(Refusal(.headerRefused, "a field that overrides method or target"))
+        case .tooLarge: return deny(Refusal(.headTooLarge))
+        }
+        do throws(UpstreamFailure) {
+            let connection = try gateway.upstreams[upstream].start(call, fresh: fresh)
+            call.exchange = self
+            stage = .forwarding
+            swap(&request, &connection.output)
+            if isCollected {
+                pump(to: connection)
+            } else if !head.framing.hasContent {
+                connection.send(isComplete: true)
+            } else if head.expectsContinue {
+                sendContinue()
+            }
+        } catch {
+            deny(Refusal(Denial(error), RefusalDetail.of(error)))
+        }
+    }
+
+    private var isCollected: Bool { content?.count != nil }
+
+    /// Who sends the request, where the route demands to know.
+    private func deviceFields(for upstream: Int) throws(CryptographyError) -> DeviceFields? {
+        guard let device, let enforcement = gateway.enforcement else { return nil }
+        let known: Digest256
+        if let pseudonym, pseudonym.device == device.id, pseudonym.upstream == upstream {
+            known = pseudonym.digest
+        } else {
+            known = try enforcement.pseudonym(of: device, for: upstream)
+            pseudonym = (device.id, upstream, known)
+        }
+        return DeviceFields(
+            pseudonym: known, app: enforcement.apps[app].id, platform: device.platform, counter: proof?.counter)
+    }
+
+    /// Sends what was collected, as far as there is room.
+    private func pump(to upstream: UpstreamConnection) {
+        content?.move(into: &upstream.output)
+        upstream.send(isComplete: (content?.count ?? 0) == 0)
+    }
+
+    /// Content that goes on as it comes. - Returns: how much was taken.
+    func pass(_ content: Span<UInt8>) -> Int {
+        guard let upstream = call.connection else { return content.count }
+        let taken: Int
+        switch head.framing {
+        case .length: taken = upstream.output.appendPrefix(of: content)
+        default:
+            guard isWithinLimit(content.count) else {
+                deny(Refusal(.contentTooLarge))
+                return content.count
+            }
+            taken = upstream.output.appendChunk(prefixOf: content)
+        }
+        // What fits is collected and leaves in one write: a client that sends many small chunks must not cost one each.
+        if taken < content.count { upstream.send(isComplete: false) }
+        return taken
+    }
+
+    override func contentPaused() {
+        guard stage == .forwarding, head.framing.hasContent, let upstream = call.connection, !upstream.output.isEmpty
+        else { return }
+        upstream.send(isComplete: false)
+    }
+
+    /// All content was passed on.
+    func finishRequest() {
+        guard !isCollected, head.framing.hasContent, let upstream = call.connection else { return }
+        isRequestEndDue = head.framing == .chunked && !upstream.output.appendLastChunk()
+        upstream.send(isComplete: !isRequestEndDue)
+    }
+
+    fileprivate func requestSpaceAvailable() {
+        if let upstream = call.connection, let count = content?.count, count > 0 {
+            pump(to: upstream)
+        } else if isRequestEndDue {
+            finishRequest()
+        } else {
+            contentWanted()
+        }
+    }
+
+    // MARK: - The response
+
+    fileprivate func answer(_ response: ResponseHead, _ bytes: Span<UInt8>) {
+        guard !isAnswered else { return }
+        let isSent = sendHead(response.status, content: response.framing, statedLength: statedLength(response)) {
+            output in
+            for index in response.fields.indices {
+                let field = response.fields[index]
+                // Accept-Signature is the gateway's to say.
+                guard !field.name.isHopByHop, field.name != .contentLength, field.name != .acceptSignature,
+                    !response.connection.drops(field, of: bytes)
+                else { continue }
+                output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes))
+            }
+            appendDueChallenge(to: &output)
+        }
+        if !isSent { deny(Refusal(.upstreamUnavailable, "the response head is too large")) }
+    }
+
+    /// A new challenge, in time before the one that the client has expires.
+    func appendDueChallenge(to output: inout ByteBuffer) {
+        guard let proof, proof.isChallengeAging else { return }
+        gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: route)
+    }
+
+    /// Content-Length tells of content even where none follows: with HEAD and 304 (RFC 9110 section 8.6).
+    private func statedLength(_ response: ResponseHead) -> UInt64? {
+        response.framing == .none && (head.method == .head || response.status == 304) ? response.statedLength : nil
+    }
+
+    fileprivate func responseEnded() {
+        isResponseEndDue = !sendEnd()
+    }
+
+    override func outputDrained() {
+        if isResponseEndDue {
+            responseEnded()
+        } else {
+            call.connection?.resumeResponse()
+        }
+    }
+
+    fileprivate func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
+        guard !isAnswered else {
+            // Cut off, so that the client cannot take half a response for a whole one.
+            refusal = Refusal(Denial(failure), RefusalDetail.of(failure))
+            return abort()
+        }
+        if isStale, !isRetried, !head.framing.hasContent, let method = head.method, method.isIdempotent {
+            isRetried = true
+            return forward(fresh: true)
+        }
+        deny(Refusal(Denial(failure), RefusalDetail.of(failure)))
+    }
+
+    // MARK: - Ending
+
+    override func abandoned() {
+        isAborted = true
+        call.connection?.cancel()
+    }
+
+    override func ended() {
+        // An upstream that still wants the rest of a request it has answered already.
+        call.connection?.cancel()
+        call.exchange = nil
+        stopWaiting()
+        gateway.log?.record(
+            AccessLog.Entry(
+                trace: trace, client: client, route: route.map { gateway.routes.routes[$0].name }, method: head.method,
+                status: status, denial: refusal?.denial, detail: refusal?.detail, requestBytes: requestBytes,
+                responseBytes: responseBytes, duration: connection.loop.now - began, isAborted: isAborted))
+        stage = .deciding
+        route = nil
+        trace = .none
+        refusal = nil
+        isRequestComplete = false
+        device = nil
+        proof = nil
+        content = nil
+        isAborted = false
+        isRetried = false
+        isRequestEndDue = false
+        isResponseEndDue = false
+    }
+}
+
+/// The upstream's side of an exchange.
+///
+/// Refers to its exchange only while a request is under way: an upstream may still be in the middle of an event of a call
+/// whose client is gone already.
+final class ForwardingCall: UpstreamCall {
+    fileprivate(set) var exchange: ForwardingExchange?
+
+    override var method: Method? { exchange?.head.method }
+
+    override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { exchange?.answer(head, bytes) }
+    override func responseContent(_ content: Span<UInt8>) -> Int { exchange?.sendContent(content) ?? content.count }
+    override func responseEnded() { exchange?.responseEnded() }
+    override func requestSpaceAvailable() { exchange?.requestSpaceAvailable() }
+    override func failed(_ failure: UpstreamFailure, isStale: Bool) {
+        exchange?.upstreamFailed(failure, isStale: isStale)
+    }
+    override func settle() { exchange?.settle() }
+}

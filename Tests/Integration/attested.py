@@ -1,0 +1,40 @@
+"""A gateway whose routes ask for proofs, with what proves that nothing passed it."""
+
+from challenges import ChallengeMaker
+from denials import NothingForwarded
+from gateway import APP, Gateway
+from phone import Phone
+
+OTHER_APP = "TEAMID1234.org.example.other"
+
+ROUTES = [
+    {"name": "records", "host": "localhost", "path": "/", "require": "request-proof", "content_limit": 100_000},
+    {"name": "device", "host": "localhost", "path": "/device", "require": "device"},
+    {"name": "certificate", "host": "localhost", "path": "/certificate"},
+    {"name": "sentinel", "host": "localhost", "path": "/sentinel"},
+    {"name": "location", "host": "localhost", "path": "/location", "require": "request-proof",
+     "components": ["x-location"]},
+    {"name": "other", "host": "localhost", "path": "/other", "require": "request-proof", "apps": [OTHER_APP]},
+]
+
+
+class Attested:
+    def __init__(self, directory, pki, upstream, **settings):
+        self.pki, self.upstream = pki, upstream
+        settings.setdefault("apps", [{"id": APP, "environment": "simulator"},
+                                     {"id": OTHER_APP, "environment": "simulator", "counter": "window 16"}])
+        self.gateway = Gateway(directory, pki, {"service": upstream.address}, ROUTES, **settings)
+        # Once for the files: a store is read before it is served.
+        self.gateway.start().halt()
+        self.challenges = ChallengeMaker(self.gateway)
+        self.gateway.start()
+        self.phones = 0
+        self.phone = self.new_phone()
+
+    def new_phone(self, app=APP, **options):
+        """A further phone, with a certificate of its own."""
+        self.phones += 1
+        return Phone(self.gateway, self.pki.phone(f"{self.gateway.directory.name}-phone-{self.phones}"), app, **options)
+
+    def nothing_forwarded(self):
+        return NothingForwarded(self.gateway, self.upstream, self.phone.identity)
