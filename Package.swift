@@ -120,7 +120,12 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(name: "ServerTests", dependencies: ["Server"], swiftSettings: settings),
         .testTarget(
-            name: "GatewayTests", dependencies: ["Gateway", "HTTP", "Bytes", "EventLoop"], swiftSettings: settings),
+            name: "GatewayTests",
+            dependencies: [
+                "Bytes", "Cryptography", "EventLoop", "Gateway", "HTTP", "Policy", "Registry", "RequestProof",
+                "Vocabulary",
+            ],
+            swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
         .testTarget(
             name: "GatewayConfigurationTests", dependencies: ["GatewayConfiguration"], swiftSettings: settings),

@@ -176,7 +176,7 @@ extension Denial {
             Row(
                 code: "device_mismatch", answer: .status(403), fault: .client, retry: .safe,
                 sentence:
-                    "The proof, or what remains of a binding, belongs to another device than the client certificate.")
+                    "The proof, or an ended binding, belongs to another device than the client certificate.")
         case .appRefused:
             Row(
                 code: "app_refused", answer: .status(403), fault: .client, retry: .safe,
@@ -193,12 +193,12 @@ extension Denial {
             Row(
                 code: "challenge_required", answer: .status(401), fault: .client, retry: .safe,
                 sentence:
-                    "The challenge of the proof is missing, expired or not ours: sign with that of Accept-Signature.")
+                    "The challenge is missing, expired or not ours: sign with that of Accept-Signature.")
         case .proofStale:
             Row(
                 code: "proof_stale", answer: .status(401), fault: .client, retry: .safe,
                 sentence:
-                    "The proof was made too long ago, or in the future: compare the clock with Date, and sign again.")
+                    "The proof is too old, or of the future: compare the clock with Date, sign again.")
         case .proofIncomplete:
             Row(
                 code: "proof_incomplete", answer: .status(401), fault: .client, retry: .safe,
@@ -215,13 +215,13 @@ extension Denial {
             Row(
                 code: "counter_replayed", answer: .status(401), fault: .client, retry: .unknown,
                 sentence:
-                    "The counter of the proof was used before: make a new proof; the earlier request may have been executed."
+                    "The counter was used before: make a new proof; the earlier request may have been executed."
             )
         case .counterLate:
             Row(
                 code: "counter_late", answer: .status(401), fault: .client, retry: .unknown,
                 sentence:
-                    "The counter of the proof is behind later ones: make a new proof; the earlier request may have been executed."
+                    "The counter is behind others: make a new proof; the earlier request may have been executed."
             )
         case .storeUnavailable:
             Row(

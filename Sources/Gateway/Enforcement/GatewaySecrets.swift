@@ -21,7 +21,7 @@ struct GatewaySecrets: Sendable {
     init(parsing text: String) throws(Malformed) {
         var challenges: [ChallengeSecret] = []
         var pseudonyms: [UInt8]?
-        for (number, line) in text.split(separator: "\n", omittingEmptySubsequences: false).enumerated() {
+        for (number, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
             let words = line.split(whereSeparator: { $0 == " " || $0 == "\t" || $0 == "\r" })
             guard let name = words.first, !name.hasPrefix("#") else { continue }
             switch (name, words.count) {
@@ -95,9 +95,7 @@ extension GatewaySecrets {
             throw failure(path, error.description)
         }
         do throws(Malformed) { return try GatewaySecrets(parsing: String(decoding: bytes, as: UTF8.self)) } catch {
-            throw failure(
-                path,
-                error.line.map { "line \($0) is malformed" } ?? "it takes one or two challenge lines and pseudonyms")
+            throw failure(path, error.line.map { "line \($0) is malformed" } ?? "a line is missing, or one too many")
         }
     }
 

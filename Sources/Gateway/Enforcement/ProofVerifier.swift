@@ -124,7 +124,7 @@ final class ProofVerifier {
         case .fresh(let issuedAt, let pastHalfLife): return (Int64(clamping: issuedAt), pastHalfLife)
         case .expired: throw Refusal(.challengeRequired, "the challenge has expired")
         case .premature:
-            throw Refusal(.challengeRequired, "the challenge is of a time to come: gateways' clocks differ")
+            throw Refusal(.challengeRequired, "the challenge is of a time to come")
         case .foreign: throw Refusal(.challengeRequired, "the challenge is not of this store and epoch")
         case .malformed: throw Refusal(.challengeRequired, "the nonce is no challenge")
         }

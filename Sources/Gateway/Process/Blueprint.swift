@@ -182,12 +182,14 @@ public struct Blueprint: Sendable {
         return AdmittedApps.Setting(id: app.id, environment: environment, counters: counters)
     }
 
+    /// Decoded hardware keys that each worker keeps at most: 2 KiB each.
+    private static let decodedKeys = 16_384
+
     func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {
         Enforcement.Settings(
             apps: apps, secrets: secrets, maxAge: proof.maxAge.components.seconds,
             challengeLife: UInt64(proof.challengeLife.components.seconds),
-            keyLimit: min(registry?.devices ?? 0, 16_384),
-            heldContent: heldContent)
+            keyLimit: min(registry?.devices ?? 0, Self.decodedKeys), heldContent: heldContent)
     }
 
     /// Builds every TLS context once and drops it, so that a bad certificate is found before anything is started.

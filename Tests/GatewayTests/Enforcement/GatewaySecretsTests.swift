@@ -1,0 +1,76 @@
+import Cryptography
+import Foundation
+import Testing
+
+@testable import Gateway
+
+@Suite("The file of secrets")
+struct GatewaySecretsTests {
+    private static let one = String(repeating: "0a", count: 32)
+    private static let two = String(repeating: "0b", count: 32)
+
+    @Test("one generation or two, comments and space around")
+    func read() throws {
+        let single = try GatewaySecrets(parsing: "challenge 1 \(Self.one)\npseudonyms \(Self.two)\n")
+        #expect(single.current.generation == 1 && single.previous == nil)
+        let both = try GatewaySecrets(
+            parsing: "# new\n\n challenge 2 \(Self.two)\r\nchallenge\t1 \(Self.one)\n pseudonyms \(Self.two)")
+        #expect(both.current.generation == 2 && both.previous?.generation == 1)
+    }
+
+    @Test(
+        "anything else is refused, with its line",
+        arguments: [
+            ("", nil), ("challenge 1 \(one)", nil), ("pseudonyms \(one)", nil),
+            ("challenge 1 \(one)\nchallenge 1 \(two)\npseudonyms \(one)", nil),
+            ("challenge 3 \(one)\nchallenge 2 \(one)\nchallenge 1 \(one)\npseudonyms \(one)", nil),
+            ("pseudonyms \(one)\nchallenge 256 \(one)", 2), ("pseudonyms \(one)\nchallenge 1 \(one)0a", 2),
+            ("challenge 1 \(one.uppercased())\npseudonyms \(one)", 1), ("challenge 1\npseudonyms \(one)", 1),
+            ("pseudonyms \(one)\npseudonyms \(one)\nchallenge 1 \(one)", 2), ("secret \(one)", 1),
+        ] as [(String, Int?)])
+    func refused(_ text: String, _ line: Int?) {
+        #expect(throws: GatewaySecrets.Malformed(line: line)) { try GatewaySecrets(parsing: text) }
+    }
+
+    @Test("a missing file is made, readable by its owner alone, and stays as it is")
+    func made() throws {
+        let path = try Self.directory() + "/secret"
+        let first = try GatewaySecrets.load(path)
+        let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+        let text = try String(contentsOfFile: path, encoding: .utf8)
+        #expect(first.current.generation == 1)
+        _ = try GatewaySecrets.load(path)
+        #expect(try String(contentsOfFile: path, encoding: .utf8) == text)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: path.dropLast(7).description) == ["secret"])
+    }
+
+    @Test("a file that others may read is refused, and so is what is no file", arguments: [0o640, 0o604, 0o620, 0o666])
+    func readable(mode: Int) throws {
+        let path = try Self.directory() + "/secret"
+        _ = try GatewaySecrets.load(path)
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
+        #expect(throws: StartupError.self) { try GatewaySecrets.load(path) }
+        #expect(throws: StartupError.self) { try GatewaySecrets.load(path.dropLast(7).description) }
+    }
+
+    @Test("two upstreams know one device by two names, and keep them when the challenge secret changes")
+    func pseudonyms() throws {
+        let library = try LibraryContext()
+        let device = [UInt8](repeating: 7, count: 32)
+        func name(_ text: String, _ upstream: String) throws -> [UInt8] {
+            let key = try GatewaySecrets(parsing: text).pseudonymKey(ofUpstream: upstream, library)
+            return try key.code(of: device.span).bytes
+        }
+        let before = "challenge 1 \(Self.one)\npseudonyms \(Self.two)"
+        let after = "challenge 2 \(Self.two)\nchallenge 1 \(Self.one)\npseudonyms \(Self.two)"
+        #expect(try name(before, "a") != name(before, "b"))
+        #expect(try name(before, "a") == name(after, "a"))
+    }
+
+    private static func directory() throws -> String {
+        let url = FileManager.default.temporaryDirectory.appendingPathComponent("secrets-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+        return url.path
+    }
+}

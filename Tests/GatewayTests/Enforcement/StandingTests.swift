@@ -1,0 +1,66 @@
+import Policy
+import Testing
+import Vocabulary
+
+@testable import Gateway
+@testable import Registry
+
+@Suite("What a client may do by its certificate's key")
+struct StandingTests {
+    private let everywhere = AppSet(places: [0, 1], of: 2)
+
+    private func device(
+        _ standing: DeviceStanding = .active, app: UInt32 = 0, environment: AttestationEnvironment = .production
+    ) -> DeviceSnapshot {
+        let bytes = [UInt8](repeating: 2, count: 32)
+        guard let id = DeviceID(1), let key = KeyID(digest: bytes.span),
+            let point = PublicPoint([4] + [UInt8](repeating: 3, count: 64))
+        else { preconditionFailure("these are of the right form") }
+        return DeviceSnapshot(
+            id: id, binding: key, app: AppNumber(number: app), platform: .iOS, environment: environment,
+            hardwareKey: key, point: point, standing: standing, slot: 0)
+    }
+
+    /// Apps 0 and 1 are configured, for production.
+    private func code(_ lookup: DeviceLookup, _ requirement: Requirement, _ apps: AppSet? = nil) -> String {
+        let standing = Standing(lookup, on: requirement, admitting: apps ?? everywhere) { device in
+            device.app.number < 2 ? (Int(device.app.number), .production) : nil
+        }
+        return switch standing {
+        case .certificate: "certificate"
+        case .device(_, let app): "device of app \(app)"
+        case .refused(let refusal): String(describing: refusal.denial.row.code)
+        }
+    }
+
+    @Test("a store that does not answer closes every route, those for certificates too", arguments: levels)
+    func storeUnavailable(_ requirement: Requirement) {
+        #expect(code(.storeUnavailable, requirement) == "store_unavailable")
+    }
+
+    @Test("a revoked device and an ended binding are refused at every level", arguments: levels)
+    func barred(_ requirement: Requirement) {
+        #expect(code(.found(device(.deviceRevoked)), requirement) == "device_revoked")
+        #expect(code(.found(device(.bindingEnded)), requirement) == "device_mismatch")
+    }
+
+    @Test("an unknown key goes where a certificate is enough, and nowhere else")
+    func unknown() {
+        #expect(code(.unknown, .certificate) == "certificate")
+        #expect(code(.unknown, .device) == "device_unknown")
+        #expect(code(.unknown, .requestProof) == "device_unknown")
+    }
+
+    @Test("a known device goes where its app is admitted")
+    func apps() {
+        for requirement in [Requirement.device, .requestProof] {
+            #expect(code(.found(device(app: 1)), requirement) == "device of app 1")
+            #expect(code(.found(device(app: 1)), requirement, AppSet(places: [0], of: 2)) == "app_refused")
+            #expect(code(.found(device(app: 7)), requirement) == "app_refused")
+            #expect(code(.found(device(environment: .simulator)), requirement) == "app_refused")
+        }
+        #expect(code(.found(device(app: 7)), .certificate) == "certificate")
+    }
+
+    private static let levels: [Requirement] = [.certificate, .device, .requestProof]
+}
