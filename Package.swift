@@ -100,7 +100,9 @@ let package = Package(
         .testTarget(name: "LoadTests", dependencies: ["EventLoop", "LoadGeneration"], swiftSettings: settings),
 
         // Vectors and helpers that several test targets read.
-        .target(name: "TestVectors", path: "Tests/TestVectors", swiftSettings: settings),
+        .target(
+            name: "TestVectors", dependencies: ["Bytes", "EventLoop"], path: "Tests/TestVectors",
+            swiftSettings: settings),
         .testTarget(
             name: "CryptographyTests", dependencies: ["Cryptography", "TestVectors", "Vocabulary"],
             swiftSettings: settings),
@@ -113,12 +115,15 @@ let package = Package(
         .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Bytes"], swiftSettings: settings),
         .testTarget(
             name: "RequestProofTests", dependencies: ["RequestProof", "Vocabulary"], swiftSettings: settings),
-        .testTarget(name: "EventLoopTests", dependencies: ["EventLoop", "Bytes"], swiftSettings: settings),
+        .testTarget(
+            name: "EventLoopTests", dependencies: ["EventLoop", "Bytes", "TestVectors"], swiftSettings: settings),
         .testTarget(
             name: "RegistryTests",
             dependencies: ["Registry", "EventLoop", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift")],
             swiftSettings: settings),
-        .testTarget(name: "ServerTests", dependencies: ["Server"], swiftSettings: settings),
+        .testTarget(
+            name: "ServerTests", dependencies: ["Server", "Bytes", "EventLoop", "HTTP", "TestVectors"],
+            swiftSettings: settings),
         .testTarget(
             name: "GatewayTests",
             dependencies: [

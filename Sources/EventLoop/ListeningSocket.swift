@@ -36,9 +36,11 @@ public final class ListeningSocket: SocketHandler {
                 }
                 return
             }
-            var one: Int32 = 1
-            _ = setsockopt(
-                descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
+            if !peer.isUnix {
+                var one: Int32 = 1
+                _ = setsockopt(
+                    descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
+            }
             accepted(Socket(adopting: descriptor), peer)
             guard isOpen else { return }
         }

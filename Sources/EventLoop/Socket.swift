@@ -45,7 +45,7 @@ public struct Socket: ~Copyable {
     /// Starts to connect; the socket becomes writable when that has succeeded or failed (`pendingError`).
     public static func connect(to address: SocketAddress) throws(EventLoopError) -> Socket {
         let socket = try make(family: address.family)
-        socket.set(Int32(IPPROTO_TCP), TCP_NODELAY, 1)
+        if !address.isUnix { socket.set(Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
         let status = address.withSockaddr { Glibc.connect(socket.descriptor, $0, $1) }
         guard status == 0 || errno == EINPROGRESS else { throw .system(call: "connect", errno: errno) }
         return socket

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// An IPv4 or IPv6 address with a port.
+/// An IPv4 or IPv6 address with a port, or the path of a Unix socket.
 public struct SocketAddress: Sendable {
     private var storage = sockaddr_storage()
     private let length: socklen_t
@@ -31,6 +31,22 @@ public struct SocketAddress: Sendable {
         } else {
             throw .address(original)
         }
+    }
+
+    /// The address of a Unix socket.
+    ///
+    /// - Parameter path: its file, of at most 107 bytes; anything else is no such address.
+    public init(unixPath path: String) throws(EventLoopError) {
+        let bytes = Array(path.utf8)
+        var address = sockaddr_un()
+        // One more for the NUL behind it. A path that begins with one would be Linux's abstract kind, which has no mode.
+        guard !bytes.isEmpty, bytes.count < MemoryLayout.size(ofValue: address.sun_path), !bytes.contains(0) else {
+            throw .address(path)
+        }
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        length = socklen_t(MemoryLayout<sockaddr_un>.size)
+        withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: address, as: sockaddr_un.self) }
     }
 
     /// Takes what the kernel wrote into `storage`.
@@ -75,24 +91,29 @@ public struct SocketAddress: Sendable {
     var family: Int32 { Int32(storage.ss_family) }
 
     public var isIPv6: Bool { family == AF_INET6 }
+    public var isUnix: Bool { family == AF_UNIX }
 
+    /// 0 for a Unix socket.
     public var port: UInt16 {
-        withUnsafeBytes(of: storage) { bytes in
+        guard !isUnix else { return 0 }
+        return withUnsafeBytes(of: storage) { bytes in
             // sin_port and sin6_port stand at the same offset.
             UInt16(bigEndian: bytes.load(fromByteOffset: 2, as: UInt16.self))
         }
     }
 
-    /// Whether the address is this machine's own: 127.0.0.0/8 or ::1.
+    /// Whether the address is this machine's own: 127.0.0.0/8, ::1 or a Unix socket.
     public var isLoopback: Bool {
-        withUnsafeBytes(of: storage) { bytes in
+        guard !isUnix else { return true }
+        return withUnsafeBytes(of: storage) { bytes in
             isIPv6 ? bytes[8..<23].allSatisfy { $0 == 0 } && bytes[23] == 1 : bytes[4] == 127
         }
     }
 
-    /// The address without its port: `192.0.2.7` or `2001:db8::7`.
+    /// The address without its port: `192.0.2.7` or `2001:db8::7`. For Unix sockets `unix`: clients there have no name.
     public var host: String {
-        withUnsafeBytes(of: storage) { bytes in
+        guard !isUnix else { return "unix" }
+        return withUnsafeBytes(of: storage) { bytes in
             withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(INET6_ADDRSTRLEN)) { text in
                 // The address stands at offset 4 (IPv4) or 8 (IPv6); both lie inside sockaddr_storage.
                 let address = bytes.baseAddress.map { $0 + (isIPv6 ? 8 : 4) }
@@ -104,5 +125,8 @@ public struct SocketAddress: Sendable {
 }
 
 extension SocketAddress: CustomStringConvertible {
-    public var description: String { isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)" }
+    public var description: String {
+        if isUnix { return host }
+        return isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)"
+    }
 }

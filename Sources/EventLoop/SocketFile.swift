@@ -1,0 +1,137 @@
+internal import Glibc
+
+/// The file by which local processes reach a Unix socket: only those of its owner, and of root, for its mode is 0600.
+///
+/// One process serves a path, whoever else tries: it holds `flock` on `PATH.lock` for as long as this object lives. So a
+/// file found here was left by a process that is gone, and may be replaced. The kernel releases the lock however a process
+/// ends; the lock's file stays, for removing it would let another process lock a new one of the same name.
+public final class SocketFile {
+    public let path: String
+    private let address: SocketAddress
+    private let lock: Int32
+    /// The file that `listen` made, by its identity.
+    private var made: Identity?
+
+    private struct Identity: Equatable {
+        let device: dev_t
+        let node: ino_t
+    }
+
+    /// Takes the path, and removes what a dead process has left there.
+    public init(path: String) throws(SocketFileError) {
+        self.path = path
+        do throws(EventLoopError) {
+            address = try SocketAddress(unixPath: path)
+        } catch {
+            throw .pathUnusable(path: path)
+        }
+        let name = path + ".lock"
+        lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard lock >= 0 else { throw .failed(path: name, doing: "open", errno: errno) }
+        guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
+            let reason = errno
+            close(lock)
+            throw reason == EWOULDBLOCK ? .served(path: path) : .failed(path: name, doing: "lock", errno: reason)
+        }
+        do throws(SocketFileError) {
+            try removeStale()
+        } catch {
+            close(lock)
+            throw error
+        }
+    }
+
+    deinit {
+        remove()
+        close(lock)
+    }
+
+    /// Makes the socket and its file.
+    public func listen(backlog: Int32 = 64) throws(SocketFileError) -> Socket {
+        let socket = Socket(adopting: Glibc.socket(AF_UNIX, Self.type, 0))
+        guard socket.number >= 0 else { throw failure("make a socket for") }
+        // Linux makes the file with the mode the socket has by then, less the umask: nobody else can reach it, ever.
+        guard fchmod(socket.number, 0o600) == 0 else { throw failure("set the mode of") }
+        guard address.withSockaddr({ bind(socket.number, $0, $1) }) == 0 else { throw failure("bind") }
+        guard let (identity, mode) = Self.look(at: path) else { throw failure("find") }
+        made = identity
+        guard mode == S_IFSOCK | 0o600 else {
+            remove()
+            throw .modeRefused(path: path)
+        }
+        guard Glibc.listen(socket.number, backlog) == 0 else {
+            let error = failure("listen on")
+            remove()
+            throw error
+        }
+        return socket
+    }
+
+    private static let type =
+        Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue) | Int32(SOCK_CLOEXEC.rawValue)
+
+    /// Removes the file, unless somebody has put another in its place. Harmless when done already.
+    public func remove() {
+        guard let made else { return }
+        self.made = nil
+        if let (identity, _) = Self.look(at: path), identity == made { _ = unlink(path) }
+    }
+
+    private func removeStale() throws(SocketFileError) {
+        guard let (_, mode) = Self.look(at: path) else { return }
+        guard mode & S_IFMT == S_IFSOCK else { throw .noSocket(path: path) }
+        // Somebody who knows nothing of the lock may be listening.
+        switch try attempt() {
+        case 0, EAGAIN, EPROTOTYPE: throw .served(path: path)
+        case ECONNREFUSED, ENOENT: break
+        case let reason: throw .failed(path: path, doing: "connect to", errno: reason)
+        }
+        guard unlink(path) == 0 || errno == ENOENT else { throw failure("remove") }
+    }
+
+    /// - Returns: the error number of connecting to the path, 0 if it succeeds.
+    private func attempt() throws(SocketFileError) -> Int32 {
+        do throws(EventLoopError) {
+            _ = try Socket.connect(to: address)
+            return 0
+        } catch {
+            guard case .system(_, let reason) = error else { throw .pathUnusable(path: path) }
+            return reason
+        }
+    }
+
+    private static func look(at path: String) -> (Identity, mode: mode_t)? {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return nil }
+        return (Identity(device: status.st_dev, node: status.st_ino), status.st_mode)
+    }
+
+    private func failure(_ doing: String) -> SocketFileError { .failed(path: path, doing: doing, errno: errno) }
+}
+
+/// Why a path cannot be served.
+public enum SocketFileError: Error, Equatable, Sendable {
+    /// Empty, longer than 107 bytes, or with a NUL in it.
+    case pathUnusable(path: String)
+    /// Another process, or another server of this one, listens there.
+    case served(path: String)
+    /// Something that is no socket lies there.
+    case noSocket(path: String)
+    /// The file system gives the file another mode than 0600.
+    case modeRefused(path: String)
+    /// A system call failed.
+    case failed(path: String, doing: String, errno: Int32)
+}
+
+extension SocketFileError: CustomStringConvertible {
+    /// For people.
+    public var description: String {
+        switch self {
+        case .pathUnusable(let path): "'\(path)': the path of a socket has 1 to 107 bytes"
+        case .served(let path): "\(path): another process listens there"
+        case .noSocket(let path): "\(path): something that is no socket lies there"
+        case .modeRefused(let path): "\(path): the file system, or the umask, does not allow a socket of mode 0600"
+        case .failed(let path, let doing, let errno): "cannot \(doing) \(path): \(String(cString: strerror(errno)))"
+        }
+    }
+}
