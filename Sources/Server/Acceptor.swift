@@ -27,6 +27,16 @@ public final class Acceptor {
 
     /// Serves TLS connections on a listening socket.
     public func listen(on socket: consuming Socket, tls: ServerContext) {
+        add(socket, tls: tls)
+    }
+
+    /// Serves connections without TLS, whose clients have no identity. For sockets that something else guards, such as the
+    /// mode of a Unix socket's file.
+    public func listen(on socket: consuming Socket) {
+        add(socket, tls: nil)
+    }
+
+    private func add(_ socket: consuming Socket, tls: ServerContext?) {
         let application = application
         let listener = ListeningSocket(
             loop: loop, socket: socket, exhausted: { application.acceptingPaused(errno: $0) }
@@ -36,7 +46,7 @@ public final class Acceptor {
         listeners.append(listener)
     }
 
-    private func open(_ socket: consuming Socket, peer: SocketAddress, tls: ServerContext) {
+    private func open(_ socket: consuming Socket, peer: SocketAddress, tls: ServerContext?) {
         guard let connection = ServerConnection(acceptor: self, socket: socket, peer: peer, tls: tls) else { return }
         guard connectionCount < settings.connections else {
             application.connectionRefused(connection, .limit)

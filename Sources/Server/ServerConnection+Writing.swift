@@ -44,7 +44,7 @@ extension ServerConnection {
     func flush() -> Bool {
         if !output.isEmpty {
             let waiting = output.count
-            switch stream.write(from: &output) {
+            switch transport.write(to: self, from: &output) {
             case .done:
                 isWriteBlocked = false
                 output.releaseIfEmpty()
@@ -78,7 +78,7 @@ extension ServerConnection {
         case .close:
             end()
             // A request sent ahead is not served any more; closing over it would reset the connection.
-            if input.isEmpty, !stream.hasBufferedInput { closeGracefully() } else { linger() }
+            if input.isEmpty, !transport.hasBufferedInput { closeGracefully() } else { linger() }
             return false
         case .linger:
             end()
@@ -112,7 +112,7 @@ extension ServerConnection {
 
     /// Says that nothing more comes, and listens until the client has understood.
     private func linger() {
-        stream.sendCloseNotify()
+        transport.sendCloseNotify()
         shutdownSending()
         setDeadline(loop.now + acceptor.settings.lingerTimeout)
         isContentHeld = false
@@ -120,7 +120,7 @@ extension ServerConnection {
 
     func close(gracefully: Bool) {
         guard isOpen else { return }
-        if gracefully { stream.sendCloseNotify() }
+        if gracefully { transport.sendCloseNotify() }
         let isServing = cycle.phase == .content || cycle.phase == .response || cycle.phase == .head
         close()
         if isServing, let exchange, exchange.began.nanoseconds != 0, cycle.phase != .head {

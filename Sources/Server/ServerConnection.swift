@@ -3,7 +3,7 @@ public import EventLoop
 internal import HTTP
 public import TLS
 
-/// One client connection: TLS below, HTTP/1.1 requests in turn above.
+/// One client connection: TLS or the bare socket below, HTTP/1.1 requests in turn above.
 ///
 /// Owned by the `Acceptor` until it closes. Holds at most one block for what comes in and one for what goes out, and
 /// none while idle. Bytes are read only while somebody takes them, so a client that sends faster than its upstream reads
@@ -16,14 +16,14 @@ public final class ServerConnection: SocketHandler {
     let acceptor: Acceptor
     var slot = 0
 
-    let stream: TLSStream
+    let transport: Transport
     var input: ByteBuffer
     var output: ByteBuffer
     private var parser: RequestHeadParser
     var decoder = ContentDecoder(.none, extensions: .refused)
     var cycle = MessageCycle()
     var exchange: Exchange?
-    /// The client's certificate; there from the end of the handshake.
+    /// The client's certificate; there from the end of the handshake. Nil without TLS.
     public var identity: ClientIdentity? { verifiedIdentity }
     private var verifiedIdentity: ClientIdentity?
     /// Requests begun on this connection.
@@ -49,11 +49,16 @@ public final class ServerConnection: SocketHandler {
 
     var pool: BufferPool { acceptor.pool }
 
-    init?(acceptor: Acceptor, socket: consuming Socket, peer: SocketAddress, tls: ServerContext) {
-        guard let stream = TLSStream(accepting: socket.number, tls) else { return nil }
+    /// - Parameter tls: nil for a connection without TLS.
+    init?(acceptor: Acceptor, socket: consuming Socket, peer: SocketAddress, tls: ServerContext?) {
+        if let tls {
+            guard let stream = TLSStream(accepting: socket.number, tls) else { return nil }
+            transport = .tls(stream)
+        } else {
+            transport = .plain
+        }
         self.acceptor = acceptor
         self.peer = peer
-        self.stream = stream
         input = ByteBuffer(pool: acceptor.pool)
         output = ByteBuffer(pool: acceptor.pool)
         parser = RequestHeadParser(limits: acceptor.settings.head)
@@ -61,6 +66,7 @@ public final class ServerConnection: SocketHandler {
     }
 
     func start() {
+        if transport.isPlain { return awaitRequests() }
         setDeadline(loop.now + acceptor.settings.handshakeTimeout)
         wantRead(true)
     }
@@ -77,7 +83,7 @@ public final class ServerConnection: SocketHandler {
             guard isOpen, receive() else { return }
         }
         // What OpenSSL has read ahead announces itself no more: come back to it after the others.
-        if isOpen, stream.hasBufferedInput { readAgain() }
+        if isOpen, transport.hasBufferedInput { readAgain() }
     }
 
     public override func writable() {
@@ -117,6 +123,7 @@ public final class ServerConnection: SocketHandler {
 
     /// - Returns: whether the handshake is complete.
     private func handshake() -> Bool {
+        guard case .tls(let stream) = transport else { return true }
         switch stream.handshake() {
         case .done:
             verifiedIdentity = stream.clientIdentity
@@ -126,10 +133,8 @@ public final class ServerConnection: SocketHandler {
                 abort()
                 return false
             }
-            cycle.handshakeDone()
             wantWrite(false)
-            wantRead(true)
-            setDeadline(loop.now + acceptor.settings.keepAliveTimeout)
+            awaitRequests()
             return true
         case .wantRead:
             wantWrite(false)
@@ -145,16 +150,23 @@ public final class ServerConnection: SocketHandler {
         return false
     }
 
+    /// Nothing more is to be settled about who the client is.
+    private func awaitRequests() {
+        cycle.handshakeDone()
+        wantRead(true)
+        setDeadline(loop.now + acceptor.settings.keepAliveTimeout)
+    }
+
     /// Reads once and does what follows. - Returns: whether there may be more at once.
     private func receive() -> Bool {
         guard input.room > 0 else {
             wantRead(false)
             return false
         }
-        switch stream.read(into: &input) {
+        switch transport.read(from: self, into: &input) {
         case .done:
             settle()
-            return isOpen && !isContentHeld && stream.hasBufferedInput
+            return isOpen && !isContentHeld && transport.hasBufferedInput
         case .wantRead:
             input.releaseIfEmpty()
             return false
@@ -189,7 +201,7 @@ public final class ServerConnection: SocketHandler {
         input.releaseIfEmpty()
         wantRead(wantsInput)
         // Whoever settled from another event may have made room for what OpenSSL holds, which makes no socket readable.
-        if !isReceiving, wantsInput, stream.hasBufferedInput { readAgain() }
+        if !isReceiving, wantsInput, transport.hasBufferedInput { readAgain() }
     }
 
     private var wantsInput: Bool {
@@ -257,7 +269,7 @@ public final class ServerConnection: SocketHandler {
     private func begin(_ exchange: Exchange, headLength: Int) {
         requestCount += 1
         exchange.beganAt = loop.now
-        guard let verifiedIdentity, verifiedIdentity.notAfter > WallClock.seconds else {
+        guard isClientGood else {
             // The connection lives no longer than its certificate. The next handshake says so with the exact alert.
             acceptor.application.connectionRefused(self, .certificateExpired)
             return closeGracefully()
@@ -278,6 +290,15 @@ public final class ServerConnection: SocketHandler {
                 && !acceptor.isDraining)
         exchange.headReceived()
         if framing.hasContent { setDeadline(exchange.began + acceptor.settings.contentIdleTimeout) }
+    }
+
+    private var isClientGood: Bool {
+        switch transport {
+        case .tls:
+            guard let verifiedIdentity else { return false }
+            return verifiedIdentity.notAfter > WallClock.seconds
+        case .plain: return true
+        }
     }
 
     /// - Returns: whether the content is complete.

@@ -1,0 +1,196 @@
+import Bytes
+import EventLoop
+import HTTP
+import TestVectors
+import Testing
+
+@testable import Server
+
+/// Answers each request with so many bytes, and a request that faults or comes too late with a status.
+private final class Answering: Application {
+    var answerLength = 5
+    var identities: [Bool] = []
+    var peers: [String] = []
+    var refusals = 0
+
+    override func makeExchange(for connection: ServerConnection) -> Exchange {
+        AnsweringExchange(connection: connection, self)
+    }
+
+    override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) { refusals += 1 }
+}
+
+private final class AnsweringExchange: Exchange {
+    private let application: Answering
+    private var left = 0
+
+    init(connection: ServerConnection, _ application: Answering) {
+        self.application = application
+        super.init(connection: connection)
+    }
+
+    override func headReceived() {
+        application.identities.append(connection.identity != nil)
+        application.peers.append(connection.peer.description)
+    }
+
+    override func contentEnded() {
+        if !isAnswered { answer(200, application.answerLength) }
+    }
+
+    override func requestFaulted(_ fault: MessageFault) { answer(400, 0) }
+    override func requestTimedOut() { answer(408, 0) }
+    override func outputDrained() { push() }
+
+    private func answer(_ status: UInt16, _ length: Int) {
+        guard !isAnswered else { return abort() }
+        left = length
+        _ = sendHead(status, content: length == 0 ? .none : .length(UInt64(length))) { _ in }
+        push()
+    }
+
+    private func push() {
+        while left > 0 {
+            let block = [UInt8](repeating: UInt8(ascii: "x"), count: min(left, 4096))
+            let taken = sendContent(block.span)
+            guard taken > 0 else { return }
+            left -= taken
+        }
+        _ = sendEnd()
+    }
+}
+
+@Suite("Connections without TLS")
+struct PlainConnectionTests {
+    private let directory: SocketDirectory
+    private let loop: Loop
+    private let application = Answering()
+    private let file: SocketFile
+
+    init() throws {
+        directory = try SocketDirectory()
+        loop = try Loop()
+        file = try SocketFile(path: directory.socket)
+    }
+
+    private func serve(_ change: (inout ServerSettings) -> Void = { _ in }) throws -> Acceptor {
+        var settings = ServerSettings()
+        change(&settings)
+        let acceptor = Acceptor(loop: loop, settings: settings, pool: BufferPool(), application: application)
+        acceptor.listen(on: try file.listen())
+        return acceptor
+    }
+
+    private func client() throws -> RawClient { try RawClient(loop: loop, socketPath: directory.socket) }
+
+    private let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    private let answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nxxxxx"
+
+    @Test("serve requests in turn, from clients without an identity")
+    func inTurn() throws {
+        let acceptor = try serve()
+        let client = try client()
+        client.send(request)
+        #expect(client.run { $0.received == answer })
+        client.send(request)
+        #expect(client.run { $0.received == answer + answer })
+        #expect(application.identities == [false, false])
+        #expect(application.peers == ["unix", "unix"])
+        #expect(acceptor.connectionCount == 1)
+        acceptor.abortAll()
+        #expect(client.run())
+        #expect(acceptor.connectionCount == 0)
+        #expect(acceptor.pool.outstanding == 0)
+    }
+
+    @Test("serve requests that were sent ahead, and bytes that come one by one")
+    func ahead() throws {
+        let acceptor = try serve()
+        let client = try client()
+        client.send(request + request + request)
+        #expect(client.run { $0.received == answer + answer + answer })
+        for byte in request.utf8 {
+            client.send([byte])
+            client.run { $0.received.hasSuffix("x") }
+        }
+        #expect(client.run { $0.received == answer + answer + answer + answer })
+        acceptor.abortAll()
+    }
+
+    @Test("hold at most two blocks for a client that does not read, and serve it to the end when it does")
+    func backPressure() throws {
+        application.answerLength = 8 * 1024 * 1024
+        let acceptor = try serve()
+        let slow = try client()
+        slow.pause(true)
+        slow.send(request)
+        // Another client is served meanwhile, and the first one's answer waits in the kernel and in its block.
+        let other = try client()
+        other.send("GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        #expect(other.run())
+        #expect(other.bytes.count > application.answerLength)
+        #expect(acceptor.pool.outstanding <= 2)
+        slow.pause(false)
+        #expect(slow.run { $0.bytes.count > application.answerLength })
+        acceptor.abortAll()
+        slow.run()
+        #expect(acceptor.pool.outstanding == 0)
+    }
+
+    @Test("are closed when idle for long, without a word")
+    func idle() throws {
+        let acceptor = try serve { $0.keepAliveTimeout = .milliseconds(50) }
+        let client = try client()
+        #expect(client.run())
+        #expect(client.received == "")
+        #expect(application.refusals == 0)
+        #expect(acceptor.connectionCount == 0)
+    }
+
+    @Test("are answered and closed when a head takes too long")
+    func slowHead() throws {
+        let acceptor = try serve { $0.headTimeout = .milliseconds(50) }
+        let client = try client()
+        client.send("GET / HT")
+        #expect(client.run { $0.isEnded || !$0.received.isEmpty })
+        client.close()
+        #expect(client.received.hasPrefix("HTTP/1.1 408 "))
+        acceptor.abortAll()
+    }
+
+    @Test("are answered and closed when content takes too long")
+    func slowContent() throws {
+        let acceptor = try serve { $0.contentIdleTimeout = .milliseconds(50) }
+        let client = try client()
+        client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345")
+        #expect(client.run { $0.isEnded || !$0.received.isEmpty })
+        client.close()
+        #expect(client.received.hasPrefix("HTTP/1.1 408 "))
+        acceptor.abortAll()
+    }
+
+    @Test("that speak something else, TLS for instance, are refused")
+    func garbage() throws {
+        let acceptor = try serve()
+        for bytes in [[0x16, 0x03, 0x01, 0x02, 0x00, 0x01], [0x00], [0x0d, 0x0a]] as [[UInt8]] {
+            let client = try client()
+            client.send(bytes)
+            #expect(client.run { !$0.received.isEmpty })
+            #expect(client.received.hasPrefix("HTTP/1.1 400 "))
+        }
+        acceptor.abortAll()
+    }
+
+    @Test("beyond the limit are closed")
+    func limit() throws {
+        let acceptor = try serve { $0.connections = 1 }
+        let first = try client()
+        first.send(request)
+        #expect(first.run { $0.received == answer })
+        let second = try client()
+        #expect(second.run())
+        #expect(second.received == "")
+        #expect(application.refusals == 1)
+        acceptor.abortAll()
+    }
+}
