@@ -65,6 +65,12 @@ let package = Package(
         .target(name: "Upstream", dependencies: ["EventLoop", "HTTP", "Bytes"], swiftSettings: memorySafe),
         .target(name: "Policy", dependencies: ["HTTP"], swiftSettings: memorySafe),
 
+        // What operators ask of a running gateway.
+        .target(
+            name: "Administration",
+            dependencies: ["Bytes", "Cryptography", "EventLoop", "HTTP", "Registry", "Server", "Vocabulary"],
+            swiftSettings: memorySafe),
+
         // The gateway itself.
         .target(
             name: "Gateway",
@@ -123,6 +129,13 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "ServerTests", dependencies: ["Server", "Bytes", "EventLoop", "HTTP", "TestVectors"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "AdministrationTests",
+            dependencies: [
+                "Administration", "Bytes", "Cryptography", "EventLoop", "HTTP", "Registry", "Server", "TestVectors",
+                "Vocabulary",
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "GatewayTests",

@@ -1,0 +1,78 @@
+internal import HTTP
+public import Registry
+
+/// Why an operation was refused: what the body of an answer says, and what the command line prints.
+///
+/// Every refusal of this module is made here.
+public struct AdministrationFault: Error, Equatable, Sendable {
+    public let status: UInt16
+    /// A fixed code, for programs.
+    public let error: String
+    /// One sentence, for people.
+    public let description: String
+
+    init(_ status: UInt16, _ error: String, _ description: String) {
+        self.status = status
+        self.error = error
+        self.description = description
+    }
+}
+
+extension AdministrationFault {
+    public static func badRequest(_ description: String) -> Self { Self(400, "bad_request", description) }
+    static let originRefused = Self(403, "origin_refused", "Requests of web pages are refused: they carry Origin.")
+    public static func notFound(_ description: String) -> Self { Self(404, "not_found", description) }
+    static let methodRefused = Self(405, "method_refused", "The endpoint does not admit this method.")
+    static let requestTimeout = Self(408, "request_timeout", "The request did not arrive in time.")
+    static let contentTooLarge = Self(413, "too_large", "The content is larger than 64 KiB.")
+    static let mediaTypeUnsupported = Self(415, "media_type_unsupported", "The content must be application/json.")
+    static let misdirected = Self(421, "misdirected", "The Host field must be localhost.")
+    public static let storeUnavailable = Self(
+        503, "store_unavailable", "The store is not available; whether a change was made is unknown.")
+    static let busy = Self(503, "busy", "Too many operations wait already; nothing was changed.")
+
+    init(_ fault: MessageFault) {
+        let reason = String(describing: fault.reason)
+        switch fault.kind {
+        case .malformed, .fieldRefused: self = .badRequest("The request is refused: \(reason).")
+        case .targetTooLong: self.init(414, "too_large", "The request is refused: \(reason).")
+        case .headTooLarge: self.init(431, "too_large", "The request is refused: \(reason).")
+        }
+    }
+
+    public init(_ error: StoreError) {
+        switch error {
+        case .keyRegistered: self.init(409, "key_registered", "A device with this hardware key is registered already.")
+        case .keyBound: self.init(409, "key_bound", "The certificate key is or was bound to a device.")
+        case .deviceRevoked: self.init(409, "device_revoked", "The device is revoked.")
+        case .deviceUnknown: self = .notFound("There is no such device.")
+        case .bindingUnknown: self = .notFound("No device is or was bound to this key.")
+        case .unavailable: self = .storeUnavailable
+        }
+    }
+}
+
+extension AdministrationFault: Codable {
+    private enum CodingKeys: String, CodingKey {
+        case error
+        case description = "error_description"
+    }
+
+    /// The status stands in the head of an answer, not in its body.
+    init(status: UInt16, content: [UInt8]) throws {
+        let told = try JSONText.decode(AdministrationFault.self, from: content)
+        self.init(status, told.error, told.description)
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        self.init(
+            0, try members.decode(String.self, forKey: .error), try members.decode(String.self, forKey: .description))
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var members = encoder.container(keyedBy: CodingKeys.self)
+        try members.encode(error, forKey: .error)
+        try members.encode(description, forKey: .description)
+    }
+}

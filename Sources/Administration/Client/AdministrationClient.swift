@@ -1,0 +1,59 @@
+internal import Bytes
+public import EventLoop
+internal import HTTP
+
+/// Speaks to the administration of a running gateway. Blocks the thread, but never for longer than its patience.
+public struct AdministrationClient: Sendable {
+    private let socketPath: String
+    private let patience: TimeSpan
+
+    /// - Parameter patience: for a whole operation.
+    public init(socketPath: String, patience: TimeSpan = .seconds(10)) {
+        self.socketPath = socketPath
+        self.patience = patience
+    }
+
+    public func perform(_ operation: DeviceOperation) throws(AdministrationClientError) -> DeviceAnswer {
+        let (status, content) = try send(operation.request)
+        guard status < 300 else {
+            guard let fault = try? AdministrationFault(status: status, content: content) else { throw .malformed }
+            throw .refused(fault)
+        }
+        guard let answer = try? operation.answer(content) else { throw .malformed }
+        return answer
+    }
+
+    func send(_ request: ClientRequest) throws(AdministrationClientError) -> (status: UInt16, content: [UInt8]) {
+        let conversation: ClientConversation
+        let loop: Loop
+        do throws(EventLoopError) {
+            loop = try Loop()
+            let address = try SocketAddress(unixPath: socketPath)
+            conversation = ClientConversation(
+                loop: loop, socket: try Socket.connect(to: address), request: request, patience: patience)
+        } catch {
+            switch error {
+            // No file, nobody behind it, or something that takes no connections of this kind.
+            case .system("connect", let errno): throw .unreachable(errno: errno)
+            default: throw .failed("\(error)")
+            }
+        }
+        loop.run()
+        return try conversation.outcome.get()
+    }
+}
+
+/// Why an operation came to nothing.
+public enum AdministrationClientError: Error, Equatable, Sendable {
+    /// Nobody serves the socket, or this user may not reach it.
+    case unreachable(errno: Int32)
+    /// The gateway refused.
+    case refused(AdministrationFault)
+    /// No answer in time. What was asked for may have been done.
+    case timeout
+    /// The connection broke before the answer. What was asked for may have been done.
+    case disconnected
+    /// What answered is no administration of ours.
+    case malformed
+    case failed(String)
+}

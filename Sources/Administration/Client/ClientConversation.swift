@@ -1,0 +1,111 @@
+internal import Bytes
+internal import EventLoop
+internal import HTTP
+
+/// What a client asks.
+struct ClientRequest {
+    let method: HTTP.Method
+    /// Path and query.
+    let target: String
+    /// JSON; empty if there is none.
+    let content: [UInt8]
+
+    init(_ method: HTTP.Method, _ target: String, content: [UInt8] = []) {
+        self.method = method
+        self.target = target
+        self.content = content
+    }
+
+    func write(to output: inout ByteBuffer) {
+        output.append(method.name)
+        output.append(" \(target) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n")
+        if !content.isEmpty { output.appendField("Content-Type", "application/json") }
+        if method == .post { output.appendField("Content-Length", decimal: UInt64(content.count)) }
+        output.append("\r\n")
+        output.append(content)
+    }
+}
+
+/// One request and its response, on a connection and a loop of their own; the loop stops when there is an outcome.
+final class ClientConversation: SocketHandler {
+    typealias Outcome = Result<(status: UInt16, content: [UInt8]), AdministrationClientError>
+
+    private(set) var outcome = Outcome.failure(.disconnected)
+    private let method: HTTP.Method
+    private var input: ByteBuffer
+    private var output: ByteBuffer
+    private var parser = ResponseHeadParser(limits: .standard)
+    private var head = ResponseHead()
+    private var decoder: ContentDecoder?
+    private var content: [UInt8] = []
+
+    /// Several times the largest page.
+    private static let contentLimit = 4 * 1024 * 1024
+
+    init(loop: Loop, socket: consuming Socket, request: ClientRequest, patience: TimeSpan) {
+        let pool = BufferPool()
+        method = request.method
+        input = ByteBuffer(pool: pool)
+        output = ByteBuffer(pool: pool)
+        request.write(to: &output)
+        super.init(loop: loop, socket: socket)
+        setDeadline(.now + patience)
+        wantRead(true)
+        wantWrite(true)
+    }
+
+    override func writable() {
+        if !output.isEmpty, case .failed = send(from: &output) {
+            // An answer may have come before the end was seen: reading tells.
+            output.removeAll()
+        }
+        if output.isEmpty { wantWrite(false) }
+    }
+
+    override func readable() {
+        switch receive(into: &input) {
+        case .bytes: while isOpen, advance() {}
+        case .wouldBlock: break
+        case .endOfStream, .failed: finish(.failure(.disconnected))
+        }
+    }
+
+    override func deadlinePassed() { finish(.failure(.timeout)) }
+
+    /// - Returns: whether there may be more to do now.
+    private func advance() -> Bool {
+        do throws(MessageFault) {
+            guard var decoder else {
+                switch try parser.parse(input.readable, answering: method, into: &head) {
+                case .incomplete: return false
+                case .complete(let length): input.consume(length)
+                }
+                if !head.isInterim { self.decoder = ContentDecoder(head.framing, extensions: .refused) }
+                return true
+            }
+            defer { self.decoder = decoder }
+            switch try decoder.next(input.readable) {
+            case .needMore: return false
+            case .framing(let count): input.consume(count)
+            case .content(let count):
+                content += input.copy().prefix(count)
+                guard content.count <= Self.contentLimit else { throw .headTooLarge }
+                input.consume(count)
+                decoder.consumed(count)
+            case .end:
+                finish(.success((head.status, content)))
+                return false
+            }
+            return true
+        } catch {
+            finish(.failure(.malformed))
+            return false
+        }
+    }
+
+    private func finish(_ outcome: Outcome) {
+        self.outcome = outcome
+        close()
+        loop.stop()
+    }
+}

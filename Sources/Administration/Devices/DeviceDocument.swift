@@ -1,0 +1,125 @@
+internal import Foundation
+internal import Registry
+
+/// A device as JSON, for the socket and for `--json` alike. Members are never renamed or left out, but for `bindings`.
+public struct DeviceDocument: Codable, Equatable, Sendable {
+    public let device: Int64
+    /// Base64 of the hardware key's id: Apple's `keyId`.
+    public let keyID: String
+    public let appID: String
+    public let platform: String
+    public let environment: String
+    /// `active` or `revoked`.
+    public let state: String
+    /// RFC 3339, in UTC.
+    public let registeredAt: String
+    /// RFC 3339, in UTC; null while active.
+    public let revokedAt: String?
+    /// The highest value accepted.
+    public let counter: UInt32
+    /// Oldest first. Not there in pages.
+    public let bindings: [BindingDocument]?
+
+    private enum CodingKeys: String, CodingKey {
+        case device, platform, environment, state, counter, bindings
+        case keyID = "key_id"
+        case appID = "app_id"
+        case registeredAt = "registered_at"
+        case revokedAt = "revoked_at"
+    }
+
+    init(_ device: Device, bindings: [Binding]? = nil) {
+        self.device = device.id.number
+        keyID = device.identity.hardwareKey.base64
+        appID = device.identity.app.description
+        platform = device.identity.platform.rawValue
+        environment = device.identity.environment.rawValue
+        state = device.state.rawValue
+        registeredAt = Timestamp.text(of: device.registeredAt)
+        revokedAt = device.revokedAt.map(Timestamp.text)
+        counter = device.highestCounter
+        self.bindings = bindings?.map(BindingDocument.init)
+    }
+
+    init(_ details: DeviceDetails) {
+        self.init(details.device, bindings: details.bindings)
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var members = encoder.container(keyedBy: CodingKeys.self)
+        try members.encode(device, forKey: .device)
+        try members.encode(keyID, forKey: .keyID)
+        try members.encode(appID, forKey: .appID)
+        try members.encode(platform, forKey: .platform)
+        try members.encode(environment, forKey: .environment)
+        try members.encode(state, forKey: .state)
+        try members.encode(registeredAt, forKey: .registeredAt)
+        // Null where the encoder that Swift makes would leave it out.
+        try members.encode(revokedAt, forKey: .revokedAt)
+        try members.encode(counter, forKey: .counter)
+        try members.encodeIfPresent(bindings, forKey: .bindings)
+    }
+}
+
+public struct BindingDocument: Codable, Equatable, Sendable {
+    /// Base64 of the certificate key's id.
+    public let keyID: String
+    /// RFC 3339, in UTC.
+    public let createdAt: String
+    /// RFC 3339, in UTC; null while the binding is active.
+    public let endedAt: String?
+
+    private enum CodingKeys: String, CodingKey {
+        case keyID = "key_id"
+        case createdAt = "created_at"
+        case endedAt = "ended_at"
+    }
+
+    init(_ binding: Binding) {
+        keyID = binding.key.base64
+        createdAt = Timestamp.text(of: binding.createdAt)
+        endedAt = binding.endedAt.map(Timestamp.text)
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var members = encoder.container(keyedBy: CodingKeys.self)
+        try members.encode(keyID, forKey: .keyID)
+        try members.encode(createdAt, forKey: .createdAt)
+        try members.encode(endedAt, forKey: .endedAt)
+    }
+}
+
+/// Some devices, in the order of their numbers.
+public struct DevicePage: Codable, Equatable, Sendable {
+    public let devices: [DeviceDocument]
+    /// The device number after which the next page begins; null if there is none.
+    public let next: Int64?
+
+    /// - Parameter devices: one more than the limit, if there are so many.
+    init(_ devices: [Device], limit: Int) {
+        self.devices = devices.prefix(limit).map { DeviceDocument($0) }
+        next = devices.count > limit ? self.devices.last?.device : nil
+    }
+
+    public init(devices: [DeviceDocument], next: Int64?) {
+        self.devices = devices
+        self.next = next
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case devices, next
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var members = encoder.container(keyedBy: CodingKeys.self)
+        try members.encode(devices, forKey: .devices)
+        try members.encode(next, forKey: .next)
+    }
+}
+
+enum Timestamp {
+    /// `2026-11-21T06:45:00Z`. - Parameter seconds: since 1970-01-01T00:00:00Z.
+    static func text(of seconds: Int64) -> String {
+        Date(timeIntervalSince1970: TimeInterval(seconds)).formatted(.iso8601)
+    }
+}

@@ -1,0 +1,84 @@
+internal import Cryptography
+internal import HTTP
+internal import Registry
+
+/// Operations on devices as requests: here the server's way to read them, below the client's way to write them.
+enum DeviceEndpoints {
+    typealias Perform = (RegistryCommand, @escaping DeviceOperation.Completion<RegistryReply>) -> Void
+
+    static func all(performing perform: @escaping Perform, _ library: LibraryContext) -> [AdministrationEndpoint] {
+        func run(_ operation: DeviceOperation, _ reply: AdministrationReply, status: UInt16 = 200) {
+            operation.run(perform) { result in
+                switch result {
+                case .success(let answer): reply.send(AdministrationResponse(status, json: answer))
+                case .failure(let fault): reply.send(AdministrationResponse(fault))
+                }
+            }
+        }
+        return [
+            AdministrationEndpoint(.get, "/devices", query: ["after", "limit"]) {
+                request, reply throws(AdministrationFault) in
+                run(try list(request.query), reply)
+            },
+            AdministrationEndpoint(.post, "/devices", takesContent: true) {
+                request, reply throws(AdministrationFault) in
+                run(.add(try DeviceRegistration(json: request.content, library)), reply, status: 201)
+            },
+            AdministrationEndpoint(.get, "/devices/{device}") { request, reply throws(AdministrationFault) in
+                run(.show(try selection(request)), reply)
+            },
+            AdministrationEndpoint(.post, "/devices/{device}/revoke") { request, reply throws(AdministrationFault) in
+                run(.revoke(try selection(request)), reply)
+            },
+            AdministrationEndpoint(.post, "/devices/{device}/restore") { request, reply throws(AdministrationFault) in
+                run(.restore(try selection(request)), reply)
+            },
+        ]
+    }
+
+    private static func selection(_ request: AdministrationRequest) throws(AdministrationFault) -> DeviceSelection {
+        guard let selection = DeviceSelection(request.parameter) else {
+            throw .badRequest("A device is named by its number, or by a key id in base64url or hexadecimal.")
+        }
+        return selection
+    }
+
+    private static func list(_ query: [String: String]) throws(AdministrationFault) -> DeviceOperation {
+        var after: DeviceID?
+        if let text = query["after"] {
+            guard let number = Int64(text), number >= 0, String(number) == text else {
+                throw .badRequest("'after' is a device number, or 0.")
+            }
+            after = DeviceID(number)
+        }
+        var limit = DeviceOperation.usualPage
+        if let text = query["limit"] {
+            guard let number = Int(text), (1...DeviceOperation.largestPage).contains(number), String(number) == text
+            else { throw .badRequest("'limit' is a number from 1 to \(DeviceOperation.largestPage).") }
+            limit = number
+        }
+        return .list(after: after, limit: limit)
+    }
+}
+
+extension DeviceOperation {
+    /// The request that asks a running gateway for it.
+    var request: ClientRequest {
+        switch self {
+        case .add(let registration): ClientRequest(.post, "/devices", content: registration.json)
+        case .list(let after, let limit):
+            ClientRequest(.get, "/devices?after=\(after?.number ?? 0)&limit=\(limit)")
+        case .show(let device): ClientRequest(.get, "/devices/\(device.segment)")
+        case .revoke(let device): ClientRequest(.post, "/devices/\(device.segment)/revoke")
+        case .restore(let device): ClientRequest(.post, "/devices/\(device.segment)/restore")
+        }
+    }
+
+    /// Reads what a running gateway has answered to it.
+    func answer(_ content: [UInt8]) throws -> DeviceAnswer {
+        switch self {
+        case .list: .page(try JSONText.decode(DevicePage.self, from: content))
+        default: .device(try JSONText.decode(DeviceDocument.self, from: content))
+        }
+    }
+}

@@ -1,0 +1,51 @@
+internal import Foundation
+
+/// JSON as it is written and read here.
+public enum JSONText {
+    /// Members in the order of their names, so that equal values are equal text.
+    public static func encode(_ value: some Encodable) -> [UInt8] {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        guard let data = try? encoder.encode(value) else {
+            preconditionFailure("documents hold text and integers, which are always JSON")
+        }
+        return Array(data)
+    }
+
+    static func decode<Value: Decodable>(_ type: Value.Type, from text: [UInt8]) throws -> Value {
+        try JSONDecoder().decode(type, from: Data(text))
+    }
+
+    /// Reads an object of text members, each there once.
+    ///
+    /// - Parameter admitted: the names it may have; any other is refused, for it would be a setting that does nothing.
+    static func members(of text: [UInt8], admitted: [String]) throws(AdministrationFault) -> [String: String] {
+        // NUL is in no JSON text, but in every other encoding that a decoder might guess.
+        guard String(validating: text, as: UTF8.self) != nil, !text.contains(0),
+            let members = try? decode([String: String].self, from: text)
+        else { throw .badRequest("The content must be a JSON object whose members are text.") }
+        if let unknown = members.keys.sorted().first(where: { !admitted.contains($0) }) {
+            let known = admitted.joined(separator: ", ")
+            throw .badRequest("The member '\(unknown.prefix(40))' is unknown; there are \(known).")
+        }
+        // The decoder keeps one of several equal names. In an object of text, each member is two strings.
+        guard strings(in: text) == 2 * members.count else { throw .badRequest("A member stands there twice.") }
+        return members
+    }
+
+    /// How many strings there are. - Parameter text: well-formed JSON.
+    private static func strings(in text: [UInt8]) -> Int {
+        var quotes = 0
+        var isEscaped = false
+        for byte in text {
+            if isEscaped {
+                isEscaped = false
+            } else if byte == UInt8(ascii: "\\") {
+                isEscaped = true  // outside of strings there are none
+            } else if byte == UInt8(ascii: "\"") {
+                quotes += 1
+            }
+        }
+        return quotes / 2
+    }
+}

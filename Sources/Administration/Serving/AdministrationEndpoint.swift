@@ -1,0 +1,93 @@
+public import HTTP
+
+/// One thing that can be asked of a running gateway: where, how, and what answers.
+public struct AdministrationEndpoint {
+    public let method: HTTP.Method
+    let path: [Segment]
+    let query: [String]
+    let takesContent: Bool
+    let answer: (AdministrationRequest, AdministrationReply) throws(AdministrationFault) -> Void
+
+    enum Segment: Equatable {
+        case literal(String)
+        case parameter
+    }
+
+    /// - Parameters:
+    ///   - path: segments behind slashes, one of which may be a parameter: `/devices/{id}`.
+    ///   - query: names of the query's members that are admitted, all of them optional.
+    ///   - takesContent: whether the request has JSON content, or must have none.
+    ///   - answer: called on the server's loop when the request is complete; answers through the reply, then or later.
+    public init(
+        _ method: HTTP.Method, _ path: String, query: [String] = [], takesContent: Bool = false,
+        answer: @escaping (AdministrationRequest, AdministrationReply) throws(AdministrationFault) -> Void
+    ) {
+        self.method = method
+        self.path = path.split(separator: "/").map { $0.hasPrefix("{") ? .parameter : .literal(String($0)) }
+        self.query = query
+        self.takesContent = takesContent
+        self.answer = answer
+    }
+
+    /// - Parameter segments: of a path without empty ones.
+    /// - Returns: the parameter, empty if the endpoint has none; nil if the path is another one.
+    func match(_ segments: [String]) -> String? {
+        guard segments.count == path.count else { return nil }
+        var parameter = ""
+        for (segment, expected) in zip(segments, path) {
+            switch expected {
+            case .literal(let name): guard segment == name else { return nil }
+            case .parameter: parameter = segment
+            }
+        }
+        return parameter
+    }
+}
+
+/// A complete request, admitted by its endpoint.
+public struct AdministrationRequest: Equatable, Sendable {
+    /// What stands in the path for the parameter; as sent, not decoded.
+    public let parameter: String
+    /// By name, each there once; as sent, not decoded.
+    public let query: [String: String]
+    public let content: [UInt8]
+}
+
+public struct AdministrationResponse: Sendable {
+    public let status: UInt16
+    public let contentType: StaticString
+    public let content: [UInt8]
+
+    public init(_ status: UInt16, contentType: StaticString, _ content: [UInt8]) {
+        self.status = status
+        self.contentType = contentType
+        self.content = content
+    }
+
+    public init(_ status: UInt16 = 200, json value: some Encodable) {
+        self.init(status, contentType: "application/json", JSONText.encode(value) + [UInt8(ascii: "\n")])
+    }
+
+    public init(_ fault: AdministrationFault) {
+        self.init(fault.status, json: fault)
+    }
+}
+
+/// The way back to whoever asked; used on the server's loop.
+///
+/// Refers to its exchange only while the request is under way: an answer that comes later goes nowhere.
+public final class AdministrationReply {
+    var exchange: AdministrationExchange?
+
+    init(to exchange: AdministrationExchange) {
+        self.exchange = exchange
+    }
+
+    /// Answers. Only the first answer counts.
+    public func send(_ response: AdministrationResponse) {
+        guard let exchange else { return }
+        self.exchange = nil
+        exchange.answer(response)
+        exchange.settle()
+    }
+}

@@ -1,0 +1,139 @@
+internal import Bytes
+internal import HTTP
+internal import Server
+
+/// One request to the administration and its answer: admitted, collected, handed to its endpoint.
+final class AdministrationExchange: Exchange {
+    private let endpoints: EndpointTable
+    private var endpoint: AdministrationEndpoint?
+    private var parameter = ""
+    private var query: [String: String] = [:]
+    private var content: [UInt8] = []
+    private var reply: AdministrationReply?
+    private var response: [UInt8] = []
+    private var sent = 0
+
+    static let contentLimit = 64 * 1024
+
+    init(connection: ServerConnection, endpoints: EndpointTable) {
+        self.endpoints = endpoints
+        super.init(connection: connection)
+    }
+
+    // MARK: - The request
+
+    override func headReceived() {
+        do throws(AdministrationFault) {
+            try admit()
+            if head.expectsContinue { sendContinue() }
+        } catch {
+            answer(AdministrationResponse(error))
+        }
+    }
+
+    private func admit() throws(AdministrationFault) {
+        // A web page that has the address of this server resolved to its own name, or sends a form here, shows itself.
+        guard text(head.authority) == "localhost" else { throw .misdirected }
+        guard !head.fields.contains(where: { $0.name == .origin }) else { throw .originRefused }
+        switch endpoints.find(head.method, text(head.path)) {
+        case .unknown: throw .notFound("There is no such endpoint.")
+        case .methodRefused(let allowed): return answer(AdministrationResponse(.methodRefused), allowed: allowed)
+        case .found(let endpoint, let parameter):
+            query = try EndpointTable.members(of: head.query.map(text), admitted: endpoint.query)
+            try admitContent(endpoint)
+            self.endpoint = endpoint
+            self.parameter = parameter
+        }
+    }
+
+    private func admitContent(_ endpoint: AdministrationEndpoint) throws(AdministrationFault) {
+        guard endpoint.takesContent else {
+            if head.framing.hasContent { throw .badRequest("The endpoint takes no content.") }
+            return
+        }
+        if case .length(let length) = head.framing, length > UInt64(Self.contentLimit) { throw .contentTooLarge }
+        let type = head.fields.first { $0.name == .contentType }.map { text($0.valueRange).lowercased() }
+        guard type == "application/json" || type == "application/json; charset=utf-8" else {
+            throw .mediaTypeUnsupported
+        }
+    }
+
+    private func text(_ range: ByteRange) -> String {
+        let bytes = headBytes.copy()
+        return String(decoding: bytes[range.start..<range.end], as: UTF8.self)
+    }
+
+    override func receive(content: Span<UInt8>) -> Int {
+        // What is refused already is read over.
+        guard !isAnswered else { return content.count }
+        guard self.content.count + content.count <= Self.contentLimit else {
+            answer(AdministrationResponse(.contentTooLarge))
+            return content.count
+        }
+        for index in content.indices { self.content.append(content[index]) }
+        return content.count
+    }
+
+    override func contentEnded() {
+        guard !isAnswered, let endpoint else { return }
+        let reply = AdministrationReply(to: self)
+        self.reply = reply
+        do throws(AdministrationFault) {
+            try endpoint.answer(AdministrationRequest(parameter: parameter, query: query, content: content), reply)
+        } catch {
+            reply.send(AdministrationResponse(error))
+        }
+    }
+
+    override func requestFaulted(_ fault: MessageFault) { refuse(AdministrationFault(fault)) }
+    override func requestTimedOut() { refuse(.requestTimeout) }
+
+    private func refuse(_ fault: AdministrationFault) {
+        if isAnswered { abort() } else { answer(AdministrationResponse(fault)) }
+    }
+
+    // MARK: - The response
+
+    /// - Parameter allowed: the value of Allow, if the response has one.
+    func answer(_ response: AdministrationResponse, allowed: String? = nil) {
+        guard !isAnswered else { return }
+        let isHead = head.method == .head
+        let length = UInt64(response.content.count)
+        let isSent = sendHead(response.status, content: isHead ? .none : .length(length), statedLength: length) {
+            output in
+            output.appendField("Content-Type", response.contentType)
+            output.appendField("Cache-Control", "no-store")
+            if let allowed {
+                let allowed = Array(allowed.utf8)
+                output.appendField("Allow", allowed.span)
+            }
+        }
+        guard isSent else { return abort() }
+        if !isHead { self.response = response.content }
+        push()
+    }
+
+    private func push() {
+        while sent < response.count {
+            let taken = sendContent(response.span.extracting(sent...))
+            guard taken > 0 else { return }
+            sent += taken
+        }
+        _ = sendEnd()  // no chunks, so there is always room for the end
+    }
+
+    override func outputDrained() {
+        if isAnswered { push() }
+    }
+
+    override func ended() {
+        reply?.exchange = nil
+        reply = nil
+        endpoint = nil
+        parameter = ""
+        query = [:]
+        content = []
+        response = []
+        sent = 0
+    }
+}

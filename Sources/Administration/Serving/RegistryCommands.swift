@@ -1,0 +1,42 @@
+internal import EventLoop
+internal import Registry
+
+/// Sends commands to the registry of this process, and finds whoever waits for each reply.
+final class RegistryCommands {
+    private let loop: Loop
+    private var client: RegistryClient?
+    private var waiting: [UInt64: Waiting] = [:]
+    private var lastToken: UInt64 = 0
+
+    private struct Waiting {
+        let completion: (Result<RegistryReply, AdministrationFault>) -> Void
+        let timer: LoopTimer
+    }
+
+    /// Far above what a command takes, a busy disk included; a store's thread that has died answers nothing.
+    private static let patience = TimeSpan.seconds(5)
+
+    init(_ registry: DeviceRegistry, loop: Loop) throws(EventLoopError) {
+        self.loop = loop
+        client = try RegistryClient(registry, loop: loop) { [unowned self] event in
+            if case .reply(let token, let result) = event { complete(token, result.mapError(AdministrationFault.init)) }
+        }
+    }
+
+    /// - Parameter completion: called once, on the loop's thread.
+    func perform(
+        _ command: RegistryCommand, completion: @escaping (Result<RegistryReply, AdministrationFault>) -> Void
+    ) {
+        lastToken += 1
+        let token = lastToken
+        guard let client, client.perform(command, token: token) else { return completion(.failure(.busy)) }
+        let timer = LoopTimer(loop: loop, interval: Self.patience) { [unowned self] in
+            complete(token, .failure(.storeUnavailable))
+        }
+        waiting[token] = Waiting(completion: completion, timer: timer)
+    }
+
+    private func complete(_ token: UInt64, _ result: Result<RegistryReply, AdministrationFault>) {
+        waiting.removeValue(forKey: token)?.completion(result)
+    }
+}

@@ -1,0 +1,239 @@
+import EventLoop
+import Foundation
+import Registry
+import Server
+import TestVectors
+import Testing
+
+@testable import Administration
+
+@Suite("The administration socket")
+struct AdministrationServerTests {
+    @Test("has mode 0600, and its file goes with the server")
+    func mode() throws {
+        let directory = try SocketDirectory()
+        do {
+            let served = try TestAdministration(in: directory)
+            var status = stat()
+            #expect(lstat(served.socketPath, &status) == 0)
+            #expect(status.st_mode == S_IFSOCK | 0o600)
+        }
+        #expect(!FileManager.default.fileExists(atPath: directory.socket))
+    }
+
+    @Test("of a running server is refused to a second one, which says why")
+    func second() throws {
+        let served = try TestAdministration()
+        let loop = try Loop()
+        do {
+            _ = try AdministrationServer(loop: loop, socketPath: served.socketPath, registry: served.registry)
+            Issue.record("served twice")
+        } catch {
+            #expect(
+                error.description == "administration socket: \(served.socketPath): another process listens there")
+        }
+        #expect(try served.ask("GET /devices").status == 200)
+    }
+
+    @Test("serves nothing of devices where there is no registry, and what it is given besides")
+    func endpoints() throws {
+        let served = try TestAdministration(endpoints: {
+            [
+                AdministrationEndpoint(.get, "/health/live") { _, reply throws(AdministrationFault) in
+                    reply.send(AdministrationResponse(200, contentType: "text/plain", Array("live\n".utf8)))
+                    // Only the first answer counts.
+                    reply.send(AdministrationResponse(500, contentType: "text/plain", []))
+                }
+            ]
+        })
+        let answer = try served.ask("GET /health/live")
+        #expect(answer == (200, "live\n"))
+        #expect(try served.refusal("POST /health/live") == "405 method_refused")
+    }
+
+    @Test("answers are JSON, and never cached")
+    func fields() throws {
+        let served = try TestAdministration()
+        let answer = try served.exchange("GET /devices HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        #expect(answer.hasPrefix("HTTP/1.1 200 OK\r\n"))
+        #expect(answer.contains("Content-Type: application/json\r\n"))
+        #expect(answer.contains("Cache-Control: no-store\r\n"))
+        #expect(answer.hasSuffix("\r\n\r\n{\"devices\":[],\"next\":null}\n"))
+    }
+
+    // MARK: - Who may ask
+
+    @Test(
+        "refuses requests for another host: a name that a web page has resolved to this machine",
+        arguments: ["evil.example", "localhost:8080", "LOCALHOST", "127.0.0.1"])
+    func host(_ host: String) throws {
+        let served = try TestAdministration()
+        let answer = try served.exchange("GET /devices HTTP/1.1\r\nHost: \(host)\r\nConnection: close\r\n\r\n")
+        #expect(try TestAdministration.parse(answer).status == 421)
+        let none = try served.exchange("GET /devices HTTP/1.1\r\nConnection: close\r\n\r\n")
+        #expect(try TestAdministration.parse(none).status == 400)
+    }
+
+    @Test("refuses whatever says Origin: only web pages do", arguments: ["http://localhost", "null", ""])
+    func origin(_ origin: String) throws {
+        let served = try TestAdministration()
+        #expect(try served.refusal("GET /devices", fields: "Origin: \(origin)\r\n") == "403 origin_refused")
+        #expect(try served.refusal("GET /devices", fields: "oRIGIN: \(origin)\r\n") == "403 origin_refused")
+    }
+
+    // MARK: - What may be asked
+
+    @Test(
+        "refuses what it does not know, with a code",
+        arguments: [
+            ("GET /", "404 not_found"), ("GET /device", "404 not_found"), ("GET /devices/", "400 bad_request"),
+            ("GET /devices/1/", "404 not_found"), ("GET /devices/1/revoke/2", "404 not_found"),
+            ("GET /Devices", "404 not_found"), ("DELETE /devices/1", "405 method_refused"),
+            ("PURGE /devices", "405 method_refused"), ("GET /devices/1/revoke", "405 method_refused"),
+            ("POST /devices/1", "405 method_refused"), ("GET /devices/0", "400 bad_request"),
+            ("GET /devices/-1", "400 bad_request"), ("GET /devices/01", "400 bad_request"),
+            ("GET /devices/9223372036854775808", "400 bad_request"), ("GET /devices/abc", "400 bad_request"),
+            ("GET /devices/9", "404 not_found"), ("POST /devices/9/revoke", "404 not_found"),
+            ("POST /devices/9/restore", "404 not_found"), ("GET /devices?limit=0", "400 bad_request"),
+            ("GET /devices?limit=501", "400 bad_request"), ("GET /devices?limit=+5", "400 bad_request"),
+            ("GET /devices?limit=5&limit=6", "400 bad_request"), ("GET /devices?after=x", "400 bad_request"),
+            ("GET /devices?befor=1", "400 bad_request"), ("GET /devices?after", "400 bad_request"),
+            ("GET /devices/1?x=1", "400 bad_request"), ("GET /devices?a%20=1", "400 bad_request"),
+            ("GET //devices", "400 bad_request"), ("GET /devices/../devices", "400 bad_request"),
+            ("GET /\(String(repeating: "a", count: 2000))", "414 too_large"),
+        ])
+    func refusals(_ line: String, _ expected: String) throws {
+        let served = try TestAdministration()
+        #expect(try served.refusal(line) == expected)
+    }
+
+    @Test("a known path says which methods it admits")
+    func allow() throws {
+        let served = try TestAdministration()
+        let answer = try served.exchange("PUT /devices HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        #expect(answer.contains("Allow: GET, POST\r\n"))
+    }
+
+    @Test("HEAD is answered without content")
+    func head() throws {
+        let served = try TestAdministration()
+        let answer = try served.ask("HEAD /devices")
+        #expect(answer == (405, ""))
+    }
+
+    // MARK: - Malformed, oversized, slow
+
+    @Test(
+        "refuses malformed requests, and closes",
+        arguments: [
+            "GET /devices\r\n\r\n", "GET /devices HTTP/1.1\nHost: localhost\n\n",
+            "GET /devices HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+            "POST /devices HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n{}",
+            "GET http://localhost/devices HTTP/1.1\r\nHost: localhost\r\n\r\n", "\u{16}\u{3}\u{1}hello",
+            "POST /devices HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        ])
+    func malformed(_ bytes: String) throws {
+        let served = try TestAdministration()
+        #expect(try TestAdministration.parse(try served.exchange(bytes)).status == 400)
+    }
+
+    @Test("refuses heads that are too large")
+    func largeHead() throws {
+        let served = try TestAdministration()
+        let field = "X-Field: \(String(repeating: "a", count: 9000))\r\n"
+        #expect(try served.refusal("GET /devices", fields: field) == "431 too_large")
+        let many = (0..<40).map { "X-\($0): 1\r\n" }.joined()
+        #expect(try served.refusal("GET /devices", fields: many) == "431 too_large")
+    }
+
+    @Test("refuses content above 64 KiB: at once if it is announced, else when it has come")
+    func largeContent() throws {
+        let served = try TestAdministration()
+        let announced = try served.exchange(
+            "POST /devices HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 65537\r\n"
+                + "Connection: close\r\n\r\n")
+        #expect(try TestAdministration.parse(announced).status == 413)
+        let chunk = "1000\r\n\(String(repeating: " ", count: 4096))\r\n"
+        let chunked = try served.exchange(
+            "POST /devices HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nConnection: close\r\n"
+                + "Transfer-Encoding: chunked\r\n\r\n" + String(repeating: chunk, count: 17) + "0\r\n\r\n")
+        #expect(try TestAdministration.parse(chunked).status == 413)
+        // Just as much as is taken, and then refused for what it is.
+        let content = String(repeating: " ", count: 64 * 1024)
+        #expect(try served.refusal("POST /devices", content: content) == "400 bad_request")
+    }
+
+    @Test("refuses content where none belongs, and of other types")
+    func content() throws {
+        let served = try TestAdministration()
+        #expect(try served.refusal("GET /devices", content: "{}") == "400 bad_request")
+        #expect(try served.refusal("POST /devices/1/revoke", content: "{}") == "400 bad_request")
+        for type in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""] {
+            #expect(
+                try served.refusal("POST /devices", fields: "Content-Type: \(type)\r\n", content: "{}")
+                    == "415 media_type_unsupported")
+        }
+    }
+
+    @Test("tells a client that waits for it to send its content")
+    func expectation() throws {
+        let served = try TestAdministration()
+        let client = try RawClient(loop: try Loop(), socketPath: served.socketPath)
+        client.send(
+            "POST /devices HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+                + "Expect: 100-continue\r\nConnection: close\r\n\r\n")
+        #expect(client.run { $0.received == "HTTP/1.1 100 Continue\r\n\r\n" })
+        client.send("{}")
+        #expect(client.run())
+        #expect(client.received.contains("HTTP/1.1 400 "))
+    }
+
+    @Test(
+        "does not wait for slow clients",
+        arguments: [
+            "GET /dev",
+            "POST /devices HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
+        ])
+    func slow(_ start: String) throws {
+        let served = try TestAdministration(change: { settings in
+            settings.headTimeout = .milliseconds(50)
+            settings.contentIdleTimeout = .milliseconds(50)
+            settings.lingerTimeout = .milliseconds(50)
+        })
+        #expect(try TestAdministration.parse(try served.exchange(start)).status == 408)
+    }
+
+    @Test("closes idle connections, and those beyond its few")
+    func idle() throws {
+        let served = try TestAdministration(change: { settings in
+            settings.keepAliveTimeout = .milliseconds(200)
+            settings.connections = 2
+        })
+        let loop = try Loop()
+        let clients = try (0..<3).map { _ in try RawClient(loop: loop, socketPath: served.socketPath) }
+        for client in clients { #expect(client.run()) }
+        #expect(clients.allSatisfy { $0.received.isEmpty })
+        #expect(try served.ask("GET /devices").status == 200)
+    }
+
+    @Test("serves several requests on one connection")
+    func kept() throws {
+        let served = try TestAdministration()
+        let client = try RawClient(loop: try Loop(), socketPath: served.socketPath)
+        let request = "GET /devices HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        client.send(request + request)
+        #expect(client.run { $0.received.components(separatedBy: "\"next\":null}\n").count == 3 })
+        client.close()
+    }
+
+    @Test("survives clients that leave before their answer")
+    func leaving() throws {
+        let served = try TestAdministration()
+        for _ in 0..<50 {
+            let client = try RawClient(loop: try Loop(), socketPath: served.socketPath)
+            client.send("GET /devices HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            client.close()
+        }
+        #expect(try served.ask("GET /devices").status == 200)
+    }
+}

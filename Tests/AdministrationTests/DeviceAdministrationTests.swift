@@ -1,0 +1,124 @@
+import EventLoop
+import Foundation
+import Registry
+import TestVectors
+import Testing
+
+@testable import Administration
+
+@Suite("The command line's way to the registry")
+struct DeviceAdministrationTests {
+    private let directory: SocketDirectory
+    private var registryPath: String { TestAdministration.registryPath(in: directory) }
+
+    init() throws {
+        directory = try SocketDirectory()
+    }
+
+    private func administration(socket: String?) -> DeviceAdministration {
+        DeviceAdministration(registryPath: registryPath, socketPath: socket, attempts: 2, patience: .seconds(10))
+    }
+
+    @Test("is the file itself while no gateway runs, and the socket while one does, with the same answers")
+    func bothWays() throws {
+        let administration = administration(socket: directory.socket)
+        let registration = try Sample.registration()
+        let added = try administration.perform(.add(registration))
+        let selection = DeviceSelection.key(registration.publicKey.id)
+        #expect(try administration.perform(.show(selection)) == added)
+        let page = try administration.perform(.list(after: nil, limit: 5))
+        do {
+            let served = try TestAdministration(in: directory)
+            #expect(try administration.perform(.show(selection)) == added)
+            #expect(try administration.perform(.list(after: nil, limit: 5)) == page)
+            #expect(try administration.perform(.revoke(selection)).document?.state == "revoked")
+            #expect(throws: DeviceAdministrationError.refused(AdministrationFault(.keyRegistered))) {
+                _ = try administration.perform(.add(registration))
+            }
+            withExtendedLifetime(served) {}
+        }
+        #expect(try administration.perform(.show(selection)).document?.state == "revoked")
+        #expect(try administration.perform(.restore(selection)) == added)
+        #expect(throws: DeviceAdministrationError.refused(AdministrationFault(.keyRegistered))) {
+            _ = try administration.perform(.add(registration))
+        }
+    }
+
+    @Test("is none while the file is in use and nobody answers, and the error says what is missing")
+    func locked() throws {
+        let registry = try DeviceRegistry.start(path: registryPath, creating: true, observe: { _ in })
+        defer { registry.stop() }
+        for socket in [nil, directory.socket] {
+            let expected = DeviceAdministrationError.locked(registry: registryPath, socket: socket)
+            #expect(throws: expected) {
+                _ = try administration(socket: socket).perform(.list(after: nil, limit: 1))
+            }
+            #expect(expected.description.hasPrefix("\(registryPath) is in use by another process, and "))
+        }
+    }
+
+    @Test("makes a registry only when a device is added")
+    func creating() throws {
+        let administration = administration(socket: nil)
+        #expect(throws: DeviceAdministrationError.store("\(registryPath): no such file")) {
+            _ = try administration.perform(.list(after: nil, limit: 1))
+        }
+        #expect(!FileManager.default.fileExists(atPath: registryPath))
+        _ = try administration.perform(.add(try Sample.registration()))
+        #expect(try administration.perform(.list(after: nil, limit: 1)).listed?.devices.count == 1)
+    }
+
+    @Test("does not touch the file when a gateway listens but does not answer")
+    func silent() throws {
+        let loop = try Loop()
+        let file = try SocketFile(path: directory.socket)
+        // Whose loop does not run: the kernel takes connections for it.
+        let listener = ListeningSocket(loop: loop, socket: try file.listen()) { _, _ in }
+        let administration = DeviceAdministration(
+            registryPath: registryPath, socketPath: directory.socket, attempts: 2, patience: .milliseconds(50))
+        #expect(throws: DeviceAdministrationError.gateway(socket: directory.socket, .timeout)) {
+            _ = try administration.perform(.add(try Sample.registration()))
+        }
+        #expect(!FileManager.default.fileExists(atPath: registryPath))
+        withExtendedLifetime(listener) {}
+    }
+
+    @Test(
+        "gives up on an answer that is none of ours",
+        arguments: [
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "HTTP/1.1 200 OK\r\n\r\n<html>", "nonsense\r\n\r\n",
+            "HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops",
+        ])
+    func malformed(_ answer: String) throws {
+        let script = """
+            import socket, sys
+            server = socket.socket(socket.AF_UNIX)
+            server.bind(sys.argv[1])
+            server.listen()
+            print("listening", flush=True)
+            connection, _ = server.accept()
+            connection.recv(65536)
+            connection.sendall(sys.argv[2].encode())
+            connection.shutdown(socket.SHUT_WR)
+            connection.recv(65536)
+            """
+        let process = Process()
+        process.executableURL = URL(filePath: "/usr/bin/python3")
+        process.arguments = ["-c", script, directory.socket, answer]
+        let output = Pipe()
+        process.standardOutput = output
+        try process.run()
+        defer {
+            process.terminate()
+            process.waitUntilExit()
+        }
+        _ = output.fileHandleForReading.availableData
+        let client = AdministrationClient(socketPath: directory.socket, patience: .seconds(5))
+        do {
+            _ = try client.perform(.list(after: nil, limit: 1))
+            Issue.record("taken for an answer")
+        } catch {
+            #expect(error == .malformed || error == .disconnected)
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import Cryptography
+import Foundation
+import Testing
+
+@testable import Administration
+
+@Suite("Keys as operators have them")
+struct DeviceKeyTests {
+    private let library: LibraryContext
+    private let key: PrivateKey
+    private let point: [UInt8]
+
+    init() throws {
+        library = try LibraryContext()
+        key = try PrivateKey.generateP256(library)
+        point = try #require(key.publicKey.uncompressedPoint)
+    }
+
+    private func base64(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
+
+    private let prefix: [UInt8] = [
+        0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
+        0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    ]
+
+    @Test("the point, its SubjectPublicKeyInfo, PEM and certificate are one key, with one fingerprint")
+    func forms() throws {
+        let expected = try #require(try key.publicKey.keyID(library))
+        let issuer = try CertificateIssuer.selfSigned(commonName: "x", lifetime: 3600, key: key, library)
+        let certificate = try issuer.certificate.pem()
+        let public64 = base64(prefix + point)
+        let publicPEM = Array("-----BEGIN PUBLIC KEY-----\n\(public64)\n-----END PUBLIC KEY-----\n".utf8)
+        for made in [
+            try DeviceKey(point: point, library), try DeviceKey(base64: base64(point), library),
+            try DeviceKey(base64: public64, library), try DeviceKey(pem: try key.pem(), library),
+            try DeviceKey(pem: publicPEM, library), try DeviceKey(pem: certificate, library),
+            try DeviceKey(pem: certificate + key.pem(), library),
+        ] {
+            #expect(made.id == expected)
+            #expect(made.point.bytes == point)
+        }
+    }
+
+    @Test("a point off the curve is refused, in every form")
+    func offCurve() throws {
+        var off = point
+        off[64] ^= 1
+        for text in [base64(off), base64(prefix + off)] {
+            #expect(throws: DeviceKeyFault.offCurve) { _ = try DeviceKey(base64: text, library) }
+        }
+        #expect(throws: DeviceKeyFault.offCurve) {
+            _ = try DeviceKey(base64: base64([0x04] + [UInt8](repeating: 0, count: 64)), library)
+        }
+    }
+
+    @Test("other forms of a point, and other text, are refused")
+    func otherForms() throws {
+        let compressed = [0x02 | (point[64] & 1)] + point[1...32]
+        let hybrid = [0x06 | (point[64] & 1)] + point[1...]
+        for bytes in [compressed, hybrid, Array(point.dropLast()), point + [0], [], prefix + point + [0], prefix] {
+            #expect(throws: DeviceKeyFault.noKey) { _ = try DeviceKey(base64: base64(bytes), library) }
+        }
+        let text = base64(point)
+        for broken in [text + "\n", " " + text, String(text.dropLast()), text + "=", "!" + text.dropFirst()] {
+            #expect(throws: DeviceKeyFault.noBase64) { _ = try DeviceKey(base64: broken, library) }
+        }
+        #expect(throws: DeviceKeyFault.noPEM) { _ = try DeviceKey(pem: Array(text.utf8), library) }
+    }
+
+    @Test("a file with a certificate of one key and another key is refused")
+    func severalKeys() throws {
+        let issuer = try CertificateIssuer.selfSigned(commonName: "x", lifetime: 3600, key: key, library)
+        let both = try issuer.certificate.pem() + PrivateKey.generateP256(library).pem()
+        #expect(throws: DeviceKeyFault.severalKeys) { _ = try DeviceKey(pem: both, library) }
+    }
+}

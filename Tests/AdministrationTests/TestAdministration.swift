@@ -1,0 +1,123 @@
+import EventLoop
+import Foundation
+import Synchronization
+import TestVectors
+
+@testable import Administration
+@testable import Registry
+@testable import Server
+
+/// A registry, and its administration served on a thread, in a directory of their own.
+final class TestAdministration {
+    let directory: SocketDirectory
+    let registry: DeviceRegistry
+    private let commands: Mailbox<Bool>
+    private let thread: LoopThread
+
+    var socketPath: String { directory.socket }
+    static func registryPath(in directory: SocketDirectory) -> String { "\(directory.path)/registry.db" }
+
+    init(
+        in directory: SocketDirectory? = nil, endpoints: @escaping @Sendable () -> [AdministrationEndpoint] = { [] },
+        change: @escaping @Sendable (inout ServerSettings) -> Void = { _ in }
+    ) throws {
+        let directory = try directory ?? SocketDirectory()
+        self.directory = directory
+        let registry = try DeviceRegistry.start(
+            path: Self.registryPath(in: directory), creating: true, observe: { _ in })
+        self.registry = registry
+        let commands = try Mailbox<Bool>(limit: 1)
+        self.commands = commands
+        let start = Mutex<Result<Bool, any Error>?>(nil)
+        let started = DispatchSemaphore(value: 0)
+        let shared = Shared(start, started)
+        let path = directory.socket
+        thread = try LoopThread(name: "administration") {
+            do {
+                let loop = try Loop()
+                var settings = ServerSettings.administration
+                change(&settings)
+                let server = try AdministrationServer(
+                    loop: loop, socketPath: path, registry: registry, endpoints: endpoints(), settings: settings)
+                let receiver = MailboxReceiver(loop: loop, mailbox: commands) { _ in
+                    server.stop()
+                    loop.stop()
+                }
+                shared.tell(.success(true))
+                withExtendedLifetime((receiver, server)) { loop.run() }
+            } catch {
+                shared.tell(.failure(error))
+            }
+        }
+        try shared.wait()
+    }
+
+    deinit {
+        commands.post(true)
+        thread.join()
+        registry.stop()
+    }
+
+    /// How the server's thread has started.
+    private final class Shared: Sendable {
+        private let result: Mutex<Result<Bool, any Error>?>
+        private let told: DispatchSemaphore
+
+        init(_ result: consuming Mutex<Result<Bool, any Error>?>, _ told: DispatchSemaphore) {
+            self.result = result
+            self.told = told
+        }
+
+        func tell(_ result: Result<Bool, any Error>) {
+            self.result.withLock { $0 = result }
+            told.signal()
+        }
+
+        func wait() throws {
+            told.wait()
+            _ = try result.withLock { try $0?.get() }
+        }
+    }
+
+    // MARK: - Asking it
+
+    var client: AdministrationClient { AdministrationClient(socketPath: socketPath) }
+
+    /// Sends bytes and returns all that comes back, until the server closes.
+    func exchange(_ bytes: String) throws -> String {
+        let client = try RawClient(loop: try Loop(), socketPath: socketPath)
+        client.send(bytes)
+        guard client.run() else { throw StillOpen(received: client.received) }
+        return client.received
+    }
+
+    struct StillOpen: Error {
+        let received: String
+    }
+
+    /// A request with `Connection: close`, Host, and more fields. - Returns: status and content.
+    func ask(_ line: String, fields: String = "", content: String? = nil) throws -> (status: Int, content: String) {
+        var head = "\(line) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\(fields)"
+        if let content {
+            if !fields.contains("Content-Type") { head += "Content-Type: application/json\r\n" }
+            head += "Content-Length: \(content.utf8.count)\r\n"
+        }
+        return try Self.parse(try exchange(head + "\r\n" + (content ?? "")))
+    }
+
+    static func parse(_ response: String) throws -> (status: Int, content: String) {
+        // Swift takes CR LF for one character.
+        guard response.hasPrefix("HTTP/1.1 "), let status = Int(response.dropFirst(9).prefix(3)),
+            let end = response.range(of: "\r\n\r\n")
+        else { throw StillOpen(received: response) }
+        return (status, String(response[end.upperBound...]))
+    }
+
+    /// The member `error` of a refusal.
+    func refusal(_ line: String, fields: String = "", content: String? = nil) throws -> String {
+        let answer = try ask(line, fields: fields, content: content)
+        let members = try JSONDecoder().decode([String: String].self, from: Data(answer.content.utf8))
+        guard Set(members.keys) == ["error", "error_description"] else { return "?" }
+        return "\(answer.status) \(members["error"] ?? "?")"
+    }
+}
