@@ -75,8 +75,9 @@ let package = Package(
         .target(
             name: "Gateway",
             dependencies: [
-                "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "GatewayConfiguration", "HTTP",
-                "Policy", "Registry", "RequestProof", "Server", "TLS", "Upstream", "Vocabulary",
+                "Administration", "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop",
+                "GatewayConfiguration", "HTTP", "Policy", "Registry", "RequestProof", "Server", "TLS", "Upstream",
+                "Vocabulary",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
@@ -87,6 +88,11 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings),
+
+        // The gateway with commits that do not outlive a power cut: a test shows that it notices.
+        .executableTarget(
+            name: "attestgate-undurable", dependencies: ["Gateway", "GatewayConfiguration", "Registry"],
+            path: "Tests/Undurable", swiftSettings: settings),
 
         // The load generator: a tool for measuring, no part of the gateway.
         .target(

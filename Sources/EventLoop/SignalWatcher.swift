@@ -24,9 +24,11 @@ public final class SignalWatcher {
 
     fileprivate func fire() { action() }
 
-    /// A peer that closed its end must be an error code, never a signal that ends the process.
-    public static func ignoreBrokenPipes() {
+    /// A write that cannot be done, because the peer closed its end or a file has reached its limit of size, must be an
+    /// error code, never a signal that ends the process.
+    public static func ignoreWriteSignals() {
         signal(SIGPIPE, SIG_IGN)
+        signal(SIGXFSZ, SIG_IGN)
     }
 }
 

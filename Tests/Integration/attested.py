@@ -1,5 +1,7 @@
 """A gateway whose routes ask for proofs, with what proves that nothing passed it."""
 
+from contextlib import contextmanager
+
 from challenges import ChallengeMaker
 from denials import NothingForwarded
 from gateway import APP, Gateway
@@ -36,5 +38,13 @@ class Attested:
         self.phones += 1
         return Phone(self.gateway, self.pki.phone(f"{self.gateway.directory.name}-phone-{self.phones}"), app, **options)
 
-    def nothing_forwarded(self):
-        return NothingForwarded(self.gateway, self.upstream, self.phone.identity)
+    def nothing_forwarded(self, phone=None):
+        """`phone`: who sends the request that passes, if not the first phone."""
+        return NothingForwarded(self.gateway, self.upstream, (phone or self.phone).identity)
+
+    @contextmanager
+    def nothing_forwarded_at_all(self):
+        """The same where no request can pass: once all were answered with a denial, none is under way."""
+        before = self.upstream.byte_count
+        yield
+        assert self.upstream.byte_count == before

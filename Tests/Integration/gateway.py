@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -33,8 +34,8 @@ class Gateway:
     def __init__(self, directory, pki, upstreams, routes=None, strip_headers=(), **settings):
         """
         `upstreams`: name -> address, or name -> dictionary as in the conf file.
-        `settings`: workers, limits, timeouts, minimum_version, apps as in the conf file; `registry=True` for one where
-        no route asks for devices.
+        `settings`: workers, limits, timeouts, minimum_version, apps as in the conf file; `registry` adds to that
+        section, which is there when a route asks for devices.
         """
         self.directory = Path(directory)
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -53,10 +54,12 @@ class Gateway:
         first = next(iter(upstreams))
         routes = [{"require": "certificate", "upstream": first, **route} for route in routes or [
             {"name": "all", "host": "localhost", "path": "/"}]]
-        if settings.pop("registry", False) or any(route["require"] != "certificate" for route in routes):
+        registry = settings.pop("registry", {})
+        if registry or any(route["require"] != "certificate" for route in routes):
             settings = {
                 "registry": {
-                    "path": str(self.directory / "registry.sqlite"), "secret": str(self.directory / "secret")},
+                    "path": str(self.directory / "registry.sqlite"), "secret": str(self.directory / "secret"),
+                    **registry},
                 "administration": {"socket": str(self.directory / "admin.sock")},
                 "apps": [{"id": APP, "environment": "simulator"}],
                 **settings,
@@ -83,11 +86,14 @@ class Gateway:
         # JSON is YAML. The port is held by `holder`, so overlap is meant.
         self.conf_path.write_text(json.dumps(self.conf, indent=1))
         self.process = subprocess.Popen(
-            [BINARY, "run", "--overlap", "--config", self.conf_path], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=open(self.error_path, "wb"), env=ENVIRONMENT)
         running.append(self)
         eventually(self._answers, lambda: f"the gateway to listen\n{self.errors}")
         return self
+
+    def command(self):
+        return [BINARY, "run", "--overlap", "--config", self.conf_path]
 
     def _answers(self):
         assert self.process.poll() is None, f"the gateway ended with {self.process.returncode}:\n{self.errors}"
@@ -123,6 +129,34 @@ class Gateway:
         status = self.wait()
         self.holder.close()
         assert status == 0, f"the gateway ended with status {status}, not 0\n{self.errors}"
+
+    def crash(self):
+        """kill -9; to be started again with the same files on the same port."""
+        self.signal(signal.SIGKILL)
+        self.process.wait(PATIENCE)
+        running.remove(self)
+
+    def limit_files(self, size):
+        """No file can grow beyond `size` octets, as if the disk were full; None ends that."""
+        size = resource.RLIM_INFINITY if size is None else size
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+    @contextmanager
+    def traced(self, path, *options):
+        """Within the block, strace sees every thread; what it wrote is in `path` afterwards."""
+        tracer = subprocess.Popen(
+            ["strace", "-f", "-qq", "-o", str(path), *options, "-p", str(self.process.pid)],
+            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            def is_attached():
+                assert tracer.poll() is None, f"strace cannot trace: {tracer.stderr.read().decode()}"
+                threads = Path(f"/proc/{self.process.pid}/task").iterdir()
+                return all("TracerPid:\t0\n" not in (thread / "status").read_text() for thread in threads)
+            eventually(is_attached, "strace to attach")
+            yield
+        finally:
+            tracer.terminate()
+            tracer.communicate(timeout=PATIENCE)
 
     # Devices.
 

@@ -65,7 +65,7 @@ public final class LoadRun {
 
     /// Runs to the end. To be called once.
     public func run() throws(EventLoopError) -> LoadReport {
-        SignalWatcher.ignoreBrokenPipes()
+        SignalWatcher.ignoreWriteSignals()
         after(.seconds(1), repeats: true) { [unowned self] in progress(currentProgress) }
         after(.milliseconds(50), repeats: true) { [unowned self] in wakeResting() }
         for _ in 0..<min(primingWidth, connections.count) { primeNext() }

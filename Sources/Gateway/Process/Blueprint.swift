@@ -4,7 +4,7 @@ internal import Glibc
 public import GatewayConfiguration
 internal import HTTP
 internal import Policy
-internal import Registry
+package import Registry
 internal import Server
 internal import TLS
 internal import Upstream
@@ -48,6 +48,8 @@ public struct Blueprint: Sendable {
     let settings: ServerSettings
     /// Nil if there is none: then all routes are for certificates.
     let registry: RegistrySettings?
+    /// Where operators administer the running gateway; nil if nowhere.
+    let administrationSocket: String?
     let apps: [AdmittedApps.Setting]
     let proof: ProofConfiguration
     let heldContent: Int
@@ -55,6 +57,8 @@ public struct Blueprint: Sendable {
     let denialURI: String
     let access: LogConfiguration.Access
     let shutdownTimeout: TimeSpan
+    /// Full, but in a program that shows that tests notice anything less.
+    package var durability = StoreOptions.Durability.full
     /// What is doubtful but no reason not to start; for people.
     public private(set) var warnings: [String] = []
 
@@ -85,6 +89,7 @@ public struct Blueprint: Sendable {
         registry = configuration.registry.map {
             RegistrySettings(path: $0.path, secretPath: $0.secretPath, devices: $0.devices)
         }
+        administrationSocket = configuration.administration?.socketPath
         apps = configuration.apps.map(Self.app)
         proof = configuration.proof
         heldContent = configuration.limits.heldContent

@@ -1,3 +1,4 @@
+internal import Administration
 internal import EventLoop
 internal import Glibc
 internal import Logging
@@ -38,7 +39,7 @@ public final class GatewayProcess {
     ///   serves.
     /// - Throws: `StartupError` if it cannot start; nothing was served then.
     public static func run(_ blueprint: Blueprint, mayOverlap: Bool) throws {
-        SignalWatcher.ignoreBrokenPipes()
+        SignalWatcher.ignoreWriteSignals()
         do {
             let process = try GatewayProcess(blueprint, mayOverlap: mayOverlap)
             try process.serve()
@@ -66,6 +67,7 @@ public final class GatewayProcess {
         let sockets = try bindAll()
         let sessions = SessionTable(limit: Self.sessionLimit)
         let enforcement = try openRegistry()
+        let administration = try openAdministration(enforcement?.registry)
         for index in 0..<blueprint.workers {
             try start(index, sockets: sockets[index], sessions: sessions, log: log, enforcement: enforcement)
         }
@@ -80,6 +82,7 @@ public final class GatewayProcess {
         }
         withExtendedLifetime(receiver) { loop.run() }
         for worker in self.workers { worker.thread.join() }
+        administration?.stop()
         // After the workers: what they spent is committed and folded.
         enforcement?.registry.stop()
         log?.stop()
@@ -108,7 +111,9 @@ public final class GatewayProcess {
         limits.devices = settings.devices
         let logger = logger
         do throws(StoreOpenError) {
-            let registry = try DeviceRegistry.start(path: settings.path, creating: true, limits: limits) { event in
+            let registry = try DeviceRegistry.start(
+                path: settings.path, creating: true, limits: limits, durability: blueprint.durability
+            ) { event in
                 switch event {
                 case .failed(let reason): logger.error("registry: \(reason): what needs it is refused")
                 case .cannotReopen(let reason): logger.error("registry: cannot be opened again: \(reason)")
@@ -118,6 +123,15 @@ public final class GatewayProcess {
             return (blueprint.enforcement(secrets), registry)
         } catch {
             throw StartupError("registry: \(error)")
+        }
+    }
+
+    private func openAdministration(_ registry: DeviceRegistry?) throws(StartupError) -> AdministrationServer? {
+        guard let path = blueprint.administrationSocket else { return nil }
+        do throws(AdministrationStartError) {
+            return try AdministrationServer(loop: loop, socketPath: path, registry: registry)
+        } catch {
+            throw StartupError(error.description)
         }
     }
 

@@ -23,8 +23,17 @@ public final class DeviceRegistry: Sendable {
         path: String, creating: Bool, limits: RegistryLimits = RegistryLimits(),
         observe: @escaping @Sendable (StoreEvent) -> Void
     ) throws(StoreOpenError) -> DeviceRegistry {
+        try start(path: path, creating: creating, limits: limits, durability: .full, observe: observe)
+    }
+
+    /// The same, less durable than it promises: to show that tests notice.
+    package static func start(
+        path: String, creating: Bool, limits: RegistryLimits, durability: StoreOptions.Durability,
+        observe: @escaping @Sendable (StoreEvent) -> Void
+    ) throws(StoreOpenError) -> DeviceRegistry {
         var options = StoreOptions()
         options.recordLimit = limits.devices
+        options.durability = durability
         return try start(path: path, creating: creating, limits: limits, options: options, observe: observe)
     }
 

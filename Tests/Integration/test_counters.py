@@ -1,0 +1,184 @@
+"""A proof passes once: across connections, workers, restarts, crashes and failing disks."""
+
+import threading
+
+from client import IncompleteResponse, get
+from denials import assert_denied
+from waiting import eventually
+
+
+def simultaneously(count, action):
+    """Runs `action(n)` in that many threads, all let go at once; returns what they returned."""
+    barrier, results = threading.Barrier(count), [None] * count
+
+    def run(number):
+        barrier.wait()
+        results[number] = action(number)
+    threads = [threading.Thread(target=run, args=[n]) for n in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_one_proof_sent_a_thousand_times_at_once_passes_once(start_attested):
+    """Over 100 connections to four workers, while other phones push this one out of a small cache."""
+    attested = start_attested(workers=4, registry={"devices": 16})
+    phone = attested.phone
+    others = [attested.new_phone() for _ in range(24)]
+    for other in others:
+        other.kept = phone.challenge()
+    data = phone.request(path="/once")
+    clients = [phone.connect() for _ in range(100)]
+    crowd = [other.connect() for other in others]
+    crowd_data = [[other.request(path="/crowd") for _ in range(10)] for other in others]
+
+    def send(number):
+        if number < 100:
+            return [clients[number].exchange(data).status for _ in range(10)]
+        return [crowd[number - 100].exchange(each).status for each in crowd_data[number - 100]]
+    try:
+        results = simultaneously(100 + len(others), send)
+    finally:
+        for client in clients + crowd:
+            client.close()
+    statuses = [status for result in results[:100] for status in result]
+    assert sorted(set(statuses)) == [200, 401]
+    assert statuses.count(200) == 1
+    assert [r.target for r in attested.upstream.requests].count("/once") == 1
+    assert {status for result in results[100:] for status in result} == {200}
+
+
+def test_many_proofs_at_once_each_pass_once(start_attested):
+    """In window mode parallel requests overtake each other, and none is refused for that."""
+    attested = start_attested(workers=2, apps=[
+        {"id": "TEAMID1234.org.example.app", "environment": "simulator", "counter": "window 1024"}])
+    phone = attested.phone
+    requests = [phone.request(path=f"/{n}") for n in range(200)]
+    clients = [phone.connect() for _ in range(20)]
+    results = simultaneously(20, lambda n: [clients[n].exchange(requests[n + 20 * k]).status for k in range(10)])
+    assert {status for result in results for status in result} == {200}
+    results = simultaneously(20, lambda n: [clients[n].exchange(requests[n + 20 * k]).status for k in range(10)])
+    assert {status for result in results for status in result} == {401}
+    for client in clients:
+        client.close()
+    assert sorted(r.target for r in attested.upstream.requests) == sorted(f"/{n}" for n in range(200))
+
+
+def test_a_value_further_behind_than_the_window_is_late(start_attested):
+    attested = start_attested(apps=[
+        {"id": "TEAMID1234.org.example.app", "environment": "simulator", "counter": "window 16"}])
+    phone = attested.phone
+    early = [phone.request(path="/early") for _ in range(20)]
+    with phone.connect() as client:
+        assert client.exchange(phone.request(path="/a")).status == 200  # counter 21
+        for data in early[4:]:  # 5 to 20: at most 16 behind
+            assert client.exchange(data).status == 200
+        assert_denied(attested.gateway, client.exchange(early[3]), "counter_late", 401)
+
+
+def test_a_proof_does_not_pass_again_after_a_restart(start_attested):
+    attested = start_attested()
+    phone, gateway = attested.phone, attested.gateway
+    data = phone.request(path="/a")
+    with phone.connect() as client:
+        assert client.exchange(data).status == 200
+    gateway.halt()
+    gateway.start()
+    with phone.connect() as client:
+        assert_denied(gateway, client.exchange(data), "counter_replayed", 401)
+        assert client.exchange(phone.request(path="/a")).status == 200
+
+
+def test_a_proof_does_not_pass_again_after_a_crash_under_load(start_attested, own_upstream):
+    """Five times: kill -9 while requests stream in. Whatever the service has seen is never let through again."""
+    attested = start_attested(workers=2)
+    gateway, phone = attested.gateway, attested.phone
+    challenge = phone.challenge()
+    for _ in range(5):
+        sent, stop = [], threading.Event()
+
+        def load():
+            try:
+                with phone.connect() as client:
+                    while not stop.is_set():
+                        data = phone.request(path="/a", nonce=challenge)
+                        sent.append(data)
+                        client.exchange(data)
+            except (OSError, IncompleteResponse):
+                pass
+        thread = threading.Thread(target=load)
+        before = len(own_upstream.requests)
+        thread.start()
+        eventually(lambda: len(own_upstream.requests) >= before + 20, "requests to pass")
+        gateway.crash()
+        stop.set()
+        thread.join()
+        gateway.start()
+        passed = len(own_upstream.requests)
+        with phone.connect() as client:
+            for data in sent:
+                response = client.exchange(data)
+                # All but the last may have been committed; a strict counter takes no value that was overtaken.
+                if data is not sent[-1]:
+                    assert response.status == 401, response
+        assert len(own_upstream.requests) <= passed + 1
+
+
+def test_a_failing_upstream_leaves_the_counter_spent(start_attested, own_upstream):
+    attested = start_attested()
+    phone = attested.phone
+    own_upstream.script = lambda connection: (connection.read_request(), connection.reset())
+    data = phone.request(path="/a")
+    with phone.connect() as client:
+        assert_denied(attested.gateway, client.exchange(data), "upstream_unavailable", 502)
+        own_upstream.reset_behaviour()
+        assert_denied(attested.gateway, client.exchange(data), "counter_replayed", 401)
+
+
+def test_a_client_that_leaves_before_the_commit_has_spent_its_counter(start_attested):
+    attested = start_attested()
+    phone = attested.phone
+    data = phone.request(path="/a")
+    with phone.connect() as client:
+        client.send(data).wait_until_delivered()
+    with phone.connect() as client:
+        eventually(lambda: client.exchange(phone.request(path="/b")).status == 200, "the gateway")
+        # Whether the first was forwarded or not: it is over.
+        assert client.exchange(data).status == 401
+
+
+def test_a_store_that_cannot_be_written_closes_the_routes_that_need_it(start_attested):
+    """No file can grow any more, as if the disk were full."""
+    attested = start_attested()
+    phone, gateway = attested.phone, attested.gateway
+    phone.challenge()
+    gateway.limit_files(0)
+    try:
+        data = phone.request(path="/a")
+        with attested.nothing_forwarded_at_all(), phone.connect() as client:
+            # The log cannot be written either.
+            assert_denied(gateway, client.exchange(data), "store_unavailable", 503, is_logged=False)
+            assert_denied(gateway, client.exchange(phone.request(path="/a")), "store_unavailable", 503, is_logged=False)
+    finally:
+        gateway.limit_files(None)
+
+    def recovers():
+        with phone.connect() as client:
+            return client.exchange(phone.request(path="/a")).status == 200
+    eventually(recovers, lambda: f"the store to recover\n{gateway.errors}")
+    with phone.connect() as client:
+        assert client.exchange(data).status == 401, "what the store could not write stays spent"
+
+
+def test_a_store_that_is_stuck_closes_every_route(start_attested, tmp_path):
+    """Every fdatasync takes ten seconds."""
+    attested = start_attested()
+    phone, gateway = attested.phone, attested.gateway
+    phone.challenge()
+    with gateway.traced(tmp_path / "trace", "-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:delay_enter=10s"):
+        with attested.nothing_forwarded_at_all(), phone.connect() as client:
+            assert_denied(gateway, client.exchange(phone.request(path="/a")), "store_unavailable", 503)
+            # By now nobody has heard of revocations for five seconds.
+            assert_denied(gateway, client.exchange(get("/certificate")), "store_unavailable", 503)
