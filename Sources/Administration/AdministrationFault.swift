@@ -1,5 +1,5 @@
 internal import HTTP
-public import Registry
+internal import Registry
 
 /// Why an operation was refused: what the body of an answer says, and what the command line prints.
 ///
@@ -19,15 +19,15 @@ public struct AdministrationFault: Error, Equatable, Sendable {
 }
 
 extension AdministrationFault {
-    public static func badRequest(_ description: String) -> Self { Self(400, "bad_request", description) }
+    static func badRequest(_ description: String) -> Self { Self(400, "bad_request", description) }
     static let originRefused = Self(403, "origin_refused", "Requests of web pages are refused: they carry Origin.")
-    public static func notFound(_ description: String) -> Self { Self(404, "not_found", description) }
+    static func notFound(_ description: String) -> Self { Self(404, "not_found", description) }
     static let methodRefused = Self(405, "method_refused", "The endpoint does not admit this method.")
     static let requestTimeout = Self(408, "request_timeout", "The request did not arrive in time.")
     static let contentTooLarge = Self(413, "too_large", "The content is larger than 64 KiB.")
     static let mediaTypeUnsupported = Self(415, "media_type_unsupported", "The content must be application/json.")
     static let misdirected = Self(421, "misdirected", "The Host field must be localhost.")
-    public static let storeUnavailable = Self(
+    static let storeUnavailable = Self(
         503, "store_unavailable", "The store is not available; whether a change was made is unknown.")
     static let busy = Self(503, "busy", "Too many operations wait already; nothing was changed.")
 
@@ -40,7 +40,7 @@ extension AdministrationFault {
         }
     }
 
-    public init(_ error: StoreError) {
+    init(_ error: StoreError) {
         switch error {
         case .keyRegistered: self.init(409, "key_registered", "A device with this hardware key is registered already.")
         case .keyBound: self.init(409, "key_bound", "The certificate key is or was bound to a device.")

@@ -6,7 +6,7 @@ internal import Glibc
 /// file found here was left by a process that is gone, and may be replaced. The kernel releases the lock however a process
 /// ends; the lock's file stays, for removing it would let another process lock a new one of the same name.
 public final class SocketFile {
-    public let path: String
+    private let path: String
     private let address: SocketAddress
     private let lock: Int32
     /// The file that `listen` made, by its identity.

@@ -139,6 +139,26 @@ struct DeviceEndpointTests {
         #expect(try served.client.perform(.list(after: nil, limit: 10)).listed?.devices.count == 1)
     }
 
+    @Test("a store that fails is told as such, never as success")
+    func storeFails() throws {
+        // A full disk.
+        let served = try TestAdministration(maximumPages: 20)
+        var added = 0
+        var fault: AdministrationClientError?
+        while fault == nil, added < 1_000 {
+            let registration = try Sample.registration()
+            do throws(AdministrationClientError) {
+                _ = try served.client.perform(.add(registration))
+                added += 1
+            } catch {
+                fault = error
+            }
+        }
+        #expect(added > 0)
+        #expect(fault == .refused(.storeUnavailable))
+        #expect(AdministrationFault.storeUnavailable.status == 503)
+    }
+
     private func text(_ registration: DeviceRegistration) -> String {
         String(decoding: registration.json, as: UTF8.self)
     }

@@ -18,13 +18,17 @@ final class TestAdministration {
     static func registryPath(in directory: SocketDirectory) -> String { "\(directory.path)/registry.db" }
 
     init(
-        in directory: SocketDirectory? = nil, endpoints: @escaping @Sendable () -> [AdministrationEndpoint] = { [] },
+        in directory: SocketDirectory? = nil, maximumPages: Int? = nil,
+        endpoints: @escaping @Sendable () -> [AdministrationEndpoint] = { [] },
         change: @escaping @Sendable (inout ServerSettings) -> Void = { _ in }
     ) throws {
         let directory = try directory ?? SocketDirectory()
         self.directory = directory
+        var options = StoreOptions()
+        options.maximumPages = maximumPages
         let registry = try DeviceRegistry.start(
-            path: Self.registryPath(in: directory), creating: true, observe: { _ in })
+            path: Self.registryPath(in: directory), creating: true, limits: RegistryLimits(), options: options,
+            observe: { _ in })
         self.registry = registry
         let commands = try Mailbox<Bool>(limit: 1)
         self.commands = commands

@@ -2,7 +2,7 @@ public import HTTP
 
 /// One thing that can be asked of a running gateway: where, how, and what answers.
 public struct AdministrationEndpoint {
-    public let method: HTTP.Method
+    let method: HTTP.Method
     let path: [Segment]
     let query: [String]
     let takesContent: Bool
