@@ -84,7 +84,7 @@ let package = Package(
         .executableTarget(
             name: "attestgate",
             dependencies: [
-                "Cryptography", "Gateway", "GatewayConfiguration",
+                "Administration", "Cryptography", "Gateway", "GatewayConfiguration", "Registry", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings),

@@ -10,5 +10,17 @@ struct AttestGate: ParsableCommand {
             Terminates mutual TLS, lets through what the routes of its conf file admit, and forwards it.
             """,
         version: "0.1.0",
-        subcommands: [Run.self, Check.self, PKI.self])
+        subcommands: [Run.self, Check.self, PKI.self, DeviceCommand.self])
+
+    /// As usual, but for the exit status of a wrong command line: 2, where the library's own would be 64.
+    nonisolated static func main() {
+        do {
+            var command = try parseAsRoot()
+            try command.run()
+        } catch {
+            guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
+            Failure.print(fullMessage(for: error))
+            exit(withError: ExitCode(2))
+        }
+    }
 }

@@ -3,19 +3,28 @@ internal import Foundation
 internal import Gateway
 internal import GatewayConfiguration
 
-/// The conf file that `run` and `check` take.
+/// The conf file that every command but `pki` takes.
 struct ConfigurationFile: ParsableArguments {
     @Option(name: .long, help: ArgumentHelp("The conf file.", valueName: "FILE"))
     var config: String
 
+    /// Reads the file alone. What is doubtful in it is for those to hear who run it.
+    func read() throws -> Configuration { try explaining { try Configuration.load(path: config).configuration } }
+
     /// Reads the file and everything it refers to. Warnings go to standard error.
     func load() throws -> Blueprint {
-        do {
+        try explaining {
             let (configuration, warnings) = try Configuration.load(path: config)
             for warning in warnings { Failure.print("\(warning)") }
             let blueprint = try Blueprint(configuration)
             for warning in blueprint.warnings { Failure.print("\(config): warning: \(warning)") }
             return blueprint
+        }
+    }
+
+    private func explaining<Result>(_ body: () throws -> Result) throws -> Result {
+        do {
+            return try body()
         } catch let error as ConfigurationError {
             // Not thrown as they are: "Error: " before the place would hide it from editors that jump to FILE:LINE:COLUMN.
             Failure.print(error.description)

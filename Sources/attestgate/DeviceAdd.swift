@@ -1,0 +1,107 @@
+internal import Administration
+internal import ArgumentParser
+internal import Cryptography
+internal import Foundation
+internal import GatewayConfiguration
+internal import Registry
+internal import Vocabulary
+
+struct DeviceAdd: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "add",
+        abstract: "Register a device by hand, with the certificate key it is bound to.",
+        discussion: """
+            Vouches for the hardware key without an attestation: whoever calls this has seen one. The counter starts at 0. \
+            Makes the registry if there is none yet.
+            """)
+
+    @OptionGroup var access: DeviceAccess
+
+    @Option(
+        help: ArgumentHelp("The app's id; one that the conf file names.", valueName: "ID"),
+        transform: { text in
+            guard let app = AppID(text) else { throw ValidationError("'\(text)' is no app id: TEAMID.bundle") }
+            return app
+        })
+    var appId: AppID
+
+    @Option(
+        help: ArgumentHelp(
+            "The hardware key: base64 of its 65-byte point, or of its SubjectPublicKeyInfo.", valueName: "B64"))
+    var publicKey: String
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            The key of the device's TLS certificate: base64 as above, or a PEM file with the certificate, or with the key, \
+            public or private.
+            """, valueName: "B64|PEM"))
+    var certificateKey: String
+
+    @Option(help: ArgumentHelp("\(Platform.names).", valueName: "NAME"), transform: Self.choice)
+    var platform = Platform.iOS
+
+    @Option(
+        help: ArgumentHelp(
+            "\(AttestationEnvironment.names). (default: the app's)", valueName: "NAME"), transform: Self.choice)
+    var environment: AttestationEnvironment?
+
+    func run() throws {
+        guard let app = try access.file.read().apps.first(where: { $0.id == appId }) else {
+            throw Failure(
+                "\(access.file.config): no app `\(appId)` is configured, so the gateway would refuse its devices")
+        }
+        let configured = AttestationEnvironment(app.environment)
+        if let environment, environment != configured {
+            throw Failure(
+                "\(access.file.config): the app `\(appId)` is configured for the environment `\(configured.rawValue)`")
+        }
+        let library = try LibraryContext()
+        try access.perform(
+            .add(
+                DeviceRegistration(
+                    app: appId, platform: platform, environment: configured,
+                    publicKey: try Self.key(publicKey, option: "--public-key", library),
+                    certificateKey: try Self.certificateKey(certificateKey, library))))
+    }
+
+    private static func key(_ text: String, option: String, _ library: LibraryContext) throws -> DeviceKey {
+        do {
+            return try DeviceKey(base64: text, library)
+        } catch {
+            throw Failure("\(option) \(error)")
+        }
+    }
+
+    private static func certificateKey(_ text: String, _ library: LibraryContext) throws -> DeviceKey {
+        guard let file = FileHandle(forReadingAtPath: text) else {
+            return try key(text, option: "--certificate-key names no file that can be read, and", library)
+        }
+        do {
+            return try DeviceKey(pem: Array(try file.read(upToCount: pemLimit) ?? Data()), library)
+        } catch {
+            throw Failure("\(text) \((error as? DeviceKeyFault)?.description ?? "cannot be read")")
+        }
+    }
+
+    /// Far more than a chain of certificates has.
+    private static let pemLimit = 256 * 1024
+
+    private static func choice<Value: RawRepresentable & CaseIterable>(
+        _ text: String
+    ) throws -> Value where Value.RawValue == String {
+        guard let value = Value(rawValue: text) else { throw ValidationError("'\(text)' is none of \(Value.names)") }
+        return value
+    }
+}
+
+extension AttestationEnvironment {
+    init(_ environment: AppConfiguration.Environment) {
+        self =
+            switch environment {
+            case .production: .production
+            case .development: .development
+            case .simulator: .simulator
+            }
+    }
+}

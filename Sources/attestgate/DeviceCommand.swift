@@ -1,0 +1,134 @@
+internal import Administration
+internal import ArgumentParser
+internal import Foundation
+internal import Registry
+
+struct DeviceCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "device",
+        abstract: "Administer registered devices.",
+        discussion: """
+            While a gateway runs, it is asked through the socket that the conf file names in `administration`; otherwise \
+            the registry's file itself is used. A revocation takes effect within a second, on open connections too.
+
+            Exit status: 0 done, 1 refused or impossible, 2 wrong usage.
+            """,
+        subcommands: [DeviceAdd.self, DeviceList.self, DeviceShow.self, DeviceRevoke.self, DeviceRestore.self])
+}
+
+/// What every `device` command takes, and how it is carried out.
+struct DeviceAccess: ParsableArguments {
+    @OptionGroup var file: ConfigurationFile
+
+    @Flag(help: "Print one JSON object.")
+    var json = false
+
+    func administration() throws -> DeviceAdministration {
+        let configuration = try file.read()
+        guard let registry = configuration.registry else {
+            throw Failure("\(file.config): there is no section `registry`, so no devices either")
+        }
+        return DeviceAdministration(
+            registryPath: registry.path, socketPath: configuration.administration?.socketPath)
+    }
+
+    /// Carries out an operation on one device, and prints the device as it is then.
+    func perform(_ operation: DeviceOperation) throws {
+        let answer = try perform(operation, administration())
+        if case .device(let device) = answer { print(answer, people: DeviceListing.text(of: device)) }
+    }
+
+    func perform(_ operation: DeviceOperation, _ administration: DeviceAdministration) throws -> DeviceAnswer {
+        do {
+            return try administration.perform(operation)
+        } catch {
+            throw Failure("\(error)")
+        }
+    }
+
+    func print(_ answer: DeviceAnswer, people: String) {
+        let text = json ? String(decoding: JSONText.encode(answer), as: UTF8.self) : people
+        FileHandle.standardOutput.write(Data((text + "\n").utf8))
+    }
+}
+
+/// How a command names a device.
+struct DeviceName: ParsableArguments {
+    @Argument(
+        help: ArgumentHelp(
+            """
+            The device's number, or a key id: of its hardware key, or of a certificate key that is or was bound to it; \
+            base64, base64url or hexadecimal.
+            """, valueName: "DEVICE"),
+        transform: { text in
+            guard let selection = DeviceSelection(text) else {
+                throw ValidationError("'\(text)' is neither a device number nor a key id")
+            }
+            return selection
+        })
+    var selection: DeviceSelection
+}
+
+struct DeviceShow: ParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "show", abstract: "Show a device and its bindings.")
+
+    @OptionGroup var access: DeviceAccess
+    @OptionGroup var device: DeviceName
+
+    func run() throws { try access.perform(.show(device.selection)) }
+}
+
+struct DeviceRevoke: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "revoke", abstract: "Refuse a device from now on, on open connections too.",
+        discussion: "A device that is revoked already stays as it is.")
+
+    @OptionGroup var access: DeviceAccess
+    @OptionGroup var device: DeviceName
+
+    func run() throws { try access.perform(.revoke(device.selection)) }
+}
+
+struct DeviceRestore: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "restore", abstract: "Admit a revoked device again, its counter and bindings as they were.")
+
+    @OptionGroup var access: DeviceAccess
+    @OptionGroup var device: DeviceName
+
+    func run() throws { try access.perform(.restore(device.selection)) }
+}
+
+struct DeviceList: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "List devices in the order of their numbers.",
+        discussion: "If there are more, the last line says from where on; with --json the member `next` does.")
+
+    @OptionGroup var access: DeviceAccess
+
+    @Option(help: ArgumentHelp("Only devices with greater numbers.", valueName: "N"))
+    var after: Int64 = 0
+
+    @Option(help: ArgumentHelp("At most so many devices, up to 10,000.", valueName: "N"))
+    var limit = DeviceOperation.usualPage
+
+    func validate() throws {
+        guard after >= 0 else { throw ValidationError("--after is a device number, or 0") }
+        guard (1...10_000).contains(limit) else { throw ValidationError("--limit is between 1 and 10000") }
+    }
+
+    func run() throws {
+        let administration = try access.administration()
+        var devices: [DeviceDocument] = []
+        var next: Int64? = after
+        while let after = next, devices.count < limit {
+            let size = min(limit - devices.count, DeviceOperation.largestPage)
+            let answer = try access.perform(.list(after: DeviceID(after), limit: size), administration)
+            guard case .page(let page) = answer else { break }
+            devices += page.devices
+            next = page.next
+        }
+        access.print(
+            .page(DevicePage(devices: devices, next: next)), people: DeviceListing.text(of: devices, next: next))
+    }
+}

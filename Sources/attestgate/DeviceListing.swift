@@ -1,0 +1,49 @@
+internal import Administration
+
+/// Devices as text for people.
+enum DeviceListing {
+    private static let titles = [
+        "DEVICE", "STATE", "APP", "PLATFORM", "ENVIRONMENT", "COUNTER", "REGISTERED", "KEY ID",
+    ]
+
+    /// - Parameter next: the device after which more follow; nil if these were the last.
+    static func text(of devices: [DeviceDocument], next: Int64?) -> String {
+        let rows = devices.map { device in
+            [
+                String(device.device), device.state, device.appID, device.platform, device.environment,
+                String(device.counter), device.registeredAt, device.keyID,
+            ]
+        }
+        let more = next.map { ["", "there are more: --after \($0)"] } ?? []
+        return (aligned([titles] + rows) + more).joined(separator: "\n")
+    }
+
+    static func text(of device: DeviceDocument) -> String {
+        var rows = [
+            ["device", String(device.device)],
+            ["state", device.state + (device.revokedAt.map { " since \($0)" } ?? "")],
+            ["key id", device.keyID],
+            ["app", device.appID],
+            ["platform", device.platform],
+            ["environment", device.environment],
+            ["registered", device.registeredAt],
+            ["counter", String(device.counter)],
+        ]
+        for binding in device.bindings ?? [] {
+            let ended = binding.endedAt.map { ", ended \($0)" } ?? ""
+            rows.append(["certificate key", "\(binding.keyID) since \(binding.createdAt)\(ended)"])
+        }
+        return aligned(rows).joined(separator: "\n")
+    }
+
+    /// Columns as wide as their widest cell; the last one as it is. All text here is ASCII.
+    private static func aligned(_ rows: [[String]]) -> [String] {
+        let columns = rows.map(\.count).max() ?? 0
+        let widths = (0..<columns).map { column in rows.map { $0[column].utf8.count }.max() ?? 0 }
+        return rows.map { row in
+            row.enumerated().map { column, cell in
+                column == columns - 1 ? cell : cell + String(repeating: " ", count: widths[column] - cell.utf8.count)
+            }.joined(separator: "  ")
+        }
+    }
+}
