@@ -34,7 +34,10 @@ public final class LoopTimer {
         event_add(event, &time)
     }
 
-    fileprivate func fire() { action() }
+    fileprivate func fire() {
+        loop.refreshClock()
+        action()
+    }
 }
 
 /// The context is the timer, alive until its `deinit` frees the event.

@@ -27,4 +27,17 @@ struct LoopTimerTests {
         watcher = nil
         #expect(observed == nil)
     }
+
+    @Test("a timer's action is told the time at which it runs")
+    func clock() throws {
+        let loop = try Loop()
+        let before = loop.now
+        var seen: Instant?
+        let timer = LoopTimer(loop: loop, interval: .milliseconds(5)) {
+            seen = loop.now
+            loop.stop()
+        }
+        withExtendedLifetime(timer) { loop.run() }
+        #expect(try #require(seen) - before >= .milliseconds(5))
+    }
 }

@@ -21,10 +21,10 @@ ROUTES = [
 
 
 class Attested:
-    def __init__(self, directory, pki, upstream, **settings):
+    def __init__(self, directory, pki, upstream, counter="strict", **settings):
         self.pki, self.upstream = pki, upstream
-        settings.setdefault("apps", [{"id": APP, "environment": "simulator"},
-                                     {"id": OTHER_APP, "environment": "simulator", "counter": "window 16"}])
+        settings["apps"] = [
+            {"id": APP, "environment": "simulator", "counter": counter}, {"id": OTHER_APP, "environment": "simulator"}]
         self.gateway = Gateway(directory, pki, {"service": upstream.address}, ROUTES, **settings)
         # Once for the files: a store is read before it is served.
         self.gateway.start().halt()

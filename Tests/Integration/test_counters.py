@@ -52,8 +52,7 @@ def test_one_proof_sent_a_thousand_times_at_once_passes_once(start_attested):
 
 def test_many_proofs_at_once_each_pass_once(start_attested):
     """In window mode parallel requests overtake each other, and none is refused for that."""
-    attested = start_attested(workers=2, apps=[
-        {"id": "TEAMID1234.org.example.app", "environment": "simulator", "counter": "window 1024"}])
+    attested = start_attested(workers=2, counter="window 1024")
     phone = attested.phone
     requests = [phone.request(path=f"/{n}") for n in range(200)]
     clients = [phone.connect() for _ in range(20)]
@@ -67,8 +66,7 @@ def test_many_proofs_at_once_each_pass_once(start_attested):
 
 
 def test_a_value_further_behind_than_the_window_is_late(start_attested):
-    attested = start_attested(apps=[
-        {"id": "TEAMID1234.org.example.app", "environment": "simulator", "counter": "window 16"}])
+    attested = start_attested(counter="window 16")
     phone = attested.phone
     early = [phone.request(path="/early") for _ in range(20)]
     with phone.connect() as client:

@@ -187,7 +187,7 @@ def test_a_covered_field_that_was_changed_is_noticed(refused, attested, name):
 
 
 def test_a_second_line_of_a_covered_field_is_noticed(refused, attested):
-    data = attested.phone.request(path="/a", fields=[("Authorization", "a")], sent={"fields": [("Authorization", "b")]})
+    data = attested.phone.request(path="/a", fields=[("X-Dose", "1")], also=["x-dose"], sent={"fields": [("X-Dose", "9")]})
     refused(data, "proof_invalid")
 
 

@@ -157,7 +157,7 @@ final class StoreThread {
                 shared.records.insertUnknown(key, now: .now)
                 return .unknown
             }
-            guard shared.records.insert(found, key: key) else { return .storeUnavailable }
+            shared.records.insert(found, key: key)
             let answer = shared.records.look(up: key, now: .now)
             return answer.isPending ? .storeUnavailable : answer
         } catch {

@@ -113,25 +113,24 @@ final class SharedRecords: Sendable {
 
     /// Makes a record of what the writer knows, unless there is one.
     ///
-    /// - Returns: false if there is no room: every record of the shard has writes outstanding.
-    func insert(_ found: FoundDevice, key: KeyID) -> Bool {
+    /// Goes over the limit where every record of the shard has writes outstanding: these are no more than may wait for the
+    /// store, so that is bounded too, and refusing would serve nobody.
+    func insert(_ found: FoundDevice, key: KeyID) {
         let app = apps.number(of: found.identity.app)
-        let isIn = records[Self.shard(of: found.id)].withLock { records in
+        records[Self.shard(of: found.id)].withLock { records in
             // Never replaced: the one that is there may hold values that are on their way to the writer.
-            if records.slot(of: found.id) != nil { return true }
+            if records.slot(of: found.id) != nil { return }
             let identity = SharedIdentity(
                 platform: found.identity.platform, environment: found.identity.environment,
                 hardwareKey: found.identity.hardwareKey, point: found.identity.point)
             let record = Record(
                 app: app, identity: identity, isRevoked: found.isRevoked, window: found.window, outstanding: 0)
-            return records.insert(found.id, record) { $0.outstanding > 0 } != nil
+            records.insert(found.id, record, mayGrow: true) { $0.outstanding > 0 }
         }
-        guard isIn else { return false }
         keys[Self.shard(of: key)].withLock { keys in
             keys.unknown.remove(key)
             keys.links.insert(key, Link(device: found.id, isActive: found.isBound))
         }
-        return true
     }
 
     func insertUnknown(_ key: KeyID, now: Instant) {
