@@ -10,19 +10,19 @@ struct StoreLock: ~Copyable {
 
     init(path: String) throws(StoreOpenError) {
         let lock = path + ".lock"
+        // From here on `deinit` closes it, also when this initializer throws.
         descriptor = open(lock, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else {
             throw .failed(path: path, detail: "cannot open \(lock): \(String(cString: strerror(errno)))")
         }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             let reason = errno
-            close(descriptor)
             if reason == EWOULDBLOCK { throw .locked(path: path) }
             throw .failed(path: path, detail: "cannot lock \(lock): \(String(cString: strerror(reason)))")
         }
     }
 
     deinit {
-        close(descriptor)
+        if descriptor >= 0 { close(descriptor) }
     }
 }
