@@ -26,24 +26,19 @@ public final class SocketFile {
             throw .pathUnusable(path: path)
         }
         let name = path + ".lock"
+        // From here on `deinit` closes it, also when this initializer throws.
         lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard lock >= 0 else { throw .failed(path: name, doing: "open", errno: errno) }
         guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
             let reason = errno
-            close(lock)
             throw reason == EWOULDBLOCK ? .served(path: path) : .failed(path: name, doing: "lock", errno: reason)
         }
-        do throws(SocketFileError) {
-            try removeStale()
-        } catch {
-            close(lock)
-            throw error
-        }
+        try removeStale()
     }
 
     deinit {
         remove()
-        close(lock)
+        if lock >= 0 { close(lock) }
     }
 
     /// Makes the socket and its file.
