@@ -189,6 +189,19 @@ struct AdministrationServerTests {
     }
 
     @Test(
+        "tells a client that waits to send its content, and is refused, nothing but that",
+        arguments: [("PUT /devices", "405"), ("POST /nowhere", "404"), ("POST /devices/1/revoke", "400")])
+    func refusedExpectation(_ line: String, _ status: String) throws {
+        let served = try TestAdministration()
+        let answer = try served.exchange(
+            "\(line) HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 2\r\n"
+                + "Expect: 100-continue\r\n\r\n")
+        #expect(answer.hasPrefix("HTTP/1.1 \(status) "))
+        #expect(answer.contains("Connection: close\r\n"))
+        #expect(!answer.contains("100 Continue"))
+    }
+
+    @Test(
         "does not wait for slow clients",
         arguments: [
             "GET /dev",

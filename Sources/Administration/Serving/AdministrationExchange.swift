@@ -25,7 +25,7 @@ final class AdministrationExchange: Exchange {
     override func headReceived() {
         do throws(AdministrationFault) {
             try admit()
-            if head.expectsContinue { sendContinue() }
+            if head.expectsContinue, !isAnswered { sendContinue() }
         } catch {
             answer(AdministrationResponse(error))
         }
