@@ -16,11 +16,15 @@ let lifetimes: [SwiftSetting] = [.enableExperimentalFeature("Lifetimes")]
 
 let package = Package(
     name: "attestgate",
+    // Only TrustClient and what it imports are for Apple's systems; the rest is for Linux.
+    platforms: [.iOS(.v14), .macOS(.v11)],
     products: [
-        .executable(name: "attestgate", targets: ["attestgate"])
+        .executable(name: "attestgate", targets: ["attestgate"]),
+        .library(name: "TrustClient", targets: ["TrustClient"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
+        .package(url: "https://github.com/apple/swift-crypto", "3.0.0"..<"5.0.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.0"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
@@ -94,6 +98,15 @@ let package = Package(
             name: "attestgate-undurable", dependencies: ["Gateway", "GatewayConfiguration", "Registry"],
             path: "Tests/Undurable", swiftSettings: settings),
 
+        // The client side, for apps: no system library below it. On Apple's systems CryptoKit takes swift-crypto's place.
+        .target(
+            name: "TrustClient",
+            dependencies: [
+                "RequestProof", "Vocabulary",
+                .product(name: "Crypto", package: "swift-crypto", condition: .when(platforms: [.linux])),
+            ],
+            swiftSettings: memorySafe + lifetimes),
+
         // The load generator: a tool for measuring, no part of the gateway.
         .target(
             name: "LoadGeneration",
@@ -127,6 +140,9 @@ let package = Package(
         .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Bytes"], swiftSettings: settings),
         .testTarget(
             name: "RequestProofTests", dependencies: ["RequestProof", "Vocabulary"], swiftSettings: settings),
+        .testTarget(
+            name: "TrustClientTests", dependencies: ["RequestProof", "TrustClient", "Vocabulary"],
+            swiftSettings: settings),
         .testTarget(
             name: "EventLoopTests", dependencies: ["EventLoop", "Bytes", "TestVectors"], swiftSettings: settings),
         .testTarget(

@@ -63,3 +63,8 @@ public struct FieldComponent: Hashable, Sendable {
         return true
     }
 }
+
+extension FieldComponent: CustomStringConvertible {
+    /// The name, in lower case.
+    public var description: String { String(decoding: name, as: UTF8.self) }
+}

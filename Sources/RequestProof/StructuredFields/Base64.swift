@@ -2,11 +2,11 @@
 ///
 /// Padding is required and its unused bits are zero. RFC 8941 section 4.2.7 lets parsers be lenient in both; a proof
 /// that is accepted once must not have a second spelling.
-enum Base64 {
+package enum Base64 {
     /// Appends the bytes that `text` stands for.
     ///
     /// - Returns: false if the text is not strict base64; then `bytes` is as it was.
-    static func decode(_ text: Span<UInt8>, appendingTo bytes: inout [UInt8]) -> Bool {
+    package static func decode(_ text: Span<UInt8>, appendingTo bytes: inout [UInt8]) -> Bool {
         guard text.count % 4 == 0 else { return false }
         guard text.count > 0 else { return true }
         let before = bytes.count
@@ -58,7 +58,7 @@ enum Base64 {
         return true
     }
 
-    static func encode(_ bytes: Span<UInt8>, appendingTo text: inout [UInt8]) {
+    package static func encode(_ bytes: Span<UInt8>, appendingTo text: inout [UInt8]) {
         var position = 0
         while position < bytes.count {
             let remaining = bytes.count - position

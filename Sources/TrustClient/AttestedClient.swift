@@ -1,0 +1,57 @@
+/// Sends requests with proofs over whatever HTTP library the app has. One for each gateway, used by any number of tasks.
+public actor AttestedClient<Key: HardwareKey> {
+    /// A response, and what it says about proofs.
+    public typealias Answered<Response: Sendable> = (answer: GatewayAnswer, response: Response)
+
+    private let key: Key
+    private let clock: @Sendable () -> Int64
+    private var session: ProofSession
+
+    /// - Parameter clock: the time in seconds since 1970.
+    public init(key: Key, clock: @escaping @Sendable () -> Int64) {
+        self.key = key
+        self.clock = clock
+        session = ProofSession(keyID: key.keyID)
+    }
+
+    /// Makes the proof, sends the request, and does both once more where that is safe and promises to help.
+    ///
+    /// - Parameters:
+    ///   - isIdempotent: whether the request may be sent again although it may have been executed.
+    ///   - fetchChallenge: gets `ProofSession.challengePath` of the same authority, without a proof.
+    ///   - send: sends the request with these fields, over TLS with the client certificate.
+    /// - Throws: what the closures and the key throw; `ProofFault` if the request cannot be proven;
+    ///   `AttestedClientError` without a challenge.
+    public func perform<Response: Sendable>(
+        _ request: AttestedRequest, isIdempotent: Bool = false,
+        fetchChallenge: @Sendable () async throws -> GatewayAnswer,
+        send: @Sendable (ProofFields) async throws -> Answered<Response>
+    ) async throws -> Response {
+        var exchange = ProofExchange(isIdempotent: isIdempotent)
+        var action = exchange.begin(session, now: clock())
+        var last: Response?
+        while true {
+            switch action {
+            case .fetchChallenge:
+                let answer = try await fetchChallenge()
+                action = exchange.challengeAnswered(answer, &session, now: clock())
+                if action == .fail { throw AttestedClientError.noChallenge(answer) }
+            case .send(let challenge, let created):
+                let draft = try ProofDraft(request, answering: challenge, keyID: key.keyID, created: created)
+                let assertion = try await key.assertion(clientDataHash: draft.clientDataHash)
+                let answered = try await send(try draft.fields(assertion: assertion))
+                last = answered.response
+                action = exchange.answered(answered.answer, &session, now: clock())
+            case .deliver, .fail:
+                // Nothing is delivered before something was sent.
+                guard let last else { preconditionFailure("an exchange ended before its request was sent") }
+                return last
+            }
+        }
+    }
+}
+
+public enum AttestedClientError: Error, Equatable, Sendable {
+    /// The gateway gave no challenge that this key can answer; this is what it said instead.
+    case noChallenge(GatewayAnswer)
+}

@@ -1,0 +1,114 @@
+public import RequestProof
+
+/// A request, as far as a proof covers it. It must be sent exactly so: what a library adds or spells anew on its way out
+/// is not what was proven.
+public struct AttestedRequest: Equatable, Sendable {
+    /// A field line of the request.
+    public struct Field: Equatable, Sendable {
+        public let name: FieldComponent
+        /// As sent. Nothing outside of printable ASCII can be proven.
+        public let value: [UInt8]
+    }
+
+    /// What the proof says of the content.
+    public enum Content: Equatable, Sendable {
+        /// None, or none but empty: there is nothing to digest.
+        case none
+        /// These bytes, as sent (encoded, if there is a Content-Encoding).
+        case bytes([UInt8])
+        /// Content of at least one byte that the caller has hashed itself, an upload from a file say: 32 bytes of SHA-256.
+        case sha256([UInt8])
+    }
+
+    /// Case-sensitive.
+    public let method: [UInt8]
+    public let target: RequestTarget
+    public let fields: [Field]
+    /// The value of Content-Digest; nil without content.
+    public let contentDigest: [UInt8]?
+
+    /// - Parameter fields: all lines that the request has beyond what the HTTP library manages, in order. `Authorization`,
+    ///   `Content-Type` and `Content-Encoding` are covered wherever they are here, others as the gateway asks for them.
+    public init(
+        method: String, target: RequestTarget, fields: [(name: String, value: String)] = [], content: Content = .none
+    ) throws(RequestFault) {
+        self.method = Array(method.utf8)
+        self.target = target
+        self.fields = try fields.map { (name, value) throws(RequestFault) in
+            guard let component = FieldComponent(name) else { throw .fieldName }
+            guard !Self.ownFields.contains(component.description) else { throw .fieldReserved }
+            return Field(name: component, value: Array(value.utf8))
+        }
+        contentDigest = try Self.digest(of: content)
+    }
+
+    /// The fields that a proof consists of: nobody else writes them.
+    private static let ownFields: Set = ["content-digest", "signature-input", "signature"]
+
+    private static func digest(of content: Content) throws(RequestFault) -> [UInt8]? {
+        switch content {
+        case .none: return nil
+        case .bytes(let bytes): return bytes.isEmpty ? nil : try fieldValue(ContentHash.sha256(bytes))
+        case .sha256(let digest): return try fieldValue(digest)
+        }
+    }
+
+    private static func fieldValue(_ digest: [UInt8]) throws(RequestFault) -> [UInt8] {
+        guard let value = ContentDigest.fieldValue(.sha256, digest.span) else { throw .digestLength }
+        return value
+    }
+
+    /// What a proof of this request covers: what every proof must, and what was asked for as far as the request has it.
+    ///
+    /// - Parameter asked: the components of `AcceptSignature`; it may have come with the answer to another request.
+    public func components(asked: [Component] = []) -> [Component] {
+        var components = Coverage().components(for: traits)
+        for component in asked where !components.contains(component) && has(component) { components.append(component) }
+        return components
+    }
+
+    private var traits: RequestTraits {
+        var traits: RequestTraits = contentDigest == nil ? [] : .content
+        for field in fields {
+            switch field.name.description {
+            case "authorization": traits.insert(.authorization)
+            case "content-type": traits.insert(.contentType)
+            case "content-encoding": traits.insert(.contentEncoding)
+            default: break
+            }
+        }
+        return traits
+    }
+
+    private func has(_ component: Component) -> Bool {
+        guard case .field(let name) = component else { return true }
+        return fields.contains { $0.name == name }
+    }
+
+    /// The bytes that a proof signs.
+    ///
+    /// - Throws: `fieldAbsent` or `malformed`, of `request`.
+    public func signatureBase(_ builder: ProofBuilder) throws(ProofFault) -> [UInt8] {
+        let parts = RequestParts(
+            method: method.span, authority: target.authority.span, path: target.path.span, query: target.query.span)
+        return try builder.signatureBase(of: parts) { name, value in
+            // Checked above: the caller has no line of this name.
+            if let contentDigest, isContentDigest(name) { value.add(contentDigest.span) }
+            for field in fields where FieldComponent(name) == field.name { value.add(field.value.span) }
+        }
+    }
+
+    private func isContentDigest(_ name: Span<UInt8>) -> Bool {
+        FieldComponent(name)?.description == "content-digest"
+    }
+}
+
+/// Why no proof can be made of a request: the caller's fault.
+public enum RequestFault: Error, Equatable, Sendable, CaseIterable {
+    /// Not a field name (RFC 9110 section 5.1).
+    case fieldName
+    /// A field that the proof itself writes.
+    case fieldReserved
+    /// A digest of the content that has not 32 bytes.
+    case digestLength
+}

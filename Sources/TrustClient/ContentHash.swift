@@ -1,0 +1,11 @@
+#if canImport(CryptoKit)
+    internal import CryptoKit
+#else
+    internal import Crypto
+#endif
+
+/// The one hash of a proof: of the content, and of the signature base.
+enum ContentHash {
+    /// - Returns: 32 bytes.
+    static func sha256(_ bytes: [UInt8]) -> [UInt8] { Array(SHA256.hash(data: bytes)) }
+}

@@ -1,0 +1,83 @@
+/// One request with its proof, from the first challenge to the response that counts: decides, and does nothing.
+///
+/// At most one more try. `challenge_required` and `proof_stale` mean that nothing was executed, and a new proof mends it.
+/// `counter_replayed` and `counter_late` mean that the earlier sending may have been executed, so only who knows the
+/// request to be idempotent has it sent again. All else a new proof does not mend.
+public struct ProofExchange: Equatable, Sendable {
+    public enum Action: Equatable, Sendable {
+        /// GET `ProofSession.challengePath` of the same authority; then `challengeAnswered`.
+        case fetchChallenge
+        /// Make a new proof of this challenge with this `created`, and send the request with it; then `answered`.
+        case send(ReceivedChallenge, created: Int64)
+        /// The last response is the request's.
+        case deliver
+        /// The gateway gave no challenge that this key can answer; its last answer tells why.
+        case fail
+    }
+
+    private enum State: Equatable {
+        case begun
+        case fetching
+        case sent(isRepeated: Bool)
+        case over
+    }
+
+    private let isIdempotent: Bool
+    private var state = State.begun
+
+    /// - Parameter isIdempotent: whether executing the request twice is the same as executing it once.
+    public init(isIdempotent: Bool) {
+        self.isIdempotent = isIdempotent
+    }
+
+    /// - Parameter now: by this device's clock, in seconds since 1970; so below.
+    public mutating func begin(_ session: ProofSession, now: Int64) -> Action {
+        guard let challenge = session.usableChallenge(now: now) else {
+            state = .fetching
+            return .fetchChallenge
+        }
+        state = .sent(isRepeated: false)
+        return .send(challenge, created: session.created(now: now))
+    }
+
+    /// The challenge endpoint has answered.
+    public mutating func challengeAnswered(
+        _ answer: GatewayAnswer, _ session: inout ProofSession, now: Int64
+    ) -> Action {
+        guard state == .fetching, session.note(answer, now: now), let challenge = session.challenge else {
+            state = .over
+            return .fail
+        }
+        state = .sent(isRepeated: false)
+        return .send(challenge, created: session.created(now: now))
+    }
+
+    /// The request has been answered.
+    public mutating func answered(
+        _ answer: GatewayAnswer, _ session: inout ProofSession, now: Int64
+    ) -> Action {
+        let isRenewed = session.note(answer, now: now)
+        guard state == .sent(isRepeated: false), isMendable(answer, isRenewed: isRenewed, &session, now: now),
+            let challenge = session.usableChallenge(now: now)
+        else {
+            state = .over
+            return .deliver
+        }
+        state = .sent(isRepeated: true)
+        return .send(challenge, created: session.created(now: now))
+    }
+
+    private func isMendable(
+        _ answer: GatewayAnswer, isRenewed: Bool, _ session: inout ProofSession, now: Int64
+    ) -> Bool {
+        guard answer.status == 401 else { return false }
+        switch answer.denial {
+        case "challenge_required": return isRenewed
+        case "proof_stale":
+            if let date = answer.date { session.correctClock(by: date, now: now) }
+            return isRenewed || answer.date != nil
+        case "counter_replayed", "counter_late": return isIdempotent
+        default: return false
+        }
+    }
+}

@@ -1,0 +1,73 @@
+import Testing
+import TrustClient
+import Vocabulary
+
+@Suite("Requests of an app, over whatever library")
+struct AttestedClientTests {
+    private struct Key: HardwareKey {
+        let keyID = Sample.keyID
+        func assertion(clientDataHash: [UInt8]) async throws -> [UInt8] { clientDataHash }
+    }
+
+    /// A gateway of one's own: answers from a list, and keeps what was sent.
+    private actor Gateway {
+        private var answers: [GatewayAnswer]
+        private(set) var sent: [ProofFields] = []
+        private(set) var fetches = 0
+
+        init(_ answers: [GatewayAnswer]) { self.answers = answers }
+
+        func challenge() -> GatewayAnswer {
+            fetches += 1
+            return answers.removeFirst()
+        }
+
+        func take(_ fields: ProofFields) -> AttestedClient<Key>.Answered<Int> {
+            sent.append(fields)
+            return (answers.removeFirst(), sent.count)
+        }
+    }
+
+    private let client = AttestedClient(key: Key(), clock: { 1_763_690_000 })
+
+    private func perform(_ gateway: Gateway, isIdempotent: Bool = false) async throws -> Int {
+        try await client.perform(
+            AttestedRequest(method: "GET", target: Sample.target()), isIdempotent: isIdempotent,
+            fetchChallenge: { await gateway.challenge() }, send: { await gateway.take($0) })
+    }
+
+    @Test("one challenge serves many requests")
+    func challenges() async throws {
+        let gateway = Gateway([Sample.answer(204, challenge: "a"), Sample.answer(200), Sample.answer(200)])
+        _ = try await perform(gateway)
+        _ = try await perform(gateway)
+        #expect(await gateway.fetches == 1)
+        #expect(await gateway.sent.allSatisfy { Sample.text($0.signatureInput).contains(#"nonce="a""#) })
+    }
+
+    @Test("a refusal that a new proof mends is not shown")
+    func mended() async throws {
+        let gateway = Gateway([
+            Sample.answer(204, challenge: "a"), Sample.answer(401, "challenge_required", challenge: "b"),
+            Sample.answer(200),
+        ])
+        #expect(try await perform(gateway) == 2)
+        #expect(await Sample.text(gateway.sent[1].signatureInput).contains(#"nonce="b""#))
+    }
+
+    @Test("a counter's refusal is the caller's to decide about")
+    func counters() async throws {
+        let answers = [
+            Sample.answer(204, challenge: "a"), Sample.answer(401, "counter_replayed", challenge: "b"),
+            Sample.answer(200),
+        ]
+        #expect(try await perform(Gateway(answers)) == 1)
+        #expect(try await perform(Gateway(Array(answers.dropFirst())), isIdempotent: true) == 2)
+    }
+
+    @Test("a gateway without a challenge is named, with what it said")
+    func noChallenge() async throws {
+        let refusal = Sample.answer(403, "device_revoked")
+        await #expect(throws: AttestedClientError.noChallenge(refusal)) { try await perform(Gateway([refusal])) }
+    }
+}

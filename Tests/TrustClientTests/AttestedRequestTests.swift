@@ -1,0 +1,86 @@
+import RequestProof
+import Testing
+import TrustClient
+import Vocabulary
+
+@Suite("A request as a proof covers it")
+struct AttestedRequestTests {
+    @Test(
+        "a URL is taken apart and spelt as it is sent",
+        arguments: [
+            ("https://a.example/b/c?d=e&f", "a.example", "/b/c", "d=e&f"), ("https://a.example", "a.example", "/", ""),
+            ("HTTPS://A.Example:443/%2a?", "A.Example:443", "/%2a", ""), ("https://[::1]:8443?q", "[::1]:8443", "/", "q"),
+            ("https://a/b?c?d#e?f", "a", "/b", "c?d"), ("https://a/b#?", "a", "/b", ""),
+        ])
+    func targets(_ url: String, _ authority: String, _ path: String, _ query: String) throws {
+        let target = try #require(RequestTarget(url: url))
+        #expect(Sample.text(target.authority) == authority)
+        #expect(Sample.text(target.path) == path)
+        #expect(Sample.text(target.query) == query)
+    }
+
+    @Test(
+        "what cannot be sent as it is, is no target",
+        arguments: [
+            "", "https://", "https:///a", "http://a/", "https://user@a/", "https://a/b c", "https://a/\u{e4}",
+            "https://a/\r\nX: y", "/a", "https:/a",
+        ])
+    func noTargets(_ url: String) {
+        #expect(RequestTarget(url: url) == nil)
+    }
+
+    @Test("every proof covers the target, and whatever of the four fields the request has")
+    func required() throws {
+        let bare = try AttestedRequest(method: "GET", target: Sample.target())
+        #expect(bare.components() == [.method, .authority, .path, .query])
+        let full = try AttestedRequest(
+            method: "POST", target: Sample.target(),
+            fields: [("Content-Type", "a/b"), ("AUTHORIZATION", "Bearer x"), ("Content-Encoding", "gzip"), ("X", "1")],
+            content: .bytes([1]))
+        #expect(
+            full.components().map(\.description) == [
+                "@method", "@authority", "@path", "@query", "content-digest", "authorization", "content-type",
+                "content-encoding",
+            ])
+    }
+
+    @Test("what the gateway asks for is covered where the request has it")
+    func asked() throws {
+        let challenge = try Sample.challenge("n", extra: #" "content-digest" "x-location" "x-absent""#)
+        let request = try AttestedRequest(
+            method: "GET", target: Sample.target(), fields: [("X-Location", "52.5")])
+        #expect(
+            request.components(asked: challenge.request.components).map(\.description)
+                == ["@method", "@authority", "@path", "@query", "x-location"])
+    }
+
+    @Test("content is digested, empty content is none")
+    func content() throws {
+        func digest(_ content: AttestedRequest.Content) throws -> String? {
+            try AttestedRequest(method: "PUT", target: Sample.target(), content: content).contentDigest.map(Sample.text)
+        }
+        // RFC 9530 appendix B.7.
+        let hello = #"{"hello": "world"}"# + "\n"
+        let expected = "sha-256=:RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg=:"
+        #expect(try digest(.bytes(Array(hello.utf8))) == expected)
+        #expect(try digest(.none) == nil)
+        #expect(try digest(.bytes([])) == nil)
+        let zeros = [UInt8](repeating: 0, count: 32)
+        #expect(try digest(.sha256(zeros)) == "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:")
+        #expect(throws: RequestFault.digestLength) { try digest(.sha256([1])) }
+    }
+
+    @Test("the proof's own fields are nobody else's", arguments: ["Content-Digest", "signature", "SIGNATURE-INPUT"])
+    func reserved(_ name: String) {
+        #expect(throws: RequestFault.fieldReserved) {
+            try AttestedRequest(method: "GET", target: Sample.target(), fields: [(name, "x")])
+        }
+    }
+
+    @Test("what is no field name is refused", arguments: ["", "a b", "a:", "@method", "\u{e4}"])
+    func names(_ name: String) {
+        #expect(throws: RequestFault.fieldName) {
+            try AttestedRequest(method: "GET", target: Sample.target(), fields: [(name, "x")])
+        }
+    }
+}

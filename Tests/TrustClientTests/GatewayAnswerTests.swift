@@ -1,0 +1,95 @@
+import RequestProof
+import Testing
+import TrustClient
+import Vocabulary
+
+@Suite("What a response says about proofs")
+struct GatewayAnswerTests {
+    @Test("status, challenge, time and code are read")
+    func read() {
+        let answer = Sample.answer(401, "proof_stale", challenge: "abc", date: "Sun, 06 Nov 1994 08:49:37 GMT")
+        #expect(answer.status == 401 && answer.denial == "proof_stale" && answer.date == 784_111_777)
+        #expect(answer.challenge?.nonce == Array("abc".utf8))
+        #expect(answer.challenge?.components == [.method, .authority, .path, .query])
+    }
+
+    @Test("the challenge is found among the lines and members of others")
+    func lines() {
+        let lines = [#"sig1=("@status");created;tag="other""#, "  " + Sample.acceptSignature("abc") + "\t"]
+        let answer = GatewayAnswer(status: 200, acceptSignature: lines, date: nil, content: [])
+        #expect(answer.challenge?.nonce == Array("abc".utf8))
+    }
+
+    @Test(
+        "a challenge that cannot be read is none, and does no harm",
+        arguments: [
+            [], [""], ["attest"], ["attest=("], [#"attest=();nonce="x";tag="attestgate-request""#],
+            [Sample.acceptSignature("a\u{e4}")], [Sample.acceptSignature("")],
+            [Sample.acceptSignature("a"), Sample.acceptSignature("b")],
+            [Sample.acceptSignature("a", parameters: ";unheard-of")], [String(repeating: "a", count: 20_000)],
+            [Sample.acceptSignature(String(repeating: "a", count: 513))], ["attest=\u{0}"],
+        ])
+    func malformed(_ lines: [String]) {
+        let answer = GatewayAnswer(status: 200, acceptSignature: lines, date: nil, content: [])
+        #expect(answer.challenge == nil)
+        var session = ProofSession(keyID: Sample.keyID)
+        let isNoted = session.note(answer, now: 0)
+        #expect(!isNoted && session.challenge == nil)
+    }
+
+    @Test("a challenge for another key or another algorithm is not taken")
+    func others() {
+        let other = String(repeating: "A", count: 43) + "="
+        for parameters in [#";keyid="\#(other)""#, #";alg="ecdsa-p256-sha256""#] {
+            let line = Sample.acceptSignature("abc", parameters: parameters)
+            let answer = GatewayAnswer(status: 200, acceptSignature: [line], date: nil, content: [])
+            #expect(answer.challenge != nil)
+            var session = ProofSession(keyID: Sample.keyID)
+            let isNoted = session.note(answer, now: 0)
+            #expect(!isNoted)
+        }
+        let own = Sample.acceptSignature("abc", parameters: #";keyid="\#(Sample.keyID.base64)";alg="apple-attest""#)
+        var session = ProofSession(keyID: Sample.keyID)
+        let answer = GatewayAnswer(status: 200, acceptSignature: [own], date: nil, content: [])
+        let isNoted = session.note(answer, now: 0)
+        #expect(isNoted)
+    }
+
+    @Test(
+        "content that is no refusal has no code",
+        arguments: ["", "<html>", "{}", #"{"error":1}"#, #"["error"]"#, #"{"error":"x""#])
+    func content(_ text: String) {
+        let answer = GatewayAnswer(status: 401, acceptSignature: [], date: nil, content: Array(text.utf8))
+        #expect(answer.denial == nil)
+    }
+
+    @Test("a service's content is never taken for a refusal")
+    func ofServices() {
+        let refusal = Array(#"{"error":"challenge_required"}"#.utf8)
+        #expect(GatewayAnswer(status: 200, acceptSignature: [], date: nil, content: refusal).denial == nil)
+        #expect(GatewayAnswer(status: 401, acceptSignature: [], date: nil, content: refusal).denial != nil)
+        let long = [UInt8](repeating: 0x20, count: GatewayAnswer.denialLimit) + refusal
+        #expect(GatewayAnswer(status: 401, acceptSignature: [], date: nil, content: long).denial == nil)
+    }
+
+    @Test(
+        "dates are read in HTTP's one form",
+        arguments: [
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Thu, 29 Feb 2024 23:59:59 GMT", 1_709_251_199),
+            ("Fri, 21 Nov 2025 01:53:20 GMT", 1_763_690_000), ("Wed, 01 Mar 2000 00:00:00 GMT", 951_868_800),
+        ])
+    func dates(_ text: String, _ seconds: Int64) {
+        #expect(Sample.answer(200, date: text).date == seconds)
+    }
+
+    @Test(
+        "other texts are no dates",
+        arguments: [
+            "", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "Sun, 06 Nov 1994 08:49:37 UTC",
+            "Sun, 06 Xxx 1994 08:49:37 GMT", "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 24:49:37 GMT",
+            "Sun, +6 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 08:49:37 GMT ", "Sun, 06 Nov 199\u{e4} 08:49:37 GMT",
+        ])
+    func noDates(_ text: String) {
+        #expect(Sample.answer(200, date: text).date == nil)
+    }
+}
