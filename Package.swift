@@ -129,7 +129,7 @@ let package = Package(
             name: "TestVectors", dependencies: ["Bytes", "EventLoop"], path: "Tests/TestVectors",
             swiftSettings: settings),
         .testTarget(
-            name: "CryptographyTests", dependencies: ["Cryptography", "TestVectors", "Vocabulary"],
+            name: "CryptographyTests", dependencies: ["COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],
             swiftSettings: settings),
         .testTarget(
             name: "AttestationTests", dependencies: ["Attestation", "COpenSSL", "Cryptography", "TestVectors"],

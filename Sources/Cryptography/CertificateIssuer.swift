@@ -22,10 +22,13 @@ public struct CertificateIssuer {
     }
 
     /// Makes a new self-signed authority.
+    ///
+    /// - Parameter purpose: one of the two of authorities.
     public static func selfSigned(
-        commonName: String, lifetime: Int64, key: PrivateKey, _ context: LibraryContext
+        _ purpose: CertificateTemplate.Purpose = .authority, commonName: String, lifetime: Int64, key: PrivateKey,
+        _ context: LibraryContext
     ) throws(CryptographyError) -> CertificateIssuer {
-        let template = CertificateTemplate(purpose: .authority, commonName: commonName, lifetime: lifetime)
+        let template = CertificateTemplate(purpose: purpose, commonName: commonName, lifetime: lifetime)
         let certificate = try sign(template, for: key.publicKey, issuer: nil, key: key, context)
         return try CertificateIssuer(certificate: certificate, key: key, context)
     }

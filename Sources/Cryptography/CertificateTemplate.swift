@@ -4,6 +4,8 @@ public struct CertificateTemplate: Sendable {
     public enum Purpose: Sendable {
         /// A certification authority that issues end-entity certificates only.
         case authority
+        /// A certification authority above such authorities, one level and no more.
+        case rootAuthority
         /// TLS server, for these DNS names or IP addresses.
         case server(names: [String])
         /// TLS client: the certificate of a phone's `keypair_mTLS`.
@@ -29,6 +31,12 @@ public struct CertificateTemplate: Sendable {
             [
                 (.subjectKeyIdentifier, "hash"),
                 (.basicConstraints, "critical,CA:TRUE,pathlen:0"),
+                (.keyUsage, "critical,keyCertSign,cRLSign"),
+            ]
+        case .rootAuthority:
+            [
+                (.subjectKeyIdentifier, "hash"),
+                (.basicConstraints, "critical,CA:TRUE,pathlen:1"),
                 (.keyUsage, "critical,keyCertSign,cRLSign"),
             ]
         case .server(let names):

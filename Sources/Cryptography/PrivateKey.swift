@@ -19,6 +19,13 @@ public final class PrivateKey {
         return PrivateKey(owning: key)
     }
 
+    /// A new P-384 key: the curve of Apple's authorities.
+    public static func generateP384(_ context: LibraryContext) throws(CryptographyError) -> PrivateKey {
+        ERR_clear_error()
+        guard let key = ag_generate_p384(context.pointer) else { throw .fromQueue(doing: "generate a P-384 key") }
+        return PrivateKey(owning: key)
+    }
+
     /// Reads an unencrypted PEM private key (PKCS #8, or the older forms OpenSSL knows).
     public convenience init(pem: [UInt8], _ context: LibraryContext) throws(CryptographyError) {
         self.init(owning: try Self.read(pem, context))

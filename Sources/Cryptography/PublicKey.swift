@@ -27,6 +27,16 @@ public final class PublicKey {
         return key
     }
 
+    /// The key as a SubjectPublicKeyInfo in PEM.
+    public func pem() throws(CryptographyError) -> [UInt8] {
+        let target = MemoryBIO()
+        ERR_clear_error()
+        guard PEM_write_bio_PUBKEY(target.pointer, pointer) == 1 else {
+            throw .fromQueue(doing: "write the public key")
+        }
+        return target.bytes
+    }
+
     /// Whether the key lies on P-256.
     public var isP256: Bool {
         guard EVP_PKEY_get_base_id(pointer) == EVP_PKEY_EC else { return false }
