@@ -107,6 +107,11 @@ let package = Package(
             ],
             swiftSettings: memorySafe + lifetimes),
 
+        // A software phone: a tool, no part of the gateway.
+        .target(
+            name: "DeviceSimulator", dependencies: ["Cryptography", "RequestProof", "TrustClient", "Vocabulary"],
+            swiftSettings: settings),
+
         // The load generator: a tool for measuring, no part of the gateway.
         .target(
             name: "LoadGeneration",
@@ -142,6 +147,12 @@ let package = Package(
             name: "RequestProofTests", dependencies: ["RequestProof", "Vocabulary"], swiftSettings: settings),
         .testTarget(
             name: "TrustClientTests", dependencies: ["RequestProof", "TrustClient", "Vocabulary"],
+            swiftSettings: settings),
+        .testTarget(
+            name: "DeviceSimulatorTests",
+            dependencies: [
+                "Attestation", "Cryptography", "DeviceSimulator", "RequestProof", "TrustClient", "Vocabulary",
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "EventLoopTests", dependencies: ["EventLoop", "Bytes", "TestVectors"], swiftSettings: settings),

@@ -24,8 +24,8 @@ public struct AttestedRequest: Equatable, Sendable {
     public let method: [UInt8]
     public let target: RequestTarget
     public let fields: [Field]
-    /// The value of Content-Digest; nil without content.
-    public let contentDigest: [UInt8]?
+    /// The value of Content-Digest; nil without content. Another value than the content's makes a proof that is refused.
+    public var contentDigest: [UInt8]?
 
     /// - Parameter fields: all lines that the request has beyond what the HTTP library manages, in order. `Authorization`,
     ///   `Content-Type` and `Content-Encoding` are covered wherever they are here, others as the gateway asks for them.

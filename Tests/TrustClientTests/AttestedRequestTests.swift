@@ -8,8 +8,10 @@ struct AttestedRequestTests {
     @Test(
         "a URL is taken apart and spelt as it is sent",
         arguments: [
-            ("https://a.example/b/c?d=e&f", "a.example", "/b/c", "d=e&f"), ("https://a.example", "a.example", "/", ""),
-            ("HTTPS://A.Example:443/%2a?", "A.Example:443", "/%2a", ""), ("https://[::1]:8443?q", "[::1]:8443", "/", "q"),
+            ("https://a.example/b/c?d=e&f", "a.example", "/b/c", "d=e&f"),
+            ("https://a.example", "a.example", "/", ""),
+            ("HTTPS://A.Example:443/%2a?", "A.Example:443", "/%2a", ""),
+            ("https://[::1]:8443?q", "[::1]:8443", "/", "q"),
             ("https://a/b?c?d#e?f", "a", "/b", "c?d"), ("https://a/b#?", "a", "/b", ""),
         ])
     func targets(_ url: String, _ authority: String, _ path: String, _ query: String) throws {

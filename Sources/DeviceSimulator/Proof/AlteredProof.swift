@@ -1,0 +1,97 @@
+public import Cryptography
+internal import RequestProof
+public import TrustClient
+public import Vocabulary
+
+/// A proof with something wrong in it, signed nevertheless: the signature fits what the proof says.
+///
+/// Without alterations it is byte for byte what `ProofDraft` makes, but for the assertion's random part.
+public struct AlteredProof: Sendable {
+    /// SHA-256 of the signature base.
+    public let clientDataHash: [UInt8]
+    private let alterations: ProofAlterations
+    private let contentDigest: [UInt8]?
+    /// The value of `@signature-params`.
+    private let parameters: String
+
+    private var label: String { alterations.label ?? "attest" }
+
+    /// - Parameters:
+    ///   - request: as it will be sent.
+    ///   - created: the time before any offset, in seconds since 1970.
+    public init(
+        _ request: AttestedRequest, answering challenge: ReceivedChallenge, keyID: KeyID, created: Int64,
+        _ alterations: ProofAlterations, _ library: LibraryContext
+    ) throws {
+        let signed = try Self.signed(request, alterations)
+        let components = signed.components(asked: challenge.request.components).filter {
+            !alterations.omitted.contains($0.description)
+        }
+        let time = created + alterations.createdOffset
+        // The builder checks what it writes, so it gets good values; the altered ones replace its parameters below.
+        let builder = try ProofBuilder(
+            components: components, keyID: keyID, nonce: challenge.request.nonce, created: max(0, time))
+        let genuine = builder.input.signatureParameters
+        // Component names hold no parenthesis.
+        let list = genuine.prefix { $0 != UInt8(ascii: ")") } + [UInt8(ascii: ")")]
+        let nonce = alterations.nonce ?? String(decoding: challenge.request.nonce, as: UTF8.self)
+        var parameters = String(decoding: list, as: UTF8.self) + ";created=\(time)"
+        if let expires = alterations.expires { parameters += ";expires=\(time + expires)" }
+        parameters += #";keyid="\#(alterations.keyID ?? keyID.base64)";nonce="\#(nonce)""#
+        parameters += #";alg="\#(alterations.algorithm ?? "apple-attest")""#
+        parameters += #";tag="\#(alterations.tag ?? "attestgate-request")""#
+
+        // The parameters are the end of the base.
+        let base = try signed.signatureBase(builder).dropLast(genuine.count) + Array(parameters.utf8)
+        let bytes = Array(base)
+        clientDataHash = try library.sha256(of: bytes.span).bytes
+        self.parameters = parameters
+        self.alterations = alterations
+        contentDigest = signed.contentDigest
+    }
+
+    /// - Parameter assertion: what a key made of `clientDataHash`.
+    public func fields(assertion: [UInt8]) throws -> ProofFields {
+        var input = label + "=" + parameters
+        if alterations.corruption == .signatureInput { input.removeLast() }
+        var text: [UInt8] = []
+        let sent = corrupted(assertion)
+        Base64.encode(sent.span, appendingTo: &text)
+        return ProofFields(
+            contentDigest: contentDigest, signatureInput: Array(input.utf8),
+            signature: Array("\(label)=:".utf8) + text + [UInt8(ascii: ":")])
+    }
+
+    private func corrupted(_ assertion: [UInt8]) -> [UInt8] {
+        var assertion = assertion
+        switch alterations.corruption {
+        case .assertion: assertion[0] ^= 0xff
+        case .signature:
+            // The last byte of the signature is the last of its second number: the encoding stays good.
+            let name = Array("authenticatorData".utf8)
+            let place = assertion.indices.first { assertion[$0...].starts(with: name) }
+            // Before it stands the head of that name, one byte.
+            if let place { assertion[place - 2] ^= 1 }
+        case .signatureInput, nil: break
+        }
+        return assertion
+    }
+
+    /// The request that the proof is made for.
+    private static func signed(
+        _ request: AttestedRequest, _ alterations: ProofAlterations
+    ) throws -> AttestedRequest {
+        var target = request.target
+        if let authority = alterations.authority { target.authority = Array(authority.utf8) }
+        if let path = alterations.path { target.path = Array(path.utf8) }
+        if let query = alterations.query { target.query = Array(query.utf8) }
+        let method = alterations.method ?? String(decoding: request.method, as: UTF8.self)
+        var signed = try AttestedRequest(
+            method: method, target: target,
+            fields: request.fields.map { ($0.name.description, String(decoding: $0.value, as: UTF8.self)) },
+            content: alterations.content.map { .bytes($0) } ?? .none)
+        if alterations.content == nil { signed.contentDigest = request.contentDigest }
+        if let digest = alterations.contentDigest { signed.contentDigest = Array(digest.utf8) }
+        return signed
+    }
+}

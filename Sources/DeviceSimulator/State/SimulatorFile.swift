@@ -1,0 +1,93 @@
+internal import Foundation
+
+/// What cannot be done with a file of the simulator's, in words for whoever runs it.
+public struct SimulatorError: Error, Equatable, CustomStringConvertible, Sendable {
+    public let description: String
+
+    init(_ description: String) { self.description = description }
+
+    /// With what the system says to the call just made.
+    static func system(_ doing: String) -> SimulatorError {
+        SimulatorError("cannot \(doing): \(String(cString: strerror(errno)))")
+    }
+}
+
+/// The files of a simulated device: small, and readable by their owner alone.
+enum SimulatorFile {
+    /// Above any key, certificate or challenge.
+    static let sizeLimit = 65_536
+
+    static func exists(_ path: String) -> Bool {
+        var status = stat()
+        return lstat(path, &status) == 0
+    }
+
+    /// Makes the directory where it is missing, for its owner alone.
+    static func makeDirectory(_ path: String) throws(SimulatorError) {
+        guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw .system("create \(path)") }
+    }
+
+    static func read(_ path: String) throws(SimulatorError) -> [UInt8] {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .system("read \(path)") }
+        defer { close(descriptor) }
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 4_096)
+        while true {
+            let count = Foundation.read(descriptor, &chunk, chunk.count)
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw .system("read \(path)") }
+            if count == 0 { return bytes }
+            bytes += chunk[..<count]
+            guard bytes.count <= sizeLimit else { throw SimulatorError("\(path) is longer than \(sizeLimit) bytes") }
+        }
+    }
+
+    /// Creates the file; never replaces one.
+    static func create(_ path: String, _ bytes: [UInt8]) throws(SimulatorError) {
+        try write(path, bytes, O_CREAT | O_EXCL)
+    }
+
+    /// Replaces the file as a whole: whoever reads it, after a crash too, finds the old content or the new.
+    static func replace(_ path: String, _ bytes: [UInt8]) throws(SimulatorError) {
+        let draft = path + ".new"
+        try write(draft, bytes, O_CREAT | O_TRUNC)
+        guard rename(draft, path) == 0 else { throw .system("replace \(path)") }
+        let directory = (path as NSString).deletingLastPathComponent
+        let descriptor = open(directory.isEmpty ? "." : directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw .system("open \(directory)") }
+        defer { close(descriptor) }
+        // Without it the new name may be lost with the power.
+        guard fsync(descriptor) == 0 else { throw .system("sync \(directory)") }
+    }
+
+    private static func write(_ path: String, _ bytes: [UInt8], _ flags: Int32) throws(SimulatorError) {
+        let descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, 0o600)
+        guard descriptor >= 0 else { throw .system("create \(path)") }
+        defer { close(descriptor) }
+        // A draft left behind by others may have other rights.
+        guard fchmod(descriptor, 0o600) == 0 else { throw .system("protect \(path)") }
+        var done = 0
+        while done < bytes.count {
+            let count = bytes[done...].withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw .system("write \(path)") }
+            done += count
+        }
+        guard fsync(descriptor) == 0 else { throw .system("write \(path)") }
+    }
+
+    /// Runs `body` while no other process does so with the same file.
+    static func locked<Result>(
+        _ path: String, _ body: () throws(SimulatorError) -> Result
+    ) throws(SimulatorError) -> Result {
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard descriptor >= 0 else { throw .system("open \(path)") }
+        // Closing unlocks, and so does the end of the process.
+        defer { close(descriptor) }
+        while flock(descriptor, LOCK_EX) != 0 {
+            guard errno == EINTR else { throw .system("lock \(path)") }
+        }
+        return try body()
+    }
+}

@@ -1,0 +1,164 @@
+import Attestation
+import Cryptography
+import DeviceSimulator
+import RequestProof
+import Testing
+import TrustClient
+import Vocabulary
+
+/// What the gateway finds wrong with each alteration, in the order in which it looks.
+@Suite("Proofs that are wrong on purpose")
+struct AlteredProofTests {
+    private let library: LibraryContext
+    private let maker: AssertionMaker
+    private let created: Int64 = 1_763_690_000
+
+    init() throws {
+        library = try LibraryContext()
+        maker = try AssertionMaker(PrivateKey.generateP256(library), rpID: Sample.appID.description, library)
+    }
+
+    private func fields(_ alter: (inout ProofAlterations) -> Void = { _ in }) throws -> ProofFields {
+        var alterations = ProofAlterations()
+        alter(&alterations)
+        let proof = try AlteredProof(
+            Sample.request(), answering: Sample.challenge(), keyID: maker.keyID, created: created, alterations,
+            library)
+        return try proof.fields(assertion: maker.assertion(counter: 5, clientDataHash: proof.clientDataHash))
+    }
+
+    private enum Verdict: Equatable {
+        case accepted(SignatureInput)
+        case proof(ProofFault)
+        case assertion(AssertionFault)
+        case digest
+    }
+
+    /// The gateway's view of the sent request with these fields.
+    private func verdict(_ fields: ProofFields) throws -> Verdict {
+        let sent = try Sample.request()
+        do throws(ProofFault) {
+            let input = try SignatureInput(parsing: fields.signatureInput.span)
+            let signature = try ProofSignature(parsing: fields.signature.span)
+            let digestField = fields.contentDigest ?? []
+            let digest = try ContentDigest(parsing: digestField.span)
+            try Coverage().check(input, for: [.content, .authorization, .contentType])
+            var base = SignatureBase()
+            let parts = RequestParts(
+                method: sent.method.span, authority: sent.target.authority.span, path: sent.target.path.span,
+                query: sent.target.query.span)
+            try base.build(input, of: parts) { name, value in
+                let name = FieldComponent(name)
+                if name?.description == "content-digest" { value.add(digestField.span) }
+                for field in sent.fields where field.name == name { value.add(field.value.span) }
+            }
+            let bytes = base.bytes
+            guard let hash = try? library.sha256(of: bytes.span).bytes else { return .digest }
+            if let fault = Sample.verify(signature.assertion, hash, by: maker, library).failure {
+                return .assertion(fault)
+            }
+            let content = Array("hello".utf8)
+            let isMatch = digest.matches { _ in (try? library.sha256(of: content.span).bytes) ?? [] }
+            return isMatch ? .accepted(input) : .digest
+        } catch {
+            return .proof(error)
+        }
+    }
+
+    @Test("without alterations it is what an app sends, byte for byte")
+    func genuine() throws {
+        let draft = try ProofDraft(
+            Sample.request(), answering: Sample.challenge(), keyID: maker.keyID, created: created)
+        let proof = try AlteredProof(
+            Sample.request(), answering: Sample.challenge(), keyID: maker.keyID, created: created,
+            ProofAlterations(), library)
+        #expect(proof.clientDataHash == draft.clientDataHash)
+        #expect(try proof.fields(assertion: [1, 2, 3]) == draft.fields(assertion: [1, 2, 3]))
+        guard case .accepted(let input) = try verdict(fields()) else {
+            Issue.record("refused: \(try verdict(fields()))")
+            return
+        }
+        #expect(input.created == created && input.keyID == maker.keyID)
+    }
+
+    @Test("a proof for another request does not verify for this one")
+    func otherRequests() throws {
+        let alterations: [(inout ProofAlterations) -> Void] = [
+            { $0.method = "GET" }, { $0.authority = "other.example" }, { $0.path = "/other" }, { $0.query = "a=c" },
+            { $0.query = "" },
+        ]
+        for alter in alterations { #expect(try verdict(fields(alter)) == .assertion(.signatureInvalid)) }
+    }
+
+    @Test("a proof for other content verifies, and its digest does not match")
+    func otherContent() throws {
+        #expect(try verdict(fields { $0.content = Array("other".utf8) }) == .digest)
+        let digest = "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:"
+        #expect(try verdict(fields { $0.contentDigest = digest }) == .digest)
+        #expect(
+            try verdict(fields { $0.contentDigest = "md5=:AAAA:" })
+                == .proof(.malformed(.contentDigest, .digestAlgorithms)))
+    }
+
+    @Test(
+        "a component left out is missed",
+        arguments: ["@method", "@authority", "@path", "@query", "content-digest", "authorization", "content-type"])
+    func omitted(_ name: String) throws {
+        guard case .proof(.incomplete(let component)) = try verdict(fields { $0.omitted = [name] }) else {
+            Issue.record("not refused as incomplete")
+            return
+        }
+        #expect(component.description == name)
+    }
+
+    @Test("altered times and challenges are signed as they are")
+    func parameters() throws {
+        let sent = try fields {
+            $0.createdOffset = -400
+            $0.expires = 10
+            $0.nonce = "foreign"
+        }
+        guard case .accepted(let input) = try verdict(sent) else {
+            Issue.record("refused: \(try verdict(sent))")
+            return
+        }
+        #expect(input.created == created - 400 && input.expires == created - 390)
+        #expect(Sample.text(sent.signatureInput).contains(#";nonce="foreign";"#))
+    }
+
+    @Test("parameters that no proof has are found before anything is verified")
+    func malformed() throws {
+        #expect(
+            try verdict(fields { $0.algorithm = "rsa" })
+                == .proof(.malformed(.signatureInput, .parameter(.alg, .value))))
+        #expect(
+            try verdict(fields { $0.tag = "x" }) == .proof(.malformed(.signatureInput, .parameter(.tag, .value))))
+        #expect(
+            try verdict(fields { $0.keyID = "AAAA" })
+                == .proof(.malformed(.signatureInput, .parameter(.keyid, .value))))
+        #expect(
+            try verdict(fields { $0.nonce = "" }) == .proof(.malformed(.signatureInput, .parameter(.nonce, .value))))
+        // Our tag under another label is refused, not overlooked.
+        #expect(try verdict(fields { $0.label = "other" }) == .proof(.malformed(.signatureInput, .tagElsewhere)))
+        #expect(
+            try verdict(
+                fields {
+                    $0.label = "other"
+                    $0.tag = "x"
+                }) == .proof(.missing(.signatureInput)))
+        #expect(
+            try verdict(fields { $0.createdOffset = -created - 1 })
+                == .proof(.malformed(.signatureInput, .parameter(.created, .value))))
+    }
+
+    @Test("each corruption breaks what it names")
+    func corrupted() throws {
+        #expect(try verdict(fields { $0.corruption = .signature }) == .assertion(.signatureInvalid))
+        guard case .assertion(.malformed) = try verdict(fields { $0.corruption = .assertion }) else {
+            Issue.record("the assertion is still a map")
+            return
+        }
+        #expect(
+            try verdict(fields { $0.corruption = .signatureInput }) == .proof(.malformed(.signatureInput, .syntax)))
+    }
+}
