@@ -20,6 +20,7 @@ let package = Package(
     platforms: [.iOS(.v14), .macOS(.v11)],
     products: [
         .executable(name: "attestgate", targets: ["attestgate"]),
+        .executable(name: "attestgate-device", targets: ["attestgate-device"]),
         .library(name: "TrustClient", targets: ["TrustClient"]),
     ],
     dependencies: [
@@ -35,6 +36,7 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev", "pkg-config"])]),
         .systemLibrary(
             name: "CLibevent", pkgConfig: "libevent_core", providers: [.apt(["libevent-dev", "pkg-config"])]),
+        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev", "pkg-config"])]),
         .systemLibrary(name: "CLinux"),
 
         // The ground: values and bytes.
@@ -107,9 +109,16 @@ let package = Package(
             ],
             swiftSettings: memorySafe + lifetimes),
 
-        // A software phone: a tool, no part of the gateway.
+        // A software phone, and curl for attested requests: tools, no part of the gateway.
         .target(
             name: "DeviceSimulator", dependencies: ["Cryptography", "RequestProof", "TrustClient", "Vocabulary"],
+            swiftSettings: settings),
+        .executableTarget(
+            name: "attestgate-device",
+            dependencies: [
+                "CCurl", "Cryptography", "DeviceSimulator", "RequestProof", "TrustClient", "Vocabulary",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
             swiftSettings: settings),
 
         // The load generator: a tool for measuring, no part of the gateway.

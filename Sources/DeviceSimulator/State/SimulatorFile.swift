@@ -1,17 +1,5 @@
 internal import Foundation
 
-/// What cannot be done with a file of the simulator's, in words for whoever runs it.
-public struct SimulatorError: Error, Equatable, CustomStringConvertible, Sendable {
-    public let description: String
-
-    init(_ description: String) { self.description = description }
-
-    /// With what the system says to the call just made.
-    static func system(_ doing: String) -> SimulatorError {
-        SimulatorError("cannot \(doing): \(String(cString: strerror(errno)))")
-    }
-}
-
 /// The files of a simulated device: small, and readable by their owner alone.
 enum SimulatorFile {
     /// Above any key, certificate or challenge.

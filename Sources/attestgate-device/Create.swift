@@ -1,0 +1,81 @@
+internal import ArgumentParser
+internal import Cryptography
+internal import DeviceSimulator
+internal import Foundation
+internal import TrustClient
+internal import Vocabulary
+
+struct Create: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Make a device: a hardware key, a key for its client certificate, and a counter.",
+        discussion: """
+            Prints what registering the device takes:
+              attestgate device add --app-id ID --public-key B64 --certificate-key PEM
+              attestgate pki issue --directory certs --certificate-key PEM --out DIR/certificate.pem
+            `request` expects the client certificate there. All files are readable by their owner alone; none is replaced.
+            """)
+
+    @Option(help: ArgumentHelp("Where to write.", valueName: "DIR"))
+    var directory: String
+
+    @Option(help: ArgumentHelp("The app, as in ABCDE12345.org.example.app.", valueName: "ID"))
+    var appId: String
+
+    @Flag(help: "Print one JSON object.")
+    var json = false
+
+    func validate() throws {
+        guard AppID(appId) != nil else { throw ValidationError("\(appId) is not of the form PREFIX.bundle.id") }
+    }
+
+    func run() throws {
+        guard let app = AppID(appId) else { return }
+        let library = try LibraryContext()
+        let device = try DeviceDirectory.create(directory, appID: app, library)
+        let summary = Summary(
+            device, try AssertionMaker(device.hardwareKey(library), rpID: appId, library))
+        if json {
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
+            Terminal.put(line: String(decoding: try encoder.encode(summary), as: UTF8.self))
+        } else {
+            Terminal.put(line: summary.text)
+        }
+    }
+
+    private struct Summary: Encodable {
+        let appID: String
+        let keyID: String
+        let publicKey: String
+        /// Path of the public PEM file.
+        let certificateKey: String
+        /// Path at which the client certificate is expected.
+        let certificate: String
+
+        enum CodingKeys: String, CodingKey {
+            case appID = "app_id"
+            case keyID = "key_id"
+            case publicKey = "public_key"
+            case certificateKey = "certificate_key"
+            case certificate
+        }
+
+        init(_ device: DeviceDirectory, _ maker: AssertionMaker) {
+            appID = device.appID.description
+            keyID = maker.keyID.base64
+            publicKey = Data(maker.point).base64EncodedString()
+            certificateKey = device.certificatePublicKeyPath
+            certificate = device.certificatePath
+        }
+
+        var text: String {
+            """
+            app id:          \(appID)
+            key id:          \(keyID)
+            public key:      \(publicKey)
+            certificate key: \(certificateKey)
+            certificate:     \(certificate) (to be issued)
+            """
+        }
+    }
+}

@@ -1,0 +1,70 @@
+public import ArgumentParser
+public import DeviceSimulator
+
+/// What is to be wrong with the proof, so that every refusal can be seen.
+struct AlterationOptions: ParsableArguments {
+    @Option(help: ArgumentHelp("Sign this method, whatever is sent.", valueName: "METHOD"))
+    var signMethod: String?
+    @Option(help: ArgumentHelp("Sign this path.", valueName: "PATH"))
+    var signPath: String?
+    @Option(help: ArgumentHelp("Sign this query (without its question mark).", valueName: "QUERY"))
+    var signQuery: String?
+    @Option(help: ArgumentHelp("Sign this authority.", valueName: "HOST"))
+    var signAuthority: String?
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp("Sign and send the digest of this content: DATA, or @FILE.", valueName: "DATA"))
+    var signData: String?
+    @Option(help: ArgumentHelp("Sign and send this Content-Digest.", valueName: "VALUE"))
+    var contentDigest: String?
+    @Option(help: ArgumentHelp("Do not cover this component; may be given several times.", valueName: "COMPONENT"))
+    var omit: [String] = []
+
+    @Option(parsing: .unconditional, help: ArgumentHelp("Add this to `created`.", valueName: "SECONDS"))
+    var createdOffset: Int64 = 0
+    @Option(
+        parsing: .unconditional,
+        help: ArgumentHelp("Let the proof expire so long after `created`.", valueName: "SECONDS"))
+    var expires: Int64?
+    @Option(help: ArgumentHelp("Use this challenge, and fetch none.", valueName: "TEXT"))
+    var nonce: String?
+    @Option(help: ArgumentHelp("Claim this key id.", valueName: "B64"))
+    var keyid: String?
+    @Option(help: ArgumentHelp("Name this algorithm.", valueName: "TEXT"))
+    var alg: String?
+    @Option(help: ArgumentHelp("Label both members so instead of `attest`.", valueName: "TEXT"))
+    var label: String?
+    @Option(help: ArgumentHelp("Use this tag instead of `attestgate-request`.", valueName: "TEXT"))
+    var tag: String?
+    @Option(help: "Break it after signing: signature, assertion or signature-input.")
+    var corrupt: ProofAlterations.Corruption?
+
+    func alterations() throws -> ProofAlterations {
+        var alterations = ProofAlterations()
+        alterations.method = signMethod
+        alterations.path = signPath
+        alterations.query = signQuery
+        alterations.authority = signAuthority
+        alterations.content = try signData.map(RequestContent.read)
+        alterations.contentDigest = contentDigest
+        alterations.omitted = omit.map { $0.lowercased() }
+        alterations.createdOffset = createdOffset
+        alterations.expires = expires
+        alterations.nonce = nonce
+        alterations.keyID = keyid
+        alterations.algorithm = alg
+        alterations.label = label
+        alterations.tag = tag
+        alterations.corruption = corrupt
+        return alterations
+    }
+
+    func validate() throws {
+        let year: ClosedRange<Int64> = -31_536_000...31_536_000
+        guard year.contains(createdOffset), year.contains(expires ?? 0) else {
+            throw ValidationError("--created-offset and --expires are of a year at most")
+        }
+    }
+}
+
+extension ProofAlterations.Corruption: ExpressibleByArgument {}

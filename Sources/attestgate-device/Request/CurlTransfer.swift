@@ -1,0 +1,112 @@
+internal import CCurl
+internal import Foundation
+
+/// A transfer that gave no response.
+struct TransferError: Error, CustomStringConvertible {
+    /// libcurl's code, which is curl's exit code: 6 name, 7 connection, 28 time, 35 TLS, 56 receiving, 60 server certificate.
+    let code: Int32
+    let description: String
+}
+
+/// One libcurl handle: it keeps its connection, so that a challenge, a request and a replay share one.
+final class CurlTransfer {
+    /// What is sent.
+    struct Outgoing {
+        var method: String
+        var url: String
+        var lines: [HeaderLine]
+        var content: [UInt8]?
+    }
+
+    /// The head of the response.
+    struct Head {
+        var status = 0
+        /// As received, the status line first, line ends included.
+        var bytes: [UInt8] = []
+
+        /// The values of all lines of a field, in order.
+        func values(_ name: String) -> [String] {
+            String(decoding: bytes, as: UTF8.self).split(whereSeparator: \.isNewline).compactMap { line in
+                guard let field = HeaderLine(String(line)), field.isNamed(name) else { return nil }
+                return field.value ?? ""
+            }
+        }
+    }
+
+    /// Takes content as it comes. Returns false to stop the transfer.
+    typealias Receiver = (Head, UnsafeRawBufferPointer) -> Bool
+
+    private let curl: OpaquePointer
+    private let configure: (CurlSettings) throws -> Void
+    private var head = Head()
+    private var receiver: Receiver = { _, _ in true }
+
+    /// - Parameter configure: sets what every transfer has in common.
+    init(configure: @escaping (CurlSettings) throws -> Void) throws {
+        guard curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK, let curl = curl_easy_init() else {
+            throw TransferError(code: 2, description: "libcurl cannot be used")
+        }
+        self.curl = OpaquePointer(curl)
+        self.configure = configure
+    }
+
+    deinit {
+        curl_easy_cleanup(UnsafeMutableRawPointer(curl))
+    }
+
+    /// Sends a request and waits for the whole response.
+    func perform(_ outgoing: Outgoing, receiver: @escaping Receiver) throws -> Head {
+        let handle = UnsafeMutableRawPointer(curl)
+        curl_easy_reset(handle)
+        let settings = CurlSettings(handle)
+        try configure(settings)
+        try settings.set(CURLOPT_URL, outgoing.url)
+        try settings.setMethod(outgoing.method, outgoing.content)
+        let lines = CurlList(outgoing.lines.map(\.text))
+        try settings.set(CURLOPT_HTTPHEADER, lines)
+        // Passed unretained: callbacks come only from within `curl_easy_perform`, which self outlives.
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        try settings.set(CURLOPT_HEADERFUNCTION, receiver: headReceived, context: CURLOPT_HEADERDATA, context)
+        try settings.set(CURLOPT_WRITEFUNCTION, receiver: contentReceived, context: CURLOPT_WRITEDATA, context)
+        head = Head()
+        self.receiver = receiver
+        defer { self.receiver = { _, _ in true } }
+        let code = withExtendedLifetime(lines) { curl_easy_perform(handle) }
+        guard code == CURLE_OK else {
+            throw TransferError(
+                code: Int32(code.rawValue), description: String(cString: curl_easy_strerror(code)))
+        }
+        return head
+    }
+
+    fileprivate func take(headLine line: UnsafeRawBufferPointer) {
+        if line.starts(with: Array("HTTP/".utf8)) {
+            // Interim responses come before the one that counts.
+            var status = 0
+            ag_curl_get_long(UnsafeMutableRawPointer(curl), CURLINFO_RESPONSE_CODE, &status)
+            head = Head(status: status)
+        }
+        head.bytes += line
+    }
+
+    fileprivate func take(content: UnsafeRawBufferPointer) -> Bool { receiver(head, content) }
+}
+
+/// libcurl's callbacks; one that takes less than it was given ends the transfer.
+private nonisolated func headReceived(
+    _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
+) -> Int {
+    guard let bytes, let context else { return 0 }
+    let transfer = Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
+    transfer.take(headLine: UnsafeRawBufferPointer(start: bytes, count: size * count))
+    return size * count
+}
+
+private nonisolated func contentReceived(
+    _ bytes: UnsafeMutablePointer<CChar>?, _ size: Int, _ count: Int, _ context: UnsafeMutableRawPointer?
+) -> Int {
+    guard let bytes, let context else { return 0 }
+    let transfer = Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
+    let isTaken = transfer.take(content: UnsafeRawBufferPointer(start: bytes, count: size * count))
+    return isTaken ? size * count : 0
+}

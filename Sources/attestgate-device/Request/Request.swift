@@ -1,0 +1,144 @@
+internal import ArgumentParser
+internal import CCurl
+internal import Cryptography
+internal import DeviceSimulator
+internal import Foundation
+internal import TrustClient
+
+struct Request: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Send a request with a proof: curl for attested requests.",
+        discussion: """
+            Fetches a challenge if none is kept, signs, sends; if the gateway wants a new challenge or a proof of now, does \
+            so once more. Content goes to standard output, all else to standard error.
+
+            The options from --sign-method to --corrupt, from --counter to --hardware-key, --unsigned-header and --no-proof \
+            make requests that are refused. Such a request is sent once, whatever the answer.
+
+            Exit status: 0 answered, 1 no device or no challenge, 2 usage, 22 status 400 or above with --fail; without a \
+            response curl's own, as in 7 no connection, 28 time is up, 35 or 56 TLS refused, 60 server not trusted.
+            """)
+
+    @Option(help: ArgumentHelp("The device, made by `create`.", valueName: "DIR"))
+    var directory: String
+
+    @Option(name: [.customShort("X"), .customLong("request")], help: "Method (GET, or POST with content).")
+    var method: String?
+
+    @Option(
+        name: [.customShort("H"), .long], parsing: .unconditionalSingleValue,
+        help: ArgumentHelp("A header line; may be given several times.", valueName: "N: V"))
+    var header: [String] = []
+
+    @Option(
+        name: [.customShort("d"), .long], parsing: .unconditional,
+        help: "Content: DATA, or @FILE, sent as it is.")
+    var data: String?
+
+    @Flag(help: "Send the very same bytes again, and tell both results.")
+    var replay = false
+
+    @Flag(help: "Print the proof's header lines, and send nothing (but for a challenge, if none is kept).")
+    var printProof = false
+
+    @Flag(help: "Send no proof.")
+    var noProof = false
+
+    @Flag(help: "The request may be executed twice: send it again after counter_replayed or counter_late, too.")
+    var idempotent = false
+
+    @Option(
+        parsing: .unconditionalSingleValue,
+        help: ArgumentHelp("A header line that the proof knows nothing of.", valueName: "N: V"))
+    var unsignedHeader: [String] = []
+
+    @OptionGroup(title: "Transfer") var transfer: TransferOptions
+    @OptionGroup(title: "The phone") var phone: PhoneOptions
+    @OptionGroup(title: "Wrong on purpose") var alterations: AlterationOptions
+
+    @Argument(help: "https://HOST[:PORT]/PATH[?QUERY]")
+    var url: String
+
+    func validate() throws {
+        guard RequestTarget(url: url) != nil else {
+            throw ValidationError("\(url) is no https URL that can be sent as it is")
+        }
+        for line in header + unsignedHeader where HeaderLine(line) == nil {
+            throw ValidationError("\(line) is not of the form NAME: VALUE")
+        }
+        if noProof, printProof { throw ValidationError("--no-proof and --print-proof exclude each other") }
+    }
+
+    func run() throws {
+        let library = try LibraryContext()
+        let device = try DeviceDirectory(opening: directory)
+        let isVerbose = transfer.verbose
+        let transfer = transfer
+        let resolve = CurlList(transfer.resolve)
+        let runner = try RequestRunner(
+            plan(), phone.phone(device, library), isGenuine: phone.isGenuine,
+            CurlTransfer { try transfer.apply(to: $0, device, resolve) }, library, include: transfer.include,
+            trace: { if isVerbose { Terminal.say($0) } })
+        if printProof {
+            for line in try runner.proofAlone().lines { Terminal.put(line: "\(line.name): \(line.value)") }
+            return
+        }
+        let status = try runner.run()
+        if transfer.fail, status >= 400 { throw ExitCode(22) }
+    }
+
+    private func plan() throws -> RequestRunner.Plan {
+        let content = try data.map(RequestContent.read)
+        let method = method ?? (content == nil ? "GET" : "POST")
+        var lines = header.compactMap(HeaderLine.init)
+        // What curl would add by itself has to be known to be signed.
+        if content != nil, !lines.contains(where: { $0.isNamed("content-type") }) {
+            lines.append(HeaderLine(name: "Content-Type", value: "application/x-www-form-urlencoded"))
+        }
+        guard var target = RequestTarget(url: url) else { throw ValidationError("\(url) is no https URL") }
+        let origin = "https://\(String(decoding: target.authority, as: UTF8.self))"
+        if let host = lines.last(where: { $0.isNamed("host") })?.value { target.authority = Array(host.utf8) }
+        let fields = lines.filter { !$0.isNamed("host") }
+        let request: AttestedRequest
+        do {
+            request = try AttestedRequest(
+                method: method, target: target,
+                fields: fields.compactMap { line in line.value.map { (line.name, $0) } },
+                content: content.map { .bytes($0) } ?? .none)
+        } catch RequestFault.fieldReserved {
+            throw ValidationError("the proof's own fields are not for -H: --unsigned-header adds such a line")
+        } catch {
+            throw ValidationError("a header line has no field name")
+        }
+        return RequestRunner.Plan(
+            request: request,
+            outgoing: CurlTransfer.Outgoing(method: method, url: url, lines: lines, content: content),
+            origin: origin, unsigned: unsignedHeader.compactMap(HeaderLine.init),
+            alterations: try alterations.alterations(),
+            hasProof: !noProof, isIdempotent: idempotent, replays: replay)
+    }
+}
+
+extension TransferOptions {
+    /// Sets what every transfer of a run has in common.
+    fileprivate func apply(to settings: CurlSettings, _ device: DeviceDirectory, _ resolve: CurlList) throws {
+        try settings.set(CURLOPT_PROTOCOLS_STR, "https")
+        try settings.set(CURLOPT_NOSIGNAL, 1)
+        // The path is signed as it stands.
+        try settings.set(CURLOPT_PATH_AS_IS, 1)
+        try settings.set(CURLOPT_TIMEOUT, maxTime)
+        try settings.set(CURLOPT_VERBOSE, verbose ? 1 : 0)
+        try settings.set(
+            CURLOPT_HTTP_VERSION, http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1)
+        try settings.set(CURLOPT_RESOLVE, resolve)
+        if let cacert { try settings.set(CURLOPT_CAINFO, cacert) }
+        if !noCertificate {
+            let certificate = certificate ?? device.certificatePath
+            guard FileManager.default.fileExists(atPath: certificate) else {
+                throw SimulatorError.noCertificate(certificate, for: device)
+            }
+            try settings.set(CURLOPT_SSLCERT, certificate)
+            try settings.set(CURLOPT_SSLKEY, certificateKey ?? device.certificateKeyPath)
+        }
+    }
+}

@@ -1,0 +1,178 @@
+internal import CCurl
+internal import Cryptography
+internal import DeviceSimulator
+internal import Foundation
+internal import RequestProof
+internal import TrustClient
+internal import Vocabulary
+
+/// Carries out what `ProofExchange` decides for one request.
+final class RequestRunner {
+    /// What is asked for, from the command line.
+    struct Plan {
+        var request: AttestedRequest
+        /// Without the proof, and without what is added after signing.
+        var outgoing: CurlTransfer.Outgoing
+        /// The URL up to its path; a Host field of the caller's may name another authority.
+        var origin: String
+        /// Sent, but not known to the proof.
+        var unsigned: [HeaderLine]
+        var alterations: ProofAlterations
+        var hasProof: Bool
+        var isIdempotent: Bool
+        var replays: Bool
+    }
+
+    private let plan: Plan
+    private let phone: Phone
+    private let transfer: CurlTransfer
+    private let library: LibraryContext
+    private let include: Bool
+    private let trace: (String) -> Void
+    private var session: ProofSession
+    /// What is wrong on purpose is sent once: mending it would hide the refusal.
+    private let mayRepeat: Bool
+
+    init(
+        _ plan: Plan, _ phone: Phone, isGenuine: Bool, _ transfer: CurlTransfer, _ library: LibraryContext,
+        include: Bool, trace: @escaping (String) -> Void
+    ) {
+        self.plan = plan
+        self.phone = phone
+        self.transfer = transfer
+        self.library = library
+        self.include = include
+        self.trace = trace
+        mayRepeat = isGenuine && plan.alterations.isNone && plan.unsigned.isEmpty
+        session = ProofSession(
+            keyID: phone.keyID, challenge: phone.device.challenge(for: plan.request.target.authority))
+    }
+
+    private var now: Int64 { Int64(Date().timeIntervalSince1970) }
+
+    /// - Returns: the status of the response, of the first one with a replay.
+    func run() throws -> Int {
+        guard plan.hasProof else { return try finish(plan.outgoing, send(plan.outgoing, holds: false)) }
+        var exchange = ProofExchange(isIdempotent: plan.isIdempotent)
+        var order = try begin(&exchange)
+        while true {
+            var outgoing = plan.outgoing
+            outgoing.lines += try proof(order).lines.map { HeaderLine(name: $0.name, value: $0.value) }
+            outgoing.lines += plan.unsigned
+            let answered = try send(outgoing, holds: mayRepeat)
+            let action = exchange.answered(answered.answer, &session, now: now)
+            try keepChallenge()
+            guard mayRepeat, case .send(let challenge, let created) = action else {
+                return try finish(outgoing, answered)
+            }
+            order = Order(challenge: challenge, created: created)
+            trace("refused as \(answered.answer.denial ?? "unknown"); trying once more with a new proof")
+        }
+    }
+
+    /// The proof alone, for another client to send.
+    func proofAlone() throws -> ProofFields {
+        var exchange = ProofExchange(isIdempotent: false)
+        return try proof(begin(&exchange))
+    }
+
+    /// What a proof is to be made of.
+    private struct Order {
+        let challenge: ReceivedChallenge
+        let created: Int64
+    }
+
+    private func begin(_ exchange: inout ProofExchange) throws -> Order {
+        if plan.alterations.nonce != nil {
+            // The challenge is named on the command line; this one only holds its place.
+            let place = try AcceptSignature(components: [], nonce: Array("none".utf8))
+            session = ProofSession(keyID: phone.keyID, challenge: ReceivedChallenge(place, receivedAt: now))
+        }
+        if case .send(let challenge, let created) = exchange.begin(session, now: now) {
+            return Order(challenge: challenge, created: created)
+        }
+        trace("fetching a challenge")
+        let answered = try send(
+            CurlTransfer.Outgoing(
+                method: "GET", url: plan.origin + ProofSession.challengePath,
+                lines: plan.outgoing.lines.filter { $0.isNamed("host") }),
+            holds: true)
+        let action = exchange.challengeAnswered(answered.answer, &session, now: now)
+        guard case .send(let challenge, let created) = action else {
+            throw SimulatorError.noChallenge(status: answered.answer.status, denial: answered.answer.denial)
+        }
+        try keepChallenge()
+        return Order(challenge: challenge, created: created)
+    }
+
+    private func keepChallenge() throws {
+        guard plan.alterations.nonce == nil, let challenge = session.challenge else { return }
+        try phone.device.keep(challenge, for: plan.request.target.authority)
+    }
+
+    private func proof(_ order: Order) throws -> ProofFields {
+        let proof = try AlteredProof(
+            plan.request, answering: order.challenge, keyID: phone.keyID, created: order.created, plan.alterations,
+            library)
+        let assertion = try phone.assertion(clientDataHash: proof.clientDataHash)
+        trace("signed with counter \(assertion.counter)")
+        return try proof.fields(assertion: assertion.bytes)
+    }
+
+    // MARK: - Responses
+
+    /// A response, as far as it was not shown yet.
+    private struct Answered {
+        let head: CurlTransfer.Head
+        let answer: GatewayAnswer
+        /// Content that waits for the decision whether it is to be shown; nil if it was shown as it came.
+        let held: [UInt8]?
+    }
+
+    /// - Parameter holds: whether a 401 is kept back, for it may be mended.
+    private func send(_ outgoing: CurlTransfer.Outgoing, holds: Bool) throws -> Answered {
+        var isShown = false
+        var beginning: [UInt8] = []
+        let include = include
+        let head = try transfer.perform(outgoing) { head, content in
+            if head.status >= 400, beginning.count <= GatewayAnswer.denialLimit { beginning += content }
+            if holds, !isShown {
+                // What is longer than any refusal is a service's 401.
+                if head.status == 401, beginning.count <= GatewayAnswer.denialLimit { return true }
+                if head.status == 401 {
+                    isShown = true
+                    return (!include || Terminal.put(head.bytes)) && Terminal.put(beginning)
+                }
+            }
+            if !isShown, include { Terminal.put(head.bytes) }
+            isShown = true
+            return Terminal.put(Array(content))
+        }
+        let answer = GatewayAnswer(
+            status: head.status, acceptSignature: head.values("accept-signature"), date: head.values("date").first,
+            content: beginning)
+        return Answered(head: head, answer: answer, held: isShown ? nil : beginning)
+    }
+
+    /// Shows what was held back, and sends the very same bytes again if asked to.
+    private func finish(_ outgoing: CurlTransfer.Outgoing, _ answered: Answered) throws -> Int {
+        show(answered)
+        if session.note(answered.answer, now: now) { try keepChallenge() }
+        guard plan.replays else { return answered.answer.status }
+        Terminal.say("first: \(summary(answered.answer))")
+        let again = try send(outgoing, holds: false)
+        show(again)
+        Terminal.say("replay: \(summary(again.answer))")
+        return answered.answer.status
+    }
+
+    private func show(_ answered: Answered) {
+        guard let held = answered.held else { return }
+        if include { Terminal.put(answered.head.bytes) }
+        Terminal.put(held)
+    }
+
+    private func summary(_ answer: GatewayAnswer) -> String {
+        "\(answer.status)" + (answer.denial.map { " \($0)" } ?? "")
+    }
+}
