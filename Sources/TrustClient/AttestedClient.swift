@@ -1,4 +1,13 @@
 /// Sends requests with proofs over whatever HTTP library the app has. One for each gateway, used by any number of tasks.
+///
+/// ```swift
+/// let client = AttestedClient(key: key, clock: { Int64(Date().timeIntervalSince1970) })
+/// let request = try AttestedRequest(method: "GET", target: target)
+/// let record = try await client.perform(
+///     request, isIdempotent: true,
+///     fetchChallenge: { try await session.answer(to: challengeRequest) },
+///     send: { fields in try await session.answer(to: urlRequest, adding: fields.lines) })
+/// ```
 public actor AttestedClient<Key: HardwareKey> {
     /// A response, and what it says about proofs.
     public typealias Answered<Response: Sendable> = (answer: GatewayAnswer, response: Response)

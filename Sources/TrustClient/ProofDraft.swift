@@ -10,7 +10,7 @@ public struct ProofDraft: Sendable {
     public let signatureBase: [UInt8]
     /// SHA-256 of it: 32 bytes, for `generateAssertion(_:clientDataHash:)`.
     public let clientDataHash: [UInt8]
-    private let builder: ProofBuilder
+    private let signatureInput: [UInt8]
     private let contentDigest: [UInt8]?
 
     /// - Parameters:
@@ -21,11 +21,12 @@ public struct ProofDraft: Sendable {
         _ request: AttestedRequest, answering challenge: ReceivedChallenge, keyID: KeyID, created: Int64,
         expires: Int64? = nil
     ) throws(ProofFault) {
-        builder = try ProofBuilder(
+        let builder = try ProofBuilder(
             components: request.components(asked: challenge.request.components), keyID: keyID,
             nonce: challenge.request.nonce, created: created, expires: expires)
         signatureBase = try request.signatureBase(builder)
         clientDataHash = ContentHash.sha256(signatureBase)
+        signatureInput = builder.signatureInput
         contentDigest = request.contentDigest
     }
 
@@ -33,7 +34,7 @@ public struct ProofDraft: Sendable {
     /// - Throws: `malformed` of `signature`, if it is empty or too large.
     public func fields(assertion: [UInt8]) throws(ProofFault) -> ProofFields {
         ProofFields(
-            contentDigest: contentDigest, signatureInput: builder.signatureInput,
-            signature: try builder.signature(assertion: assertion))
+            contentDigest: contentDigest, signatureInput: signatureInput,
+            signature: try ProofSignature(assertion: assertion).fieldValue)
     }
 }

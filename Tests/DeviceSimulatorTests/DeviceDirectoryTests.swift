@@ -23,7 +23,8 @@ struct DeviceDirectoryTests {
         let names = try TemporaryDirectory.names(path)
         #expect(
             names == [
-                "app-id", "certificate-key.pem", "certificate-public-key.pem", "challenge", "counter", "counter.lock",
+                "app-id", "certificate-key.pem", "certificate-public-key.pem", "challenge",
+                "challenge.lock", "counter", "counter.lock",
                 "hardware-key.pem",
             ])
         for name in names { #expect(try TemporaryDirectory.permissions(path + "/" + name) == 0o600, "\(name)") }

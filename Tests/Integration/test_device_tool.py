@@ -96,9 +96,11 @@ def test_files_are_their_owners_alone_and_never_replaced(device, tmp_path):
 def test_a_wrong_command_line_is_usage(device):
     for arguments in [["create"], ["create", "--directory", device.directory, "--app-id", "x"],
                       ["request", "--directory", device.directory, "http://localhost/"],
-                      ["request", "--directory", device.directory, "-H", "no line", device.peer.url]]:
+                      ["request", "--directory", device.directory, "-H", "no line", device.peer.url],
+                      ["request", "--directory", device.directory, "--nonce", "a\r\nX: b", device.peer.url]]:
         assert run(*arguments).returncode == 2
     assert run("request", "--directory", device.directory / "none", device.peer.url).returncode == 1
+    assert device.request("--omit", "content-type", check=False).returncode == 1
 
 
 # What is sent.

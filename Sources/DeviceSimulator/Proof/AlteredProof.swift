@@ -24,9 +24,11 @@ public struct AlteredProof: Sendable {
         _ alterations: ProofAlterations, _ library: LibraryContext
     ) throws {
         let signed = try Self.signed(request, alterations)
-        let components = signed.components(asked: challenge.request.components).filter {
-            !alterations.omitted.contains($0.description)
+        let all = signed.components(asked: challenge.request.components)
+        for name in alterations.omitted where !all.contains(where: { $0.description == name }) {
+            throw SimulatorError("\(name) cannot be left out: the proof would not cover it anyway")
         }
+        let components = all.filter { !alterations.omitted.contains($0.description) }
         let time = created + alterations.createdOffset
         // The builder checks what it writes, so it gets good values; the altered ones replace its parameters below.
         let builder = try ProofBuilder(

@@ -84,7 +84,10 @@ public struct DeviceDirectory: Sendable {
     public func keep(_ challenge: ReceivedChallenge, for authority: [UInt8]) throws(SimulatorError) {
         let line = UInt8(ascii: "\n")
         let time = Array("\(challenge.receivedAt)".utf8)
-        try SimulatorFile.replace(
-            challengePath, authority + [line] + time + [line] + challenge.request.fieldValue + [line])
+        let bytes = authority + [line] + time + [line] + challenge.request.fieldValue + [line]
+        // Two processes would write one draft.
+        try SimulatorFile.locked(challengePath + ".lock") { () throws(SimulatorError) in
+            try SimulatorFile.replace(challengePath, bytes)
+        }
     }
 }

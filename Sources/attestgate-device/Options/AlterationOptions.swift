@@ -64,6 +64,10 @@ struct AlterationOptions: ParsableArguments {
         guard year.contains(createdOffset), year.contains(expires ?? 0) else {
             throw ValidationError("--created-offset and --expires are of a year at most")
         }
+        for text in [contentDigest, nonce, keyid, alg, label, tag].compactMap(\.self)
+        where text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7f }) {
+            throw ValidationError("a proof's texts have no control characters: they would end its line")
+        }
     }
 }
 
