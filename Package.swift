@@ -125,18 +125,24 @@ let package = Package(
         .target(
             name: "LoadGeneration",
             dependencies: [
-                "Bytes", "CLinux", "Cryptography", "EventLoop", "HTTP", "TLS",
+                "Bytes", "CLinux", "Cryptography", "DeviceSimulator", "EventLoop", "HTTP", "TLS", "TrustClient",
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             path: "bench/LoadGeneration", swiftSettings: settings),
         .executableTarget(
             name: "attestgate-load",
             dependencies: [
-                "Cryptography", "EventLoop", "HTTP", "LoadGeneration", "TLS",
+                "Cryptography", "DeviceSimulator", "EventLoop", "HTTP", "LoadGeneration", "TLS", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "bench/attestgate-load", swiftSettings: settings),
-        .testTarget(name: "LoadTests", dependencies: ["EventLoop", "LoadGeneration"], swiftSettings: settings),
+        .testTarget(
+            name: "LoadTests",
+            dependencies: [
+                "Cryptography", "DeviceSimulator", "EventLoop", "LoadGeneration", "RequestProof", "TrustClient",
+                "Vocabulary",
+            ],
+            swiftSettings: settings),
 
         // Vectors and helpers that several test targets read.
         .target(

@@ -12,6 +12,8 @@ public enum FailureKind: String, CaseIterable, Sendable {
     case malformed
     /// The status is neither 2xx nor 3xx.
     case status
+    /// No proof could be made, or no challenge was given.
+    case proof
     /// A connection held idle was closed by the peer.
     case closedWhileIdle = "closed_while_idle"
 }

@@ -43,6 +43,8 @@ final class LoadConnection: SocketHandler {
     private var stream: TLSStream?
     private var output: ByteBuffer
     private var input: ByteBuffer
+    /// The bytes of the request under way, and its method.
+    private var request: (bytes: [UInt8], method: Method)
     /// How much of the request is in `output` or sent.
     private var taken = 0
     private var parser = ResponseHeadParser(limits: .standard)
@@ -53,6 +55,7 @@ final class LoadConnection: SocketHandler {
         self.index = index
         self.run = run
         self.plan = plan
+        request = (plan.request.bytes, plan.request.method)
         output = ByteBuffer(pool: pool)
         input = ByteBuffer(pool: pool)
         super.init(loop: run.loop, socket: Socket(adopting: -1))
@@ -64,6 +67,7 @@ final class LoadConnection: SocketHandler {
         isBusy = true
         taken = 0
         handshake = nil
+        do { request = try run.request(for: self) } catch { return fail(.proof, "\(error)") }
         if state == .closed {
             do { try connect() } catch { return fail(.connect, "\(error)") }
             setDeadline(now + plan.timeout)
@@ -144,7 +148,7 @@ final class LoadConnection: SocketHandler {
     }
 
     private func send() {
-        let request = plan.request.bytes
+        let request = request.bytes
         while taken < request.count || !output.isEmpty {
             if taken < request.count { taken += output.appendPrefix(of: request.span.extracting(taken...)) }
             guard let step = stream?.write(from: &output) else { return }
@@ -191,8 +195,9 @@ final class LoadConnection: SocketHandler {
             while true {
                 if decoder == nil {
                     let progress = try parser.parse(
-                        input.readable, answering: plan.request.method, into: &head)
+                        input.readable, answering: request.method, into: &head)
                     guard case .complete(let length) = progress else { return true }
+                    takeChallenge()
                     input.consume(length)
                     if head.isInterim { continue }
                     decoder = ContentDecoder(head.framing, extensions: .ignored)
@@ -214,6 +219,21 @@ final class LoadConnection: SocketHandler {
         }
     }
 
+    /// Any response may bring a challenge. The head is still in `input`.
+    private func takeChallenge() {
+        guard plan.mode == .attested else { return }
+        for field in head.fields where field.name == .other && field.nameRange.count == Self.acceptSignature.count {
+            guard field.nameRange.of(input.readable).equals(lowercase: Self.acceptSignature) else { continue }
+            var value: [UInt8] = []
+            let range = field.valueRange
+            for index in range.start..<range.end { value.append(input.readable[index]) }
+            let text = String(decoding: value, as: UTF8.self)
+            run.received(challenge: text, status: head.status, by: self)
+        }
+    }
+
+    private static let acceptSignature = Array("accept-signature".utf8)
+
     private func refuseUnasked() -> Bool {
         shut()
         run.closedWhileIdle(self, "the peer sent what nobody asked for")
@@ -223,7 +243,7 @@ final class LoadConnection: SocketHandler {
     private func complete() {
         let status = head.status
         // A server may answer before it has read the whole request; the rest is not sent then.
-        let isSent = taken == plan.request.bytes.count && output.isEmpty
+        let isSent = taken == request.bytes.count && output.isEmpty
         let keeps = head.isPersistent && isSent && input.isEmpty && !plan.mode.closesAfterResponse
         decoder = nil
         if keeps {

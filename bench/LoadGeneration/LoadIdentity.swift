@@ -10,15 +10,15 @@ public struct LoadIdentity {
         self.key = key
     }
 
-    /// Identities for that many devices, each with a P-256 key of its own, issued as the GMS CA issues them.
+    /// Identities for these keys, one for each device, issued as the GMS CA issues them.
     ///
     /// - Parameter issuer: a development authority; a real one's key never comes near a load generator.
     public static func issue(
-        _ count: Int, from issuer: CertificateIssuer, _ library: LibraryContext
+        _ keys: [PrivateKey], from issuer: CertificateIssuer
     ) throws(CryptographyError) -> [LoadIdentity] {
         var identities: [LoadIdentity] = []
-        for number in 1...count {
-            let key = try PrivateKey.generateP256(library)
+        for (index, key) in keys.enumerated() {
+            let number = index + 1
             let template = CertificateTemplate(purpose: .client, commonName: "load device \(number)", lifetime: 86_400)
             let certificate = try issuer.issue(template, for: key.publicKey)
             identities.append(LoadIdentity(chain: [certificate], key: key))

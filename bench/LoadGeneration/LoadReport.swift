@@ -33,6 +33,16 @@ public struct LoadReport: Encodable, Sendable {
         }
     }
 
+    /// An attested run only: requests begun, by where their proofs came from.
+    public struct Proofs: Encodable, Sendable {
+        /// Made before the measurement.
+        public let ahead: Int
+        /// Made with the request, at the expense of the load generator.
+        public let live: Int
+        /// Sent without one, for want of a challenge.
+        public let missing: Int
+    }
+
     public let mode: LoadMode
     public let connections: Int
     /// Seconds measured.
@@ -51,6 +61,7 @@ public struct LoadReport: Encodable, Sendable {
     public let statuses: [String: Int]
     public let latency: Latency
     public let openLoop: OpenLoop?
+    public let proofs: Proofs?
     /// Of responses, without TLS.
     public let bytes: Int
     /// CPU seconds of the load generator during the measurement.
@@ -66,7 +77,7 @@ public struct LoadReport: Encodable, Sendable {
         case handshakes, resumed, errors, reasons, statuses
         case latency = "latency_microseconds"
         case openLoop = "open_loop"
-        case bytes
+        case proofs, bytes
         case ownCPU = "own_cpu_seconds"
         case serverCPU = "server_cpu_seconds"
     }
@@ -94,6 +105,9 @@ public struct LoadReport: Encodable, Sendable {
         openLoop = plan.rate.map {
             OpenLoop(rate: $0, backlogMax: meter?.backlog?.largest ?? 0, unsent: meter?.backlog?.unsent ?? 0)
         }
+        proofs =
+            plan.mode == .attested
+            ? Proofs(ahead: tally.proofs(.ahead), live: tally.proofs(.live), missing: tally.proofs(.missing)) : nil
         bytes = tally.bytes
         ownCPU = meter?.ownCPU ?? 0
         serverCPU = meter?.serverCPU

@@ -1,6 +1,9 @@
-public import EventLoop
 internal import Bytes
+public import EventLoop
+internal import Glibc
+internal import HTTP
 public import TLS
+internal import TrustClient
 
 /// One run of load against one server, from the first connection to the last response. One thread, one loop.
 ///
@@ -20,6 +23,7 @@ public final class LoadRun {
     var tally = Tally()
     private let plan: LoadPlan
     private let contexts: [ClientContext]
+    private let attested: AttestedLoad?
     private var handshakes = 0
     private let progress: (LoadProgress) -> Void
     private var phase = Phase.priming
@@ -45,14 +49,18 @@ public final class LoadRun {
     /// - Parameters:
     ///   - contexts: one per device. Connections share them in turn, and keep theirs, but in `handshake` mode, where each
     ///     handshake is the next device's: with devices enough, no server sees a certificate twice.
+    ///   - attested: the same devices' proofs, in the same order; for the attested mode.
     ///   - progress: called once a second.
     public init(
-        _ plan: LoadPlan, contexts: [ClientContext], progress: @escaping (LoadProgress) -> Void
+        _ plan: LoadPlan, contexts: [ClientContext], attested: AttestedLoad? = nil,
+        progress: @escaping (LoadProgress) -> Void
     ) throws(EventLoopError) {
         precondition(!contexts.isEmpty && plan.connections > 0, "load needs a connection and somebody to make it")
+        precondition(attested?.devices.count ?? contexts.count == contexts.count, "each device has its own certificate")
         self.plan = plan
         self.progress = progress
         self.contexts = contexts
+        self.attested = attested
         loop = try Loop()
         let pool = BufferPool()
         for index in 0..<plan.connections {
@@ -82,6 +90,26 @@ public final class LoadRun {
         handshakes += 1
         let turn = plan.mode == .handshake ? handshakes : connection.index
         return contexts[turn % contexts.count]
+    }
+
+    /// The next request of a connection. In the attested mode the first gets the challenge.
+    func request(for connection: LoadConnection) throws -> (bytes: [UInt8], method: Method) {
+        guard let attested else { return (plan.request.bytes, plan.request.method) }
+        if phase == .priming { return (attested.challengeRequest.bytes, attested.challengeRequest.method) }
+        let (bytes, origin) = try device(of: connection, attested).next(now: Int64(time(nil)))
+        tally.recordProof(origin)
+        return (bytes, plan.request.method)
+    }
+
+    /// A response has brought a challenge.
+    func received(challenge: String, status: UInt16, by connection: LoadConnection) {
+        guard let attested else { return }
+        let answer = GatewayAnswer(status: Int(status), acceptSignature: [challenge], date: nil, content: [])
+        device(of: connection, attested).note(answer, now: Int64(time(nil)))
+    }
+
+    private func device(of connection: LoadConnection, _ attested: AttestedLoad) -> AttestedDevice {
+        attested.devices[connection.index % attested.devices.count]
     }
 
     func finished(_ connection: LoadConnection, _ outcome: Outcome) {
@@ -160,21 +188,29 @@ public final class LoadRun {
         case .failed:
             record(connection, outcome, now)
             deferred += 1
-        case .answered:
+        case .answered(let status):
+            if let attested, !device(of: connection, attested).hasChallenge {
+                tally.record(Failure(kind: .proof, reason: "status \(status) of the challenge endpoint, no challenge"))
+            }
             // The only requests that an idle run makes.
             if plan.mode == .idle { record(connection, outcome, now) }
             primeNext()
         }
-        if primed == connections.count { primingDone(now) }
+        if primed == connections.count { primingDone() }
     }
 
-    private func primingDone(_ now: Instant) {
+    private func primingDone() {
         if plan.mode == .idle {
             phase = .holding
-            meter = LoadMeter(plan.serverProcess, now)
+            meter = LoadMeter(plan.serverProcess, .now)
             progress(currentProgress)
             return after(plan.hold) { [unowned self] in end() }
         }
+        // Proofs made ahead are made here, while no request is under way and nothing is measured.
+        do { try attested?.prepare(now: Int64(time(nil))) } catch {
+            tally.record(Failure(kind: .proof, reason: "\(error)"))
+        }
+        let now = Instant.now
         phase = .warmup
         if let rate = plan.rate {
             do { try startSchedule(rate, now) } catch { return fail(error) }

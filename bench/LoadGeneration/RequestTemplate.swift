@@ -1,16 +1,47 @@
 public import HTTP
+internal import TrustClient
 
 /// The bytes of one request, made once and sent over and over.
 public struct RequestTemplate: Sendable {
     public let method: Method
     let bytes: [UInt8]
+    /// Nil for a request without any.
+    let content: [UInt8]?
+    /// The head without the empty line that ends it.
+    private let head: [UInt8]
 
     /// - Parameter body: the content; nil sends a request without any.
     public init(_ target: LoadURL, method: Method, body: [UInt8]?) {
         self.method = method
-        var head = "\(method.name) \(target.target) HTTP/1.1\r\nHost: \(target.authority)\r\n"
-        head += "User-Agent: attestgate-load\r\n"
-        if let body { head += "Content-Length: \(body.count)\r\n" }
-        bytes = Array((head + "\r\n").utf8) + (body ?? [])
+        var text = "\(method.name) \(target.target) HTTP/1.1\r\nHost: \(target.authority)\r\n"
+        text += "User-Agent: attestgate-load\r\n"
+        if let body { text += "Content-Length: \(body.count)\r\n" }
+        head = Array(text.utf8)
+        content = body
+        bytes = head + Self.lineEnd + (body ?? [])
     }
+
+    /// The same request with a proof.
+    func bytes(with proof: ProofFields) -> [UInt8] {
+        var bytes = head
+        bytes.reserveCapacity(
+            head.count + proof.signatureInput.count + proof.signature.count + 128 + (content?.count ?? 0))
+        if let digest = proof.contentDigest { Self.append(Self.contentDigest, digest, to: &bytes) }
+        Self.append(Self.signatureInput, proof.signatureInput, to: &bytes)
+        Self.append(Self.signature, proof.signature, to: &bytes)
+        bytes += Self.lineEnd
+        if let content { bytes += content }
+        return bytes
+    }
+
+    private static func append(_ name: [UInt8], _ value: [UInt8], to bytes: inout [UInt8]) {
+        bytes += name
+        bytes += value
+        bytes += lineEnd
+    }
+
+    private static let contentDigest = Array("Content-Digest: ".utf8)
+    private static let signatureInput = Array("Signature-Input: ".utf8)
+    private static let signature = Array("Signature: ".utf8)
+    private static let lineEnd = Array("\r\n".utf8)
 }

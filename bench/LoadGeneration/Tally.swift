@@ -10,6 +10,8 @@ struct Tally {
     var bytes = 0
     private(set) var failures: [FailureKind: Int] = [:]
     private(set) var reasons: [FailureKind: String] = [:]
+    /// Requests begun with a proof, by `ProofOrigin`.
+    private var proofs = [0, 0, 0]
     private var statuses = [Int](repeating: 0, count: 600)
     /// In nanoseconds.
     private var latencies = Histogram<UInt64>(
@@ -46,6 +48,12 @@ struct Tally {
         latencies.record(min(Self.latencyLimit, UInt64(max(0, latency.nanoseconds))))
         if !(200...399).contains(status) { record(Failure(kind: .status, reason: "status \(status)")) }
     }
+
+    mutating func recordProof(_ origin: ProofOrigin) {
+        proofs[origin.rawValue] += 1
+    }
+
+    func proofs(_ origin: ProofOrigin) -> Int { proofs[origin.rawValue] }
 
     mutating func recordHandshake(resumed isResumed: Bool) {
         handshakes += 1

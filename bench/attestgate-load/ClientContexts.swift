@@ -6,9 +6,12 @@ internal import TLS
 struct ClientContexts {
     private let command: LoadCommand
     private let library: LibraryContext
+    /// The keys that devices have already; new ones are made where there are none.
+    private let keys: [PrivateKey]?
 
-    init(_ command: LoadCommand, _ library: LibraryContext) {
+    init(_ command: LoadCommand, keys: [PrivateKey]?, _ library: LibraryContext) {
         self.command = command
+        self.keys = keys
         self.library = library
     }
 
@@ -28,8 +31,8 @@ struct ClientContexts {
         if let directory = command.certificates {
             let authority = try Certificate.all(inPEM: readFile(directory + "/gms-ca.pem"), library)[0]
             let key = try PrivateKey(pem: readFile(directory + "/gms-ca.key"), library)
-            return try LoadIdentity.issue(
-                count, from: CertificateIssuer(certificate: authority, key: key, library), library)
+            let keys = try keys ?? (0..<count).map { _ in try PrivateKey.generateP256(library) }
+            return try LoadIdentity.issue(keys, from: CertificateIssuer(certificate: authority, key: key, library))
         }
         guard let certificate = command.clientCertificate, let key = command.clientKey else {
             return [LoadIdentity?](repeating: nil, count: count)

@@ -1,10 +1,12 @@
 public import ArgumentParser
 internal import Cryptography
+internal import DeviceSimulator
 internal import EventLoop
 internal import Foundation
 internal import HTTP
 public import LoadGeneration
 internal import TLS
+internal import Vocabulary
 
 /// The command line of the load generator.
 struct LoadCommand: ParsableCommand {
@@ -16,7 +18,11 @@ struct LoadCommand: ParsableCommand {
             at fixed times and latency counts from there. Exit code: 0 no request failed, 1 some did, 2 usage.
             """)
 
-    @Option(help: "mtls (kept connections), handshake (one for each request), resumed (the same), idle (held open).")
+    @Option(
+        help: """
+            mtls (kept connections), handshake (one for each request), resumed (the same), idle (held open), attested \
+            (kept connections, each request with a proof).
+            """)
     var mode: LoadMode = .mtls
     @Option(help: "Connections open at the same time.")
     var connections = 50
@@ -26,7 +32,7 @@ struct LoadCommand: ParsableCommand {
     var duration = 10.0
     @Option(help: "Seconds of load before the measurement.")
     var warmup = 1.0
-    @Option(help: "Requests per second over all connections, sent on time whatever the server does (mtls).")
+    @Option(help: "Requests per second over all connections, sent on time whatever the server does (mtls, attested).")
     var rate: Double?
     @Option(help: "Seconds to hold the connections (idle).")
     var hold = 10.0
@@ -39,6 +45,18 @@ struct LoadCommand: ParsableCommand {
     var clientCertificate: String?
     @Option(help: "PEM file with its key.")
     var clientKey: String?
+
+    @Option(
+        help: ArgumentHelp("Make --devices N of this app, to be registered, in DIR; put no load.", valueName: "DIR"))
+    var prepare: String?
+    @Option(help: ArgumentHelp("The app of the devices to prepare.", valueName: "ID"))
+    var appId: String?
+    @Option(help: ArgumentHelp("Devices made by --prepare and registered since (attested).", valueName: "DIR"))
+    var prepared: String?
+    @Option(help: "When proofs are made (attested): live with each request, or ahead of the measurement.")
+    var proofs: ProofTime = .live
+    @Option(help: "Proofs made ahead, over all devices; live ones follow.")
+    var stock = 100_000
 
     @Option(name: .customShort("X"), help: "Method.")
     var method = "GET"
@@ -55,15 +73,18 @@ struct LoadCommand: ParsableCommand {
     @Flag(name: .customLong("http2"), help: "Not yet available.")
     var http2 = false
     @Argument(help: "https://HOST[:PORT]/PATH")
-    var url: String
+    var url: String?
 
     /// The most connections or devices: a client certificate and its TLS context take some 20 KiB each.
     private static let limit = 20_000
 
     mutating func validate() throws {
-        if mode == .attested { throw ValidationError("--mode attested is not yet available") }
         if http2 { throw ValidationError("--http2 is not yet available") }
-        guard LoadURL(url) != nil else { throw ValidationError("\(url) is not of the form https://HOST[:PORT]/PATH") }
+        if prepare != nil { return try validatePreparation() }
+        guard let url, LoadURL(url) != nil else {
+            throw ValidationError("\(url ?? "the URL") is not of the form https://HOST[:PORT]/PATH")
+        }
+        try validateProofs()
         guard (1...Self.limit).contains(connections), (1...Self.limit).contains(devices ?? 1) else {
             throw ValidationError("--connections and --devices are between 1 and \(Self.limit)")
         }
@@ -74,7 +95,9 @@ struct LoadCommand: ParsableCommand {
         }
         guard duration > 0 else { throw ValidationError("--duration is more than 0 seconds") }
         if let rate {
-            guard mode == .mtls else { throw ValidationError("--rate is for --mode mtls") }
+            guard mode == .mtls || mode == .attested else {
+                throw ValidationError("--rate is for --mode mtls and attested")
+            }
             guard (0.001...1_000_000).contains(rate) else {
                 throw ValidationError("--rate is between 0.001 and 1000000 requests per second")
             }
@@ -90,21 +113,57 @@ struct LoadCommand: ParsableCommand {
         }
     }
 
+    private func validatePreparation() throws {
+        guard url == nil else { throw ValidationError("--prepare puts no load, and takes no URL") }
+        guard let appId, AppID(appId) != nil else { throw ValidationError("--app-id is of the form PREFIX.bundle.id") }
+        guard let devices, (1...DeviceFleet.sizeLimit).contains(devices) else {
+            throw ValidationError("--devices is between 1 and \(DeviceFleet.sizeLimit)")
+        }
+    }
+
+    private func validateProofs() throws {
+        guard (mode == .attested) == (prepared != nil) else {
+            throw ValidationError("--mode attested and --prepared DIR belong together")
+        }
+        guard mode != .attested || certificates != nil else {
+            throw ValidationError("--mode attested needs --certificates DIR, to issue the devices' certificates")
+        }
+        guard (1...AttestedLoad.aheadLimit).contains(stock) else {
+            throw ValidationError("--stock is between 1 and \(AttestedLoad.aheadLimit)")
+        }
+    }
+
     /// - Returns: the exit code.
     func execute() throws -> Int32 {
-        let plan = try makePlan()
         let library = try LibraryContext()
-        let contexts = try ClientContexts(self, library).make()
+        if let prepare { return try execute(preparing: prepare, library) }
+        let plan = try makePlan()
+        // A connection is one device's, so more devices than connections would have nothing to do.
+        let fleet = try prepared.map {
+            try DeviceFleet(
+                opening: $0, first: min(connections, devices ?? connections), atLeast: devices ?? 1, library)
+        }
+        let contexts = try ClientContexts(self, keys: fleet?.members.map(\.certificateKey), library).make()
+        let attested = try fleet.map {
+            try AttestedLoad($0, plan.target, plan.request, proofs == .ahead ? .ahead(stock) : .live, library)
+        }
         raiseDescriptorLimit()
         let console = Console(isQuiet: quiet)
-        let report = try LoadRun(plan, contexts: contexts) { console.show($0) }.run()
+        let report = try LoadRun(plan, contexts: contexts, attested: attested) { console.show($0) }.run()
         console.finish()
         print(json ? try JSONText.of(report) : report.summary)
         return report.failed == 0 && report.resumedEnough ? 0 : 1
     }
 
+    private func execute(preparing directory: String, _ library: LibraryContext) throws -> Int32 {
+        guard let appId, let app = AppID(appId), let devices else { return 2 }
+        try DeviceFleet.create(directory, appID: app, count: devices, library)
+        print("wrote \(directory)/registrations.jsonl: \(devices) devices to be registered")
+        return 0
+    }
+
     private func makePlan() throws -> LoadPlan {
-        guard let target = LoadURL(url) else { throw ValidationError("\(url) is no https URL") }
+        guard let url, let target = LoadURL(url) else { throw ValidationError("the URL is no https URL") }
         guard let method = Method.allCases.first(where: { "\($0.name)" == method }) else {
             throw ValidationError("-X is one of \(Method.allCases.map { "\($0.name)" }.joined(separator: ", "))")
         }
@@ -134,6 +193,12 @@ struct LoadCommand: ParsableCommand {
 }
 
 extension LoadMode: ExpressibleByArgument {}
+
+/// The values of --proofs.
+enum ProofTime: String, ExpressibleByArgument, CaseIterable {
+    case ahead
+    case live
+}
 
 extension TimeSpan {
     fileprivate static func seconds(_ seconds: Double) -> TimeSpan { TimeSpan(nanoseconds: Int64(seconds * 1e9)) }

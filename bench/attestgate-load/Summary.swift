@@ -21,6 +21,9 @@ extension LoadReport {
                 lines.append("\(openLoop.unsent) requests were due but never sent: the latencies are lower bounds")
             }
         }
+        if let proofs {
+            lines.append("proofs: \(proofs.ahead) made ahead, \(proofs.live) live, \(proofs.missing) missing")
+        }
         lines.append("responses: \(bytes) bytes; status " + list(statuses))
         let share = duration > 0 ? ownCPU / duration * 100 : 0
         lines.append("own CPU: \(number(ownCPU, 2)) s, \(number(share))% of one core")

@@ -15,19 +15,19 @@ enum SimulatorFile {
         guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw .system("create \(path)") }
     }
 
-    static func read(_ path: String) throws(SimulatorError) -> [UInt8] {
+    static func read(_ path: String, atMost limit: Int = sizeLimit) throws(SimulatorError) -> [UInt8] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw .system("read \(path)") }
         defer { close(descriptor) }
         var bytes: [UInt8] = []
-        var chunk = [UInt8](repeating: 0, count: 4_096)
+        var chunk = [UInt8](repeating: 0, count: 65_536)
         while true {
             let count = Foundation.read(descriptor, &chunk, chunk.count)
             if count < 0, errno == EINTR { continue }
             guard count >= 0 else { throw .system("read \(path)") }
             if count == 0 { return bytes }
             bytes += chunk[..<count]
-            guard bytes.count <= sizeLimit else { throw SimulatorError("\(path) is longer than \(sizeLimit) bytes") }
+            guard bytes.count <= limit else { throw SimulatorError("\(path) is longer than \(limit) bytes") }
         }
     }
 

@@ -1,0 +1,93 @@
+internal import Cryptography
+internal import DeviceSimulator
+internal import TrustClient
+
+/// One simulated phone under load: makes its requests with proofs, and keeps its challenge.
+///
+/// As little as possible is done for each request: the signature base stays the same for as long as challenge and
+/// `created` do, so a proof costs one signature, and one made ahead costs a copy.
+final class AttestedDevice {
+    private let maker: AssertionMaker
+    private let counters: CounterBlocks
+    private let template: RequestTemplate
+    private let request: AttestedRequest
+    private var session: ProofSession
+    private var draft: Draft?
+    private var stock: Stock?
+    /// What is left of this device's block.
+    private var counter: ClosedRange<UInt32>?
+
+    /// What proofs have in common.
+    private struct Draft {
+        let proof: ProofDraft
+        let madeAt: Int64
+    }
+
+    /// Proofs made ahead, to be used in order.
+    private struct Stock {
+        let proofs: [ProofFields]
+        var used = 0
+    }
+
+    /// Seconds for which proofs have one `created`: far below any gateway's `max_age`.
+    private static let draftLife: Int64 = 30
+
+    init(
+        _ member: DeviceFleet.Member, _ counters: CounterBlocks, _ template: RequestTemplate,
+        _ request: AttestedRequest, _ library: LibraryContext
+    ) throws {
+        maker = try AssertionMaker(member.hardwareKey, rpID: member.appID.description, library)
+        self.counters = counters
+        counter = counters.first
+        self.template = template
+        self.request = request
+        session = ProofSession(keyID: maker.keyID)
+    }
+
+    var hasChallenge: Bool { session.challenge != nil }
+
+    /// Takes the challenge of a response.
+    ///
+    /// - Parameter now: in seconds since 1970; so below.
+    func note(_ answer: GatewayAnswer, now: Int64) {
+        guard session.note(answer, now: now) else { return }
+        draft = nil
+        // A refusal means that what was made ahead would be refused too.
+        if answer.status == 401 { stock = nil }
+    }
+
+    /// Makes proofs ahead, all of this moment.
+    func prepare(_ count: Int, now: Int64) throws {
+        guard let draft = try currentDraft(now) else { return }
+        stock = Stock(proofs: try (0..<count).map { _ in try proof(draft) })
+    }
+
+    /// The bytes of the next request. Without a challenge it goes without a proof, to be refused with one.
+    func next(now: Int64) throws -> (bytes: [UInt8], origin: ProofOrigin) {
+        if let stock, stock.used < stock.proofs.count {
+            self.stock?.used += 1
+            return (template.bytes(with: stock.proofs[stock.used]), .ahead)
+        }
+        guard let draft = try currentDraft(now) else { return (template.bytes, .missing) }
+        return (template.bytes(with: try proof(draft)), .live)
+    }
+
+    private func currentDraft(_ now: Int64) throws -> ProofDraft? {
+        if let draft, now - draft.madeAt < Self.draftLife { return draft.proof }
+        guard let challenge = session.challenge else { return nil }
+        let proof = try ProofDraft(request, answering: challenge, keyID: maker.keyID, created: now)
+        draft = Draft(proof: proof, madeAt: now)
+        return proof
+    }
+
+    private func proof(_ draft: ProofDraft) throws -> ProofFields {
+        let assertion = try maker.assertion(counter: nextCounter(), clientDataHash: draft.clientDataHash)
+        return try draft.fields(assertion: assertion)
+    }
+
+    private func nextCounter() throws -> UInt32 {
+        let block = try counter ?? counters.next()
+        counter = block.count > 1 ? block.lowerBound + 1...block.upperBound : nil
+        return block.lowerBound
+    }
+}
