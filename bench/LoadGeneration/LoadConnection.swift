@@ -222,8 +222,7 @@ final class LoadConnection: SocketHandler {
     /// Any response may bring a challenge. The head is still in `input`.
     private func takeChallenge() {
         guard plan.mode == .attested else { return }
-        for field in head.fields where field.name == .other && field.nameRange.count == Self.acceptSignature.count {
-            guard field.nameRange.of(input.readable).equals(lowercase: Self.acceptSignature) else { continue }
+        for field in head.fields where field.name == .acceptSignature {
             var value: [UInt8] = []
             let range = field.valueRange
             for index in range.start..<range.end { value.append(input.readable[index]) }
@@ -231,8 +230,6 @@ final class LoadConnection: SocketHandler {
             run.received(challenge: text, status: head.status, by: self)
         }
     }
-
-    private static let acceptSignature = Array("accept-signature".utf8)
 
     private func refuseUnasked() -> Bool {
         shut()
