@@ -11,7 +11,7 @@ public struct AdministrationFault: Error, Equatable, Sendable {
     /// One sentence, for people.
     public let description: String
 
-    init(_ status: UInt16, _ error: String, _ description: String) {
+    public init(_ status: UInt16, _ error: String, _ description: String) {
         self.status = status
         self.error = error
         self.description = description

@@ -46,6 +46,12 @@ public final class ListeningSocket: SocketHandler {
         }
     }
 
+    /// A second descriptor of the same socket, with the same queue of connections. - Returns: nil if there is none left.
+    public func duplicate() -> Int32? {
+        let duplicate = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+        return duplicate >= 0 ? duplicate : nil
+    }
+
     /// Out of descriptors or memory: the queue stays readable, so without a pause the loop would spin.
     private func pause() {
         wantRead(false)

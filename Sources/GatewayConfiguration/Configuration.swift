@@ -47,7 +47,19 @@ extension Configuration {
         }
     }
 
-    /// The same for the bytes of a conf file. Touches the file system through `files` only.
+    /// Where a running gateway is administered, according to a file that may otherwise be wrong: whoever asks the gateway to
+    /// load it wants to be told by the gateway.
+    ///
+    /// - Returns: nil if the file cannot be read that far, or names no socket.
+    public static func administrationSocket(path: String) -> String? {
+        guard case .success(let bytes) = FileReader.read(path, atMost: SourceGuard.largestFile + 1),
+            let text = try? SourceGuard.text(of: bytes, file: path)
+        else { return nil }
+        let reading = Reading(source: text, files: .system)
+        return Document.root(reading)?["administration"]?["socket"]?.text.map(reading.resolve)
+    }
+
+    /// `load` for the bytes of a conf file. Touches the file system through `files` only.
     public static func parse(
         _ bytes: [UInt8], path: String, files: FileInspector
     ) throws(ConfigurationError) -> (configuration: Configuration, warnings: [Diagnostic]) {

@@ -71,9 +71,24 @@ public final class Acceptor {
         reportIfDrained()
     }
 
+    /// A second descriptor of a listener's socket, for another acceptor: both have one queue of connections.
+    ///
+    /// - Parameter index: of the listener, in the order they were added.
+    /// - Returns: nil if there is no descriptor left.
+    public func duplicateListener(_ index: Int) -> Int32? { listeners[index].duplicate() }
+
+    /// Stops accepting; connections that are open stay so.
+    ///
+    /// - Parameter emptied: called once, when the last connection has closed.
+    public func retire(_ emptied: @escaping () -> Void) {
+        drained = emptied
+        listeners.removeAll()
+        reportIfDrained()
+    }
+
     /// Stops accepting, closes idle connections, and lets the others finish the request they serve.
     ///
-    /// - Parameter drained: called once, when the last connection has closed.
+    /// - Parameter drained: called once, when the last connection has closed; in place of what was given before.
     public func drain(_ drained: @escaping () -> Void) {
         isDraining = true
         self.drained = drained

@@ -8,8 +8,11 @@ struct ConfigurationFile: ParsableArguments {
     @Option(name: .long, help: ArgumentHelp("The conf file.", valueName: "FILE"))
     var config: String
 
-    /// Reads the file alone. What is doubtful in it is for those to hear who run it.
-    func read() throws -> Configuration { try explaining { try Configuration.load(path: config).configuration } }
+    /// Reads the file alone, and not what it refers to: a revocation must not fail for a certificate that is gone. What is
+    /// doubtful in it is for those to hear who run it.
+    func read() throws -> Configuration {
+        try explaining { try Configuration.load(path: config, files: .unquestioned).configuration }
+    }
 
     /// Reads the file and everything it refers to. Warnings go to standard error.
     func load() throws -> Blueprint {

@@ -5,7 +5,8 @@ struct Run: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run the gateway in the foreground.",
         discussion: """
-            SIGTERM or SIGINT finishes the requests under way, for at most `timeouts.shutdown`, then ends; a second one \
+            SIGHUP, or `attestgate reload`, loads the conf file anew; if it cannot be served, nothing changes. SIGTERM or \
+            SIGINT finishes the requests under way, for at most `timeouts.shutdown`, then ends; a second one \
             ends at once. Exit status: 0 stopped by a signal, 1 could not start.
             """)
 
@@ -17,7 +18,9 @@ struct Run: ParsableCommand {
     func run() throws {
         let blueprint = try file.load()
         do {
-            try GatewayProcess.run(blueprint, mayOverlap: overlap)
+            let path = file.config
+            try GatewayProcess.run(
+                blueprint, source: { () throws(StartupError) in try Blueprint.read(path) }, mayOverlap: overlap)
         } catch {
             throw Failure("\(error)")
         }

@@ -82,9 +82,13 @@ class Gateway:
             **settings,
         }
 
-    def start(self):
-        # JSON is YAML. The port is held by `holder`, so overlap is meant.
+    def write_conf(self):
+        # JSON is YAML.
         self.conf_path.write_text(json.dumps(self.conf, indent=1))
+
+    def start(self):
+        # The port is held by `holder`, so overlap is meant.
+        self.write_conf()
         self.process = subprocess.Popen(
             self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=open(self.error_path, "wb"), env=ENVIRONMENT)

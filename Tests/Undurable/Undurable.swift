@@ -10,6 +10,7 @@ enum Undurable {
         let (configuration, _) = try Configuration.load(path: CommandLine.arguments[1])
         var blueprint = try Blueprint(configuration)
         blueprint.durability = .normal
-        try GatewayProcess.run(blueprint, mayOverlap: true)
+        let once = blueprint
+        try GatewayProcess.run(once, source: { once }, mayOverlap: true)
     }
 }

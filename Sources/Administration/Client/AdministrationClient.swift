@@ -14,13 +14,27 @@ public struct AdministrationClient: Sendable {
     }
 
     public func perform(_ operation: DeviceOperation) throws(AdministrationClientError) -> DeviceAnswer {
-        let (status, content) = try send(operation.request)
+        let content = try answered(operation.request)
+        guard let answer = try? operation.answer(content) else { throw .malformed }
+        return answer
+    }
+
+    /// Has the gateway load its conf file anew. - Returns: the number of the generation it serves then.
+    public func reload() throws(AdministrationClientError) -> Int {
+        let content = try answered(ClientRequest(.post, "/reload"))
+        guard let generation = (try? JSONText.decode([String: Int].self, from: content))?["generation"] else {
+            throw .malformed
+        }
+        return generation
+    }
+
+    private func answered(_ request: ClientRequest) throws(AdministrationClientError) -> [UInt8] {
+        let (status, content) = try send(request)
         guard status < 300 else {
             guard let fault = try? AdministrationFault(status: status, content: content) else { throw .malformed }
             throw .refused(fault)
         }
-        guard let answer = try? operation.answer(content) else { throw .malformed }
-        return answer
+        return content
     }
 
     func send(_ request: ClientRequest) throws(AdministrationClientError) -> (status: UInt16, content: [UInt8]) {

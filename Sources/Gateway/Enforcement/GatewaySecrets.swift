@@ -79,12 +79,22 @@ struct GatewaySecrets: Sendable {
 
 extension GatewaySecrets {
     /// Reads the file, which nobody but its owner may read; makes it where there is none.
-    static func load(_ path: String) throws(StartupError) -> GatewaySecrets {
+    ///
+    /// - Parameter made: called after a file was made.
+    static func load(_ path: String, made: () -> Void = {}) throws(StartupError) -> GatewaySecrets {
+        if let secrets = try read(path) { return secrets }
+        try create(path)
+        guard let secrets = try read(path) else { throw failure(path, "cannot be read back") }
+        made()
+        return secrets
+    }
+
+    /// - Returns: nil if there is no file.
+    static func read(_ path: String) throws(StartupError) -> GatewaySecrets? {
         var status = stat()
         if stat(path, &status) != 0 {
             guard errno == ENOENT else { throw failure(path, "cannot be read: \(String(cString: strerror(errno)))") }
-            try create(path)
-            guard stat(path, &status) == 0 else { throw failure(path, "cannot be read back") }
+            return nil
         }
         guard status.st_mode & S_IFMT == S_IFREG else { throw failure(path, "is not a file") }
         guard status.st_mode & 0o077 == 0 else {

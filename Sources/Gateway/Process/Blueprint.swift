@@ -35,7 +35,7 @@ public struct Blueprint: Sendable {
     }
 
     /// Where the registry lies, and how much of it is kept in memory.
-    struct RegistrySettings: Sendable {
+    struct RegistrySettings: Equatable, Sendable {
         let path: String
         let secretPath: String
         let devices: Int
@@ -98,6 +98,30 @@ public struct Blueprint: Sendable {
         access = configuration.log.access
         shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
         warnings = try checkTLS()
+        try checkRegistry()
+    }
+
+    /// As far as it can be seen without taking the registry from a gateway that runs.
+    private func checkRegistry() throws(StartupError) {
+        guard let registry else { return }
+        _ = try GatewaySecrets.read(registry.secretPath)
+        for path in [registry.path, registry.secretPath] {
+            let directory = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+            guard Glibc.access(directory.isEmpty ? "/" : directory, W_OK | X_OK) == 0 else {
+                throw StartupError("registry: \(directory): files cannot be made in it by this user")
+            }
+        }
+    }
+
+    /// Reads a conf file and everything it refers to, for a reload. What is doubtful in it is among the warnings.
+    public static func read(_ path: String) throws(StartupError) -> Blueprint {
+        let loaded: (configuration: Configuration, warnings: [Diagnostic])
+        do throws(ConfigurationError) { loaded = try Configuration.load(path: path) } catch {
+            throw StartupError(error.description)
+        }
+        var blueprint = try Blueprint(loaded.configuration)
+        blueprint.warnings = loaded.warnings.map(\.description) + blueprint.warnings
+        return blueprint
     }
 
     private static func read(_ listener: ListenerConfiguration) throws(StartupError) -> Listener {

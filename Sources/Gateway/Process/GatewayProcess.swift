@@ -6,42 +6,66 @@ internal import Registry
 internal import Synchronization
 internal import TLS
 
-/// The running gateway: starts the workers, waits for signals, stops them in order.
+/// The running gateway: starts the workers, waits for signals, changes their configuration, stops them in order.
 public final class GatewayProcess {
-    private enum Event: Sendable {
-        case workerEnded(Int)
+    /// Reads the configuration anew. Called on a thread of its own.
+    public typealias Source = @Sendable () throws(StartupError) -> Blueprint
+
+    enum Event: Sendable {
+        case worker(Int, Worker.Report)
+        case loaded(Result<Blueprint, StartupError>)
     }
 
-    private let blueprint: Blueprint
+    let source: Source
+    let loop: Loop
+    let events: Mailbox<Event>
+    let logger: Logger
+    let workers: WorkerGroup
+    let notifier = ServiceNotifier.system
+    /// What is served now.
+    var order: GenerationOrder
+    var reload = ReloadState()
+    var isStopping = false
     private let mayOverlap: Bool
-    private let loop: Loop
-    private let events: Mailbox<Event>
-    private let logger: Logger
-    private var workers: [(mailbox: Mailbox<Worker.Command>, thread: LoopThread)] = []
-    private var running: Set<Int> = []
+    private var administration: AdministrationServer?
     private var deadline: LoopTimer?
-    private var isStopping = false
+    private var watchdog: Watchdog?
 
     /// Sessions kept for resumption: some 130 MB when the table is full.
     private static let sessionLimit = 65_536
 
-    private init(_ blueprint: Blueprint, mayOverlap: Bool) throws {
-        self.blueprint = blueprint
+    private init(_ blueprint: Blueprint, source: @escaping Source, mayOverlap: Bool) throws {
+        self.source = source
         self.mayOverlap = mayOverlap
         loop = try Loop()
-        events = try Mailbox(limit: 1024)
+        let events = try Mailbox<Event>(limit: 4096)
+        self.events = events
         logger = Logger(label: "attestgate") { _ in ConsoleLog() }
+        ProcessResources.raiseDescriptorLimit(for: blueprint, logger)
+        let registry = try blueprint.registry.map { [logger] settings throws(StartupError) in
+            let secrets = try GatewaySecrets.load(settings.secretPath) {
+                logger.notice(
+                    "registry: made a new secret, \(settings.secretPath): services know no device by an old name")
+            }
+            let registry = try ProcessResources.openRegistry(settings, durability: blueprint.durability, logger)
+            return (blueprint.enforcement(secrets), registry)
+        }
+        order = GenerationOrder(
+            number: 1, blueprint: blueprint, sessions: SessionTable(limit: Self.sessionLimit),
+            log: try ProcessResources.openLog(blueprint.access), enforcement: registry)
+        workers = WorkerGroup(logger: logger) { worker, report in events.post(.worker(worker, report)) }
     }
 
     /// Runs the gateway until a signal stops it.
     ///
-    /// - Parameter mayOverlap: whether another process may be listening on the same addresses, to be stopped once this one
-    ///   serves.
+    /// - Parameters:
+    ///   - source: reads the configuration anew, for a reload.
+    ///   - mayOverlap: whether another process may be listening on the same addresses, to be stopped once this one serves.
     /// - Throws: `StartupError` if it cannot start; nothing was served then.
-    public static func run(_ blueprint: Blueprint, mayOverlap: Bool) throws {
+    public static func run(_ blueprint: Blueprint, source: @escaping Source, mayOverlap: Bool) throws {
         SignalWatcher.ignoreWriteSignals()
         do {
-            let process = try GatewayProcess(blueprint, mayOverlap: mayOverlap)
+            let process = try GatewayProcess(blueprint, source: source, mayOverlap: mayOverlap)
             try process.serve()
         } catch let error as EventLoopError {
             throw StartupError(error.text)
@@ -49,177 +73,83 @@ public final class GatewayProcess {
     }
 
     private func serve() throws {
-        // Before anything listens: whoever sees the gateway listen may stop it in order. And until the process is gone,
-        // so never let go of: a further signal in its last moment must neither cut the log short nor be its exit status.
-        for signal in [SIGTERM, SIGINT] {
-            let watcher = SignalWatcher(loop: loop, signal: signal) { [self] in stopAsked() }
-            _ = Unmanaged.passRetained(watcher)
-        }
-        // Reload by signal is what operators try first; that it is not there yet must not cost them the process.
-        for (signal, name) in [(SIGHUP, "SIGHUP"), (SIGUSR1, "SIGUSR1"), (SIGUSR2, "SIGUSR2")] {
-            let watcher = SignalWatcher(loop: loop, signal: signal) { [logger] in
-                logger.warning("\(name) ignored: a changed conf file or certificate takes a restart")
-            }
-            _ = Unmanaged.passRetained(watcher)
-        }
-        raiseDescriptorLimit()
-        let log = try openLog()
-        let sockets = try bindAll()
-        let sessions = SessionTable(limit: Self.sessionLimit)
-        let enforcement = try openRegistry()
-        let administration = try openAdministration(enforcement?.registry)
-        for index in 0..<blueprint.workers {
-            try start(index, sockets: sockets[index], sessions: sessions, log: log, enforcement: enforcement)
-        }
-        let addresses = blueprint.listeners.map(\.name).joined(separator: ", ")
-        let workers = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
-        logger.info("serving \(addresses) with \(workers), process \(getpid())")
-
-        let receiver = MailboxReceiver(loop: loop, mailbox: events) { [unowned self] event in
-            switch event {
-            case .workerEnded(let index): ended(index)
-            }
-        }
+        // Before anything listens: whoever sees the gateway listen may stop it in order.
+        watchSignals()
+        try start()
+        let receiver = MailboxReceiver(loop: loop, mailbox: events) { [unowned self] in receive($0) }
         withExtendedLifetime(receiver) { loop.run() }
-        for worker in self.workers { worker.thread.join() }
+        workers.join()
         administration?.stop()
         // After the workers: what they spent is committed and folded.
-        enforcement?.registry.stop()
-        log?.stop()
+        order.enforcement?.registry.stop()
+        order.log?.stop()
         logger.info("stopped")
     }
 
-    private func openLog() throws(StartupError) -> LogWriter? {
-        do throws(EventLoopError) {
-            return switch blueprint.access {
-            case .off: nil
-            case .standardOutput: try LogWriter(path: nil)
-            case .file(let path): try LogWriter(path: path)
-            }
-        } catch {
-            throw StartupError("log: access: \(error.text)")
+    /// Until the process is gone, so never let go of: a further signal in its last moment must neither cut the log short nor
+    /// be its exit status.
+    private func watchSignals() {
+        func watch(_ signal: Int32, _ action: @escaping () -> Void) {
+            _ = Unmanaged.passRetained(SignalWatcher(loop: loop, signal: signal, action: action))
+        }
+        for signal in [SIGTERM, SIGINT] { watch(signal) { [self] in stopAsked() } }
+        watch(SIGHUP) { [self] in reloadAsked { _ in } }
+        for (signal, name) in [(SIGUSR1, "SIGUSR1"), (SIGUSR2, "SIGUSR2")] {
+            watch(signal) { [logger] in logger.warning("\(name) ignored: it means nothing here") }
         }
     }
 
-    /// Opens the store, and makes both it and the secrets where there are none.
-    ///
-    /// - Returns: nil if the configuration has no registry.
-    private func openRegistry() throws(StartupError) -> (settings: Enforcement.Settings, registry: DeviceRegistry)? {
-        guard let settings = blueprint.registry else { return nil }
-        let secrets = try GatewaySecrets.load(settings.secretPath)
-        var limits = RegistryLimits()
-        limits.devices = settings.devices
-        let logger = logger
-        do throws(StoreOpenError) {
-            let registry = try DeviceRegistry.start(
-                path: settings.path, creating: true, limits: limits, durability: blueprint.durability
-            ) { event in
-                switch event {
-                case .failed(let reason): logger.error("registry: \(reason): what needs it is refused")
-                case .cannotReopen(let reason): logger.error("registry: cannot be opened again: \(reason)")
-                case .recovered: logger.notice("registry: serves again")
-                }
-            }
-            return (blueprint.enforcement(secrets), registry)
-        } catch {
-            throw StartupError("registry: \(error)")
-        }
-    }
-
-    private func openAdministration(_ registry: DeviceRegistry?) throws(StartupError) -> AdministrationServer? {
-        guard let path = blueprint.administrationSocket else { return nil }
-        do throws(AdministrationStartError) {
-            return try AdministrationServer(loop: loop, socketPath: path, registry: registry)
-        } catch {
-            throw StartupError(error.description)
-        }
-    }
-
-    /// Listening sockets for all workers, before any thread exists: an address in use is found here.
-    ///
-    /// - Returns: for each worker the descriptors, in the order of the listeners.
-    private func bindAll() throws(StartupError) -> [[Int32]] {
-        // With SO_REUSEPORT the kernel would let a second process of the same user in, and a forgotten one would go on
-        // serving its share by its old rules.
-        if !mayOverlap {
-            for listener in blueprint.listeners { _ = try bind(listener, isShared: false) }
-        }
-        var sockets: [[Int32]] = []
-        for _ in 0..<blueprint.workers {
-            var own: [Int32] = []
-            for listener in blueprint.listeners { own.append(try bind(listener, isShared: true).detach()) }
-            sockets.append(own)
-        }
-        return sockets
-    }
-
-    private func bind(_ listener: Blueprint.Listener, isShared: Bool) throws(StartupError) -> Socket {
-        do throws(EventLoopError) {
-            return try Socket.listen(on: listener.address, isShared: isShared)
-        } catch {
-            var hint = ""
-            if case .system(_, EACCES) = error { hint = "; ports below 1024 take CAP_NET_BIND_SERVICE" }
-            throw StartupError("listener \(listener.name): \(error.text)\(hint)")
-        }
-    }
-
-    /// As many descriptors as this process may have at all, and a word if that is less than the conf file promises.
-    private func raiseDescriptorLimit() {
-        var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-        limit.rlim_cur = limit.rlim_max
-        _ = setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        // A connection takes one, and one more upstream.
-        let wanted = blueprint.workers * blueprint.settings.connections * 2
-        if limit.rlim_max < rlim_t(wanted) {
-            logger.warning(
-                "this process may open \(limit.rlim_max) files; all connections of limits.connections would take \(wanted)"
-            )
-        }
-    }
-
-    private func start(
-        _ index: Int, sockets: [Int32], sessions: SessionTable, log: LogWriter?,
-        enforcement: (settings: Enforcement.Settings, registry: DeviceRegistry)?
-    ) throws {
-        let mailbox = try Mailbox<Worker.Command>(limit: 64)
-        let blueprint = blueprint
-        let events = events
-        let logger = logger
-        let thread = try LoopThread(name: "worker-\(index)") {
-            do {
-                try Worker(
-                    blueprint, sockets: sockets, sessions: sessions, log: log, enforcement: enforcement,
-                    mailbox: mailbox
-                ).run()
+    private func start() throws {
+        let blueprint = order.blueprint
+        let sockets = try ListeningAddresses.bind(
+            blueprint.listeners, workers: blueprint.workers, mayOverlap: mayOverlap)
+        if let path = blueprint.administrationSocket {
+            do throws(AdministrationStartError) {
+                administration = try AdministrationServer(
+                    loop: loop, socketPath: path, registry: order.enforcement?.registry,
+                    endpoints: [reloadEndpoint])
             } catch {
-                // The blueprint has built the same contexts before; what fails here is memory or descriptors.
-                logger.critical("worker \(index) cannot start: \(error)")
-                exit(1)
+                throw StartupError(error.description)
             }
-            events.post(.workerEnded(index))
         }
-        workers.append((mailbox, thread))
-        running.insert(index)
+        for sockets in sockets { try workers.start(order, sockets: sockets) }
+        let addresses = blueprint.listeners.map(\.name).joined(separator: ", ")
+        let count = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
+        logger.info("serving \(addresses) with \(count), process \(getpid())")
+        notifier?.ready("serving \(addresses)")
+        if let notifier, notifier.watchdogInterval != nil {
+            watchdog = Watchdog(loop: loop, notifier: notifier, workers: workers)
+        }
     }
+
+    private func receive(_ event: Event) {
+        switch event {
+        case .loaded(let result): loaded(result)
+        case .worker(let worker, let report):
+            switch report {
+            case .prepared(let fault): prepared(by: worker, fault: fault)
+            case .adopted: adopted(by: worker)
+            case .pong: watchdog?.answered(worker)
+            case .ended:
+                workers.ended(worker)
+                if workers.running.isEmpty { loop.stop() }
+            }
+        }
+    }
+
+    // MARK: - The end
 
     /// The first signal lets requests finish, the second ends at once.
     private func stopAsked() {
         if isStopping { return endNow() }
         isStopping = true
         logger.info("stopping: finishing open requests")
-        for worker in workers { worker.mailbox.post(.drain) }
-        deadline = LoopTimer(loop: loop, interval: blueprint.shutdownTimeout) { [unowned self] in endNow() }
+        notifier?.stopping()
+        workers.tellAll(.drain)
+        deadline = LoopTimer(loop: loop, interval: order.blueprint.shutdownTimeout) { [unowned self] in endNow() }
     }
 
-    private func endNow() {
-        for worker in workers { worker.mailbox.post(.stop) }
-    }
-
-    private func ended(_ index: Int) {
-        running.remove(index)
-        if running.isEmpty { loop.stop() }
-    }
+    private func endNow() { workers.tellAll(.stop) }
 }
 
 extension EventLoopError {

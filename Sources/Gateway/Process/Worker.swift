@@ -1,82 +1,148 @@
 internal import Bytes
 internal import Cryptography
 internal import EventLoop
-internal import Policy
-internal import Registry
-internal import Server
-internal import TLS
-internal import Upstream
+internal import Glibc
 
-/// One worker: a thread with a loop, listeners, upstream connections and TLS contexts of its own. Workers share nothing
-/// but the session table and the log's mailbox.
+/// One worker: a thread with a loop, and the generations it serves, the current one and those that still have connections.
+/// Workers share nothing but the session table, the registry's records and the log's mailbox.
 final class Worker {
     enum Command: Sendable {
+        /// Make a generation ready. Descriptors of new listening sockets, by address, are taken over.
+        case prepare(GenerationOrder, sockets: [String: Int32])
+        /// Serve what was prepared.
+        case adopt
+        /// Drop what was prepared.
+        case discard
+        /// Say that the loop goes round.
+        case ping
         /// Stop accepting, finish what is under way, then end.
         case drain
         /// End now.
         case stop
     }
 
-    private let loop: Loop
-    private let application: GatewayApplication
-    private let acceptor: Acceptor
-    private let mailbox: Mailbox<Command>
+    enum Report: Sendable {
+        /// - fault: why it could not be made ready; nil if it is.
+        case prepared(fault: String?)
+        case adopted
+        case pong
+        case ended
+    }
 
-    /// - Parameter sockets: descriptors of listening sockets, one for each listener of the blueprint; taken over.
-    init(
-        _ blueprint: Blueprint, sockets: [Int32], sessions: SessionTable, log: LogWriter?,
-        enforcement: (Enforcement.Settings, DeviceRegistry)?, mailbox: Mailbox<Command>
-    ) throws {
+    private let loop: Loop
+    private let pool = BufferPool()
+    private let library: LibraryContext
+    private let report: (Report) -> Void
+    private var current: Generation
+    /// Those that still have connections, oldest first.
+    private var retired: [Generation] = []
+    private var prepared: (generation: Generation, sockets: [String: Int32])?
+    /// Of those, the ones whose last connection has closed.
+    private var emptied: [Generation] = []
+    private var cleaner: LoopTimer?
+    private var isDraining = false
+
+    /// Older ones are drained: somebody who holds one connection open after each reload must not hold ever more memory.
+    private static let retiredLimit = 8
+
+    /// - Parameters:
+    ///   - sockets: descriptors of listening sockets by address, one for each listener; taken over.
+    ///   - report: called on this worker's thread.
+    init(_ order: GenerationOrder, sockets: [String: Int32], report: @escaping (Report) -> Void) throws {
         loop = try Loop()
-        self.mailbox = mailbox
-        let pool = BufferPool()
-        let loop = loop
-        application = GatewayApplication(
-            routes: RouteTable(blueprint.routes.map(\.unshared)),
-            upstreams: blueprint.upstreams.map { UpstreamPool(loop: loop, buffers: pool, settings: $0) },
-            upstreamRequest: UpstreamRequest(policy: FieldPolicy(additional: blueprint.strippedFields)),
-            denials: DenialResponses(uriPrefix: blueprint.denialURI), pool: pool,
-            log: log.map { AccessLog(loop: loop, writer: $0) })
-        acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
-        let library = try LibraryContext()
-        if let (settings, registry) = enforcement {
-            // The acceptor owns the connections, and is this worker's: it lives as long as the registry's events come.
-            application.enforcement = try Enforcement(
-                settings, registry, routes: application.routes, upstreams: blueprint.upstreams.map(\.name), loop: loop,
-                pool: pool, library
-            ) { [unowned acceptor] keys in
-                let barred = Set(keys)
-                acceptor.abort { $0.identity?.keyID.map(barred.contains) ?? false }
-            }
-        }
-        for (listener, socket) in zip(blueprint.listeners, sockets) {
-            acceptor.listen(on: Socket(adopting: socket), tls: try listener.makeContext(library, sessions))
-        }
+        library = try LibraryContext()
+        self.report = report
+        current = try Generation(order, loop: loop, pool: pool, library: library)
+        current.listen(sockets, after: nil)
+        cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
     }
 
     /// Serves until told to end. Blocks the thread.
-    func run() {
-        let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { [self] command in
-            switch command {
-            case .drain: acceptor.drain { self.loop.stop() }
-            case .stop:
-                acceptor.abortAll()
-                loop.stop()
-            }
-        }
+    func run(_ mailbox: Mailbox<Command>) {
+        let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { [self] in receive($0) }
         withExtendedLifetime(receiver) { loop.run() }
-        application.log?.handOver()
-        for upstream in application.upstreams { upstream.closeIdle() }
+        for generation in retired + [current] { generation.close() }
+        report(.ended)
     }
-}
 
-extension Route {
-    /// A copy whose arrays no other thread refers to.
-    fileprivate var unshared: Route {
-        Route(
-            name: String(decoding: Array(name.utf8), as: UTF8.self), host: String(decoding: host, as: UTF8.self),
-            prefix: String(decoding: prefix, as: UTF8.self), methods: methods, requirement: requirement,
-            apps: apps.unshared, components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
-            upstream: upstream, contentLimit: contentLimit)
+    private func receive(_ command: Command) {
+        switch command {
+        case .prepare(let order, let sockets): prepare(order, sockets)
+        case .adopt: adopt()
+        case .discard: discard()
+        case .ping: report(.pong)
+        case .drain: drain()
+        case .stop:
+            for generation in retired + [current] { generation.abort() }
+            loop.stop()
+        }
+    }
+
+    // MARK: - Generations
+
+    private func prepare(_ order: GenerationOrder, _ sockets: [String: Int32]) {
+        discard()
+        do {
+            prepared = (try Generation(order, loop: loop, pool: pool, library: library), sockets)
+            report(.prepared(fault: nil))
+        } catch {
+            for descriptor in sockets.values { close(descriptor) }
+            report(.prepared(fault: "\(error)"))
+        }
+    }
+
+    private func discard() {
+        guard let prepared else { return }
+        for descriptor in prepared.sockets.values { close(descriptor) }
+        self.prepared = nil
+    }
+
+    private func adopt() {
+        guard let (next, sockets) = prepared, !isDraining else { return discard() }
+        prepared = nil
+        let previous = current
+        next.listen(sockets, after: previous)
+        current = next
+        retired.append(previous)
+        previous.retire { [unowned self] in forget(previous) }
+        if retired.count > Self.retiredLimit, let oldest = retired.first {
+            oldest.drain { [unowned self] in forget(oldest) }
+        }
+        report(.adopted)
+    }
+
+    /// The last connection of a generation has closed. What it had is let go of in an event of its own: this one may be of
+    /// one of its upstream connections.
+    private func forget(_ generation: Generation) {
+        emptied.append(generation)
+        cleaner?.start()
+    }
+
+    private func clean() {
+        for generation in emptied {
+            generation.close()
+            retired.removeAll { $0 === generation }
+        }
+        emptied.removeAll()
+        if isDraining { endIfDrained() }
+    }
+
+    // MARK: - The end
+
+    private var isCurrentDrained = false
+
+    private func drain() {
+        isDraining = true
+        discard()
+        // A copy: those without connections leave while it is gone through.
+        for generation in Array(retired) { generation.drain { [unowned self] in forget(generation) } }
+        current.drain { [unowned self] in
+            isCurrentDrained = true
+            endIfDrained()
+        }
+    }
+
+    private func endIfDrained() {
+        if isCurrentDrained, retired.isEmpty { loop.stop() }
     }
 }

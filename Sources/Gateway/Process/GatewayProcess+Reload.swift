@@ -1,0 +1,146 @@
+internal import Administration
+internal import EventLoop
+internal import Registry
+
+/// A change of configuration that is asked for or under way, and how the last one ended.
+struct ReloadState {
+    enum Outcome: Equatable, Sendable {
+        case done(generation: Int)
+        /// Nothing has changed.
+        case failed(String)
+    }
+
+    /// Who is told how it ended.
+    var waiting: [(Outcome) -> Void] = []
+    /// Asked for while another was under way, which may have read the file before it was written.
+    var waitingForNext: [(Outcome) -> Void] = []
+    var isUnderWay = false
+    /// Told to the workers, and not yet served by all of them.
+    var change: (GenerationChange, GenerationOrder)?
+    /// The last one, and when it ended, in seconds since 1970; nil if there was none.
+    var last: (outcome: Outcome, at: Int64)?
+}
+
+/// Changing the configuration while serving: read on a thread of its own, made ready by all workers, then served by all. If
+/// any step fails, nothing has changed.
+extension GatewayProcess {
+    /// - Parameter completion: told once how it ended.
+    func reloadAsked(_ completion: @escaping (ReloadState.Outcome) -> Void) {
+        guard !isStopping else { return completion(.failed("the gateway is stopping")) }
+        guard !reload.isUnderWay else { return reload.waitingForNext.append(completion) }
+        reload.isUnderWay = true
+        reload.waiting = [completion]
+        notifier?.reloading()
+        let (source, events) = (source, events)
+        do throws(EventLoopError) {
+            // Names are looked up and files read, which may take their time.
+            _ = try LoopThread(name: "loader") {
+                do throws(StartupError) { events.post(.loaded(.success(try source()))) } catch {
+                    events.post(.loaded(.failure(error)))
+                }
+            }
+        } catch {
+            reloadEnded(.failed(error.text))
+        }
+    }
+
+    func loaded(_ result: Result<Blueprint, StartupError>) {
+        do throws(StartupError) {
+            let blueprint = try result.get()
+            for warning in blueprint.warnings { logger.warning("\(warning)") }
+            if let obstacle = order.blueprint.obstacle(to: blueprint) { throw StartupError(obstacle) }
+            guard !isStopping else { throw StartupError("the gateway is stopping") }
+            try prepare(blueprint)
+        } catch {
+            reloadEnded(.failed(error.description))
+        }
+    }
+
+    private func prepare(_ blueprint: Blueprint) throws(StartupError) {
+        let known = Set(order.blueprint.listeners.map(\.name))
+        var enforcement = order.enforcement
+        if let registry = blueprint.registry, let running = order.enforcement {
+            // The secrets too: that is how they are changed.
+            enforcement = (blueprint.enforcement(try GatewaySecrets.load(registry.secretPath)), running.registry)
+        }
+        let sockets = try ListeningAddresses.bind(
+            blueprint.listeners.filter { !known.contains($0.name) }, workers: blueprint.workers, mayOverlap: false)
+        let next = GenerationOrder(
+            number: order.number + 1, blueprint: blueprint, sessions: order.sessions, log: order.log,
+            enforcement: enforcement)
+        reload.change = (GenerationChange(workers: workers.running), next)
+        workers.prepare(next, sockets: sockets)
+    }
+
+    func prepared(by worker: Int, fault: String?) {
+        act { $0.prepared(by: worker, fault: fault) }
+    }
+
+    func adopted(by worker: Int) {
+        act { $0.adopted(by: worker) }
+    }
+
+    private func act(_ step: (inout GenerationChange) -> GenerationChange.Action) {
+        guard let (before, next) = reload.change else { return }
+        var change = before
+        let action = step(&change)
+        reload.change = (change, next)
+        switch action {
+        case .wait: break
+        case .adopt: workers.tellAll(.adopt)
+        case .discard(let fault):
+            workers.tellAll(.discard)
+            reloadEnded(.failed(fault))
+        case .finish:
+            order = next
+            reloadEnded(.done(generation: next.number))
+        }
+    }
+
+    private func reloadEnded(_ outcome: ReloadState.Outcome) {
+        reload.change = nil
+        reload.isUnderWay = false
+        reload.last = (outcome, WallClock.seconds)
+        switch outcome {
+        case .done(let generation): logger.notice("reloaded: generation \(generation)")
+        case .failed(let reason): logger.error("not reloaded, nothing has changed: \(reason)")
+        }
+        notifier?.ready("generation \(order.number)")
+        let (waiting, next) = (reload.waiting, reload.waitingForNext)
+        reload.waiting = []
+        reload.waitingForNext = []
+        for completion in waiting { completion(outcome) }
+        guard !next.isEmpty else { return }
+        reloadAsked { outcome in
+            for completion in next { completion(outcome) }
+        }
+    }
+
+    /// `POST /reload`: answered when the change is served, or has failed.
+    var reloadEndpoint: AdministrationEndpoint {
+        AdministrationEndpoint(.post, "/reload") { [unowned self] _, reply throws(AdministrationFault) in
+            reloadAsked { outcome in
+                switch outcome {
+                case .done(let generation): reply.send(AdministrationResponse(json: ["generation": generation]))
+                case .failed(let reason):
+                    reply.send(AdministrationResponse(AdministrationFault(422, "reload_failed", reason)))
+                }
+            }
+        }
+    }
+}
+
+extension Blueprint {
+    /// What of a changed configuration takes a restart.
+    ///
+    /// - Returns: why it cannot be served by this process; nil if it can.
+    func obstacle(to next: Blueprint) -> String? {
+        if next.workers != workers { return "workers: another number of threads takes a restart" }
+        if next.registry != registry { return "registry: another registry takes a restart" }
+        if next.administrationSocket != administrationSocket {
+            return "administration: another socket takes a restart"
+        }
+        if next.access != access { return "log: access: another log takes a restart" }
+        return nil
+    }
+}

@@ -1,0 +1,67 @@
+internal import Glibc
+
+/// Tells the service manager how the process fares (sd_notify(3)): datagrams to the socket that `NOTIFY_SOCKET` names.
+///
+/// Without that variable nothing is sent. A datagram that cannot be sent is lost: the manager has its own timeouts.
+struct ServiceNotifier {
+    private let address: sockaddr_un
+    private let length: socklen_t
+    /// How often the manager wants to hear from the process, in microseconds; nil if it does not.
+    let watchdogInterval: UInt64?
+
+    /// - Parameter environment: gives a variable's value. `WATCHDOG_PID`, where it is, must be this process.
+    init?(environment: (String) -> String?) {
+        guard let path = environment("NOTIFY_SOCKET"), let first = path.utf8.first,
+            first == UInt8(ascii: "/") || first == UInt8(ascii: "@")
+        else { return nil }
+        var address = sockaddr_un()
+        var bytes = Array(path.utf8)
+        // A name in the abstract namespace begins with a zero.
+        if first == UInt8(ascii: "@") { bytes[0] = 0 }
+        guard bytes.count < MemoryLayout.size(ofValue: address.sun_path) else { return nil }
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: bytes) }
+        self.address = address
+        // Of an abstract name every byte counts, so no more than its own.
+        length = socklen_t(MemoryLayout<sa_family_t>.size + bytes.count)
+        var interval: UInt64?
+        if let text = environment("WATCHDOG_USEC"), let microseconds = UInt64(text), microseconds > 0,
+            environment("WATCHDOG_PID").map({ $0 == String(getpid()) }) ?? true
+        {
+            interval = microseconds
+        }
+        watchdogInterval = interval
+    }
+
+    static var system: ServiceNotifier? {
+        ServiceNotifier { name in getenv(name).map { String(cString: $0) } }
+    }
+
+    func ready(_ status: String) { send("READY=1\nSTATUS=\(status)\n") }
+
+    /// The time is that of the message, which lets the manager tell it from earlier ones; both in one datagram.
+    func reloading() {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        send("RELOADING=1\nMONOTONIC_USEC=\(time.tv_sec * 1_000_000 + time.tv_nsec / 1_000)\n")
+    }
+
+    func stopping() { send("STOPPING=1\n") }
+    func isAlive() { send("WATCHDOG=1\n") }
+
+    private func send(_ message: String) {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return }
+        defer { close(descriptor) }
+        let bytes = Array(message.utf8)
+        var address = address
+        withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
+                // Never waits: a manager that does not read must not hold up the gateway.
+                _ = sendto(
+                    descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL) | Int32(MSG_DONTWAIT),
+                    pointer, length)
+            }
+        }
+    }
+}

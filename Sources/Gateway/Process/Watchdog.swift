@@ -1,0 +1,31 @@
+internal import EventLoop
+
+/// Tells the service manager that the process is alive, for as long as every worker's loop goes round.
+final class Watchdog {
+    private let workers: WorkerGroup
+    private let notifier: ServiceNotifier
+    private var silent: Set<Int> = []
+    private var timer: LoopTimer?
+
+    /// - Parameter notifier: whose manager wants to hear from the process.
+    init(loop: Loop, notifier: ServiceNotifier, workers: WorkerGroup) {
+        self.workers = workers
+        self.notifier = notifier
+        // Half the time that the manager waits (sd_watchdog_enabled(3)).
+        let interval = TimeSpan(nanoseconds: Int64(clamping: notifier.watchdogInterval ?? 0) * 500)
+        timer = LoopTimer(loop: loop, interval: interval, repeats: true) { [unowned self] in ask() }
+        ask()
+    }
+
+    private func ask() {
+        // Those that have not answered the last time are still asked.
+        silent.formUnion(workers.running)
+        silent.formIntersection(workers.running)
+        workers.tellAll(.ping)
+    }
+
+    func answered(_ worker: Int) {
+        guard silent.remove(worker) != nil, silent.isEmpty else { return }
+        notifier.isAlive()
+    }
+}

@@ -1,0 +1,38 @@
+internal import Administration
+internal import ArgumentParser
+internal import GatewayConfiguration
+
+struct Reload: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Have the running gateway load its conf file anew.",
+        discussion: """
+            Asks through the socket that the conf file names in `administration`, and waits until the new configuration is \
+            served. Connections that are open keep the one they came in under.
+
+            Exit status: 0 served, 1 not, and nothing has changed.
+            """)
+
+    @OptionGroup var file: ConfigurationFile
+
+    @Option(help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"))
+    var socket: String?
+
+    /// For files to be read and names to be looked up.
+    private static let patienceSeconds: Int64 = 120
+
+    func run() throws {
+        // Not the whole file: what is wrong with it, the gateway says, and remembers.
+        guard let socket = socket ?? Configuration.administrationSocket(path: file.config) else {
+            throw Failure("\(file.config): names no socket in `administration`: say --socket, or send SIGHUP")
+        }
+        do throws(AdministrationClientError) {
+            let client = AdministrationClient(socketPath: socket, patience: .seconds(Self.patienceSeconds))
+            print("generation \(try client.reload()) is served")
+        } catch {
+            switch error {
+            case .refused(let fault): throw Failure("not reloaded, nothing has changed: \(fault.description)")
+            default: throw Failure("\(DeviceAdministrationError.gateway(socket: socket, error))")
+            }
+        }
+    }
+}

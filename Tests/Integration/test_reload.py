@@ -1,0 +1,227 @@
+"""Changing the configuration without dropping anyone, and without half of it."""
+
+import copy
+import signal
+import socket
+import threading
+
+import pytest
+
+from client import Client, get, post
+from denials import assert_denied
+from pki import attestgate
+from recording_upstream import RecordingUpstream
+from waiting import eventually
+
+
+@pytest.fixture
+def reloadable(start_gateway, own_upstream, tmp_path):
+    # A registry brings the administration socket with it.
+    return start_gateway({"service": own_upstream.address}, registry={"devices": 64}, workers=2)
+
+
+def reload(gateway):
+    return attestgate("reload", "--config", gateway.conf_path)
+
+
+def test_a_reload_changes_routes_upstreams_and_limits(reloadable, own_upstream, phone):
+    gateway, second = reloadable, RecordingUpstream()
+    try:
+        with Client(gateway, phone) as old:
+            assert old.exchange(get("/a")).status == 200
+            gateway.conf["upstreams"]["second"] = {"servers": [second.address]}
+            gateway.conf["routes"] = [
+                {"name": "new", "host": "localhost", "path": "/new", "require": "certificate", "upstream": "second"}]
+            gateway.conf["limits"] = {"target": 128}
+            gateway.write_conf()
+            done = reload(gateway)
+            assert (done.returncode, done.stdout) == (0, "generation 2 is served\n"), done.stderr
+            with Client(gateway, phone) as new:
+                assert new.exchange(get("/new")).status == 200
+                assert_denied(gateway, new.exchange(get("/a")), "route_unknown", 404)
+                assert_denied(gateway, new.exchange(get("/new/" + "a" * 200)), "too_large", 414)
+            assert second.requests and own_upstream.requests
+            # The connection from before lives by the rules it came in under.
+            assert old.exchange(get("/a")).status == 200
+            assert_denied(gateway, old.exchange(get("/nowhere", host="example.org")), "route_unknown", 404)
+    finally:
+        second.close()
+
+
+def test_sighup_reloads_as_well(reloadable, phone):
+    gateway = reloadable
+    gateway.conf["routes"][0]["path"] = "/moved"
+    gateway.write_conf()
+    gateway.signal(signal.SIGHUP)
+
+    def is_served():
+        with Client(gateway, phone) as client:
+            return client.exchange(get("/moved")).status == 200
+    eventually(is_served, "the new generation to be served")
+    eventually(lambda: "generation 2" in gateway.errors, "the log to say so")
+
+
+@pytest.mark.parametrize("spoil, reason", [
+    (lambda conf: conf.update(routes=[]), "routes"),
+    (lambda conf: conf["routes"][0].update(upstream="nowhere"), "there is no upstream `nowhere`"),
+    (lambda conf: conf["listeners"][0]["tls"].update(certificate="/nowhere.pem"), "nowhere.pem"),
+    (lambda conf: conf.update(workers=3), "takes a restart"),
+    (lambda conf: conf["registry"].update(devices=128), "takes a restart"),
+    (lambda conf: conf["upstreams"]["service"].update(servers=["no.such.name.invalid:1"], plaintext="accepted"), "cannot resolve"),
+], ids=["empty", "contradiction", "certificate", "workers", "registry", "name"])
+def test_a_failed_reload_changes_nothing_and_says_so(reloadable, phone, spoil, reason):
+    gateway, good = reloadable, copy.deepcopy(reloadable.conf)
+    spoil(gateway.conf)
+    gateway.write_conf()
+    done = reload(gateway)
+    assert done.returncode == 1 and reason in done.stderr, done.stderr
+    eventually(lambda: "nothing has changed" in gateway.errors, "the log to say so")
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/a")).status == 200
+    gateway.conf = good
+    gateway.write_conf()
+    assert reload(gateway).returncode == 0
+
+
+def test_an_address_in_use_fails_the_reload(reloadable, phone):
+    gateway = reloadable
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        listener = dict(gateway.conf["listeners"][0], address="127.0.0.1:%d" % taken.getsockname()[1])
+        gateway.conf["listeners"].append(listener)
+        gateway.write_conf()
+        done = reload(gateway)
+        assert done.returncode == 1 and "in use" in done.stderr
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/a")).status == 200
+
+
+def test_listeners_come_and_go(reloadable, phone):
+    gateway = reloadable
+    first = gateway.conf["listeners"][0]
+    port = free_port()
+    gateway.conf["listeners"] = [first, dict(first, address=f"127.0.0.1:{port}")]
+    gateway.write_conf()
+    assert reload(gateway).returncode == 0
+    held, gateway.port = gateway.port, port
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/a", host=f"localhost:{port}")).status == 200
+        gateway.port = held
+        gateway.conf["listeners"] = [first]
+        gateway.write_conf()
+        assert reload(gateway).returncode == 0
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port)).close()
+        # Who came in by it stays.
+        assert client.exchange(get("/a", host=f"localhost:{port}")).status == 200
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/a")).status == 200
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Load:
+    """Clients that ask one after the other on kept and on new connections; whatever goes wrong is kept."""
+
+    def __init__(self, gateway, phone, count=6):
+        self.gateway, self.phone, self.faults, self.answered = gateway, phone, [], 0
+        self.stop = threading.Event()
+        self.threads = [threading.Thread(target=self.run, args=[n]) for n in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self, number):
+        while not self.stop.is_set():
+            try:
+                with Client(self.gateway, self.phone) as client:
+                    # Some connections are short, some last.
+                    for _ in range(3 if number % 2 else 200):
+                        if self.stop.is_set():
+                            return
+                        data = post("/a", b"x" * 2000) if number % 3 else get("/a")
+                        response = client.exchange(data)
+                        if response.status != 200:
+                            self.faults.append(response)
+                        self.answered += 1
+                        if response.values("connection") == ["close"]:
+                            break
+            except Exception as fault:  # any of them is a finding
+                self.faults.append(fault)
+
+    def end(self):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join()
+        assert self.faults == [], self.faults[:5]
+
+
+def test_load_runs_through_fifty_reloads_and_nothing_leaks(reloadable, own_upstream, phone):
+    """Each reload changes routes, upstreams and limits. Counts before and after are of an idle gateway."""
+    gateway, second = reloadable, RecordingUpstream()
+    certain = gateway.conf["routes"][0]
+
+    def change(number):
+        gateway.conf["upstreams"]["second"] = {"servers": [second.address], "connections": 200 + number}
+        gateway.conf["routes"] = [
+            dict(certain, upstream=["service", "second"][number % 2]),
+            *[dict(certain, name=f"extra-{n}", path=f"/extra-{n}") for n in range(number % 5)]]
+        gateway.conf["limits"] = {"connections": 1000 + number, "fields": 20 + number % 3}
+        gateway.write_conf()
+        done = reload(gateway)
+        assert done.returncode == 0, done.stderr
+    try:
+        change(0)
+        warm = Load(gateway, phone)
+        for number in range(5):
+            change(number)
+        warm.end()
+        descriptors, memory = gateway.descriptors(), gateway.resident_bytes()
+        load = Load(gateway, phone)
+        for number in range(50):
+            change(number)
+        load.end()
+        assert load.answered > 100
+        eventually(lambda: gateway.descriptors() <= descriptors + 8,
+                   lambda: f"{descriptors} descriptors before, {gateway.descriptors()} after")
+        grown = gateway.resident_bytes() - memory
+        assert grown < 16 * 1024 * 1024, f"{grown} octets more after fifty reloads"
+    finally:
+        second.close()
+
+
+def test_a_drain_finishes_what_is_under_way_and_a_second_signal_ends_at_once(reloadable, own_upstream, phone):
+    gateway = reloadable
+    release = threading.Event()
+
+    def slow(connection):
+        connection.read_request()
+        release.wait(20)
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    own_upstream.script = slow
+    with Client(gateway, phone) as busy, Client(gateway, phone) as idle:
+        idle_request = get("/.well-known/attestgate/challenge")
+        assert idle.exchange(idle_request).status == 204
+        busy.send(get("/a")).wait_until_delivered()
+        eventually(lambda: any(c.received for c in own_upstream.connections), "the request to arrive")
+        gateway.signal()
+        idle.assert_closed()
+        release.set()
+        response = busy.read_response()
+        assert (response.status, response.values("connection")) == (200, ["close"])
+        busy.assert_closed()
+    assert gateway.wait() == 0
+
+
+def test_a_generation_that_lost_its_routes_still_drains(reloadable, phone):
+    gateway = reloadable
+    with Client(gateway, phone) as old:
+        assert old.exchange(get("/a")).status == 200
+        gateway.conf["routes"][0]["path"] = "/moved"
+        gateway.write_conf()
+        assert reload(gateway).returncode == 0
+        gateway.signal()
+        old.assert_closed()
+    assert gateway.wait() == 0

@@ -1,0 +1,71 @@
+"""The notify protocol of systemd (sd_notify(3)), spoken to a socket of the test's own."""
+
+import os
+import re
+import signal
+import socket
+import time
+
+import pytest
+
+import gateway as gateways
+from client import Client, get
+from pki import attestgate
+from waiting import eventually
+
+
+class Manager:
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(path)
+        self.socket.settimeout(30)
+
+    def next(self, *wanted):
+        """The next datagram that says one of these; the watchdog's may come in between."""
+        while True:
+            message = self.socket.recv(4096).decode()
+            lines = message.splitlines()
+            if any(line.split("=")[0] in wanted for line in lines):
+                return dict(line.split("=", 1) for line in lines)
+
+
+@pytest.fixture(params=["path", "abstract"])
+def managed(request, start_gateway, own_upstream, tmp_path, monkeypatch):
+    name = str(tmp_path / "notify") if request.param == "path" else f"\0attestgate-test-{os.getpid()}"
+    manager = Manager(name)
+    monkeypatch.setitem(gateways.ENVIRONMENT, "NOTIFY_SOCKET", name.replace("\0", "@"))
+    monkeypatch.setitem(gateways.ENVIRONMENT, "WATCHDOG_USEC", "400000")
+    yield manager, start_gateway({"service": own_upstream.address}, registry={"devices": 64}, workers=2)
+    manager.socket.close()
+
+
+def test_the_manager_hears_of_start_reload_life_and_end(managed, phone):
+    manager, gateway = managed
+    assert manager.next("READY")["READY"] == "1"
+    assert manager.next("WATCHDOG") == {"WATCHDOG": "1"}
+    before = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+    assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
+    # Both in one datagram, or the manager could not tell this reload from an earlier one.
+    reloading = manager.next("RELOADING")
+    assert reloading["RELOADING"] == "1"
+    assert before <= int(reloading["MONOTONIC_USEC"]) <= time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+    assert manager.next("READY")["STATUS"] == "generation 2"
+    gateway.signal()
+    assert manager.next("STOPPING") == {"STOPPING": "1"}
+    assert gateway.wait() == 0
+
+
+def test_a_process_that_hangs_is_not_alive(managed):
+    manager, gateway = managed
+    manager.next("WATCHDOG")
+    with gateway.paused():
+        manager.socket.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            while True:
+                manager.socket.recv(4096)
+            # What was sent before it was stopped is read first; nothing new comes.
+        manager.socket.settimeout(1.0)
+        with pytest.raises(TimeoutError):
+            manager.socket.recv(4096)
+    manager.socket.settimeout(30)
+    assert manager.next("WATCHDOG") == {"WATCHDOG": "1"}
