@@ -5,6 +5,7 @@
 
 #include <openssl/asn1.h>
 #include <openssl/bio.h>
+#include <openssl/cms.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
@@ -78,6 +79,14 @@ static inline int ag_evp_pkey_public_key(void) { return EVP_PKEY_PUBLIC_KEY; }
 static inline unsigned long ag_xn_flag_rfc2253(void) { return XN_FLAG_RFC2253; }
 static inline int ag_sk_x509_num(const STACK_OF(X509) *stack) { return sk_X509_num(stack); }
 static inline X509 *ag_sk_x509_value(const STACK_OF(X509) *stack, int index) { return sk_X509_value(stack, index); }
+static inline STACK_OF(X509) *ag_sk_x509_new(void) { return sk_X509_new_null(); }
+static inline int ag_sk_x509_push(STACK_OF(X509) *stack, X509 *certificate) { return sk_X509_push(stack, certificate); }
+static inline void ag_sk_x509_free(STACK_OF(X509) *stack) { sk_X509_free(stack); }
+static inline void ag_sk_x509_pop_free(STACK_OF(X509) *stack) { sk_X509_pop_free(stack, X509_free); }
+static inline int ag_sk_cms_signer_num(const STACK_OF(CMS_SignerInfo) *stack) { return sk_CMS_SignerInfo_num(stack); }
+static inline CMS_SignerInfo *ag_sk_cms_signer_value(const STACK_OF(CMS_SignerInfo) *stack, int index) {
+    return sk_CMS_SignerInfo_value(stack, index);
+}
 static inline void ag_sk_x509_name_pop_free(STACK_OF(X509_NAME) *stack) { sk_X509_NAME_pop_free(stack, X509_NAME_free); }
 static inline STACK_OF(X509_NAME) *ag_sk_x509_name_new(void) { return sk_X509_NAME_new_null(); }
 static inline int ag_sk_x509_name_push(STACK_OF(X509_NAME) *stack, X509_NAME *name) {

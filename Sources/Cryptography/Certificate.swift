@@ -19,6 +19,31 @@ public final class Certificate {
         X509_free(pointer)
     }
 
+    /// Reads one certificate from its DER encoding.
+    ///
+    /// - Throws: if it is none, or if bytes follow it.
+    public convenience init(der: Span<UInt8>, _ context: LibraryContext) throws(CryptographyError) {
+        self.init(owning: try Self.decode(der, context))
+    }
+
+    private static func decode(_ der: Span<UInt8>, _ context: LibraryContext) throws(CryptographyError) -> OpaquePointer
+    {
+        ERR_clear_error()
+        var slot = X509_new_ex(context.pointer, nil)
+        let consumed = der.withUnsafeBufferPointer { bytes -> Int in
+            var next = bytes.baseAddress
+            guard let start = bytes.baseAddress, d2i_X509(&slot, &next, bytes.count) != nil, let next else { return -1 }
+            return next - start
+        }
+        // On failure OpenSSL has freed the certificate, and emptied the slot.
+        guard let read = slot, consumed >= 0 else { throw .fromQueue(doing: "read the certificate") }
+        guard consumed == der.count else {
+            X509_free(read)
+            throw CryptographyError(doing: "read the certificate: bytes follow it")
+        }
+        return read
+    }
+
     /// Reads every certificate of a PEM file, in order.
     ///
     /// - Throws: if there is none, or one of them cannot be decoded: a file that is half read is a trap.
@@ -51,6 +76,16 @@ public final class Certificate {
         return target.bytes
     }
 
+    /// Whether this is the certificate's DER encoding.
+    func isEncoded(as der: Span<UInt8>) -> Bool {
+        var encoding: UnsafeMutablePointer<UInt8>?
+        let count = i2d_X509(pointer, &encoding)
+        defer { CRYPTO_free(encoding, #file, #line) }
+        guard count > 0, let encoding else { return false }
+        let bytes = UnsafeBufferPointer(start: encoding, count: Int(count))
+        return ConstantTime.areEqual(bytes.span, der)
+    }
+
     /// SHA-256 of the DER encoding: `x5t#S256` (RFC 8705 section 3.1).
     public func thumbprint(_ context: LibraryContext) throws(CryptographyError) -> [UInt8] {
         var digest = [UInt8](repeating: 0, count: 32)
@@ -66,15 +101,45 @@ public final class Certificate {
         X509_get_pubkey(pointer).map { PublicKey(owning: $0) }
     }
 
+    /// The beginning of validity, in seconds since 1970. Nil if the field is not a valid time.
+    public var notBefore: Int64? { Self.seconds(X509_get0_notBefore(pointer)) }
+
     /// The end of validity, in seconds since 1970. Nil if the field is not a valid time.
-    public var notAfter: Int64? {
+    public var notAfter: Int64? { Self.seconds(X509_get0_notAfter(pointer)) }
+
+    private static func seconds(_ field: UnsafePointer<ASN1_TIME>?) -> Int64? {
         var time = tm()
-        guard ASN1_TIME_to_tm(X509_get0_notAfter(pointer), &time) == 1 else { return nil }
+        guard ASN1_TIME_to_tm(field, &time) == 1 else { return nil }
         return Int64(timegm(&time))
     }
 
-    /// Whether basic constraints make this a certification authority.
+    /// Whether basic constraints, and key usage where it is there, make this a certification authority.
     public var isAuthority: Bool { X509_check_ca(pointer) == 1 }
+
+    /// Whether anything makes this an authority in somebody's eyes: basic constraints, or what stood for them before
+    /// they were invented (X.509 version 1, key usage, Netscape's type).
+    public var mayBeAuthority: Bool { X509_check_ca(pointer) != 0 }
+
+    /// The values of every extension with this identifier, in order: none, one, or what should not be.
+    ///
+    /// - Parameter identifier: in dotted form, a literal.
+    public func extensionValues(_ identifier: String) -> [[UInt8]] {
+        guard let object = OBJ_txt2obj(identifier, 1) else { return [] }
+        defer { ASN1_OBJECT_free(object) }
+        var values: [[UInt8]] = []
+        var index: Int32 = -1
+        while true {
+            index = X509_get_ext_by_OBJ(pointer, object, index)
+            guard index >= 0, let value = X509_EXTENSION_get_data(X509_get_ext(pointer, index)) else { return values }
+            let bytes = UnsafeBufferPointer(start: ASN1_STRING_get0_data(value), count: Int(ASN1_STRING_length(value)))
+            values.append(Array(bytes))
+        }
+    }
+
+    /// Whether this certificate's subject is the issuer that `other` names.
+    public func isNamedIssuer(of other: Certificate) -> Bool {
+        X509_NAME_cmp(X509_get_subject_name(pointer), X509_get_issuer_name(other.pointer)) == 0
+    }
 
     /// The subject in RFC 2253 form, escaped, for logs and diagnostics.
     public var subject: String { Self.text(of: X509_get_subject_name(pointer)) }

@@ -14,6 +14,29 @@ public final class PublicKey {
         EVP_PKEY_free(pointer)
     }
 
+    /// Reads a SubjectPublicKeyInfo in DER (RFC 5280 section 4.1), and nothing behind it.
+    public convenience init(der: Span<UInt8>, _ context: LibraryContext) throws(CryptographyError) {
+        self.init(owning: try Self.decode(der, context))
+    }
+
+    private static func decode(_ der: Span<UInt8>, _ context: LibraryContext) throws(CryptographyError) -> OpaquePointer
+    {
+        ERR_clear_error()
+        var consumed = -1
+        let key = der.withUnsafeBufferPointer { bytes -> OpaquePointer? in
+            var next = bytes.baseAddress
+            let key = d2i_PUBKEY_ex(nil, &next, bytes.count, context.pointer, nil)
+            if let start = bytes.baseAddress, let next { consumed = next - start }
+            return key
+        }
+        guard let key else { throw .fromQueue(doing: "read the public key") }
+        guard consumed == der.count else {
+            EVP_PKEY_free(key)
+            throw CryptographyError(doing: "read the public key: bytes follow it")
+        }
+        return key
+    }
+
     /// Reads a PEM public key (SubjectPublicKeyInfo).
     public convenience init(pem: [UInt8], _ context: LibraryContext) throws(CryptographyError) {
         self.init(owning: try Self.read(pem, context))
