@@ -22,6 +22,7 @@ let package = Package(
         .executable(name: "attestgate", targets: ["attestgate"]),
         .executable(name: "attestgate-device", targets: ["attestgate-device"]),
         .library(name: "TrustClient", targets: ["TrustClient"]),
+        .library(name: "Attestation", targets: ["Attestation"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
@@ -51,7 +52,9 @@ let package = Package(
             name: "Cryptography", dependencies: ["COpenSSL", "Vocabulary"], swiftSettings: settings + lifetimes),
         .target(
             name: "TLS", dependencies: ["COpenSSL", "Cryptography", "Bytes", "Vocabulary"], swiftSettings: settings),
-        .target(name: "Attestation", dependencies: ["Cryptography"], swiftSettings: memorySafe + lifetimes),
+        .target(
+            name: "Attestation", dependencies: ["Cryptography", "Vocabulary"],
+            swiftSettings: memorySafe + lifetimes),
         .target(name: "Challenges", dependencies: ["Cryptography"], swiftSettings: memorySafe + lifetimes),
         .target(
             name: "GatewayConfiguration", dependencies: ["Vocabulary", .product(name: "Yams", package: "Yams")],
@@ -90,7 +93,7 @@ let package = Package(
         .executableTarget(
             name: "attestgate",
             dependencies: [
-                "Administration", "Cryptography", "Gateway", "GatewayConfiguration", "Registry", "Vocabulary",
+                "Administration", "Attestation", "Cryptography", "Gateway", "GatewayConfiguration", "Registry", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings),
@@ -152,7 +155,8 @@ let package = Package(
             name: "CryptographyTests", dependencies: ["COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],
             swiftSettings: settings),
         .testTarget(
-            name: "AttestationTests", dependencies: ["Attestation", "COpenSSL", "Cryptography", "TestVectors"],
+            name: "AttestationTests",
+            dependencies: ["Attestation", "COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],
             swiftSettings: settings),
         .testTarget(name: "ChallengesTests", dependencies: ["Challenges", "Cryptography"], swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),

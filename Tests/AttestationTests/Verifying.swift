@@ -28,6 +28,11 @@ struct Verifying {
     }
 }
 
+/// Only the form of an attestation.
+func parseAttestation(_ bytes: [UInt8]) -> Result<AttestationObject, AttestationFault> {
+    do throws(AttestationFault) { return .success(try AttestationObject(bytes.span)) } catch { return .failure(error) }
+}
+
 extension Result {
     var failure: Failure? { if case .failure(let failure) = self { failure } else { nil } }
 }

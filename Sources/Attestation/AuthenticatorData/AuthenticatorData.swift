@@ -36,14 +36,14 @@ public struct AuthenticatorData: Equatable, Sendable {
     }
 
     /// Big-endian (WebAuthn section 6.1).
-    private static func counter(_ bytes: Span<UInt8>, at start: Int) -> UInt32 {
+    static func counter(_ bytes: Span<UInt8>, at start: Int) -> UInt32 {
         var value: UInt32 = 0
         for index in start..<(start + 4) { value = value << 8 | UInt32(bytes[index]) }
         return value
     }
 
     /// What stands behind everything else: nothing, or exactly one map.
-    private static func extensions(
+    static func extensions(
         _ bytes: Span<UInt8>, in range: Range<Int>
     ) throws(AuthenticatorDataFault) -> AppExtensions {
         guard !range.isEmpty else { return AppExtensions() }

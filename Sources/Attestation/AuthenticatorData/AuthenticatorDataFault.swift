@@ -6,6 +6,8 @@ public enum AuthenticatorDataFault: Error, Equatable, Sendable {
     case extensions(CBORFault)
     /// A code directory hash without its type, a type without a hash, or a hash of an impossible length.
     case codeDirectoryHash
+    /// An attestation's ends before or inside the AAGUID, the credential id or the COSE key, or the key is no CBOR map.
+    case credential(CBORFault)
 }
 
 extension AuthenticatorDataFault {
@@ -15,6 +17,7 @@ extension AuthenticatorDataFault {
         case .tooShort: "the authenticator data is shorter than 37 bytes"
         case .extensions(let fault): fault.reason
         case .codeDirectoryHash: "the code directory hash of the authenticator data is incomplete"
+        case .credential(let fault): fault.reason
         }
     }
 }

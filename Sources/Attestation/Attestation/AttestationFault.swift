@@ -1,0 +1,138 @@
+public import Cryptography
+
+/// Why an attestation is refused. One case for each thing that is checked.
+public enum AttestationFault: Error, Equatable, Sendable {
+    /// More than `AttestationObject.lengthLimit` bytes.
+    case tooLong
+    case malformed(CBORFault)
+    /// `fmt` is not `apple-appattest`: a statement of another kind (WebAuthn section 8).
+    case unknownFormat
+    /// An entry that no attestation of Apple's has.
+    case unknownEntry
+    case entryMissing
+    /// Not the two certificates, leaf and intermediate.
+    case certificateCount(Int)
+    case authenticatorData(AuthenticatorDataFault)
+    /// Made by an app that is not admitted.
+    case rpIDMismatch
+    case counterNotZero(UInt32)
+    /// The key is of another environment than the app's. Nil: the AAGUID is not Apple's.
+    case environmentMismatch(KeyEnvironment?)
+    case extensions(AuthenticatorDataFault)
+    /// The validation category is not admitted, or absent where it must be present.
+    case validationCategory(ExtensionRefusal)
+    case bundleVersion(ExtensionRefusal)
+    case certificateUnreadable(CertificatePosition)
+    /// The leaf's key is not an ECDSA key on P-256.
+    case leafKey
+    case keyIDMismatch
+    case credentialIDMismatch
+    /// The COSE key is not one on P-256 for ES256.
+    case coseKeyKind
+    case coseKeyMismatch
+    /// Not exactly one extension with the nonce.
+    case nonceExtensionCount(Int)
+    case nonceExtensionForm(DERFault)
+    case nonceMismatch
+    case platformForm(DERFault)
+    case platformRefused(AttestedPlatform)
+    case leafIsAuthority
+    case intermediateIsNoAuthority
+    /// The certificate is not valid at the time given.
+    case outsideValidity(CertificatePosition, Validity)
+    case untrusted(PathRefusal)
+    case receiptMissing
+    case receipt(ReceiptFault)
+    /// The check could not be made. Our fault, not the phone's; the attestation counts as refused.
+    case checkFailed(AttestationStep, CryptographyError)
+}
+
+/// Where in the path a certificate stands.
+public enum CertificatePosition: String, Sendable {
+    case leaf
+    case intermediate
+    case root
+}
+
+/// The two ends of a certificate's validity, both included, in seconds since 1970. Nil where the field is no time.
+public struct Validity: Equatable, Sendable {
+    public let notBefore: Int64?
+    public let notAfter: Int64?
+
+    public init(_ certificate: Certificate) {
+        notBefore = certificate.notBefore
+        notAfter = certificate.notAfter
+    }
+
+    public func includes(_ time: Int64) -> Bool {
+        guard let notBefore, let notAfter else { return false }
+        return notBefore <= time && time <= notAfter
+    }
+}
+
+extension AttestationFault {
+    /// The check that refused.
+    public var step: AttestationStep {
+        switch self {
+        case .tooLong, .malformed, .unknownFormat, .unknownEntry, .entryMissing, .certificateCount,
+            .authenticatorData:
+            .form
+        case .rpIDMismatch: .rpID
+        case .counterNotZero: .counter
+        case .environmentMismatch: .environment
+        case .extensions: .extensions
+        case .validationCategory: .validationCategory
+        case .bundleVersion: .bundleVersion
+        case .certificateUnreadable, .leafKey: .certificates
+        case .keyIDMismatch: .keyID
+        case .credentialIDMismatch: .credentialID
+        case .coseKeyKind, .coseKeyMismatch: .coseKey
+        case .nonceExtensionCount, .nonceExtensionForm: .nonceExtension
+        case .nonceMismatch: .nonce
+        case .platformForm, .platformRefused: .platform
+        case .leafIsAuthority, .intermediateIsNoAuthority: .authority
+        case .outsideValidity: .validity
+        case .untrusted: .chain
+        case .receiptMissing, .receipt: .receipt
+        case .checkFailed(let step, _): step
+        }
+    }
+
+    /// For the log, and for the developer of the client. Holds nothing that identifies a phone.
+    public var reason: String {
+        switch self {
+        case .tooLong: "the attestation is longer than 16 KiB"
+        case .malformed(let fault): "\(fault.reason)"
+        case .unknownFormat: "the attestation's format is not apple-appattest"
+        case .unknownEntry: "the attestation has an entry that App Attest does not know"
+        case .entryMissing: "the attestation lacks fmt, attStmt with x5c, or authData"
+        case .certificateCount(let count): "the attestation has \(count) certificates, not leaf and intermediate"
+        case .authenticatorData(let fault), .extensions(let fault): "\(fault.reason)"
+        case .rpIDMismatch: "the attestation was made by another app"
+        case .counterNotZero(let counter): "the counter is \(counter), not 0"
+        case .environmentMismatch(nil): "the AAGUID is not one of App Attest"
+        case .environmentMismatch(let found?): "the key is one for \(found.rawValue), which the app does not admit"
+        case .validationCategory(let refusal): "the validation category is \(refusal.reason)"
+        case .bundleVersion(let refusal): "the bundle version is \(refusal.reason)"
+        case .certificateUnreadable(let position): "the \(position.rawValue) certificate cannot be read"
+        case .leafKey: "the leaf's key is not on P-256"
+        case .keyIDMismatch: "the key id is not the SHA-256 of the attested key"
+        case .credentialIDMismatch: "the credential id is not the key id"
+        case .coseKeyKind: "the COSE key is not an ES256 key on P-256"
+        case .coseKeyMismatch: "the COSE key is not the leaf's key"
+        case .nonceExtensionCount(0): "the leaf has no nonce extension"
+        case .nonceExtensionCount(let count): "the leaf has \(count) nonce extensions"
+        case .nonceExtensionForm(let fault): "the leaf's nonce extension is not of Apple's form: \(fault.reason)"
+        case .nonceMismatch: "the leaf's nonce is not the one of this authenticator data and client data hash"
+        case .platformForm(let fault): "the leaf's platform cannot be read: \(fault.reason)"
+        case .platformRefused(let platform): "the platform \(platform.name) is not one the app lists"
+        case .leafIsAuthority: "the leaf is a certification authority"
+        case .intermediateIsNoAuthority: "the intermediate is no certification authority"
+        case .outsideValidity(let position, _): "the \(position.rawValue) certificate is not valid at this time"
+        case .untrusted(let refusal): "no chain to the root: \(refusal.reason)"
+        case .receiptMissing: "there is no receipt"
+        case .receipt(let fault): "the receipt is refused: \(fault.reason)"
+        case .checkFailed: "the attestation could not be checked"
+        }
+    }
+}

@@ -1,0 +1,138 @@
+/// Reads DER (X.690 section 10) item by item, strictly, without building a tree: for the few structures of Apple's that
+/// OpenSSL does not know. Contents come out as ranges of the input.
+///
+/// Definite lengths in their shortest form; tag numbers up to 2^21. Whatever it refuses, it refuses with a `DERFault`, and
+/// no input makes it trap.
+public struct DERReader: ~Escapable {
+    private let bytes: Span<UInt8>
+    private let end: Int
+    public private(set) var position: Int
+
+    /// - Parameter range: must lie within `bytes`; ranges count from the beginning of `bytes`.
+    @_lifetime(copy bytes)
+    public init(_ bytes: Span<UInt8>, in range: Range<Int>) {
+        precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "a range outside of the bytes")
+        self.bytes = bytes
+        position = range.lowerBound
+        end = range.upperBound
+    }
+
+    @_lifetime(copy bytes)
+    public init(_ bytes: Span<UInt8>) {
+        self.init(bytes, in: 0..<bytes.count)
+    }
+
+    public var isAtEnd: Bool { position == end }
+
+    /// Makes sure that nothing follows.
+    public func finish() throws(DERFault) {
+        guard isAtEnd else { throw .trailingBytes }
+    }
+
+    /// The next item, whatever it is.
+    public mutating func next() throws(DERFault) -> (tag: DERTag, content: Range<Int>) {
+        let tag = try readTag()
+        let length = try readLength()
+        guard length <= end - position else { throw .truncated }
+        let start = position
+        position += length
+        return (tag, start..<position)
+    }
+
+    /// The content of the next item, which must have this tag.
+    public mutating func read(_ tag: DERTag) throws(DERFault) -> Range<Int> {
+        let (found, content) = try next()
+        guard found == tag else { throw .unexpectedTag }
+        return content
+    }
+
+    /// An INTEGER from 0 to 2^31 - 1 in its shortest form (X.690 section 8.3.2).
+    public mutating func readSmallInteger() throws(DERFault) -> Int {
+        let content = try read(.integer)
+        guard let first = content.first, content.count <= 4, bytes[first] < 0x80 else { throw .unexpectedValue }
+        guard content.count == 1 || bytes[first] > 0 || bytes[first + 1] >= 0x80 else { throw .notShortest }
+        var value = 0
+        for index in content { value = value << 8 | Int(bytes[index]) }
+        return value
+    }
+
+    private mutating func readByte() throws(DERFault) -> UInt8 {
+        guard position < end else { throw .truncated }
+        defer { position += 1 }
+        return bytes[position]
+    }
+
+    private mutating func readTag() throws(DERFault) -> DERTag {
+        let first = try readByte()
+        guard first & 0x1f == 0x1f else { return DERTag(leading: first & 0xe0, number: UInt32(first & 0x1f)) }
+        // X.690 section 8.1.2.4: seven bits a byte, none of the leading ones zero.
+        var number: UInt32 = 0
+        for index in 0..<3 {
+            let byte = try readByte()
+            guard index > 0 || byte != 0x80 else { throw .notShortest }
+            number = number << 7 | UInt32(byte & 0x7f)
+            guard byte & 0x80 != 0 else {
+                guard number > 30 else { throw .notShortest }
+                return DERTag(leading: first & 0xe0, number: number)
+            }
+        }
+        throw .unexpectedTag
+    }
+
+    private mutating func readLength() throws(DERFault) -> Int {
+        let first = try readByte()
+        guard first & 0x80 != 0 else { return Int(first) }
+        guard first != 0x80 else { throw .indefiniteLength }
+        // Three bytes reach further than anything that is let in here.
+        let width = Int(first & 0x7f)
+        guard width <= 3 else { throw .truncated }
+        var length = 0
+        for _ in 0..<width { length = length << 8 | Int(try readByte()) }
+        guard length >= 0x80, width == 1 || length >> (8 * (width - 1)) > 0 else { throw .notShortest }
+        return length
+    }
+}
+
+/// The tag of an item: class and form (the upper three bits of the identifier octet), and number.
+public struct DERTag: Equatable, Sendable {
+    public let leading: UInt8
+    public let number: UInt32
+
+    public init(leading: UInt8, number: UInt32) {
+        self.leading = leading
+        self.number = number
+    }
+
+    public static let integer = DERTag(leading: 0x00, number: 2)
+    public static let octetString = DERTag(leading: 0x00, number: 4)
+    public static let sequence = DERTag(leading: 0x20, number: 16)
+    public static let set = DERTag(leading: 0x20, number: 17)
+
+    /// `[number] EXPLICIT`: context-specific and constructed.
+    public static func explicit(_ number: UInt32) -> DERTag { DERTag(leading: 0xa0, number: number) }
+}
+
+/// Why bytes are not the DER this module reads.
+public enum DERFault: Error, Equatable, Sendable, CaseIterable {
+    /// The bytes end inside an item, or an item claims more than there is.
+    case truncated
+    case trailingBytes
+    case indefiniteLength
+    /// A tag, length or integer that is not in its shortest form.
+    case notShortest
+    /// A well-formed item, but not the one that stands here.
+    case unexpectedTag
+    /// An integer that is negative or large, or text that is none.
+    case unexpectedValue
+
+    public var reason: StaticString {
+        switch self {
+        case .truncated: "the DER ends inside an item"
+        case .trailingBytes: "bytes follow the DER item"
+        case .indefiniteLength: "a DER item has an indefinite length"
+        case .notShortest: "a DER tag, length or integer is not in its shortest form"
+        case .unexpectedTag: "a DER item is of another type than expected"
+        case .unexpectedValue: "a DER item has a value that is not expected"
+        }
+    }
+}

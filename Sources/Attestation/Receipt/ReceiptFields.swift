@@ -1,0 +1,97 @@
+/// What a receipt says, whoever signed it: the payload, taken apart.
+///
+/// A SET of SEQUENCE { type INTEGER, version INTEGER, value OCTET STRING } in DER (Apple's "Assessing fraud risk"). Fields of
+/// other types are read over: Apple adds some now and then, and they bind nobody who does not know them. All values are
+/// text, but for certificate and hash.
+public struct ReceiptFields: Equatable, Sendable {
+    public enum Kind: String, Sendable {
+        /// Came with an attestation.
+        case attestation = "ATTEST"
+        /// Came from Apple in exchange for an earlier one; has a risk metric.
+        case refreshed = "RECEIPT"
+    }
+
+    /// Field 2: team id, full stop, bundle id.
+    public let appID: String
+    /// Field 3: the leaf of the attestation, in DER.
+    public let certificate: [UInt8]
+    /// Field 4: the client data hash of the attestation. In refreshed receipts Apple has mangled it.
+    public let clientDataHash: [UInt8]
+    /// Field 6.
+    public let kind: Kind
+    /// Field 7, undocumented: `sandbox` or `production`.
+    public let environment: String?
+    /// Field 12.
+    public let creation: InternetTime
+    /// Field 17: how many keys the device has had attested lately, roughly. Nil in receipts of attestations.
+    public let riskMetric: UInt32?
+    /// Field 19: before this Apple exchanges the receipt for none with a newer metric. No beginning of validity.
+    public let notBefore: InternetTime?
+    /// Field 21: after this Apple exchanges the receipt no more.
+    public let expiration: InternetTime
+
+    private static let fieldLimit = 64
+
+    public init(_ payload: Span<UInt8>) throws(ReceiptFault) {
+        var values: [Int: Range<Int>] = [:]
+        do throws(DERFault) {
+            var outer = DERReader(payload)
+            var fields = DERReader(payload, in: try outer.read(.set))
+            try outer.finish()
+            var count = 0
+            while !fields.isAtEnd {
+                var field = DERReader(payload, in: try fields.read(.sequence))
+                let type = try field.readSmallInteger()
+                _ = try field.readSmallInteger()
+                let value = try field.read(.octetString)
+                try field.finish()
+                count += 1
+                guard values[type] == nil, count <= Self.fieldLimit else { throw .unexpectedValue }
+                values[type] = value
+            }
+        } catch {
+            throw .payload(error)
+        }
+        func text(_ type: Int) throws(ReceiptFault) -> String? {
+            guard let range = values[type] else { return nil }
+            guard range.count <= 256, let utf8 = try? UTF8Span(validating: payload.extracting(range)) else {
+                throw .field(type)
+            }
+            return String(copying: utf8)
+        }
+        func time(_ type: Int) throws(ReceiptFault) -> InternetTime? {
+            guard let range = values[type] else { return nil }
+            guard let time = InternetTime(payload.extracting(range)) else { throw .field(type) }
+            return time
+        }
+        func bytes(_ type: Int) throws(ReceiptFault) -> [UInt8] {
+            guard let range = values[type] else { throw .field(type) }
+            let span = payload.extracting(range)
+            return span.indices.map { span[$0] }
+        }
+        guard let appID = try text(2) else { throw .field(2) }
+        guard let kind = try text(6).flatMap(Kind.init) else { throw .field(6) }
+        guard let creation = try time(12) else { throw .field(12) }
+        guard let expiration = try time(21) else { throw .field(21) }
+        let metric = try text(17)
+        riskMetric = metric.flatMap(UInt32.init)
+        guard metric == nil || riskMetric != nil else { throw .field(17) }
+        self.appID = appID
+        self.kind = kind
+        self.creation = creation
+        self.expiration = expiration
+        certificate = try bytes(3)
+        clientDataHash = try bytes(4)
+        environment = try text(7)
+        notBefore = try time(19)
+    }
+}
+
+/// A verified receipt. Only `ReceiptVerifier` makes one.
+public struct Receipt: Equatable, Sendable {
+    public let fields: ReceiptFields
+
+    init(_ fields: ReceiptFields) {
+        self.fields = fields
+    }
+}

@@ -1,0 +1,308 @@
+import Attestation
+import COpenSSL
+import Cryptography
+import Testing
+import Vocabulary
+
+/// For each step an attestation that an authority of the test signed, wrong in this step and no other.
+@Suite("Attestation steps")
+struct AttestationStepTests {
+    private let authority: TestAuthority
+
+    init() throws { authority = try TestAuthority(LibraryContext()) }
+
+    private func faults(
+        _ change: (inout AttestationForgery) throws -> Void, apps: [AttestedApp] = [AttestationForgery.app],
+        at time: Int64 = AttestationForgery.time
+    ) throws -> [AttestationFault] {
+        var forgery = try AttestationForgery(authority)
+        try change(&forgery)
+        return try forgery.refusals(forgery.evidence(), apps, at: time)
+    }
+
+    @Test("what is wrong in nothing is accepted, in every form Apple's systems send")
+    func accepted() throws {
+        #expect(try faults { _ in } == [])
+        #expect(try faults { $0.receipt = nil } == [])
+        #expect(try faults { $0.receipt = [] } == [])
+        #expect(try faults { $0.systemExtensions = [] } == [])
+        #expect(try faults { $0.systemExtensions = [AttestationForgery.system("14.2", platform: nil)] } == [])
+        #expect(try faults { $0.extensions = AttestationForgery.extensions() } == [])
+        #expect(try faults { $0.extensions = CBORWriting.map([("apple_new_01", [0xf5])]) } == [])
+        #expect(try faults { $0.unsigned = [("cdHash", CBORWriting.bytes([1, 2, 3]))] } == [])
+        for flags in [0x00, 0x40, 0xc0, 0xff] as [UInt8] { #expect(try faults { $0.flags = flags } == []) }
+        // Apple's own samples pass the challenge for its hash.
+        #expect(try faults { $0.clientDataHash = Array("test_server_challenge".utf8) } == [])
+        #expect(try faults { $0.clientDataHash = [] } == [])
+    }
+
+    @Test("the form: other formats, entries and sizes")
+    func form() throws {
+        #expect(try faults { $0.format = "apple" } == [.unknownFormat])
+        #expect(try faults { $0.unsigned = [("more", [0xf6])] } == [.unknownEntry])
+        #expect(try faults { $0.furtherCertificates = [[1]] } == [.certificateCount(3)])
+        #expect(try faults { $0.receipt = [UInt8](repeating: 0, count: 16 * 1024) } == [.tooLong])
+        #expect(try faults { $0.coseKey = [] } == [.authenticatorData(.credential(.truncated))])
+        #expect(try faults { $0.coseKey = [0x00] } == [.authenticatorData(.credential(.unexpectedType))])
+    }
+
+    @Test("RP id: another app, and an app id written otherwise")
+    func rpID() throws {
+        for id in ["TEAM123456.com.example.other", "com.example.app", "team123456.com.example.app", ""] {
+            #expect(try faults { $0.rpID = id } == [.rpIDMismatch])
+        }
+    }
+
+    @Test("counter: anything but 0", arguments: [1, 256, UInt32.max])
+    func counter(_ counter: UInt32) throws {
+        #expect(try faults { $0.counter = counter } == [.counterNotZero(counter)])
+    }
+
+    @Test("AAGUID: the other environment, and what is none")
+    func environment() throws {
+        let development = Array("appattestdevelop".utf8)
+        #expect(try faults { $0.aaguid = development } == [.environmentMismatch(.development)])
+        let sandbox = [AttestedApp(id: AttestationForgery.appID, environment: .development)]
+        #expect(try faults({ $0.aaguid = development }, apps: sandbox) == [])
+        #expect(try faults({ _ in }, apps: sandbox) == [.environmentMismatch(.production)])
+        for other in ["appattest\0\0\0\0\0\0\u{1}", "appattestdevelo\0", "Appattestdevelop", "\0appattest\0\0\0\0\0\0"]
+        {
+            #expect(try faults { $0.aaguid = Array(other.utf8) } == [.environmentMismatch(nil)])
+        }
+    }
+
+    @Test("extensions: exactly one map, and known ones in Apple's form")
+    func extensions() throws {
+        let map = AttestationForgery.extensions()
+        #expect(try faults { $0.extensions = map + [0] } == [.extensions(.extensions(.trailingBytes))])
+        #expect(try faults { $0.extensions = map + map } == [.extensions(.extensions(.trailingBytes))])
+        #expect(try faults { $0.extensions = [0x00] } == [.extensions(.extensions(.unexpectedType))])
+        let wrong = CBORWriting.map([("apple_validation_category_01", [0x04])])
+        #expect(try faults { $0.extensions = wrong } == [.extensions(.extensions(.unexpectedType))])
+    }
+
+    @Test("validation category: only those the app admits, and absence means what the app says")
+    func category() throws {
+        func app(_ absence: AppExtensionPolicy.Absence) -> [AttestedApp] {
+            let policy = AppExtensionPolicy(categories: .init([.appStore, .testFlight], absence: absence))
+            return [AttestedApp(id: AttestationForgery.appID, environment: .production, extensions: policy)]
+        }
+        #expect(try faults({ $0.extensions = AttestationForgery.extensions(category: 4) }, apps: app(.refused)) == [])
+        #expect(
+            try faults({ $0.extensions = AttestationForgery.extensions(category: 5) }, apps: app(.admitted))
+                == [.validationCategory(.notAdmitted)])
+        #expect(try faults({ _ in }, apps: app(.admitted)) == [])
+        #expect(try faults({ _ in }, apps: app(.refused)) == [.validationCategory(.absent)])
+    }
+
+    @Test("bundle version: not below the least, and absence means what the app says")
+    func bundleVersion() throws {
+        func app(_ absence: AppExtensionPolicy.Absence) throws -> [AttestedApp] {
+            let least = try #require(BundleVersion("1.10"))
+            let policy = AppExtensionPolicy(minimumVersion: .init(least, absence: absence))
+            return [AttestedApp(id: AttestationForgery.appID, environment: .production, extensions: policy)]
+        }
+        func faults(_ version: String) throws -> [AttestationFault] {
+            try self.faults(
+                { $0.extensions = AttestationForgery.extensions(version: version) }, apps: app(.admitted))
+        }
+        for version in ["1.10", "1.10.0", "1.11", "2"] { #expect(try faults(version) == []) }
+        for version in ["1.9.9", "1.2", "1", "0"] { #expect(try faults(version) == [.bundleVersion(.notAdmitted)]) }
+        for version in ["", "1.x", "1..2", "-1"] { #expect(try faults(version) == [.bundleVersion(.unreadable)]) }
+        #expect(try self.faults({ _ in }, apps: app(.admitted)) == [])
+        #expect(try self.faults({ _ in }, apps: app(.refused)) == [.bundleVersion(.absent)])
+    }
+
+    @Test("key id: another one sent, and another key attested than the one it names")
+    func keyID() throws {
+        var forgery = try AttestationForgery(authority)
+        let other = [UInt8](repeating: 1, count: 32)
+        #expect(try forgery.refusals(forgery.evidence(keyID: other)) == [.keyIDMismatch])
+
+        let attested = try TestAuthority.key("P-256", authority.library)
+        forgery.leafKey = attested
+        forgery.coseKey = AttestationForgery.cose(TestAuthority.point(of: attested))
+        #expect(try forgery.refusals(forgery.evidence()) == [.keyIDMismatch])
+    }
+
+    @Test("credential id: another one, a longer one, none")
+    func credentialID() throws {
+        #expect(try faults { $0.credentialID[31] ^= 1 } == [.credentialIDMismatch])
+        #expect(try faults { $0.credentialID += [0] } == [.credentialIDMismatch])
+        #expect(try faults { $0.credentialID = [] } == [.credentialIDMismatch])
+    }
+
+    @Test("COSE key: another key, and another kind of key")
+    func coseKey() throws {
+        let other = try TestAuthority.point(of: TestAuthority.key("P-256", authority.library))
+        #expect(try faults { $0.coseKey = AttestationForgery.cose(other) } == [.coseKeyMismatch])
+        func point(_ forgery: AttestationForgery) -> [UInt8] { TestAuthority.point(of: forgery.key) }
+        #expect(try faults { $0.coseKey = AttestationForgery.cose(point($0), kty: 1) } == [.coseKeyKind])
+        #expect(try faults { $0.coseKey = AttestationForgery.cose(point($0), alg: 0x27) } == [.coseKeyKind])
+        #expect(try faults { $0.coseKey = AttestationForgery.cose(point($0), crv: 2) } == [.coseKeyKind])
+        #expect(try faults { $0.coseKey = [0xa0] } == [.coseKeyKind])
+        #expect(
+            try faults { forgery in
+                forgery.coseKey[0] = 0xa6
+                forgery.coseKey += [0x04, 0x00]
+            } == [.coseKeyKind])
+    }
+
+    @Test("nonce extension: none, two, and every other form")
+    func nonceExtension() throws {
+        let nonce = [UInt8](repeating: 9, count: 32)
+        let right = DERWriting.nonce(nonce)
+        #expect(try faults { $0.nonceExtensions = [] } == [.nonceExtensionCount(0)])
+        let forms: [([UInt8], DERFault)] = [
+            ([], .truncated), (right + [0], .trailingBytes), (DERWriting.octets(nonce), .unexpectedTag),
+            (DERWriting.sequence(DERWriting.octets(nonce)), .unexpectedTag),
+            (DERWriting.sequence(DERWriting.explicit(2, DERWriting.octets(nonce))), .unexpectedTag),
+            (DERWriting.nonce(Array(nonce.dropLast())), .unexpectedValue),
+            (DERWriting.nonce(nonce + [0]), .unexpectedValue),
+            (DERWriting.sequence(DERWriting.explicit(1, DERWriting.octets(nonce) + [5, 0])), .trailingBytes),
+            (DERWriting.sequence(DERWriting.explicit(1, DERWriting.octets(nonce)), [5, 0]), .trailingBytes),
+            ([0x30, 0x80] + right.dropFirst(2) + [0, 0], .indefiniteLength),
+            ([0x30, 0x81] + right.dropFirst(), .notShortest),
+        ]
+        for (form, fault) in forms {
+            #expect(try faults { $0.nonceExtensions = [form] } == [.nonceExtensionForm(fault)])
+        }
+    }
+
+    @Test("two nonces in one leaf are refused, the right one among them or not")
+    func twoNonces() throws {
+        var forgery = try AttestationForgery(authority)
+        let data = try forgery.authenticatorData
+        let right = try authority.library.sha256(of: data.span, forgery.clientDataHash.span).bytes
+        let other = DERWriting.nonce([UInt8](repeating: 9, count: 32))
+        for nonces in [[DERWriting.nonce(right), other], [other, DERWriting.nonce(right)]] {
+            forgery.nonceExtensions = nonces
+            #expect(try forgery.refusals(forgery.evidence()) == [.nonceExtensionCount(2)])
+        }
+    }
+
+    @Test("nonce: made for another client data hash")
+    func nonce() throws {
+        let forgery = try AttestationForgery(authority)
+        for hash in [[], [UInt8](repeating: 8, count: 32), forgery.clientDataHash + [0]] {
+            #expect(try forgery.refusals(forgery.evidence(signing: hash)) == [.nonceMismatch])
+        }
+    }
+
+    @Test("platform: one the app does not list, and what cannot be read")
+    func platform() throws {
+        let macOS = AttestationForgery.system("27.0", platform: "macosx")
+        #expect(try faults { $0.systemExtensions = [macOS] } == [.platformRefused(.macOS)])
+        let onMac = [AttestedApp(id: AttestationForgery.appID, environment: .production, platforms: [.macOS])]
+        #expect(try faults({ $0.systemExtensions = [macOS] }, apps: onMac) == [])
+        #expect(try faults({ $0.systemExtensions = [] }, apps: onMac) == [.platformRefused(.unstated)])
+        #expect(try faults { $0.systemExtensions = [macOS, macOS] } == [.platformForm(.unexpectedValue)])
+        for name in ["", "iphone os", "unstated", "\u{e9}", String(repeating: "x", count: 33)] {
+            let form = AttestationForgery.system("27.0", platform: name)
+            #expect(try faults { $0.systemExtensions = [form] } == [.platformForm(.unexpectedValue)])
+        }
+        #expect(try faults { $0.systemExtensions = [[0x30, 0x01]] } == [.platformForm(.truncated)])
+    }
+
+    @Test("CA flags: a leaf that is an authority, an intermediate that is none")
+    func authorityFlags() throws {
+        #expect(try faults { $0.leafIsAuthority = true } == [.leafIsAuthority])
+        #expect(try faults { $0.leafIsAuthority = nil } == [])
+        for isAuthority in [false, nil] {
+            let intermediate = try authority.intermediate(isAuthority: isAuthority)
+            #expect(try faults { $0.sentIntermediate = intermediate } == [.intermediateIsNoAuthority])
+        }
+        let unsigning = try authority.intermediate(keyUsage: "digitalSignature")
+        #expect(try faults { $0.sentIntermediate = unsigning } == [.intermediateIsNoAuthority])
+    }
+
+    @Test("validity: leaf and intermediate, to the second")
+    func validity() throws {
+        let leaf = (AttestationForgery.time - 86_400)...(AttestationForgery.time + 172_800)
+        for time in [leaf.lowerBound, leaf.upperBound] { #expect(try faults({ _ in }, at: time) == []) }
+        for time in [leaf.lowerBound - 1, leaf.upperBound + 1] {
+            #expect(try faults({ _ in }, at: time).map(\.step) == [.validity])
+        }
+        let expired = try authority.intermediate(validity: 1_600_000_000...(AttestationForgery.time - 1))
+        #expect(try faults { $0.sentIntermediate = expired }.map(\.step) == [.validity])
+        let later = try authority.intermediate(validity: (AttestationForgery.time + 1)...2_000_000_000)
+        #expect(try faults { $0.sentIntermediate = later }.map(\.step) == [.validity])
+    }
+
+    @Test("chain: signed by another authority of the same names, in leaf, intermediate or root")
+    func chain() throws {
+        let other = try TestAuthority(authority.library)
+        let forgery = try AttestationForgery(authority)
+        #expect(try forgery.refusals(forgery.evidence(), root: other.trustedRoot()).map(\.step) == [.chain])
+        #expect(try faults { $0.leafIssuer = (other, try other.intermediate()) }.map(\.step) == [.chain])
+        #expect(try faults { $0.sentIntermediate = try other.intermediate() }.map(\.step) == [.chain])
+        let apple = try AppleRoots.appAttestation(authority.library)
+        #expect(try forgery.refusals(forgery.evidence(), root: apple).map(\.step) == [.chain])
+    }
+
+    @Test("chain: what is remembered of one intermediate opens nothing for another")
+    func rememberedIntermediate() throws {
+        let root = try authority.trustedRoot()
+        let genuine = try AttestationForgery(authority)
+        let other = try TestAuthority(authority.library)
+        var forged = try AttestationForgery(authority)
+        forged.leafIssuer = (other, try other.intermediate())
+        var forgedAbove = forged
+        forgedAbove.sentIntermediate = try other.intermediate()
+        for _ in 0..<3 {
+            #expect(try genuine.refusals(genuine.evidence(), root: root) == [])
+            #expect(try forged.refusals(forged.evidence(), root: root).map(\.step) == [.chain])
+            #expect(try forgedAbove.refusals(forgedAbove.evidence(), root: root).map(\.step) == [.chain])
+        }
+    }
+
+    @Test("receipt: demanded and missing, or demanded and not genuine")
+    func receipt() throws {
+        let demanding = [
+            AttestedApp(id: AttestationForgery.appID, environment: .production, demandsReceipt: true)
+        ]
+        #expect(try faults({ $0.receipt = nil }, apps: demanding) == [.receiptMissing])
+        #expect(try faults({ _ in }, apps: demanding).map(\.step) == [.receipt])
+    }
+
+    @Test("certificates: what cannot be read, and a leaf whose key is on another curve")
+    func certificates() throws {
+        var forgery = try AttestationForgery(authority)
+        forgery.leafKey = try TestAuthority.key("P-384", authority.library)
+        let refused = try forgery.refusals(forgery.evidence())
+        #expect(refused == [.leafKey])
+    }
+
+    @Test("a simulator's app has its own root, and Apple's opens nothing for it")
+    func simulator() throws {
+        let forgery = try AttestationForgery(authority)
+        let app = AttestedApp(id: AttestationForgery.appID, environment: .simulator)
+        let own = try authority.trustedRoot()
+        let apple = try TestAuthority(authority.library).trustedRoot()
+        let receipts = try AppleRoots.receipts(authority.library)
+        func isAccepted(_ roots: AttestationVerifier.Roots, _ app: AttestedApp) throws -> Bool {
+            let verifier = try AttestationVerifier(apps: [app], roots: roots, authority.library)
+            return try verifier.report(forgery.evidence(), at: AttestationForgery.time).verified != nil
+        }
+        #expect(try isAccepted(.init(apple: apple, simulator: own, receipts: receipts), app))
+        #expect(try !isAccepted(.init(apple: own, simulator: apple, receipts: receipts), app))
+        #expect(try !isAccepted(.init(apple: apple, simulator: own, receipts: receipts), AttestationForgery.app))
+    }
+
+    @Test("a list of apps that contradicts itself is refused")
+    func appLists() throws {
+        let forgery = try AttestationForgery(authority)
+        let id = AttestationForgery.appID
+        #expect(throws: AppListFault.empty) { try forgery.verifier([]) }
+        #expect(throws: AppListFault.repeated(id)) {
+            try forgery.verifier([AttestationForgery.app, AttestationForgery.app])
+        }
+        let simulator = AttestedApp(id: id, environment: .simulator)
+        #expect(throws: AppListFault.rootMissing(id)) { try forgery.verifier([simulator]) }
+        let root = try authority.trustedRoot()
+        let roots = AttestationVerifier.Roots(apple: root, simulator: root, receipts: root)
+        #expect(throws: AppListFault.twoRoots(id)) {
+            try AttestationVerifier(apps: [AttestationForgery.app, simulator], roots: roots, authority.library)
+        }
+    }
+}

@@ -1,0 +1,119 @@
+import COpenSSL
+import Cryptography
+
+/// A certification authority like Apple's for App Attest, made anew for a test: root and intermediate on P-384, leafs on
+/// P-256. What it issues may be odd in any respect.
+struct TestAuthority {
+    let library: LibraryContext
+    let root: Certificate
+    private let rootKey: OpaquePointer
+    private let intermediateKey: OpaquePointer
+
+    /// Validity in seconds since 1970, both ends included.
+    static let validity: ClosedRange<Int64> = 1_600_000_000...2_000_000_000
+
+    init(_ library: LibraryContext) throws {
+        self.library = library
+        rootKey = try Self.key("P-384", library)
+        intermediateKey = try Self.key("P-384", library)
+        root = try Self.sign(
+            Request(subject: "Test App Attestation Root CA", validity: Self.validity, isAuthority: true), rootKey,
+            issuer: nil, rootKey, library)
+    }
+
+    /// What a certificate is to say.
+    struct Request {
+        var subject: String
+        var validity: ClosedRange<Int64>
+        /// Nil: no basic constraints.
+        var isAuthority: Bool?
+        var keyUsage: String?
+        /// Dotted identifier and content, none of them critical.
+        var extensions: [(String, [UInt8])] = []
+    }
+
+    func trustedRoot() throws(CryptographyError) -> TrustedRoot { try TrustedRoot(root, library) }
+
+    func intermediate(
+        validity: ClosedRange<Int64> = TestAuthority.validity, isAuthority: Bool? = true, keyUsage: String? = nil
+    ) throws -> Certificate {
+        let request = Request(
+            subject: "Test App Attestation CA 1", validity: validity, isAuthority: isAuthority, keyUsage: keyUsage)
+        return try Self.sign(request, intermediateKey, issuer: root, rootKey, library)
+    }
+
+    /// A leaf for `key`, issued by the intermediate.
+    func leaf(_ request: Request, for key: OpaquePointer, by intermediate: Certificate) throws -> Certificate {
+        try Self.sign(request, key, issuer: intermediate, intermediateKey, library)
+    }
+
+    /// A leaf that the root issued itself.
+    func leafOfRoot(_ request: Request, for key: OpaquePointer) throws -> Certificate {
+        try Self.sign(request, key, issuer: root, rootKey, library)
+    }
+
+    /// Keys are not freed: tests end soon.
+    static func key(_ curve: String, _ library: LibraryContext) throws -> OpaquePointer {
+        let context = EVP_PKEY_CTX_new_from_name(library.pointer, "EC", nil)
+        defer { EVP_PKEY_CTX_free(context) }
+        var key: OpaquePointer?
+        guard EVP_PKEY_keygen_init(context) == 1, EVP_PKEY_CTX_set_group_name(context, curve) == 1,
+            EVP_PKEY_generate(context, &key) == 1, let key
+        else { throw CryptographyError.fromQueue(doing: "make a key") }
+        return key
+    }
+
+    static func point(of key: OpaquePointer) -> [UInt8] {
+        var point = [UInt8](repeating: 0, count: 133)
+        var length = 0
+        EVP_PKEY_get_octet_string_param(key, OSSL_PKEY_PARAM_PUB_KEY, &point, point.count, &length)
+        return Array(point[..<length])
+    }
+
+    static func der(_ certificate: Certificate) -> [UInt8] {
+        var encoding: UnsafeMutablePointer<UInt8>?
+        let count = i2d_X509(certificate.pointer, &encoding)
+        defer { CRYPTO_free(encoding, #file, #line) }
+        return Array(UnsafeBufferPointer(start: encoding, count: Int(count)))
+    }
+
+    private static func sign(
+        _ request: Request, _ key: OpaquePointer, issuer: Certificate?, _ issuerKey: OpaquePointer,
+        _ library: LibraryContext
+    ) throws -> Certificate {
+        guard let pointer = X509_new_ex(library.pointer, nil) else { throw CryptographyError(doing: "make") }
+        let certificate = Certificate(owning: pointer)
+        X509_set_version(pointer, 2)
+        ASN1_INTEGER_set_uint64(X509_get_serialNumber(pointer), UInt64.random(in: 1...UInt64(Int64.max)))
+        ASN1_TIME_set(X509_getm_notBefore(pointer), Int(request.validity.lowerBound))
+        ASN1_TIME_set(X509_getm_notAfter(pointer), Int(request.validity.upperBound))
+        X509_set_pubkey(pointer, key)
+        X509_NAME_add_entry_by_txt(
+            X509_get_subject_name(pointer), "CN", MBSTRING_UTF8, request.subject, -1, -1, 0)
+        X509_set_issuer_name(pointer, X509_get_subject_name(issuer?.pointer ?? pointer))
+        if let isAuthority = request.isAuthority {
+            add(NID_basic_constraints, isAuthority ? "critical,CA:TRUE" : "critical,CA:FALSE", to: pointer)
+        }
+        if let keyUsage = request.keyUsage { add(NID_key_usage, "critical,\(keyUsage)", to: pointer) }
+        for (identifier, content) in request.extensions {
+            let object = OBJ_txt2obj(identifier, 1)
+            let value = ASN1_OCTET_STRING_new()
+            ASN1_OCTET_STRING_set(value, content, Int32(content.count))
+            let made = X509_EXTENSION_create_by_OBJ(nil, object, 0, value)
+            X509_add_ext(pointer, made, -1)
+            X509_EXTENSION_free(made)
+            ASN1_OCTET_STRING_free(value)
+            ASN1_OBJECT_free(object)
+        }
+        let digest = EVP_MD_fetch(library.pointer, "SHA256", nil)
+        defer { EVP_MD_free(digest) }
+        guard X509_sign(pointer, issuerKey, digest) > 0 else { throw CryptographyError.fromQueue(doing: "sign") }
+        return certificate
+    }
+
+    private static func add(_ identifier: Int32, _ value: String, to certificate: OpaquePointer) {
+        let made = X509V3_EXT_conf_nid(nil, nil, identifier, value)
+        X509_add_ext(certificate, made, -1)
+        X509_EXTENSION_free(made)
+    }
+}
