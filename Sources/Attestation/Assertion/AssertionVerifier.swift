@@ -55,4 +55,46 @@ public enum AssertionVerifier {
             throw .signatureInvalid
         }
     }
+
+    /// Makes all checks, whatever the others say, and tells how each ended. Made for people; takes what `verify` takes.
+    public static func report(
+        _ assertion: Span<UInt8>, clientDataHash: Span<UInt8>, key: P256VerificationKey, rpIDHash: Span<UInt8>,
+        digests: LibraryContext
+    ) -> AssertionReport {
+        let parts: Assertion
+        do throws(AssertionFault) { parts = try Assertion(assertion) } catch {
+            let steps = AssertionFault.Step.allCases.map { step in
+                AssertionReport.Entry(step: step, outcome: step == .form ? .refused(error) : .notReached)
+            }
+            return AssertionReport(steps: steps, data: nil)
+        }
+        var steps: [AssertionReport.Entry] = []
+        for step in AssertionFault.Step.allCases {
+            do throws(AssertionFault) {
+                switch step {
+                case .form: break
+                case .rpID: try checkRPID(parts, in: assertion, rpIDHash)
+                case .counter: try checkCounter(parts)
+                case .signature: try checkSignature(parts, in: assertion, clientDataHash, key, digests)
+                }
+                steps.append(AssertionReport.Entry(step: step, outcome: .passed))
+            } catch {
+                steps.append(AssertionReport.Entry(step: step, outcome: .refused(error)))
+            }
+        }
+        return AssertionReport(steps: steps, data: parts.authenticatorData)
+    }
+}
+
+/// How every check of an assertion ended, for people.
+public struct AssertionReport: Sendable {
+    public struct Entry: Sendable {
+        public let step: AssertionFault.Step
+        public let outcome: StepOutcome<AssertionFault>
+    }
+
+    /// All steps, in the order of `AssertionFault.Step`.
+    public let steps: [Entry]
+    /// What the assertion says, verified or not. Ranges count from its beginning.
+    public let data: AuthenticatorData?
 }

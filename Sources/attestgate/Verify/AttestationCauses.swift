@@ -1,0 +1,162 @@
+internal import Attestation
+internal import Cryptography
+internal import Vocabulary
+
+/// Why an attestation is likely to be refused, in plain words: hypotheses that were tried, and what held.
+struct AttestationCauses {
+    let report: AttestationReport
+    let evidence: AttestationEvidence
+    let data: ClientData
+    let appID: String
+    let time: Int64
+    let hasOtherRoot: Bool
+    let library: LibraryContext
+
+    private var found: AttestationFindings { report.findings }
+
+    func all() throws -> [String] {
+        var causes: [String] = []
+        for fault in report.steps.compactMap(\.outcome.fault) {
+            for cause in try self.causes(of: fault) where !causes.contains(cause) { causes.append(cause) }
+        }
+        return causes
+    }
+
+    private func causes(of fault: AttestationFault) throws -> [String] {
+        switch fault {
+        case .tooLong, .malformed, .unknownFormat, .unknownEntry, .entryMissing, .certificateCount,
+            .authenticatorData:
+            [WrongKind(evidence.attestation, expected: .attestation, library).explanation ?? formCause(fault)]
+        case .rpIDMismatch: try [appCause()]
+        case .counterNotZero: ["The counter of a new key is 0: this authenticator data is not of an attestation."]
+        case .environmentMismatch(let environment): [environmentCause(environment)]
+        case .extensions: ["The extensions were altered, or come from a system that this version does not know."]
+        case .keyIDMismatch: try [keyIDCause()]
+        case .credentialIDMismatch: ["Authenticator data and certificates are of two attestations."]
+        case .coseKeyKind, .coseKeyMismatch: ["The authenticator data was altered: Apple puts the attested key there."]
+        case .nonceExtensionCount, .nonceExtensionForm, .certificateUnreadable, .leafKey:
+            ["The leaf is not one of App Attest, or was altered."]
+        case .nonceMismatch: try [nonceCause()]
+        case .platformForm, .platformRefused: ["The leaf names a platform on which this tool knows no App Attest."]
+        case .leafIsAuthority, .intermediateIsNoAuthority:
+            ["The certificates are in another order, or not those of App Attest: leaf first, then its issuer."]
+        case .outsideValidity(let position, let validity): [validityCause(position, validity)]
+        case .untrusted: [chainCause()]
+        case .validationCategory, .bundleVersion, .receiptMissing, .receipt, .checkFailed: []
+        }
+    }
+
+    private func formCause(_ fault: AttestationFault) -> String {
+        switch fault {
+        case .malformed(.truncated):
+            "Cut off: it ends after \(evidence.attestation.count) bytes. Genuine ones have 5,000 to 6,000; "
+                + "copy it again, whole."
+        case .malformed(.trailingBytes): "Something follows the attestation: two pastes in one, perhaps."
+        case .unknownFormat: "This is a WebAuthn attestation of another kind, not one of App Attest."
+        default: "This is no attestation of App Attest, or it was altered on its way."
+        }
+    }
+
+    private func appCause() throws -> String {
+        let hash = found.rpIDHash ?? []
+        func isMaker(_ id: String) throws -> Bool {
+            let bytes = Array(id.utf8)
+            return try library.sha256(of: bytes.span).bytes == hash
+        }
+        let given = appID.trimmed
+        if let maker = try [found.appID, found.receipt?.appID].compactMap({ $0 }).first(where: isMaker) {
+            return "Wrong app id: the attestation was made by \(maker), not by \(appID)."
+                + Self.difference(maker, given)
+        }
+        if given != appID, try isMaker(given) { return "Wrong app id: --app-id has white space at an end." }
+        guard AppID(appID) != nil else {
+            return "Wrong app id: \(appID) is not ten characters of team id, a full stop and the bundle id."
+        }
+        return "Wrong app id: the attestation was made by another app than \(appID), or for another team."
+    }
+
+    private static func difference(_ maker: String, _ given: String) -> String {
+        if maker.lowercased() == given.lowercased() { return " Capitals count." }
+        if maker.hasSuffix("." + given) { return " The team id is missing before the bundle id." }
+        let (makerTeam, makerBundle) = (maker.prefix(10), maker.dropFirst(10))
+        if makerBundle == given.dropFirst(10) { return " Another team signed it: \(makerTeam)." }
+        if makerTeam == given.prefix(10) { return " The team is right, the bundle id is not." }
+        return ""
+    }
+
+    private func environmentCause(_ environment: KeyEnvironment?) -> String {
+        switch environment {
+        case .development:
+            "Sandbox key in production: the app was signed for development, whose keys are of Apple's sandbox. "
+                + "TestFlight and App Store builds make production keys; so does the entitlement "
+                + "com.apple.developer.devicecheck.appattest-environment = production."
+        case .production: "Production key where a development key is expected: use --environment production."
+        case nil: "The authenticator data is not of App Attest, or was altered."
+        }
+    }
+
+    private func keyIDCause() throws -> String {
+        let sent = evidence.keyID.bytes
+        let point = found.publicKey ?? []
+        guard point.count == 65 else { return "The key id is another key's." }
+        let compressed = [0x02 | point[64] & 1] + point[1..<33]
+        let header = Self.subjectPublicKeyInfoHead + point
+        let candidates: [([UInt8], String)] = [
+            (header, "the DER SubjectPublicKeyInfo"), (Array(point[1...]), "the coordinates without the leading 04"),
+            (compressed, "the compressed point"), (Array(Base64Text.encode(point).utf8), "the base64 text of the key"),
+            (found.keyID?.bytes ?? [], "the key id"),
+        ]
+        for (bytes, what) in candidates {
+            let hash = try library.sha256(of: bytes.span).bytes
+            if hash == sent { return "The key id sent is the SHA-256 of \(what), not of the point of 65 bytes." }
+        }
+        let right = found.keyID.map { Base64Text.encode($0.bytes) } ?? ""
+        return "Key id of another key: this attestation is for \(right). Apps that make a new key must send its new id."
+    }
+
+    /// SEQUENCE { SEQUENCE { id-ecPublicKey, prime256v1 }, BIT STRING }, up to the point (RFC 5480 section 2).
+    private static let subjectPublicKeyInfoHead: [UInt8] = [
+        0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
+        0xce,
+        0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    ]
+
+    private func nonceCause() throws -> String {
+        let authenticatorData = found.authenticatorData ?? []
+        func fits(_ hash: [UInt8]) throws -> Bool {
+            try library.sha256(of: authenticatorData.span, hash.span).bytes == found.nonce
+        }
+        let name = "challenge"
+        if let variant = try HashVariants(data, name: name, library).all.first(where: { try fits($0.hash) }) {
+            return variant.explanation + " With that the nonce is right."
+        }
+        if let passed = found.receipt?.clientDataHash, try fits(passed) {
+            return "Another challenge: the app passed the client data hash \(Base64Text.encode(passed)), "
+                + "as its receipt says, and not \(Base64Text.encode(data.hash))."
+        }
+        return "Another challenge, or other client data, than the app used: none of the usual ways of hashing it fits. "
+            + "The challenge may be of another session, or the attestation of another phone."
+    }
+
+    private func validityCause(_ position: CertificatePosition, _ validity: Validity) -> String {
+        guard position == .leaf, let notBefore = validity.notBefore, let notAfter = validity.notAfter else {
+            return "The \(position.rawValue) certificate is not valid at this time; is it the right time?"
+        }
+        if time > notAfter {
+            return "Expired leaf: attestations are verified once, when they arrive; this one's certificate ended at "
+                + "\(InternetTime(seconds: notAfter)). To see whether it was good then, give --at."
+        }
+        return "The time is before the attestation was made (not before \(InternetTime(seconds: notBefore))): "
+            + "is the clock, or --at, right?"
+    }
+
+    private func chainCause() -> String {
+        if hasOtherRoot {
+            return "The certificates do not lead to the root given with --root: is it the one of this simulator?"
+        }
+        return found.leafIssuer?.contains("Apple App Attestation CA") == true
+            ? "The certificates name Apple, but Apple did not sign them: forged, or altered on their way."
+            : "Not issued by Apple, but by \(found.leafIssuer ?? "somebody else"): of a simulator, perhaps; "
+                + "its root is given with --root."
+    }
+}

@@ -1,0 +1,86 @@
+internal import Attestation
+
+/// The outcome of one command, for people and for programs.
+struct Verdict {
+    struct Step {
+        /// For programs.
+        var name: String
+        /// For people.
+        var title: String
+        /// Nil: not reached, or not demanded.
+        var isPassed: Bool?
+        var detail: String
+
+        static let notReached = "not reached: what it needs was refused"
+    }
+
+    /// `attestation`, `assertion` or `receipt`.
+    var subject: String
+    var isAccepted: Bool
+    var steps: [Step]
+    /// In plain words, the likeliest first.
+    var causes: [String]
+    /// About how the input was written.
+    var notes: [String]
+    /// Further members for programs.
+    var members: [(String, JSONValue)]
+    /// What people see of them.
+    var facts: [(String, String)]
+
+    var json: JSONValue {
+        let steps = steps.map { step in
+            JSONValue.object([
+                ("step", .string(step.name)), ("ok", step.isPassed.map { .bool($0) } ?? .null),
+                ("detail", .string(step.detail)),
+            ])
+        }
+        return .object(
+            [("accepted", .bool(isAccepted)), ("steps", .array(steps))] + members + [
+                ("likely_causes", .array(causes.map { .string($0) })), ("notes", .array(notes.map { .string($0) })),
+            ])
+    }
+
+    var text: String {
+        var lines = ["\(subject): \(isAccepted ? "accepted" : "refused")", ""]
+        let width = steps.map(\.title.count).max() ?? 0
+        // A heap of checks that nothing can be said about hides the one that refused.
+        let silent = steps.filter { $0.isPassed == nil && $0.detail == Step.notReached }
+        let shown = silent.count > 3 ? steps.filter { $0.detail != Step.notReached } : steps
+        for step in shown {
+            let mark =
+                switch step.isPassed {
+                case true?: "✓"
+                case false?: "✗"
+                case nil: "·"
+                }
+            lines.append("  \(mark) \(Self.pad(step.title, width))  \(step.detail)")
+        }
+        if shown.count < steps.count {
+            lines.append("  · \(steps.count - shown.count) further checks: \(Step.notReached)")
+        }
+        if !causes.isEmpty { lines += ["", "Likely cause:"] + causes.map { "  \($0)" } }
+        if !notes.isEmpty { lines += ["", "Note:"] + notes.map { "  \($0)" } }
+        if !facts.isEmpty {
+            let width = facts.map(\.0.count).max() ?? 0
+            lines += [""] + facts.map { "  \(Self.pad($0.0, width))  \($0.1)" }
+        }
+        // Whoever made the input must not write on the terminal.
+        return lines.map(Self.printable).joined(separator: "\n")
+    }
+
+    private static func pad(_ text: String, _ width: Int) -> String {
+        text + String(repeating: " ", count: max(0, width - text.count))
+    }
+
+    private static func printable(_ line: String) -> String {
+        String(
+            String.UnicodeScalarView(
+                line.unicodeScalars.map { scalar in
+                    switch scalar.properties.generalCategory {
+                    case .control, .format, .lineSeparator, .paragraphSeparator, .privateUse, .surrogate, .unassigned:
+                        "\u{fffd}"
+                    default: scalar
+                    }
+                }))
+    }
+}

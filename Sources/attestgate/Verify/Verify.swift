@@ -1,0 +1,41 @@
+internal import ArgumentParser
+internal import Foundation
+
+struct Verify: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Explain whether an attestation, an assertion or a receipt is accepted, and why not.",
+        discussion: """
+            Shows every check with its result and, for a refusal, the likely cause. FILE holds what the app sends, as base64 \
+            or as it is; - is standard input.
+            Exit status: 0 accepted, 1 refused, 2 wrong usage.
+            """,
+        subcommands: [VerifyAttestation.self, VerifyAssertion.self, VerifyReceipt.self])
+}
+
+/// What all of them take.
+struct VerifyOutput: ParsableArguments {
+    @Flag(help: "Print one JSON object.")
+    var json = false
+
+    @Argument(help: ArgumentHelp("What the app sent: base64, or as it is; - for standard input.", valueName: "FILE"))
+    var file: String
+
+    /// Prints the verdict, and ends the command with its status.
+    func finish(_ verdict: Verdict) throws {
+        print(json ? verdict.json.text : verdict.text)
+        guard verdict.isAccepted else { throw ExitCode.failure }
+    }
+
+    /// - Throws: wrong usage, if the file cannot be read.
+    func read(expecting first: [UInt8]) throws -> PastedBytes {
+        let handle = try file == "-" ? FileHandle.standardInput : open()
+        // Far above everything that is admitted: more than this is told as too long.
+        let data = try handle.read(upToCount: 1 << 20) ?? Data()
+        return PastedBytes(Array(data), binaryBeginsWith: first)
+    }
+
+    private func open() throws -> FileHandle {
+        guard let handle = FileHandle(forReadingAtPath: file) else { throw ValidationError("cannot read \(file)") }
+        return handle
+    }
+}
