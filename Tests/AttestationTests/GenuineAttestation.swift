@@ -1,6 +1,8 @@
+import Attestation
 import Foundation
 import TestVectors
 import Testing
+import Vocabulary
 
 /// An attestation of a real device, published by others; see `SharedVectors`.
 struct GenuineAttestation: Decodable, Sendable, CustomTestStringConvertible {
@@ -46,6 +48,12 @@ struct GenuineAttestation: Decodable, Sendable, CustomTestStringConvertible {
     private static func seconds(_ text: String) -> Int64 {
         guard let date = ISO8601DateFormatter().date(from: text) else { fatalError("no time: \(text)") }
         return Int64(date.timeIntervalSince1970)
+    }
+
+    /// What the app sent.
+    func evidence() throws -> AttestationEvidence {
+        let id = KeyID(digest: keyID.span)
+        return AttestationEvidence(attestation: bytes, clientDataHash: clientDataHash, keyID: try #require(id))
     }
 
     /// Empty where the vectors are absent.

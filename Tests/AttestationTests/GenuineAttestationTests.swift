@@ -23,12 +23,6 @@ struct GenuineAttestationTests {
         return AttestedApp(id: genuine.appID, environment: try #require(environment), demandsReceipt: demandsReceipt)
     }
 
-    private func evidence(_ genuine: GenuineAttestation) throws -> AttestationEvidence {
-        let keyID = KeyID(digest: genuine.keyID.span)
-        return AttestationEvidence(
-            attestation: genuine.bytes, clientDataHash: genuine.clientDataHash, keyID: try #require(keyID))
-    }
-
     private func verifier(_ apps: [AttestedApp]) throws(AppListFault) -> AttestationVerifier {
         try AttestationVerifier(apps: apps, roots: roots, library)
     }
@@ -40,7 +34,7 @@ struct GenuineAttestationTests {
 
     @Test("each is accepted with its receipt, and says what it holds", arguments: GenuineAttestation.all)
     func accepted(_ genuine: GenuineAttestation) throws {
-        let evidence = try evidence(genuine)
+        let evidence = try genuine.evidence()
         let verifier = try verifier([app(genuine)])
         let report = verifier.report(evidence, at: genuine.verificationTime)
         #expect(report.fault == nil)
@@ -66,7 +60,7 @@ struct GenuineAttestationTests {
         #expect(altered.count == 1)
         for genuine in altered {
             let report = try verifier([app(genuine, demandsReceipt: true)]).report(
-                evidence(genuine), at: genuine.verificationTime)
+                genuine.evidence(), at: genuine.verificationTime)
             #expect(report.steps.compactMap(\.outcome.fault).map(\.step) == [.receipt])
         }
     }
@@ -74,7 +68,7 @@ struct GenuineAttestationTests {
     @Test(
         "each is accepted from its leaf's first second to its last, and in no other", arguments: GenuineAttestation.all)
     func validity(_ genuine: GenuineAttestation) throws {
-        let evidence = try evidence(genuine)
+        let evidence = try genuine.evidence()
         let verifier = try verifier([app(genuine, demandsReceipt: false)])
         for time in [genuine.notBefore, genuine.notAfter] {
             #expect(throws: Never.self) { try verifier.verify(evidence, at: time) }
@@ -92,7 +86,7 @@ struct GenuineAttestationTests {
         let distinct = others.enumerated().filter { pair in
             !others[..<pair.offset].contains { $0.id == pair.element.id }
         }.map(\.element)
-        let evidence = try evidence(genuine)
+        let evidence = try genuine.evidence()
         let all = try verifier(distinct + [app(genuine)])
         #expect(try all.verify(evidence, at: genuine.verificationTime).app.id == genuine.appID)
         let without = try verifier(distinct).report(evidence, at: genuine.verificationTime)
@@ -106,12 +100,12 @@ struct GenuineAttestationTests {
         let verifier = try verifier([app(genuine)])
         let time = genuine.verificationTime
         func faults(_ change: (inout AttestationEvidence) throws -> Void) throws -> [AttestationStep] {
-            var evidence = try evidence(genuine)
+            var evidence = try genuine.evidence()
             try change(&evidence)
             return verifier.report(evidence, at: time).steps.compactMap(\.outcome.fault).map(\.step)
         }
         let other = try #require(GenuineAttestation.all.first { $0.keyID != genuine.keyID })
-        #expect(try faults { $0.keyID = try evidence(other).keyID } == [.keyID])
+        #expect(try faults { $0.keyID = try other.evidence().keyID } == [.keyID])
         #expect(try faults { $0.clientDataHash[0] ^= 1 } == [.nonce, .receipt])
         let hash = genuine.clientDataHash
         let twice = try library.sha256(of: hash.span).bytes
@@ -119,14 +113,14 @@ struct GenuineAttestationTests {
 
         var app = try app(genuine)
         app.environment = app.environment == .production ? .development : .production
-        let report = try self.verifier([app]).report(evidence(genuine), at: time)
+        let report = try self.verifier([app]).report(genuine.evidence(), at: time)
         #expect(report.steps.compactMap(\.outcome.fault).map(\.step) == [.environment])
     }
 
     @Test("cut short anywhere, or made longer, it is malformed", arguments: GenuineAttestation.all)
     func cut(_ genuine: GenuineAttestation) throws {
         let verifier = try verifier([app(genuine)])
-        var evidence = try evidence(genuine)
+        var evidence = try genuine.evidence()
         for count in stride(from: 0, to: genuine.bytes.count, by: 7) {
             evidence.attestation = Array(genuine.bytes[..<count])
             #expect(refusal(verifier, evidence, genuine) == .malformed(.truncated))
@@ -143,7 +137,7 @@ struct GenuineAttestationTests {
         let verifier = try verifier([app(genuine, demandsReceipt: false)])
         let object = try parseAttestation(genuine.bytes).get()
         let receipt = try #require(object.receipt)
-        var evidence = try evidence(genuine)
+        var evidence = try genuine.evidence()
         for _ in 0..<300 {
             let bit = Int.random(in: 0..<(genuine.bytes.count * 8), using: &generator)
             guard !receipt.contains(bit / 8) else { continue }

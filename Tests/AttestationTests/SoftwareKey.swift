@@ -21,8 +21,10 @@ struct SoftwareKey {
     }
 
     /// ECDSA over a digest as it is.
-    func sign(digest: [UInt8]) throws -> [UInt8] {
-        guard let context = EVP_PKEY_CTX_new_from_pkey(library.pointer, key.pointer, nil) else {
+    func sign(digest: [UInt8]) throws -> [UInt8] { try Self.sign(digest: digest, key.pointer, library) }
+
+    static func sign(digest: [UInt8], _ key: OpaquePointer, _ library: LibraryContext) throws -> [UInt8] {
+        guard let context = EVP_PKEY_CTX_new_from_pkey(library.pointer, key, nil) else {
             throw CryptographyError.fromQueue(doing: "sign")
         }
         defer { EVP_PKEY_CTX_free(context) }

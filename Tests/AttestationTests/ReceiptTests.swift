@@ -1,0 +1,188 @@
+import Attestation
+import COpenSSL
+import Cryptography
+import Testing
+
+/// For each step a receipt that an authority of the test signed, wrong in this step and no other.
+@Suite("Receipt steps")
+struct ReceiptTests {
+    private let authority: TestAuthority
+
+    init() throws { authority = try TestAuthority(LibraryContext()) }
+
+    private func report(
+        _ forgery: ReceiptForgery, _ receipt: [UInt8]? = nil, at time: Int64 = ReceiptForgery.time,
+        hash: [UInt8]? = nil, appID: String = AttestationForgery.appID, age: Int64? = nil,
+        root: TestAuthority? = nil
+    ) throws -> ReceiptReport {
+        let verifier = try ReceiptVerifier(root: (root ?? authority).trustedRoot(), authority.library)
+        let expectation = ReceiptExpectation(
+            appID: appID, publicKey: TestAuthority.point(of: forgery.attestedKey), clientDataHash: hash,
+            maximumAge: age)
+        let bytes = try receipt ?? forgery.receipt()
+        let report = verifier.report(bytes, expectation, at: time)
+        #expect((report.verified == nil) == report.steps.contains { $0.outcome.fault != nil })
+        return report
+    }
+
+    private func faults(
+        at time: Int64 = ReceiptForgery.time, hash: [UInt8]? = nil, appID: String = AttestationForgery.appID,
+        age: Int64? = nil, _ change: (inout ReceiptForgery) throws -> Void = { _ in }
+    ) throws -> [ReceiptFault] {
+        var forgery = try ReceiptForgery(authority)
+        try change(&forgery)
+        let report = try report(forgery, at: time, hash: hash, appID: appID, age: age)
+        return report.steps.compactMap(\.outcome.fault)
+    }
+
+    @Test("every way of signing is accepted, and told apart")
+    func signing() throws {
+        var forgery = try ReceiptForgery(authority)
+        #expect(try report(forgery).coverage == .content)
+        forgery.signing = .attributes
+        #expect(try report(forgery).coverage == .attributes)
+        forgery.signing = .payloadDespiteAttributes
+        let found = try report(forgery)
+        #expect(found.coverage == .contentDespiteAttributes)
+        #expect(found.verified?.fields.kind == .attestation)
+    }
+
+    @Test("what it says is read")
+    func fields() throws {
+        var forgery = try ReceiptForgery(authority)
+        forgery.set(6, "RECEIPT")
+        forgery.set(17, "42")
+        forgery.set(19, "2026-04-21T18:13:12.5Z")
+        let fields = try #require(try report(forgery).verified?.fields)
+        #expect(fields.riskMetric == 42)
+        #expect(fields.notBefore?.milliseconds == 1_776_795_192_500)
+        #expect(fields.kind == .refreshed)
+        #expect(fields.environment == "production")
+        #expect(fields.creation.seconds == ReceiptForgery.time)
+    }
+
+    @Test("form: fields that are missing, twice, or not what they should be")
+    func form() throws {
+        for type: UInt8 in [2, 3, 4, 6, 12, 21] {
+            #expect(try faults { $0.fields.removeAll { $0.0 == type } } == [.field(Int(type))])
+            #expect(try faults { $0.fields += $0.fields.filter { $0.0 == type } } == [.payload(.unexpectedValue)])
+        }
+        #expect(try faults { $0.set(12, "yesterday") } == [.field(12)])
+        #expect(try faults { $0.set(17, "many") } == [.field(17)])
+        #expect(try faults { $0.set(17, "-1") } == [.field(17)])
+        #expect(try faults { $0.set(6, "OTHER") } == [.field(6)])
+        #expect(try faults { $0.payload = $0.writtenPayload + [0] } == [.payload(.trailingBytes)])
+        #expect(try faults { $0.payload = [0x30, 0x00] } == [.payload(.unexpectedTag)])
+        #expect(try faults { $0.fields.append((99, [])) } == [])
+    }
+
+    @Test("form: what is no signed message, and what follows one")
+    func message() throws {
+        let forgery = try ReceiptForgery(authority)
+        let bytes = try forgery.receipt()
+        for other in [[], [0x30], Array(bytes.dropLast()), bytes + [0], [UInt8](repeating: 0x30, count: 100)] {
+            #expect(try report(forgery, other).steps.first?.outcome.fault?.step == .form)
+        }
+        let long = bytes + [UInt8](repeating: 0, count: ReceiptVerifier.lengthLimit)
+        #expect(try report(forgery, long).steps.first?.outcome.fault == .tooLong)
+    }
+
+    @Test("app id and key: those of another")
+    func binding() throws {
+        #expect(try faults(appID: "TEAM123456.com.example.other") == [.appIDMismatch])
+        #expect(try faults { $0.set(3, "no certificate") } == [.certificateUnreadable])
+        let other = try ReceiptForgery(authority)
+        #expect(try faults { $0.fields[1] = other.fields[1] } == [.publicKeyMismatch])
+    }
+
+    @Test("client data hash: the attestation's, and only in receipts of attestations")
+    func clientDataHash() throws {
+        let right = [UInt8](repeating: 7, count: 32)
+        #expect(try faults(hash: right) == [])
+        #expect(try faults(hash: right + [0]) == [.clientDataHashMismatch])
+        #expect(try faults(hash: right) { $0.set(6, "RECEIPT") } == [.notOfAttestation])
+    }
+
+    @Test("creation and expiry, to the second")
+    func times() throws {
+        let made = ReceiptForgery.time
+        let end = made + 90 * 86_400
+        #expect(try faults(at: made - 300) == [])
+        #expect(try faults(at: made - 301).map(\.step) == [.creation])
+        #expect(try faults(at: end) == [])
+        #expect(try faults(at: end + 1).map(\.step) == [.expiration])
+        #expect(try faults(at: made + 60, age: 60) == [])
+        #expect(try faults(at: made + 61, age: 60).map(\.step) == [.creation])
+    }
+
+    @Test("signer: Apple's root alone makes nobody a signer of receipts")
+    func signer() throws {
+        #expect(try faults { $0.signerExtensions = [] } == [.signerNotMarked])
+        #expect(try faults { $0.signerIsAuthority = true } == [.signerIsAuthority])
+        #expect(try faults { $0.sendsIntermediate = false } == [.intermediateMissing])
+        let none = try authority.intermediate(isAuthority: false)
+        #expect(try faults { $0.intermediate = none } == [.intermediateIsNoAuthority])
+    }
+
+    @Test("validity: of the certificates when the receipt was made, not when it is looked at")
+    func validity() throws {
+        let made = ReceiptForgery.time
+        #expect(try faults(at: made + 86_400) { $0.signerValidity = (made - 10)...made } == [])
+        #expect(try faults { $0.signerValidity = (made - 10)...(made - 1) }.map(\.step) == [.validity])
+        #expect(try faults { $0.signerValidity = (made + 1)...(made + 10) }.map(\.step) == [.validity])
+    }
+
+    @Test(
+        "signature: by another key, over other attributes, over another payload",
+        arguments: [
+            ReceiptForgery.Signing.payload, .attributes, .payloadDespiteAttributes,
+        ])
+    func signature(_ signing: ReceiptForgery.Signing) throws {
+        let other = try TestAuthority.key("P-256", authority.library)
+        #expect(
+            try faults {
+                $0.signing = signing
+                $0.otherKey = other
+            } == [.signatureInvalid])
+        var forgery = try ReceiptForgery(authority)
+        forgery.signing = signing
+        var bytes = try forgery.receipt()
+        let token = try #require(bytes.indices.first { bytes[$0...].starts(with: Array("token".utf8)) })
+        bytes[token] ^= 1
+        #expect(try report(forgery, bytes).steps.compactMap(\.outcome.fault) == [.signatureInvalid])
+    }
+
+    @Test("signed attributes cannot be passed off as a payload")
+    func confusion() throws {
+        // What was signed once as attributes verifies as a payload, too; it must not read as one.
+        let digest = [UInt8](repeating: 1, count: 32)
+        let attributes = DERWriting.set(
+            DERWriting.sequence(
+                [0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x04],
+                DERWriting.set(DERWriting.octets(digest))))
+        #expect(try faults { $0.payload = attributes } == [.payload(.unexpectedTag)])
+    }
+
+    @Test("chain: to another root of the same name")
+    func chain() throws {
+        let other = try TestAuthority(authority.library)
+        let forgery = try ReceiptForgery(authority)
+        let faults = try report(forgery, root: other).steps.compactMap(\.outcome.fault)
+        #expect(faults.map(\.step) == [.chain])
+    }
+
+    @Test("cut short or changed anywhere it never traps, and is never accepted as another")
+    func mutations() throws {
+        let seed = UInt64.random(in: .min ... .max)
+        var generator = SplitMix(state: seed)
+        let forgery = try ReceiptForgery(authority)
+        let bytes = try forgery.receipt()
+        let fields = try #require(try report(forgery, bytes).verified?.fields)
+        for _ in 0..<500 {
+            var other = bytes
+            other[Int.random(in: 0..<bytes.count, using: &generator)] ^= UInt8.random(in: 1...255, using: &generator)
+            let found = try report(forgery, other)
+            #expect(found.verified == nil || found.verified?.fields == fields, "seed \(seed)")
+        }
+    }
+}
