@@ -206,10 +206,11 @@ let package = Package(
 // Fuzz targets have no `main` of their own, so they are part of the package only for `scripts/fuzz`.
 if Context.environment["ATTESTGATE_FUZZ"] != nil {
     package.targets += [
-        ("FuzzRequestHead", "HTTP"), ("FuzzResponseHead", "HTTP"), ("FuzzAssertion", "Attestation"),
-        ("FuzzSignatureInput", "RequestProof"),
-    ].map { name, module in
+        ("FuzzRequestHead", ["HTTP"]), ("FuzzResponseHead", ["HTTP"]), ("FuzzAssertion", ["Attestation"]),
+        ("FuzzAttestation", ["Attestation", "Cryptography", "Vocabulary"]),
+        ("FuzzReceipt", ["Attestation", "Cryptography"]), ("FuzzSignatureInput", ["RequestProof"]),
+    ].map { name, modules in
         .executableTarget(
-            name: name, dependencies: [.byName(name: module)], path: "Fuzz/\(name)", swiftSettings: settings)
+            name: name, dependencies: modules.map { .byName(name: $0) }, path: "Fuzz/\(name)", swiftSettings: settings)
     }
 }

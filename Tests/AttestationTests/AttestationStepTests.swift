@@ -240,6 +240,20 @@ struct AttestationStepTests {
         #expect(try forgery.refusals(forgery.evidence(), root: apple).map(\.step) == [.chain])
     }
 
+    @Test("chain: the root has expired")
+    func expiredRoot() throws {
+        let end = TestAuthority.validity.upperBound
+        let faults = try faults({ $0.leafValidity = (end - 10)...(end + 10) }, at: end + 1)
+        #expect(faults.map(\.step) == [.validity])
+        let later = try authority.intermediate(validity: end...(end + 10))
+        let rootOnly = try self.faults(
+            {
+                $0.leafValidity = (end - 10)...(end + 10)
+                $0.sentIntermediate = later
+            }, at: end + 1)
+        #expect(rootOnly.map(\.step) == [.chain])
+    }
+
     @Test("chain: what is remembered of one intermediate opens nothing for another")
     func rememberedIntermediate() throws {
         let root = try authority.trustedRoot()

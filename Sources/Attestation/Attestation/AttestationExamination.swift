@@ -25,6 +25,8 @@ struct AttestationExamination {
     private var nonce: Range<Int>?
     private var nonceExtension: [UInt8] = []
     private var isIntermediateAuthority = false
+    /// Leaf and intermediate are valid at the time given.
+    private var isValid = false
     private var system: AttestedSystem?
     private var receipt: Receipt?
     private(set) var findings = AttestationFindings()
@@ -288,16 +290,17 @@ struct AttestationExamination {
         return .passed
     }
 
-    private func checkValidity() throws(AttestationFault) -> Outcome {
+    private mutating func checkValidity() throws(AttestationFault) -> Outcome {
         guard let leaf, let intermediate else { return .notReached }
-        let path: [(CertificatePosition, Certificate)] = [
-            (.leaf, leaf.certificate), (.intermediate, intermediate), (.root, root.certificate),
-        ]
-        for (position, certificate) in path {
-            let validity = Validity(certificate)
-            guard validity.includes(time) else { throw .outsideValidity(position, validity) }
-        }
+        try check(leaf.certificate, .leaf)
+        try check(intermediate, .intermediate)
+        isValid = true
         return .passed
+    }
+
+    private func check(_ certificate: Certificate, _ position: CertificatePosition) throws(AttestationFault) {
+        let validity = Validity(certificate)
+        guard validity.includes(time) else { throw .outsideValidity(position, validity) }
     }
 
     /// Apple's step 1, without what the two steps before have said.
@@ -308,6 +311,8 @@ struct AttestationExamination {
             try root.refusal(of: leaf.certificate, over: intermediate)
         }
         if let refusal { throw .untrusted(refusal) }
+        // Where the time is wrong for the certificates below, it says nothing about the root.
+        if isValid { try check(root.certificate, .root) }
         return .passed
     }
 
@@ -326,8 +331,9 @@ struct AttestationExamination {
         }
         // Costs two signatures, so made only for whom it matters.
         guard app.demandsReceipt || explains else { return .notDemanded(nil) }
-        let expectation = ReceiptExpectation(
+        var expectation = ReceiptExpectation(
             appID: app.id, publicKey: leaf.point, clientDataHash: evidence.clientDataHash)
+        expectation.certificate = Array(bytes[object.leaf])
         let verifier = ReceiptVerifier(root: self.verifier.roots.receipts, self.verifier.library)
         let receiptBytes = Array(bytes[range])
         if explains { findings.receipt = verifier.report(receiptBytes, expectation, at: time).fields }

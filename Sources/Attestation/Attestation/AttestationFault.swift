@@ -91,8 +91,8 @@ extension AttestationFault {
         case .nonceMismatch: .nonce
         case .platformForm, .platformRefused: .platform
         case .leafIsAuthority, .intermediateIsNoAuthority: .authority
+        case .outsideValidity(.root, _), .untrusted: .chain
         case .outsideValidity: .validity
-        case .untrusted: .chain
         case .receiptMissing, .receipt: .receipt
         case .checkFailed(let step, _): step
         }

@@ -31,9 +31,9 @@ public enum AttestationStep: String, Sendable, CaseIterable {
     case platform
     /// The leaf is no certification authority, the intermediate is one.
     case authority = "ca_flags"
-    /// Leaf, intermediate and root are valid at the time given.
+    /// Leaf and intermediate are valid at the time given.
     case validity
-    /// Signatures from the leaf over the intermediate to the root.
+    /// Signatures from the leaf over the intermediate to the root, which is valid as well.
     case chain
     /// The receipt, where the app demands one.
     case receipt

@@ -18,11 +18,11 @@ public enum ReceiptStep: String, Sendable, CaseIterable {
     case signer
     /// The signer is no certification authority, the intermediate is one.
     case authority = "ca_flags"
-    /// Signer, intermediate and root were valid when the receipt was made.
+    /// Signer and intermediate were valid when the receipt was made.
     case validity
     /// The signer's key made the signature.
     case signature
-    /// Signatures from the signer over the intermediate to Apple's root.
+    /// Signatures from the signer over the intermediate to Apple's root, which was valid as well.
     case chain
 
     /// For people.
@@ -83,9 +83,9 @@ public enum ReceiptFault: Error, Equatable, Sendable {
         case .expired: .expiration
         case .signerNotMarked: .signer
         case .signerIsAuthority, .intermediateMissing, .intermediateIsNoAuthority: .authority
+        case .outsideValidity(.root, _), .untrusted: .chain
         case .outsideValidity: .validity
         case .signatureInvalid: .signature
-        case .untrusted: .chain
         case .checkFailed(let step, _): step
         }
     }

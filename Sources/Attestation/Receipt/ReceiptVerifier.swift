@@ -9,6 +9,8 @@ public struct ReceiptExpectation: Sendable {
     public var clientDataHash: [UInt8]?
     /// How many seconds ago it may have been made. Nil: until it expires.
     public var maximumAge: Int64?
+    /// The leaf of the attestation, whose key is `publicKey`: where field 3 is the same, nobody reads it.
+    var certificate: [UInt8]?
 
     public init(appID: String, publicKey: [UInt8], clientDataHash: [UInt8]? = nil, maximumAge: Int64? = nil) {
         self.appID = appID
