@@ -22,7 +22,8 @@ let package = Package(
         .executable(name: "attestgate", targets: ["attestgate"]),
         .executable(name: "attestgate-device", targets: ["attestgate-device"]),
         .library(name: "TrustClient", targets: ["TrustClient"]),
-        .library(name: "Attestation", targets: ["Attestation"]),
+        // The verifier of attestations, with what its interface speaks of.
+        .library(name: "Attestation", targets: ["Attestation", "Cryptography", "Vocabulary"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),

@@ -75,8 +75,8 @@ public final class TrustedRoot {
             X509_STORE_CTX_init(context, store, leaf.pointer, untrusted) == 1
         else { throw .fromQueue(doing: "prepare to verify a certificate") }
         if X509_verify_cert(context) == 1 {
-            // A leaf that the root issued itself passes OpenSSL, but goes over no intermediate.
-            guard passes(over: intermediate, context) else {
+            // A leaf that the root issued itself passes OpenSSL, but goes over no intermediate; the root is none.
+            guard X509_cmp(intermediate.pointer, certificate.pointer) != 0, passes(over: intermediate, context) else {
                 return PathRefusal(reason: "the root issued it directly", subject: leaf.subject, depth: 0)
             }
             remember(intermediate)

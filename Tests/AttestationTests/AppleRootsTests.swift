@@ -45,5 +45,6 @@ struct AppleRootsTests {
             TestAuthority.Request(subject: "leaf", validity: TestAuthority.validity, isAuthority: false), for: key)
         let root = try authority.trustedRoot()
         #expect(try root.refusal(of: leaf, over: authority.intermediate()) != nil)
+        #expect(try root.refusal(of: leaf, over: authority.root) != nil)
     }
 }

@@ -154,4 +154,25 @@ struct AssertionVerifierTests {
         let reasons = faults.map { String(describing: $0.0.reason) } + CBORFault.allCases.map { "\($0.reason)" }
         #expect(Set(reasons).count == reasons.count - 1)  // `malformed` says the CBOR's own
     }
+
+    @Test("asked for all checks, it tells each that refuses, and the same as when asked for the first")
+    func report() throws {
+        let form = try #require(AssertionForm.all.first)
+        let right = try assertion(form)
+        let counterZero = try assertion(form, counter: 0)
+        let other = [UInt8](repeating: 0, count: 32)
+        func steps(_ bytes: [UInt8], _ hash: [UInt8], _ rpIDHash: [UInt8]) -> [AssertionFault.Step] {
+            let report = AssertionVerifier.report(
+                bytes.span, clientDataHash: hash.span, key: key.verification, rpIDHash: rpIDHash.span,
+                digests: verifying.library)
+            let faults = report.steps.compactMap(\.outcome.fault)
+            #expect(faults.first == verifying.verify(bytes, hash, key.verification, rpIDHash: rpIDHash).failure)
+            #expect((report.data == nil) == (faults.first?.step == .form))
+            return faults.map(\.step)
+        }
+        #expect(steps(right, clientDataHash, rpIDHash) == [])
+        #expect(steps(right, other, rpIDHash) == [.signature])
+        #expect(steps(counterZero, other, other) == [.rpID, .counter, .signature])
+        #expect(steps(Array(right.dropLast()), clientDataHash, rpIDHash) == [.form])
+    }
 }

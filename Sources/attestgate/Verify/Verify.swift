@@ -28,14 +28,10 @@ struct VerifyOutput: ParsableArguments {
 
     /// - Throws: wrong usage, if the file cannot be read.
     func read(expecting first: [UInt8]) throws -> PastedBytes {
-        let handle = try file == "-" ? FileHandle.standardInput : open()
-        // Far above everything that is admitted: more than this is told as too long.
-        let data = try handle.read(upToCount: 1 << 20) ?? Data()
+        guard let handle = file == "-" ? .standardInput : FileHandle(forReadingAtPath: file),
+            // Far above everything that is admitted: more than this is told as too long.
+            let data = try? handle.read(upToCount: 1 << 20) ?? Data()
+        else { throw ValidationError("cannot read \(file)") }
         return PastedBytes(Array(data), binaryBeginsWith: first)
-    }
-
-    private func open() throws -> FileHandle {
-        guard let handle = FileHandle(forReadingAtPath: file) else { throw ValidationError("cannot read \(file)") }
-        return handle
     }
 }
