@@ -94,7 +94,8 @@ let package = Package(
         .executableTarget(
             name: "attestgate",
             dependencies: [
-                "Administration", "Attestation", "Cryptography", "Gateway", "GatewayConfiguration", "Registry", "Vocabulary",
+                "Administration", "Attestation", "Cryptography", "Gateway", "GatewayConfiguration", "Registry",
+                "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings),
