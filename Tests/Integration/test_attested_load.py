@@ -65,6 +65,14 @@ def test_every_proof_is_good_and_no_counter_is_used_twice(fleet, pki, peer, tmp_
         assert fitting == 1
 
 
+def test_the_warm_up_begins_when_the_proofs_are_made(fleet, pki, peer):
+    # Making them takes longer than the warm-up does.
+    code, report = attested(fleet, pki, peer, "--proofs", "ahead", "--stock", "50000", "--warmup", "0.5")
+    assert code == 0, report
+    # At either end of the measurement each of the three connections has one request that counts only on one side.
+    assert len(peer.requests) - report["requests"] > 2 * 3
+
+
 def test_a_new_challenge_is_used_at_once(fleet, pki, peer):
     peer.script = [Answer(challenge=f"challenge-{number}") for number in range(2, 12)]
     code, report = attested(fleet, pki, peer)

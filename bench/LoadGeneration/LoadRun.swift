@@ -210,16 +210,18 @@ public final class LoadRun {
         do { try attested?.prepare(now: Int64(time(nil))) } catch {
             tally.record(Failure(kind: .proof, reason: "\(error)"))
         }
+        // From here on the loop is the caller: a stack of requests begun in requests finished would grow otherwise. And
+        // timers count from when the loop read the clock, which was before the proofs: there would be no warm-up.
+        after(.milliseconds(0)) { [unowned self] in warmUp() }
+    }
+
+    private func warmUp() {
         let now = Instant.now
         phase = .warmup
         if let rate = plan.rate {
             do { try startSchedule(rate, now) } catch { return fail(error) }
         }
-        // From here on the loop is the caller: a stack of requests begun in requests finished would grow otherwise.
-        after(.milliseconds(0)) { [unowned self] in
-            let now = Instant.now
-            for connection in connections where !connection.isBusy { beginNext(connection, now) }
-        }
+        for connection in connections where !connection.isBusy { beginNext(connection, now) }
         after(plan.warmup) { [unowned self] in measure() }
     }
 
