@@ -41,6 +41,24 @@ struct RegistryStoreTests {
         #expect(store.isAvailable)
     }
 
+    @Test("several devices are registered up to the first that is refused, which leaves nothing behind")
+    func registerSeveral() throws {
+        try store.populate(1)
+        func several(_ numbers: [(identity: Int, binding: Int?)]) throws -> (registered: Int, refusal: StoreError?) {
+            try store.register(
+                numbers.map { (Fixture.identity($0.identity), $0.binding.map(Fixture.bindingKey)) }, at: 5)
+        }
+        #expect(try several([(2, 2), (3, nil), (1, 9), (4, 4)]) == (2, .keyRegistered))
+        #expect(try several([(4, 4), (5, 1), (6, 6)]) == (1, .keyBound))
+        #expect(try several([]) == (0, nil))
+        #expect(try several([(5, 9)]) == (1, nil))
+        let devices = try store.devices(after: nil, limit: 10)
+        #expect(devices.map(\.identity) == (1...5).map(Fixture.identity))
+        #expect(devices.map(\.registeredAt) == [1_000, 5, 5, 5, 5])
+        #expect(try store.show(.binding(Fixture.bindingKey(9))).device.identity == Fixture.identity(5))
+        #expect(store.commit(4, 1) == .committed)
+    }
+
     @Test("an mTLS key is bound once, ever: not to another device, nor again to its own after its end")
     func bindingOnce() throws {
         let ids = try store.populate(2)

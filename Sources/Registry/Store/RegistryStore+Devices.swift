@@ -8,27 +8,51 @@ extension RegistryStore {
     public func register(
         _ identity: DeviceIdentity, binding key: KeyID?, at time: Int64 = WallClock.seconds
     ) throws(StoreError) -> DeviceDetails {
+        try transaction { database in try existing(try insert(identity, key, time, database), database) }
+    }
+
+    /// Registers devices in the order given, up to the first that is refused, in one transaction.
+    ///
+    /// - Returns: how many are registered, and why the next one is not: `keyRegistered` or `keyBound`; nil if all are.
+    public func register(
+        _ registrations: [(identity: DeviceIdentity, binding: KeyID?)], at time: Int64 = WallClock.seconds
+    ) throws(StoreError) -> (registered: Int, refusal: StoreError?) {
         try transaction { database in
-            let known = try Int64.fetchOne(
-                database, sql: "SELECT id FROM device WHERE hardware_key = ?", arguments: [identity.hardwareKey.blob])
-            if known != nil { throw StoreError.keyRegistered }
-            try database.execute(
-                sql: """
-                    INSERT INTO device (hardware_key, app, platform, environment, point, registered_at)
-                    VALUES (?, ?, ?, ?, ?, ?)
-                    """,
-                arguments: [
-                    identity.hardwareKey.blob, identity.app.description, identity.platform.rawValue,
-                    identity.environment.rawValue, identity.point.bytes.blob, time,
-                ])
-            guard let id = DeviceID(database.lastInsertedRowID) else { throw UnreadableRow(table: "device") }
-            let window = CounterWindow()
-            try database.execute(
-                sql: "INSERT INTO counter (device, highest, bits) VALUES (?, ?, ?)",
-                arguments: [id.number, window.highest, window.bits.blob])
-            if let key { try insertBinding(key, id, time, database) }
-            return try existing(id, database)
+            var registered = 0
+            for (identity, key) in registrations {
+                do {
+                    _ = try insert(identity, key, time, database)
+                } catch let refusal as StoreError {
+                    return (registered, refusal)
+                }
+                registered += 1
+            }
+            return (registered, nil)
         }
+    }
+
+    /// A refusal comes before the first write: the transaction can go on without this device.
+    private func insert(
+        _ identity: DeviceIdentity, _ key: KeyID?, _ time: Int64, _ database: Database
+    ) throws -> DeviceID {
+        let known = try database.cachedStatement(sql: "SELECT id FROM device WHERE hardware_key = ?")
+        if try Int64.fetchOne(known, arguments: [identity.hardwareKey.blob]) != nil { throw StoreError.keyRegistered }
+        if let key, try binding(of: key, database) != nil { throw StoreError.keyBound }
+        try database.cachedStatement(
+            sql: """
+                INSERT INTO device (hardware_key, app, platform, environment, point, registered_at)
+                VALUES (?, ?, ?, ?, ?, ?)
+                """
+        ).execute(arguments: [
+            identity.hardwareKey.blob, identity.app.description, identity.platform.rawValue,
+            identity.environment.rawValue, identity.point.bytes.blob, time,
+        ])
+        guard let id = DeviceID(database.lastInsertedRowID) else { throw UnreadableRow(table: "device") }
+        let window = CounterWindow()
+        try database.cachedStatement(sql: "INSERT INTO counter (device, highest, bits) VALUES (?, ?, ?)")
+            .execute(arguments: [id.number, window.highest, window.bits.blob])
+        if let key { try insertBinding(key, id, time, database) }
+        return id
     }
 
     /// Binds an mTLS key that never was bound to an active device.
@@ -37,16 +61,16 @@ extension RegistryStore {
     ) throws(StoreError) -> DeviceDetails {
         try transaction { database in
             guard try existing(device, database).device.state == .active else { throw StoreError.deviceRevoked }
+            if try binding(of: key, database) != nil { throw StoreError.keyBound }
             try insertBinding(key, device, time, database)
             return try existing(device, database)
         }
     }
 
+    /// - Parameter key: one that never was bound.
     private func insertBinding(_ key: KeyID, _ device: DeviceID, _ time: Int64, _ database: Database) throws {
-        if try binding(of: key, database) != nil { throw StoreError.keyBound }
-        try database.execute(
-            sql: "INSERT INTO binding (key, device, created_at) VALUES (?, ?, ?)",
-            arguments: [key.blob, device.number, time])
+        try database.cachedStatement(sql: "INSERT INTO binding (key, device, created_at) VALUES (?, ?, ?)")
+            .execute(arguments: [key.blob, device.number, time])
     }
 
     /// Ends a binding for good. One that has ended stays as it is.
