@@ -31,6 +31,11 @@ extension AdministrationFault {
         503, "store_unavailable", "The store is not available; whether a change was made is unknown.")
     static let busy = Self(503, "busy", "Too many operations wait already; nothing was changed.")
 
+    /// - Parameter difference: `with another certificate key`.
+    static func registeredOtherwise(device: Int64, _ difference: String) -> Self {
+        Self(409, "key_registered", "The hardware key is registered already, as device \(device), \(difference).")
+    }
+
     init(_ fault: MessageFault) {
         let reason = String(describing: fault.reason)
         switch fault.kind {

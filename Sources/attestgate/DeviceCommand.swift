@@ -13,7 +13,10 @@ struct DeviceCommand: ParsableCommand {
 
             Exit status: 0 done, 1 refused or impossible, 2 wrong usage.
             """,
-        subcommands: [DeviceAdd.self, DeviceList.self, DeviceShow.self, DeviceRevoke.self, DeviceRestore.self])
+        subcommands: [
+            DeviceAdd.self, DeviceImportCommand.self, DeviceList.self, DeviceShow.self, DeviceRevoke.self,
+            DeviceRestore.self,
+        ])
 }
 
 /// What every `device` command takes, and how it is carried out.

@@ -4,7 +4,7 @@ internal import HTTP
 
 /// Speaks to the administration of a running gateway. Blocks the thread, but never for longer than its patience.
 public struct AdministrationClient: Sendable {
-    private let socketPath: String
+    let socketPath: String
     private let patience: TimeSpan
 
     /// - Parameter patience: for a whole operation.

@@ -28,51 +28,92 @@ public struct DeviceAdministration: Sendable {
     private static let pause: TimeInterval = 0.1
 
     public func perform(_ operation: DeviceOperation) throws(DeviceAdministrationError) -> DeviceAnswer {
+        try patiently { () throws(DeviceAdministrationError) in
+            if let socketPath {
+                let client = AdministrationClient(socketPath: socketPath, patience: patience)
+                do throws(DeviceAdministrationError) {
+                    return try client.administer(operation)
+                } catch {
+                    guard error.isUnreachable else { throw error }
+                }
+            }
+            // Only adding makes a registry: the others would answer from an empty one what is a wrong path.
+            return try open(creating: operation.isAddition)
+                .map { store throws(DeviceAdministrationError) in try operation.performed(on: store) }
+        }
+    }
+
+    /// Registers devices, in their order. One that is registered already, with the same keys, is skipped.
+    ///
+    /// - Parameter progress: called now and then.
+    /// - Throws: at the first device that is refused, or registered otherwise; those before it stay registered.
+    public func register(
+        _ registrations: [DeviceRegistration], progress: @escaping (DeviceImportTally) -> Void
+    ) throws(DeviceImportError) -> DeviceImportTally {
+        var work = DeviceImport(registrations, progress: progress)
+        switch try way() {
+        case .gateway(let client): try work.run(through: client)
+        case .file(let store): try work.run(on: store)
+        }
+        return work.tally
+    }
+
+    private enum Way {
+        case gateway(AdministrationClient)
+        case file(RegistryStore)
+    }
+
+    private func way() throws(DeviceImportError) -> Way {
+        do throws(DeviceAdministrationError) {
+            return try patiently { () throws(DeviceAdministrationError) in
+                if let socketPath {
+                    let client = AdministrationClient(socketPath: socketPath, patience: patience)
+                    do throws(DeviceAdministrationError) {
+                        // What is asked does not matter, only that somebody answers.
+                        _ = try client.administer(.list(after: nil, limit: 1))
+                        return .gateway(client)
+                    } catch {
+                        guard error.isUnreachable else { throw error }
+                    }
+                }
+                return try open(creating: true).map { .file($0) }
+            }
+        } catch {
+            throw DeviceImportError(reason: error, index: nil, tally: DeviceImportTally())
+        }
+    }
+
+    /// - Parameter attempt: returns nil if the file is in use, and no gateway answers.
+    private func patiently<Answer>(
+        _ attempt: () throws(DeviceAdministrationError) -> Answer?
+    ) throws(DeviceAdministrationError) -> Answer {
         for _ in 1..<attempts {
-            if let answer = try attempt(operation) { return answer }
+            if let answer = try attempt() { return answer }
             Thread.sleep(forTimeInterval: Self.pause)
         }
-        if let answer = try attempt(operation) { return answer }
+        if let answer = try attempt() { return answer }
         throw .locked(registry: registryPath, socket: socketPath)
     }
 
-    /// - Returns: nil if the file is in use, and no gateway answers.
-    private func attempt(_ operation: DeviceOperation) throws(DeviceAdministrationError) -> DeviceAnswer? {
-        if let socketPath {
-            do throws(AdministrationClientError) {
-                return try AdministrationClient(socketPath: socketPath, patience: patience).perform(operation)
-            } catch {
-                switch error {
-                case .unreachable: break
-                case .refused(let fault): throw .refused(fault)
-                default: throw .gateway(socket: socketPath, error)
-                }
-            }
-        }
-        let store: RegistryStore
+    /// - Returns: nil if the file is in use.
+    private func open(creating: Bool) throws(DeviceAdministrationError) -> RegistryStore? {
         do throws(StoreOpenError) {
-            // Only adding makes a registry: the others would answer from an empty one what is a wrong path.
-            store = try RegistryStore(path: registryPath, creating: operation.isAddition)
+            return try RegistryStore(path: registryPath, creating: creating)
         } catch {
             if case .locked = error { return nil }
             throw .store(error.description)
         }
-        return try Self.run(operation, on: store)
     }
+}
 
-    private static func run(
-        _ operation: DeviceOperation, on store: RegistryStore
-    ) throws(DeviceAdministrationError) -> DeviceAnswer {
-        // A store answers at once.
-        var result = Result<DeviceAnswer, AdministrationFault>.failure(.storeUnavailable)
-        operation.run(
-            { command, done in done(store.perform(command).mapError(AdministrationFault.init)) },
-            completion: { result = $0 })
-        do throws(AdministrationFault) {
-            return try result.get()
+extension AdministrationClient {
+    /// The same as `perform`, its errors as the command line tells them.
+    func administer(_ operation: DeviceOperation) throws(DeviceAdministrationError) -> DeviceAnswer {
+        do throws(AdministrationClientError) {
+            return try perform(operation)
         } catch {
-            if error == .storeUnavailable, let reason = store.lastFault { throw .store("\(store.path): \(reason)") }
-            throw .refused(error)
+            if case .refused(let fault) = error { throw .refused(fault) }
+            throw .gateway(socket: socketPath, error)
         }
     }
 }
@@ -80,6 +121,20 @@ public struct DeviceAdministration: Sendable {
 extension DeviceOperation {
     fileprivate var isAddition: Bool {
         if case .add = self { true } else { false }
+    }
+
+    /// On a store that nobody else has.
+    func performed(on store: RegistryStore) throws(DeviceAdministrationError) -> DeviceAnswer {
+        // A store answers at once.
+        var result = Result<DeviceAnswer, AdministrationFault>.failure(.storeUnavailable)
+        run(
+            { command, done in done(store.perform(command).mapError(AdministrationFault.init)) },
+            completion: { result = $0 })
+        do throws(AdministrationFault) {
+            return try result.get()
+        } catch {
+            throw error == .storeUnavailable ? .unavailable(store) : .refused(error)
+        }
     }
 }
 
@@ -91,6 +146,16 @@ public enum DeviceAdministrationError: Error, Equatable, Sendable {
     case gateway(socket: String, AdministrationClientError)
     /// The registry's file cannot be used.
     case store(String)
+
+    fileprivate var isUnreachable: Bool {
+        if case .gateway(_, .unreachable) = self { true } else { false }
+    }
+
+    /// With the store's own words, if it has some.
+    static func unavailable(_ store: RegistryStore) -> Self {
+        guard let reason = store.lastFault else { return .refused(.storeUnavailable) }
+        return .store("\(store.path): \(reason)")
+    }
 }
 
 extension DeviceAdministrationError: CustomStringConvertible {

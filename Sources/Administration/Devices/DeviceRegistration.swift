@@ -22,25 +22,64 @@ public struct DeviceRegistration: Equatable, Sendable {
         self.certificateKey = certificateKey
     }
 
-    var command: RegistryCommand {
-        .register(
-            DeviceIdentity(
-                app: app, platform: platform, environment: environment, hardwareKey: publicKey.id,
-                point: publicKey.point),
-            binding: certificateKey.id)
+    var identity: DeviceIdentity {
+        DeviceIdentity(
+            app: app, platform: platform, environment: environment, hardwareKey: publicKey.id, point: publicKey.point)
     }
+
+    var command: RegistryCommand { .register(identity, binding: certificateKey.id) }
 }
 
 // As JSON: app_id, platform, environment, public_key, certificate_key; the keys as `DeviceKey.init(base64:)` takes them.
 extension DeviceRegistration {
-    private static let names = ["app_id", "platform", "environment", "public_key", "certificate_key"]
-
     init(json text: [UInt8], _ library: LibraryContext) throws(AdministrationFault) {
-        let members = try JSONText.members(of: text, admitted: Self.names)
+        let members = try Members(text, ["app_id", "platform", "environment", "public_key", "certificate_key"])
+        app = try members.app()
+        platform = try members.value("platform", Platform.names, Platform.init)
+        environment = try members.value("environment", AttestationEnvironment.names, AttestationEnvironment.init)
+        publicKey = try members.key("public_key", library)
+        certificateKey = try members.key("certificate_key", library)
+    }
+
+    /// One line of a list: iOS unless `platform` says otherwise, and the environment is the one the app is configured for.
+    ///
+    /// - Parameter environments: of the apps whose devices may be registered.
+    init(
+        line text: [UInt8], environments: [AppID: AttestationEnvironment], _ library: LibraryContext
+    ) throws(AdministrationFault) {
+        let members = try Members(text, ["app_id", "platform", "public_key", "certificate_key"])
+        app = try members.app()
+        guard let configured = environments[app] else {
+            throw .badRequest("No app '\(app)' is configured, so the gateway would refuse its devices.")
+        }
+        environment = configured
+        platform =
+            members.has("platform") ? try members.value("platform", Platform.names, Platform.init) : .iOS
+        publicKey = try members.key("public_key", library)
+        certificateKey = try members.key("certificate_key", library)
+    }
+
+    private struct Members {
+        private let texts: [String: String]
+
+        init(_ text: [UInt8], _ admitted: [String]) throws(AdministrationFault) {
+            texts = try JSONText.members(of: text, admitted: admitted)
+        }
+
+        func has(_ name: String) -> Bool { texts[name] != nil }
+
+        func app() throws(AdministrationFault) -> AppID {
+            try value("app_id", "an app id: ten letters and digits, a full stop, the bundle id", AppID.init)
+        }
+
+        func key(_ name: String, _ library: LibraryContext) throws(AdministrationFault) -> DeviceKey {
+            try value(name, "a key") { try DeviceKey(base64: $0, library) }
+        }
+
         func value<Value>(
             _ name: String, _ expected: String, _ parse: (String) throws -> Value?
         ) throws(AdministrationFault) -> Value {
-            guard let text = members[name] else { throw .badRequest("The member '\(name)' is missing.") }
+            guard let text = texts[name] else { throw .badRequest("The member '\(name)' is missing.") }
             do {
                 if let value = try parse(text) { return value }
             } catch {
@@ -48,11 +87,6 @@ extension DeviceRegistration {
             }
             throw .badRequest("The member '\(name)' must be \(expected).")
         }
-        app = try value("app_id", "an app id: ten letters and digits, a full stop, the bundle id", AppID.init)
-        platform = try value("platform", Platform.names, Platform.init)
-        environment = try value("environment", AttestationEnvironment.names, AttestationEnvironment.init)
-        publicKey = try value("public_key", "a key") { try DeviceKey(base64: $0, library) }
-        certificateKey = try value("certificate_key", "a key") { try DeviceKey(base64: $0, library) }
     }
 
     var json: [UInt8] {

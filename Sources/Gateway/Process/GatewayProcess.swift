@@ -81,9 +81,15 @@ public final class GatewayProcess {
         workers.join()
         administration?.stop()
         // After the workers: what they spent is committed and folded.
-        order.enforcement?.registry.stop()
+        if let registry = order.enforcement?.registry { stop(registry) }
         order.log?.stop()
         logger.info("stopped")
+    }
+
+    private func stop(_ registry: DeviceRegistry) {
+        registry.stop()
+        let metrics = registry.metrics
+        logger.info("registry: \(metrics.counters) counters in \(metrics.commits) commits")
     }
 
     /// Until the process is gone, so never let go of: a further signal in its last moment must neither cut the log short nor

@@ -1,0 +1,125 @@
+internal import Administration
+internal import ArgumentParser
+internal import Cryptography
+internal import Foundation
+internal import GatewayConfiguration
+internal import Registry
+internal import Vocabulary
+
+struct DeviceImportCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import",
+        abstract: "Register many devices by hand, from a file with a JSON object a line.",
+        discussion: """
+            A line has the members app_id, public_key and certificate_key, and platform unless it is ios; the keys are base64 \
+            as for `device add`, which registers one such device. Nothing is registered unless every line is good. A device \
+            that is registered already, with the same keys, is skipped, so an import may be run again. Makes the registry \
+            if there is none yet.
+            """)
+
+    @OptionGroup var access: DeviceAccess
+
+    @Argument(help: ArgumentHelp("The file; - is standard input.", valueName: "FILE"))
+    var file: String
+
+    func run() throws {
+        let console = ProgressLine()
+        let administration = try access.administration()
+        let registrations = try read(console)
+        let tally: DeviceImportTally
+        do throws(DeviceImportError) {
+            tally = try administration.register(registrations) {
+                console.show("\($0.done) of \(registrations.count) devices")
+            }
+        } catch {
+            console.clear()
+            let place = error.index.map { "\(name):\($0 + 1): " } ?? ""
+            Failure.print("\(place)\(error.reason)")
+            throw Failure("\(Self.text(of: error.tally)); the import may be run again")
+        }
+        console.clear()
+        let text = access.json ? String(decoding: JSONText.encode(tally), as: UTF8.self) : Self.text(of: tally)
+        FileHandle.standardOutput.write(Data((text + "\n").utf8))
+    }
+
+    private static func text(of tally: DeviceImportTally) -> String {
+        "registered \(tally.registered) device\(tally.registered == 1 ? "" : "s")"
+            + (tally.skipped > 0 ? ", skipped \(tally.skipped) registered before" : "")
+    }
+
+    // MARK: - The file
+
+    private var name: String { file == "-" ? "standard input" : file }
+    /// Faults told at most.
+    private static let faultLimit = 20
+
+    private func read(_ console: ProgressLine) throws -> [DeviceRegistration] {
+        let apps = try access.file.read().apps.map { ($0.id, AttestationEnvironment($0.environment)) }
+        var list = RegistrationList(environments: Dictionary(uniqueKeysWithValues: apps), try LibraryContext())
+        try readLines { line in
+            list.append(line: line)
+            console.show("\(list.lines) lines read")
+            return list.lines <= RegistrationList.limit && list.faults.count < Self.faultLimit
+        }
+        console.clear()
+        guard list.faults.isEmpty else {
+            for fault in list.faults { Failure.print("\(name):\(fault.line): \(fault.reason)") }
+            throw Failure("nothing was registered")
+        }
+        guard !list.registrations.isEmpty else { throw Failure("\(name): there is no device in it") }
+        return list.registrations
+    }
+
+    /// - Parameter take: returns whether it wants more.
+    private func readLines(_ take: (ArraySlice<UInt8>) -> Bool) throws {
+        guard let input = file == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: file) else {
+            throw Failure("\(name) cannot be read")
+        }
+        var rest: [UInt8] = []
+        // A longer line is refused whatever follows.
+        while rest.count <= RegistrationList.lineLimit, let block = try next(of: input) {
+            rest += block
+            var start = rest.startIndex
+            while let end = rest[start...].firstIndex(of: UInt8(ascii: "\n")) {
+                guard take(rest[start..<end]) else { return }
+                start = end + 1
+            }
+            rest.removeSubrange(..<start)
+        }
+        // The end of the file may be the end of a line.
+        if !rest.isEmpty { _ = take(rest[...]) }
+    }
+
+    /// - Returns: nil at the end.
+    private func next(of input: FileHandle) throws -> Data? {
+        do {
+            return try input.read(upToCount: 64 * 1024).flatMap { $0.isEmpty ? nil : $0 }
+        } catch {
+            // Half a list must not pass for a whole one.
+            throw Failure("\(name) cannot be read to its end")
+        }
+    }
+}
+
+/// One line on standard error that is written over, if that is a terminal and the work takes longer than a moment.
+private final class ProgressLine {
+    private let isTerminal = isatty(STDERR_FILENO) == 1
+    private var next = ContinuousClock.now + .seconds(2)
+    private var isShown = false
+
+    func show(_ text: @autoclosure () -> String) {
+        guard isTerminal, ContinuousClock.now >= next else { return }
+        next = .now + .milliseconds(200)
+        isShown = true
+        write("\r\u{1b}[K" + text())
+    }
+
+    func clear() {
+        if isShown { write("\r\u{1b}[K") }
+        isShown = false
+    }
+
+    private func write(_ text: String) {
+        FileHandle.standardError.write(Data(text.utf8))
+    }
+}
