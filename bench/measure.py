@@ -1,6 +1,8 @@
 """Single measurements: one load, one server, one number."""
 
 import json
+import os
+import re
 import signal
 import subprocess
 import time
@@ -9,19 +11,38 @@ from pathlib import Path
 from peers import Failed, spawn
 
 
+# Connections and devices of the attested row: one each, so that a strict counter is met in its order.
+ATTESTED = 50
+# No core does as many a second, so that proofs made ahead last to the end.
+ATTESTED_RATE_LIMIT = 25_000
+
+
 class Meter:
-    def __init__(self, tool, certificates, core, seconds, warmup, idle_connections):
+    def __init__(self, tool, certificates, core, seconds, warmup, idle_connections, fleet=None):
         self.tool = tool
         self.certificates = certificates
         self.core = core
         self.seconds = seconds
         self.warmup = warmup
         self.idle_connections = idle_connections
+        self.fleet = fleet
         self.failures = []
 
     def keepalive(self, server, variant):
         """CPU microseconds of the server for each request on kept connections."""
         return self._per_request(server, variant, "mtls", connections=50)
+
+    def attested(self, server, variant):
+        """The same with a proof in each request, made ahead, and a counter made durable; and what one bare verification of
+        a signature takes on the server's core, right after."""
+        stock = int(ATTESTED_RATE_LIMIT * (self.warmup + self.seconds))
+        sample = self._per_request(
+            server, variant, "attested", ATTESTED, "--prepared", self.fleet, "--proofs", "ahead", "--stock", stock,
+            path="/attested")
+        # Refusals are cheap: their figure would be a good one.
+        if self.failures:
+            raise Failed(f"attested requests failed, so nothing was measured: {self.failures[-1]}", status=1)
+        return sample | {"verification_microseconds": verification(server.core, self.seconds)}
 
     def handshake(self, server, variant):
         """CPU microseconds of the server for each full handshake and the one request that follows it."""
@@ -53,10 +74,10 @@ class Meter:
         report = self._check(server, "idle", holder.returncode, output)
         return {"value": growth / self.idle_connections, "requests": report["requests"]}
 
-    def _per_request(self, server, variant, mode, connections):
+    def _per_request(self, server, variant, mode, connections, *arguments, path="/bench"):
         report = self._load(
             server, variant, mode, "--connections", connections, "--warmup", self.warmup, "--duration", self.seconds,
-            "--server-pid", server.worker)
+            "--server-pid", server.worker, *arguments, path=path)
         if not report.get("requests") or "server_cpu_seconds" not in report:
             raise Failed(f"{server.name}: nothing was measured in mode {mode}: {report.get('reasons')}", status=1)
         return {
@@ -66,10 +87,11 @@ class Meter:
             "server_share": report["server_cpu_seconds"] / report["duration_seconds"],
             "load_share": report["own_cpu_seconds"] / report["duration_seconds"],
             "latency_microseconds": report["latency_microseconds"],
+            **({"proofs": report["proofs"]} if "proofs" in report else {}),
         }
 
-    def _load(self, server, variant, mode, *arguments):
-        process = self._spawn(server, variant, mode, *arguments, stderr=subprocess.DEVNULL)
+    def _load(self, server, variant, mode, *arguments, path="/bench"):
+        process = self._spawn(server, variant, mode, *arguments, stderr=subprocess.DEVNULL, path=path)
         try:
             output, _ = process.communicate(timeout=self.seconds + self.warmup + 60)
         finally:
@@ -78,11 +100,11 @@ class Meter:
                 process.wait()
         return self._check(server, mode, process.returncode, output)
 
-    def _spawn(self, server, variant, mode, *arguments, stderr):
+    def _spawn(self, server, variant, mode, *arguments, stderr, path="/bench"):
         port = server.ports[variant]
         return spawn(
             [self.tool, "--mode", mode, "--certificates", self.certificates, "--quiet", "--json", *arguments,
-             f"https://localhost:{port}/bench"],
+             f"https://localhost:{port}{path}"],
             self.core, stdout=subprocess.PIPE, stderr=stderr)
 
     def _check(self, server, mode, status, output):
@@ -94,6 +116,22 @@ class Meter:
             self.failures.append(
                 f"{server.name}, {mode}: {report['errors'] or 'too few handshakes resumed'} {report['reasons']}")
         return report
+
+
+VERIFICATION = re.compile(r"^ *256 bits ecdsa \(nistp256\) +[\d.]+s +[\d.]+s +[\d.]+ +([\d.]+)$", re.MULTILINE)
+
+
+def verification(core, seconds):
+    """CPU microseconds of one bare ECDSA P-256 verification by OpenSSL on that core."""
+    process = spawn(
+        ["openssl", "speed", "-seconds", max(1, round(min(seconds, 2))), "ecdsap256"], core, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, env=os.environ | {"LC_ALL": "C"})
+    output = process.communicate(timeout=60)[0].decode()
+    rates = VERIFICATION.findall(output)
+    # Of CPU time, which is what `openssl speed` divides by unless told otherwise.
+    if process.returncode != 0 or len(rates) != 1 or float(rates[0]) <= 0:
+        raise Failed(f"`openssl speed` does not tell how fast it verifies:\n{output}")
+    return 1e6 / float(rates[0])
 
 
 def proportional_set_size(process):

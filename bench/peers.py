@@ -1,6 +1,7 @@
 """The servers that are measured, and the one behind them: configuration, start, stop."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -186,11 +187,41 @@ class AttestGate(Server):
     name = "attestgate"
     variants = ["cache"]
     binary = None
+    # Where devices and counters are kept; None if nothing that is measured needs them.
+    registry = None
+    app = "ABCDE12345.org.example.bench"
+    _spent = re.compile(r"registry: (\d+) counters in (\d+) commits")
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.counters = self.commits = 0
 
     def command(self):
         return [self.binary, "run", "--config", self.configuration_file]
 
+    def import_devices(self, registrations):
+        """On the registry's file, while the gateway does not run."""
+        self.configuration_file.write_text(self.configuration())
+        command = [self.binary, "device", "import", "--config", self.configuration_file, registrations]
+        done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            raise Failed(f"the devices cannot be registered: {done.stdout}")
+
+    def stop(self):
+        was_running = self.process is not None
+        super().stop()
+        if was_running and self.registry is not None:
+            # What the gateway says at its end of all its life; there may be several in one run.
+            lines = self._spent.findall((self.directory / "output").read_text(errors="replace"))
+            if len(lines) == 1:
+                self.counters += int(lines[0][0])
+                self.commits += int(lines[0][1])
+
     def configuration(self):
+        proofs = "" if self.registry is None else f"""
+  - {{name: attested, host: localhost, path: /attested, require: request-proof, upstream: bench}}
+registry: {{path: {self.registry}/registry.sqlite, secret: {self.registry}/challenge.secret}}
+apps: [{{id: {self.app}, environment: simulator, counter: strict}}]"""
         return f"""workers: 1
 listeners:
   - address: 127.0.0.1:{self.ports["cache"]}
@@ -199,7 +230,7 @@ listeners:
 upstreams:
   bench: {{servers: [127.0.0.1:{self.upstream_port}]}}
 routes:
-  - {{name: bench, host: localhost, path: /, require: certificate, upstream: bench}}
+  - {{name: bench, host: localhost, path: /bench, require: certificate, upstream: bench}}{proofs}
 log: {{access: off}}
 """
 

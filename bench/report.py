@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROWS = {
     "keepalive": ("proxied keep-alive request", "us CPU"),
+    "attested": ("attested request, durable counter", "us CPU"),
     "handshake": ("full handshake + 1 request", "us CPU"),
     "resumed": ("resumed handshake + 1 request", "us CPU"),
     "idle": ("idle connection, memory", "KiB"),
@@ -65,6 +66,43 @@ def table(results, servers):
             if ratio and median == min(peers):
                 ratio = f"**{ratio}**"
             lines.append(f"| {label} | {unit} | {name} | {median:.1f} | {spread:.0f}% | {ratio} |")
+        if row == "attested" and samples and (others := [server for server in servers if server != "attestgate"]):
+            lines.append(f"| {label} | {unit} | {', '.join(others)} | none: they verify no request proofs | | |")
+    return "\n".join(lines)
+
+
+# CPU of an attested request against a keep-alive one plus one bare verification, at most.
+ATTESTED_TARGET = 1.25
+
+
+def attested(results, counters, commits, place):
+    """What stands beside the attested row. `counters` and `commits`: of the whole run, warm-ups included; `place`: the
+    registry's directory and its file system."""
+    samples = results.get(("attested", "attestgate", None))
+    if not samples:
+        return ""
+    lines = [f"Registry in {place}."]
+    rate = statistics.median(sample["requests_per_second"] for sample in samples)
+    if commits:
+        batch = counters / commits
+        lines.append(
+            f"Attested: {rate:.0f} requests/s, {rate / batch:.0f} commits/s of {batch:.1f} counters each "
+            f"(mean over the run: {counters} counters in {commits} commits).")
+    else:
+        lines.append(f"Attested: {rate:.0f} requests/s; the gateway did not tell its commits.")
+    if live := sum(sample["proofs"]["live"] for sample in samples):
+        lines.append(f"{live} proofs were not made ahead: the load generator was dearer than it should be.")
+    verification = statistics.median(sample["verification_microseconds"] for sample in samples)
+    kept = results.get(("keepalive", "attestgate", None))
+    if kept is None:
+        lines.append(f"One bare ECDSA P-256 verification: {verification:.1f} us; the yardstick takes the row keepalive too.")
+        return "\n".join(lines)
+    yardsticks = [one["value"] + other["verification_microseconds"] for one, other in zip(kept, samples)]
+    ratio = statistics.median(sample["value"] / yardstick for sample, yardstick in zip(samples, yardsticks))
+    lines.append(
+        f"Yardstick: keepalive {summarise(kept)[0]:.1f} + one bare ECDSA P-256 verification {verification:.1f} = "
+        f"{statistics.median(yardsticks):.1f} us. Attested is **{ratio:.2f}** times that; the target is at most "
+        f"{ATTESTED_TARGET}.")
     return "\n".join(lines)
 
 
@@ -85,7 +123,7 @@ def machine_line(facts):
         f"nginx {facts['nginx']}, HAProxy {facts['haproxy']}")
 
 
-def write(directory, facts, settings, results, failures):
+def write(directory, facts, settings, results, failures, registry):
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / time.strftime("%Y%m%dT%H%M%SZ.json", time.gmtime())
     rows = [
@@ -93,5 +131,5 @@ def write(directory, facts, settings, results, failures):
         for (row, server, variant), samples in results.items()
     ]
     path.write_text(
-        json.dumps({"machine": facts, "settings": settings, "rows": rows, "failures": failures}, indent=2) + "\n")
+        json.dumps({"machine": facts, "settings": settings, "rows": rows, "registry": registry, "failures": failures}, indent=2) + "\n")
     return path
