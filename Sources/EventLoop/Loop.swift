@@ -27,14 +27,37 @@ public final class Loop {
         event_base_free(base)
     }
 
+    /// What is done when all events that were ready together have been served.
+    private var turnEnd: [() -> Void] = []
+    private var isStopped = true
+
     /// Serves events until `stop()`.
     public func run() {
-        // Also without a single event registered: a worker waits for its mailbox.
-        event_base_loop(base, EVLOOP_NO_EXIT_ON_EMPTY)
+        isStopped = false
+        while !isStopped {
+            // Also without a single event registered: a worker waits for its mailbox.
+            event_base_loop(base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY)
+            endTurn()
+        }
+    }
+
+    private func endTurn() {
+        guard !turnEnd.isEmpty else { return }
+        var actions: [() -> Void] = []
+        swap(&actions, &turnEnd)
+        for action in actions { action() }
+    }
+
+    /// Calls `action` once, when all events that were ready together with the one now served have been served, before the
+    /// loop waits for others: for what costs less when it is done for many at once. At once if the loop does not run. On the
+    /// loop's own thread.
+    public func whenTurnEnds(_ action: @escaping () -> Void) {
+        if isStopped { action() } else { turnEnd.append(action) }
     }
 
     /// Ends `run()` once the callback now running returns. To be called on the loop's own thread.
     public func stop() {
+        isStopped = true
         event_base_loopbreak(base)
     }
 }

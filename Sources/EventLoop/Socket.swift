@@ -99,6 +99,12 @@ extension SocketHandler {
         return .bytes(count)
     }
 
+    /// Whether nothing has come from the peer, not even the end.
+    public final var isQuiet: Bool {
+        var byte: UInt8 = 0
+        return recv(descriptor, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) < 0 && errno == EAGAIN
+    }
+
     /// The outcome of a connection attempt: 0, or the error number.
     public final var pendingError: Int32 {
         var error: Int32 = 0

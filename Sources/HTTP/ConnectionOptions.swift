@@ -20,7 +20,18 @@ public struct ConnectionOptions: Sendable {
         dropped.removeAll(keepingCapacity: true)
     }
 
-    mutating func take(_ head: Span<UInt8>, _ value: ByteRange, _ table: FieldNameTable) throws(MessageFault) {
+    /// What an option that names a field of unknown meaning does.
+    enum Unknown {
+        /// The field is dropped, as RFC 9110 has it.
+        case dropped
+        /// The head is refused: a client's field may be what a proof covers, or what a service relies on, and none of ours
+        /// has a reason to have it taken out.
+        case refused
+    }
+
+    mutating func take(
+        _ head: Span<UInt8>, _ value: ByteRange, _ table: FieldNameTable, unknown: Unknown
+    ) throws(MessageFault) {
         var position = value.start
         while true {
             let start = position
@@ -30,7 +41,7 @@ public struct ConnectionOptions: Sendable {
                 position += 1
             }
             guard position > start else { throw .connectionMalformed }
-            try takeOption(head, ByteRange(start, position), table, hash)
+            try takeOption(head, ByteRange(start, position), table, hash, unknown)
             position = skipBlanks(head, from: position, to: value.end)
             guard position < value.end else { return }
             guard head[position] == UInt8(ascii: ",") else { throw .connectionMalformed }
@@ -39,7 +50,7 @@ public struct ConnectionOptions: Sendable {
     }
 
     private mutating func takeOption(
-        _ head: Span<UInt8>, _ range: ByteRange, _ table: FieldNameTable, _ hash: UInt32
+        _ head: Span<UInt8>, _ range: ByteRange, _ table: FieldNameTable, _ hash: UInt32, _ unknown: Unknown
     ) throws(MessageFault) {
         let option = head.extracting(range.start..<range.end)
         if option.equals(lowercase: Self.closeName) {
@@ -50,6 +61,7 @@ public struct ConnectionOptions: Sendable {
         switch name {
         case .keepAlive: keepAlive = true
         case .other:
+            guard unknown == .dropped else { throw .connectionNamesField }
             guard dropped.count < Self.droppedLimit else { throw .connectionMalformed }
             dropped.append(range)
         default:

@@ -168,7 +168,7 @@ public struct RequestHeadParser: Sendable {
             head.host = ByteRange(range.start, range.start + length)
         case .contentLength: try framing.takeContentLength(bytes.extracting(range.start..<range.end))
         case .transferEncoding: try framing.takeTransferEncoding(bytes.extracting(range.start..<range.end))
-        case .connection: try head.connection.take(bytes, range, table)
+        case .connection: try head.connection.take(bytes, range, table, unknown: .refused)
         case .contentType, .authorization:
             // Whoever checks the one and whoever uses the other must not differ (RFC 9110 section 5.3).
             let mark: UInt8 = field.name == .contentType ? 1 : 2

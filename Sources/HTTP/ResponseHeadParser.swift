@@ -95,7 +95,7 @@ public struct ResponseHeadParser: Sendable {
         switch field.name {
         case .contentLength: try framing.takeContentLength(bytes.extracting(range.start..<range.end))
         case .transferEncoding: try framing.takeTransferEncoding(bytes.extracting(range.start..<range.end))
-        case .connection: try head.connection.take(bytes, range, table)
+        case .connection: try head.connection.take(bytes, range, table, unknown: .dropped)
         default: break
         }
     }

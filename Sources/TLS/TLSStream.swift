@@ -14,6 +14,8 @@ public final class TLSStream {
     private let server: ServerContext?
     /// A fatal error has occurred: nothing may be called on the connection any more, close_notify included.
     private var isBroken = false
+    /// What a read found behind the bytes it handed out.
+    private var deferred: TLSStep?
 
     /// The server side of a connection just accepted.
     public init?(accepting descriptor: Int32, _ context: ServerContext) {
@@ -57,6 +59,7 @@ public final class TLSStream {
     /// Decrypts into the buffer's room until it is full or nothing more has arrived. One system call where one record
     /// was waiting.
     public func read(into buffer: inout ByteBuffer) -> TLSStep {
+        if let outcome = deferred.take() { return outcome }
         var total = 0
         repeat {
             var count = 0
@@ -66,8 +69,11 @@ public final class TLSStream {
                 return (count, status)
             }
             guard status == 1 else {
-                // What was read before the failure is handed out first; the failure comes again.
-                return total > 0 ? .done(total) : failure(of: status)
+                let outcome = failure(of: status)
+                guard total > 0 else { return outcome }
+                // What was read before is handed out first. The end would be announced by nothing any more.
+                if outcome != .wantRead { deferred = outcome }
+                return .done(total)
             }
             total += count
         } while hasBufferedInput && buffer.room > 0
@@ -96,7 +102,7 @@ public final class TLSStream {
     }
 
     /// Whether bytes of the peer lie in OpenSSL's buffers, which no readiness event will announce.
-    public var hasBufferedInput: Bool { SSL_has_pending(pointer) == 1 }
+    public var hasBufferedInput: Bool { deferred != nil || SSL_has_pending(pointer) == 1 }
 
     public var isResumed: Bool { SSL_session_reused(pointer) == 1 }
 

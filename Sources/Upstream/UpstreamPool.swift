@@ -24,9 +24,18 @@ public final class UpstreamPool {
 
     /// Starts a call: the caller then writes the request to the connection's `output` and sends it.
     ///
-    /// - Parameter fresh: opens a new connection, because a kept one has just turned out to be dead.
-    public func start(_ call: UpstreamCall, fresh: Bool = false) throws(UpstreamFailure) -> UpstreamConnection {
-        if !fresh, let connection = idle.popLast() {
+    /// - Parameters:
+    ///   - fresh: opens a new connection, because a kept one has just turned out to be dead.
+    ///   - isOnlyTry: the call will not be made again on another connection, so a kept one is asked first whether its peer
+    ///     has closed it.
+    public func start(
+        _ call: UpstreamCall, fresh: Bool = false, isOnlyTry: Bool = false
+    ) throws(UpstreamFailure) -> UpstreamConnection {
+        while !fresh, let connection = idle.popLast() {
+            guard !isOnlyTry || connection.isQuiet else {
+                connection.discard()
+                continue
+            }
             connection.begin(call)
             return connection
         }

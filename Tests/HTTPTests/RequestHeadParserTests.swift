@@ -59,9 +59,17 @@ struct RequestHeadParserTests {
 
     @Test("Connection: close is understood in any case, and among other options")
     func connectionClose() throws {
-        for value in ["close", "Close", "keep-alive, CLOSE", "x-mine ,close"] {
+        for value in ["close", "Close", "keep-alive, CLOSE", "te ,close"] {
             let parsed = try Parsing.request("GET / HTTP/1.1\r\nHost: a\r\nConnection: \(value)\r\n\r\n").get()
             #expect(parsed?.isPersistent == false, "\(value)")
+        }
+    }
+
+    @Test("a client has no field of unknown meaning taken out on its way, nor one that the recipient needs")
+    func connectionNames() {
+        for value in ["x-location", "close, X-Location", "content-digest", "Signature-Input", "cookie", "x1"] {
+            let text = "GET / HTTP/1.1\r\nHost: a\r\nConnection: \(value)\r\n\r\n"
+            #expect(Parsing.request(text).failure == .connectionNamesField, "\(value)")
         }
     }
 

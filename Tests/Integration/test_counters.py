@@ -1,6 +1,10 @@
 """A proof passes once: across connections, workers, restarts, crashes and failing disks."""
 
+import os
 import threading
+import time
+
+import pytest
 
 from client import IncompleteResponse, get
 from denials import assert_denied
@@ -133,6 +137,85 @@ def test_a_failing_upstream_leaves_the_counter_spent(start_attested, own_upstrea
         assert_denied(attested.gateway, client.exchange(data), "upstream_unavailable", 502)
         own_upstream.reset_behaviour()
         assert_denied(attested.gateway, client.exchange(data), "counter_replayed", 401)
+
+
+def test_a_proof_is_sent_to_the_service_once_even_if_a_kept_connection_breaks(start_attested, own_upstream):
+    """A DELETE may be repeated (RFC 9110 section 9.2.2), but its proof is for one sending."""
+    attested = start_attested()
+    phone, seen = attested.phone, []
+
+    def closes_after_the_second(connection):
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") if connection.read_request() else None
+        seen.append(connection.read_request())
+        connection.socket.close()
+    own_upstream.script = closes_after_the_second
+    with phone.connect() as client:
+        assert client.exchange(phone.request("DELETE", "/1")).status == 200
+        assert_denied(attested.gateway, client.exchange(phone.request("DELETE", "/2")), "upstream_unavailable", 502)
+    assert [request.target for request in own_upstream.requests] == ["/1", "/2"]
+
+
+def test_a_connection_that_the_service_has_closed_is_not_used_for_a_proof(start_attested, own_upstream):
+    attested = start_attested()
+    phone = attested.phone
+
+    def closes_at_once(connection):
+        connection.read_request()
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        connection.socket.close()
+    own_upstream.script = closes_at_once
+    with phone.connect() as client:
+        for number in range(20):
+            assert client.exchange(phone.request(path=f"/{number}")).status == 200
+
+
+def test_a_proof_ends_while_its_content_trickles(start_attested):
+    """The counter is spent after the last byte of content: by then the proof must still be good."""
+    attested = start_attested(proof={"max_age": "10s", "challenge_life": "10s"})
+    phone = attested.phone
+    created = int(time.time()) - 8
+    data = phone.request("POST", "/a", content=b"x" * 10, created=created, nonce=attested.challenges.make(age=8))
+    with attested.nothing_forwarded(), phone.connect() as client:
+        client.send(data[:-1]).wait_until_delivered()
+        eventually(lambda: time.time() > created + 11, "the proof to end")
+        client.send(data[-1:])
+        assert_denied(attested.gateway, client.read_response(), "proof_stale", 401)
+
+
+def test_one_device_cannot_hold_all_content(start_attested):
+    attested = start_attested(limits={"held_content": "4MiB"})
+    phone, other = attested.phone, attested.new_phone()
+    holders = []
+    try:
+        # One device may hold the largest content of a request, or a sixteenth of all.
+        for _ in range(11):
+            client = phone.connect()
+            holders.append(client)
+            client.send(phone.request("POST", "/a", content=bytes(90_000))[:-1]).wait_until_delivered()
+        with phone.connect() as client:
+            client.send_while_open(phone.request("POST", "/a", content=bytes(90_000)))
+            assert_denied(attested.gateway, client.read_response(), "overloaded", 503)
+        with other.connect() as client:
+            assert client.exchange(other.request("POST", "/a", content=bytes(90_000))).status == 200
+    finally:
+        for client in holders:
+            client.close()
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", ".lock"])
+def test_a_registry_whose_file_is_taken_away_serves_no_more(start_attested, suffix):
+    """What is written to a file without a name is gone with the process."""
+    attested = start_attested()
+    phone, gateway = attested.phone, attested.gateway
+    path = gateway.conf["registry"]["path"] + suffix
+    with phone.connect() as client:
+        assert client.exchange(phone.request(path="/a")).status == 200
+        os.rename(path, path + ".away")
+
+        def is_closed():
+            return client.exchange(phone.request(path="/a")).status == 503
+        eventually(is_closed, "the registry to be missed")
+        assert "replaced" in gateway.errors
 
 
 def test_a_client_that_leaves_before_the_commit_has_spent_its_counter(start_attested):

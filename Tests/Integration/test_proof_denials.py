@@ -191,6 +191,24 @@ def test_a_second_line_of_a_covered_field_is_noticed(refused, attested):
     refused(data, "proof_invalid")
 
 
+def test_a_covered_field_is_not_taken_out_on_its_way(attested):
+    """`Connection` is covered by nothing: what it names would be gone behind the gateway, though it was signed."""
+    phone = attested.phone
+    with attested.nothing_forwarded(), phone.connect() as client:
+        data = phone.request(
+            path="/location/1", fields=[("X-Location", "here")], also=["x-location"],
+            sent={"fields": [("Connection", "x-location")]})
+        assert_denied(attested.gateway, client.exchange(data), "header_refused", 400)
+
+
+def test_a_field_that_overrides_the_method_spends_no_counter(attested):
+    phone = attested.phone
+    data = phone.request(path="/a", sent={"fields": [("X-HTTP-Method-Override", "DELETE")]})
+    with phone.connect() as client:
+        assert_denied(attested.gateway, client.exchange(data), "header_refused", 400)
+        assert client.exchange(data.replace(b"X-HTTP-Method-Override: DELETE\r\n", b"")).status == 200
+
+
 def test_a_digest_that_was_changed_together_with_the_content_is_noticed(refused, attested):
     data = attested.phone.request("POST", "/a", content=b"pay 1 euro")
     data = data.replace(b"pay 1", b"pay 9").replace(content_digest(b"pay 1 euro").encode(), content_digest(b"pay 9 euro").encode())

@@ -166,33 +166,6 @@ def test_content_beyond_the_limit_is_refused_before_it_comes(attested):
         assert_denied(attested.gateway, client.read_response(), "too_large", 413)
 
 
-def test_a_worker_holds_no_more_content_than_it_may(start_attested):
-    from denials import assert_denied
-    attested = start_attested(limits={"held_content": "1MiB"})
-    phone = attested.phone
-    holders = []
-    try:
-        for _ in range(10):
-            client = phone.connect()
-            holders.append(client)
-            client.send(phone.request("POST", "/a", content=bytes(100_000))[:-1])
-        for client in holders:
-            client.wait_until_delivered()
-        with attested.nothing_forwarded(), phone.connect() as client:
-            client.send_while_open(phone.request("POST", "/a", content=bytes(100_000)))
-            assert_denied(attested.gateway, client.read_response(), "overloaded", 503)
-    finally:
-        for client in holders:
-            client.close()
-    # What the ended connections held is free again.
-    from waiting import eventually
-
-    def passes():
-        with phone.connect() as client:
-            return client.exchange(phone.request("POST", "/a", content=bytes(100_000))).status == 200
-    eventually(passes, "room for content")
-
-
 def test_what_is_covered_is_taken_as_the_standard_reads_it(attested, client):
     """RFC 9421 section 2.2.3: the host in lower case; section 2.2.7: the question mark belongs to the query."""
     data = attested.phone.request(path="/a", sent={"host": "LOCALHOST"})

@@ -21,9 +21,9 @@ public enum DeviceSelection: Equatable, Sendable {
     }
 
     private static func key(_ text: String) -> KeyID? {
-        if text.utf8.count == 64 {
-            // KeyID is written in lower case; a fingerprint copied from elsewhere may not be.
-            let digits = Array(text.lowercased().utf8)
+        // KeyID is written in lower case; a fingerprint copied from elsewhere may not be.
+        let digits = Array(text.lowercased().utf8)
+        if digits.count == 64 {
             let octets = stride(from: 0, to: 64, by: 2).compactMap { at in
                 UInt8(String(decoding: digits[at..<(at + 2)], as: UTF8.self), radix: 16)
             }

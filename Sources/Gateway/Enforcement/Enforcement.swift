@@ -40,6 +40,9 @@ final class Enforcement {
     private let waits: Waits
     private let watch: LoopTimer
 
+    /// One device may hold one part in so many of `heldContent`, or the content of one request.
+    private static let shares = 16
+
     /// An answer of the registry that takes longer means that the store is stuck.
     static let patience = TimeSpan.seconds(5)
 
@@ -51,7 +54,9 @@ final class Enforcement {
         self.library = library
         self.loop = loop
         self.pool = pool
-        budget = ContentBudget(limit: settings.heldContent)
+        let holding = routes.routes.filter { $0.requirement == .requestProof }
+        let largest = holding.map { Int(clamping: $0.contentLimit) }.max() ?? 0
+        budget = ContentBudget(limit: settings.heldContent, share: max(settings.heldContent / Self.shares, largest))
         apps = try AdmittedApps(settings.apps, registry, library)
         coverages = routes.routes.map { Coverage(demanding: $0.components.compactMap { FieldComponent($0) }) }
         pseudonymKeys = try upstreams.map { name throws(CryptographyError) in
@@ -139,8 +144,9 @@ final class Enforcement {
     }
 
     /// Room for the content of a request whose proof has been verified.
-    func collect(_ proof: VerifiedProof) throws(CryptographyError) -> CollectedContent {
-        try CollectedContent(expecting: proof.contentDigest, pool: pool, budget: budget, library)
+    func collect(_ proof: VerifiedProof, of device: DeviceSnapshot) throws(CryptographyError) -> CollectedContent {
+        try CollectedContent(
+            expecting: proof.contentDigest, from: device.id, pool: pool, budget: budget, library)
     }
 
     // MARK: - What is told

@@ -100,6 +100,10 @@ extension GatewaySecrets {
         guard status.st_mode & 0o077 == 0 else {
             throw failure(path, "may be read or written by others: its mode must be 0600")
         }
+        // Whoever owns it can read it.
+        guard status.st_uid == geteuid() || status.st_uid == 0 else {
+            throw failure(path, "belongs to another user (uid \(status.st_uid))")
+        }
         let bytes: [UInt8]
         do throws(FileContents.Failure) { bytes = try FileContents.read(path) } catch {
             throw failure(path, error.description)

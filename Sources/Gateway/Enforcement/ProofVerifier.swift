@@ -15,6 +15,8 @@ struct VerifiedProof {
     let isChallengeAging: Bool
     /// The store's epoch that its challenge is of.
     let epoch: RandomID
+    /// From this second on, since 1970, it proves nothing any more: its age, its challenge's life, or its own `expires`.
+    let end: Int64
 }
 
 /// Verifies request proofs, one worker's. Cheap checks come first; the signature comes last.
@@ -82,7 +84,9 @@ final class ProofVerifier {
             return .verified(
                 VerifiedProof(
                     counter: assertion.counter, contentDigest: digest, isChallengeAging: challenge.isAging,
-                    epoch: challenges.epoch))
+                    epoch: challenges.epoch,
+                    end: min(
+                        input.created + maxAge, challenge.issuedAt + challenges.lifeSeconds, input.expires ?? .max)))
         } catch {
             return .refused(error)
         }

@@ -11,6 +11,8 @@ final class RequestChallenges {
     private let library: LibraryContext
     private let life: UInt64
     private var issuer: ChallengeIssuer
+    /// How long a challenge is good for.
+    var lifeSeconds: Int64 { Int64(clamping: life) }
     /// Of the store, as challenges are bound to it now.
     private(set) var epoch: RandomID
 

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Cryptography
+internal import EventLoop
 internal import HTTP
 internal import Policy
 internal import Registry
@@ -16,6 +17,10 @@ extension ForwardingExchange {
     func decide() {
         if gateway.enforcement != nil, ChallengeEndpoint.isMeant(by: head, headBytes.readable) {
             return identify(for: .certificate)
+        }
+        // Before any work is done for it, and before a counter is spent.
+        guard !gateway.upstreamRequest.refuses(head, headBytes.readable) else {
+            return deny(.headerRefused, "a field that overrides method or target")
         }
         let match = gateway.routes.match(
             host: head.host.of(headBytes.readable), path: head.path.of(headBytes.readable), method: head.method)
@@ -80,8 +85,11 @@ extension ForwardingExchange {
         case .refused(let refusal): deny(refusal)
         case .verified(let proof):
             self.proof = proof
+            // Content may take its time to come, and the counter is spent after it: the proof must still be good then.
+            let end = min(proof.end, connection.identity?.notAfter ?? 0)
+            proofEnd = connection.loop.now + .seconds(max(0, end - WallClock.seconds))
             do throws(CryptographyError) {
-                content = try enforcement.collect(proof)
+                content = try enforcement.collect(proof, of: device)
             } catch {
                 return deny(.storeUnavailable, error.description)
             }
@@ -99,6 +107,7 @@ extension ForwardingExchange {
     }
 
     func collect(_ bytes: Span<UInt8>) -> Int {
+        guard isProofGood() else { return bytes.count }
         guard isWithinLimit(bytes.count) else {
             deny(.contentTooLarge)
             return bytes.count
@@ -130,7 +139,15 @@ extension ForwardingExchange {
 
     // MARK: - The counter
 
+    /// Denies the request if the proof has aged while the content came.
+    private func isProofGood() -> Bool {
+        guard connection.loop.now >= proofEnd else { return true }
+        deny(.proofStale, "the proof, its challenge or the certificate ended while the content came")
+        return false
+    }
+
     private func spend() {
+        guard isProofGood() else { return }
         guard let enforcement = gateway.enforcement, let proof, let device else { return }
         switch enforcement.spend(proof, of: device, app: app, for: self) {
         case .failure(let refusal): deny(refusal)

@@ -10,7 +10,8 @@ extension ForwardingExchange {
     func deny(_ refusal: Refusal) {
         call.connection?.cancel()
         stopWaiting()
-        self.refusal = refusal
+        // What the client was told stays what the log says.
+        if !isAnswered { self.refusal = refusal }
         stage = .answered
         content = nil
         let denial = refusal.denial

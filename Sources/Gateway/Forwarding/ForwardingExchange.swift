@@ -40,6 +40,8 @@ final class ForwardingExchange: Exchange {
     /// The place of the device's app in the configuration.
     var app = 0
     var proof: VerifiedProof?
+    /// From then on the proof, or the certificate that came with it, is no longer good.
+    var proofEnd = Instant(nanoseconds: .max)
     var content: CollectedContent?
     private var isAborted = false
     /// The request was sent again on a fresh connection, after a kept one had turned out to be dead.
@@ -107,11 +109,11 @@ final class ForwardingExchange: Exchange {
             method, head, headBytes.readable, framing: framing, forwarded: forwarded, device: fields, to: &request)
         switch outcome {
         case .written: break
-        case .refused: return deny(Refusal(.headerRefused, "a field that overrides method or target"))
         case .tooLarge: return deny(Refusal(.headTooLarge))
         }
         do throws(UpstreamFailure) {
-            let connection = try gateway.upstreams[upstream].start(call, fresh: fresh)
+            let connection = try gateway.upstreams[upstream].start(
+                call, fresh: fresh, isOnlyTry: proof != nil)
             call.exchange = self
             stage = .forwarding
             swap(&request, &connection.output)
@@ -238,7 +240,8 @@ final class ForwardingExchange: Exchange {
             refusal = Refusal(Denial(failure), RefusalDetail.of(failure))
             return abort()
         }
-        if isStale, !isRetried, !head.framing.hasContent, let method = head.method, method.isIdempotent {
+        // A proof is for one sending, whatever the method.
+        if isStale, !isRetried, proof == nil, !head.framing.hasContent, let method = head.method, method.isIdempotent {
             isRetried = true
             return forward(fresh: true)
         }

@@ -7,8 +7,6 @@ internal import RequestProof
 final class UpstreamRequest {
     enum Outcome: Equatable {
         case written
-        /// A field that is refused on every route.
-        case refused
         /// The head, with what the gateway adds, does not fit a buffer.
         case tooLarge
     }
@@ -21,8 +19,17 @@ final class UpstreamRequest {
         self.policy = policy
     }
 
+    /// Whether a field is there that is refused on every route.
+    func refuses(_ head: RequestHead, _ bytes: Span<UInt8>) -> Bool {
+        for index in head.fields.indices {
+            let field = head.fields[index]
+            if policy.verdict(field.nameRange.of(bytes), field.name) == .refuse { return true }
+        }
+        return false
+    }
+
     /// - Parameters:
-    ///   - bytes: what the ranges of `head` refer to.
+    ///   - bytes: what the ranges of `head` refer to; none of its fields is refused.
     ///   - framing: of the content, as it is going to be sent.
     ///   - forwarded: the start of the Forwarded field's value.
     ///   - device: whose request it is, where the route demands one.
@@ -53,10 +60,7 @@ final class UpstreamRequest {
                 if !head.connection.drops(field, of: bytes) {
                     output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes))
                 }
-            case .strip: break
-            case .refuse:
-                output.removeAll()
-                return .refused
+            case .strip, .refuse: break
             }
         }
         output.append("Forwarded: ")

@@ -32,7 +32,7 @@ public final class GatewayProcess {
     private var watchdog: Watchdog?
 
     /// Sessions kept for resumption: some 130 MB when the table is full.
-    private static let sessionLimit = 65_536
+    private static let sessionLimit = 20_000
 
     private init(_ blueprint: Blueprint, source: @escaping Source, mayOverlap: Bool) throws {
         self.source = source

@@ -10,6 +10,13 @@ public final class RegistryClient {
     private let number: ClientNumber
     private let loop: Loop
     private let receiver: MailboxReceiver<[RegistryEvent]>
+    /// Spent in this turn of the loop, and not yet told to the store.
+    private var gathered: [SpendRequest] = []
+    private var gatheredSince = Instant(nanoseconds: 0)
+
+    /// A turn that verifies many proofs takes long; the first of them must not wait for the last.
+    private static let gatheredLimit = 64
+    private static let gatheringTime = TimeSpan.milliseconds(1)
 
     /// - Parameter receive: called on the loop's thread with answers and with what concerns every worker.
     public init(
@@ -28,6 +35,7 @@ public final class RegistryClient {
     }
 
     deinit {
+        handOver()
         // If there is no room, the store's thread keeps a mailbox that nobody empties any more; the process is ending.
         shared.requests.post(.detach(number))
     }
@@ -73,9 +81,25 @@ public final class RegistryClient {
             device: device.id, binding: device.binding, counter: counter, epoch: epoch,
             mode: acceptance == nil ? mode : .unspent)
         let reference = Reference(client: number, token: token)
-        shared.requests.post(
-            .spend(SpendRequest(entry: entry, reference: reference, isAccepted: acceptance != nil)))
+        gather(SpendRequest(entry: entry, reference: reference, isAccepted: acceptance != nil))
         return .pending
+    }
+
+    /// What is spent in one turn of the loop goes to the store together: each message may wake its thread, and each commit
+    /// has a price of its own.
+    private func gather(_ request: SpendRequest) {
+        gathered.append(request)
+        if gathered.count == 1 {
+            gatheredSince = loop.now
+            loop.whenTurnEnds { [weak self] in self?.handOver() }
+        }
+        if gathered.count >= Self.gatheredLimit || loop.now - gatheredSince >= Self.gatheringTime { handOver() }
+    }
+
+    private func handOver() {
+        guard !gathered.isEmpty else { return }
+        shared.requests.post(.spend(gathered))
+        gathered.removeAll(keepingCapacity: true)
     }
 
     /// Sends an operation to the store.

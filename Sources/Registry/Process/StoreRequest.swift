@@ -6,7 +6,7 @@ enum StoreRequest: Sendable {
     case attach(ClientNumber, Mailbox<[RegistryEvent]>)
     case detach(ClientNumber)
     case look(KeyID, Reference)
-    case spend(SpendRequest)
+    case spend([SpendRequest])
     case perform(RegistryCommand, Reference)
     /// From the thread to itself: go on with work that was cut into slices.
     case turn

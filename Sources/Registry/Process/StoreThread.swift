@@ -53,7 +53,7 @@ final class StoreThread {
         case .attach(let client, let mailbox): clients[client] = mailbox
         case .detach(let client): clients[client] = nil
         case .look(let key, let reference): lookups.append((key, reference))
-        case .spend(let request): batch.append(request)
+        case .spend(let requests): batch += requests
         case .perform(let command, let reference): perform(command, reference)
         case .turn: break
         case .stop: isStopping = true

@@ -15,6 +15,8 @@ public final class RegistryStore {
 
     package var options: StoreOptions
     private let lock: StoreLock
+    /// The files that were opened, by name.
+    private var files: [String: StoreFile.Identity?] = [:]
     private var connection: StoreConnection?
 
     var devices: ClockCache<DeviceID, WriterRecord>
@@ -46,6 +48,7 @@ public final class RegistryStore {
             throw StoreFault(error).openError(path: path)
         }
         self.connection = connection
+        rememberFiles()
     }
 
     /// Whether operations are possible.
@@ -60,9 +63,19 @@ public final class RegistryStore {
     /// What `PRAGMA synchronous` reads back; nil while unavailable.
     package var synchronous: Int? { try? connection?.synchronous }
 
-    /// Makes sure that the file can still be read and is still of this epoch.
+    /// Makes sure that the file can still be read, is still of this epoch, and still has its name: what is written to a file
+    /// that was removed is gone with the process, and another process may open the one that took its place.
     public func confirm() throws(StoreError) {
-        try read { database in try self.confirmEpoch(database) }
+        try read { database in
+            for (name, opened) in self.files where StoreFile.identity(of: name) != opened {
+                throw StoreOpenError.replaced(path: name)
+            }
+            try self.confirmEpoch(database)
+        }
+    }
+
+    private func rememberFiles() {
+        for suffix in ["", "-wal", ".lock"] { files[path + suffix] = StoreFile.identity(of: path + suffix) }
     }
 
     /// Moves the write-ahead log into the file.
@@ -94,6 +107,7 @@ public final class RegistryStore {
             throw StoreFault(error).openError(path: path)
         }
         self.connection = connection
+        rememberFiles()
     }
 
     // MARK: - For the operations

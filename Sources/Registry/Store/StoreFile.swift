@@ -17,6 +17,18 @@ enum StoreFile {
         try syncDirectory(of: path)
     }
 
+    /// Which file has the name now; nil if none has. Names can be given to other files while one is open.
+    static func identity(of path: String) -> Identity? {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return nil }
+        return Identity(device: UInt64(status.st_dev), node: UInt64(status.st_ino))
+    }
+
+    struct Identity: Equatable {
+        let device: UInt64
+        let node: UInt64
+    }
+
     /// Without this a power cut could take the name of a file whose content was synced.
     private static func syncDirectory(of path: String) throws(StoreOpenError) {
         let directory =

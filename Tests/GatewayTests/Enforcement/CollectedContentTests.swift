@@ -1,5 +1,6 @@
 import Bytes
 import Cryptography
+import Registry
 import RequestProof
 import Testing
 
@@ -9,9 +10,11 @@ import Testing
 struct CollectedContentTests {
     private let pool = BufferPool(blockSize: 1024)
     private let library: LibraryContext
+    private let device: DeviceID
 
     init() throws {
         library = try LibraryContext()
+        device = try #require(DeviceID(1))
     }
 
     private func digest(_ content: [UInt8], sha512: [UInt8]? = nil) throws -> ContentDigest {
@@ -32,9 +35,9 @@ struct CollectedContentTests {
     func matches() throws {
         let content = (0..<5000).map { UInt8(truncatingIfNeeded: $0) }
         for piece in [1, 999, 5000] {
-            let budget = ContentBudget(limit: 5000)
+            let budget = ContentBudget(limit: 5000, share: 5000)
             var collected = try CollectedContent(
-                expecting: try digest(content, sha512: content), pool: pool, budget: budget, library)
+                expecting: try digest(content, sha512: content), from: device, pool: pool, budget: budget, library)
             for start in stride(from: 0, to: content.count, by: piece) {
                 let part = Array(content[start..<min(start + piece, content.count)])
                 let isTaken = try collected.append(part.span)
@@ -49,7 +52,7 @@ struct CollectedContentTests {
                 moved += buffer.copy()
             }
             #expect(moved == content)
-            let isFree = budget.take(5000)
+            let isFree = budget.take(5000, for: device)
             #expect(isFree, "what has moved is held no more")
         }
     }
@@ -60,7 +63,7 @@ struct CollectedContentTests {
         let other = Array("other".utf8)
         for expected in [try digest(other), try digest(content, sha512: other), try digest(other, sha512: content)] {
             var collected = try CollectedContent(
-                expecting: expected, pool: pool, budget: ContentBudget(limit: 100), library)
+                expecting: expected, from: device, pool: pool, budget: ContentBudget(limit: 100, share: 100), library)
             _ = try collected.append(content.span)
             let isMatch = try collected.matches()
             #expect(!isMatch)
@@ -69,18 +72,31 @@ struct CollectedContentTests {
 
     @Test("a worker holds no more than its budget, and gets it back")
     func budget() throws {
-        let budget = ContentBudget(limit: 10)
+        let budget = ContentBudget(limit: 10, share: 10)
         do {
-            var first = try CollectedContent(expecting: nil, pool: pool, budget: budget, library)
+            var first = try CollectedContent(expecting: nil, from: device, pool: pool, budget: budget, library)
             let six = [UInt8](repeating: 0, count: 6)
             let isTaken = try first.append(six.span)
             #expect(isTaken)
-            var second = try CollectedContent(expecting: nil, pool: pool, budget: budget, library)
+            var second = try CollectedContent(expecting: nil, from: device, pool: pool, budget: budget, library)
             let isRefused = try !second.append(six.span)
             #expect(isRefused && second.count == 0)
         }
-        let isFree = budget.take(10)
+        let isFree = budget.take(10, for: device)
         #expect(isFree)
         #expect(pool.outstanding == 0)
+    }
+
+    @Test("no device holds more than its share, and none that holds nothing is remembered")
+    func share() throws {
+        let other = try #require(DeviceID(2))
+        let budget = ContentBudget(limit: 10, share: 4)
+        #expect(budget.take(4, for: device) && !budget.take(1, for: device))
+        #expect(budget.take(4, for: other) && budget.holders == 2)
+        budget.give(1, of: device)
+        #expect(budget.take(1, for: device) && !budget.take(1, for: device))
+        budget.give(4, of: device)
+        budget.give(4, of: other)
+        #expect(budget.holders == 0 && budget.take(0, for: device) && budget.holders == 0)
     }
 }
