@@ -69,7 +69,9 @@ extension ServerConnection {
             }
         }
         switch cycle.conclude() {
-        case .unfinished: return false
+        case .unfinished:
+            if cycle.isResponseEnded { limitRest() }
+            return false
         case .nextRequest:
             end()
             setDeadline(loop.now + acceptor.settings.keepAliveTimeout)
@@ -87,10 +89,19 @@ extension ServerConnection {
         }
     }
 
+    /// Answered before the request was complete: the rest, which is little, is read over. It gets as long as that of a
+    /// connection that is closed, in total, or a refused client would keep the connection with an octet now and then.
+    private func limitRest() {
+        guard !isRestLimited, !isWriteBlocked else { return }
+        isRestLimited = true
+        setDeadline(loop.now + acceptor.settings.lingerTimeout)
+    }
+
     private func end() {
         exchange?.ended()
         exchange?.reset()
         isContentHeld = false
+        isRestLimited = false
     }
 }
 

@@ -34,6 +34,8 @@ public final class ServerConnection: SocketHandler {
     var isContentAwaited = false
     /// The exchange has not taken all content that is there.
     var isContentHeld = false
+    /// The request is answered, and the time for the rest of its content runs.
+    var isRestLimited = false
     /// TLS has to write (a key update) before it can read on.
     var isReadWaitingToWrite = false
     /// The client does not take what is written; its time for that runs.
@@ -322,7 +324,7 @@ public final class ServerConnection: SocketHandler {
                         input.consume(taken)
                         self.decoder.consumed(taken)
                         exchange.receivedBytes += UInt64(taken)
-                        if !isWriteBlocked { setDeadline(loop.now + acceptor.settings.contentIdleTimeout) }
+                        if !isWriteBlocked, !isRestLimited { setDeadline(loop.now + acceptor.settings.contentIdleTimeout) }
                     }
                     if taken == count { isContentHeld = false }
                     if isContentHeld {

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from client import Client, get
+from client import Client, IncompleteResponse, get
 from paths import PATIENCE
 from recording_upstream import OK
 from waiting import eventually
@@ -168,3 +168,20 @@ def test_key_updates_whose_answers_nobody_takes_cost_no_work(key_updater, phone)
     assert spent < 0.5, f"{spent} s of work in a second in which there was none"
     with Client(gateway, phone) as other:
         assert other.exchange(get("/other")).status == 200
+
+
+def test_a_refused_client_gets_no_more_time_by_an_octet_now_and_then(gateway, connect):
+    """What is left of its content is read over, so that the connection can serve on; but not for as long as it likes."""
+    client = connect()
+    client.send(get("/", "X-Original-URL: /b", "Content-Length: 200", method="POST"))
+    assert client.read_response().status == 400
+    sent = 0
+    with pytest.raises((OSError, IncompleteResponse)):
+        while sent < 100:
+            client.send(b"x")
+            sent += 1
+            client.socket.settimeout(0.1)
+            try:
+                client._more()
+            except TimeoutError:
+                continue
