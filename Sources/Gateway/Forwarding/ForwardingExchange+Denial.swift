@@ -13,6 +13,7 @@ extension ForwardingExchange {
         // What the client was told stays what the log says.
         if !isAnswered { self.refusal = refusal }
         stage = .answered
+        if decision == nil { decision = .denied }
         content = nil
         let denial = refusal.denial
         guard !isAnswered, let status = denial.status else { return abort() }
@@ -24,7 +25,7 @@ extension ForwardingExchange {
         guard isSent else { return abort() }
         if !isHead {
             var body = ByteBuffer(pool: gateway.pool)
-            gateway.denials.append(refusal, trace, to: &body)
+            gateway.denials.append(refusal, trace.id, to: &body)
             guard sendContent(body.readable) == body.count else { return abort() }
         }
         _ = sendEnd()

@@ -87,7 +87,17 @@ extension GatewayProcess {
         reload.change = (change, next)
         switch action {
         case .wait: break
-        case .adopt: workers.tellAll(.adopt)
+        case .adopt:
+            do throws(EventLoopError) {
+                // The last step that can fail.
+                if let destination = next.blueprint.accessDestination, destination != order.blueprint.accessDestination {
+                    try order.log?.redirect(to: destination)
+                }
+                workers.tellAll(.adopt)
+            } catch {
+                workers.tellAll(.discard)
+                reloadEnded(.failed("log: access: \(error.text)"))
+            }
         case .discard(let fault):
             workers.tellAll(.discard)
             reloadEnded(.failed(fault))
@@ -140,7 +150,9 @@ extension Blueprint {
         if next.administrationSocket != administrationSocket {
             return "administration: another socket takes a restart"
         }
-        if next.access != access { return "log: access: another log takes a restart" }
+        if (next.accessDestination == nil) != (accessDestination == nil) {
+            return "log: access: beginning or ending to log takes a restart"
+        }
         return nil
     }
 }

@@ -19,6 +19,7 @@ public final class GatewayProcess {
     let source: Source
     let loop: Loop
     let events: Mailbox<Event>
+    private let errorWriter: LogWriter
     let logger: Logger
     let workers: WorkerGroup
     let notifier = ServiceNotifier.system
@@ -40,7 +41,9 @@ public final class GatewayProcess {
         loop = try Loop()
         let events = try Mailbox<Event>(limit: 4096)
         self.events = events
-        logger = Logger(label: "attestgate") { _ in ConsoleLog() }
+        let errorWriter = try LogWriter(.standardError)
+        self.errorWriter = errorWriter
+        logger = Logger(label: "attestgate") { _ in blueprint.errorLog(errorWriter) }
         ProcessResources.raiseDescriptorLimit(for: blueprint, logger)
         let registry = try blueprint.registry.map { [logger] settings throws(StartupError) in
             let secrets = try GatewaySecrets.load(settings.secretPath) {
@@ -52,7 +55,7 @@ public final class GatewayProcess {
         }
         order = GenerationOrder(
             number: 1, blueprint: blueprint, sessions: SessionTable(limit: Self.sessionLimit),
-            log: try ProcessResources.openLog(blueprint.access), enforcement: registry)
+            log: try ProcessResources.openLog(blueprint), enforcement: registry)
         workers = WorkerGroup(logger: logger) { worker, report in events.post(.worker(worker, report)) }
     }
 
@@ -66,6 +69,7 @@ public final class GatewayProcess {
         SignalWatcher.ignoreWriteSignals()
         do {
             let process = try GatewayProcess(blueprint, source: source, mayOverlap: mayOverlap)
+            defer { process.errorWriter.stop() }
             try process.serve()
         } catch let error as EventLoopError {
             throw StartupError(error.text)
@@ -100,9 +104,8 @@ public final class GatewayProcess {
         }
         for signal in [SIGTERM, SIGINT] { watch(signal) { [self] in stopAsked() } }
         watch(SIGHUP) { [self] in reloadAsked { _ in } }
-        for (signal, name) in [(SIGUSR1, "SIGUSR1"), (SIGUSR2, "SIGUSR2")] {
-            watch(signal) { [logger] in logger.warning("\(name) ignored: it means nothing here") }
-        }
+        watch(SIGUSR1) { [self] in ProcessResources.reopen(order.log, logger) }
+        watch(SIGUSR2) { [logger] in logger.warning("SIGUSR2 ignored: it means nothing here") }
     }
 
     private func start() throws {

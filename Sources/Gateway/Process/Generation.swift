@@ -18,12 +18,19 @@ final class Generation {
     init(_ order: GenerationOrder, loop: Loop, pool: BufferPool, library: LibraryContext) throws {
         number = order.number
         let blueprint = order.blueprint
+        // Which has an order of its own.
+        let routes = RouteTable(blueprint.routes.map(\.unshared))
         let application = GatewayApplication(
-            routes: RouteTable(blueprint.routes.map(\.unshared)),
+            routes: routes,
             upstreams: blueprint.upstreams.map { UpstreamPool(loop: loop, buffers: pool, settings: $0) },
             upstreamRequest: UpstreamRequest(policy: FieldPolicy(additional: blueprint.strippedFields)),
-            denials: DenialResponses(uriPrefix: blueprint.denialURI), pool: pool,
-            log: order.log.map { AccessLog(loop: loop, writer: $0) })
+            denials: DenialResponses(uriPrefix: blueprint.denialURI),
+            continuesTraces: !blueprint.strippedFields.contains("traceparent"), pool: pool,
+            log: order.log.map {
+                AccessLog(
+                    loop: loop, writer: $0, settings: blueprint.accessLog, routes: routes.routes.map(\.name),
+                    upstreams: blueprint.upstreams.map(\.name))
+            })
         let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         self.application = application
         self.acceptor = acceptor
@@ -68,7 +75,7 @@ final class Generation {
 
     /// Nothing is under way any more: lets go of what waits for more.
     func close() {
-        application.log?.handOver()
+        application.log?.finish()
         for upstream in application.upstreams { upstream.closeIdle() }
     }
 }

@@ -1,20 +1,28 @@
 internal import EventLoop
-internal import GatewayConfiguration
 internal import Glibc
 internal import Logging
 internal import Registry
 
 /// What a process opens once, for all its workers and generations.
 enum ProcessResources {
-    static func openLog(_ access: LogConfiguration.Access) throws(StartupError) -> LogWriter? {
+    /// - Returns: nil if access is not logged.
+    static func openLog(_ blueprint: Blueprint) throws(StartupError) -> LogWriter? {
+        guard let destination = blueprint.accessDestination else { return nil }
+        do throws(EventLoopError) { return try LogWriter(destination) } catch {
+            throw StartupError("log: access: \(error.text)")
+        }
+    }
+
+    /// After logrotate has moved the file away.
+    static func reopen(_ log: LogWriter?, _ logger: Logger) {
         do throws(EventLoopError) {
-            return switch access {
-            case .off: nil
-            case .standardOutput: try LogWriter(path: nil)
-            case .file(let path): try LogWriter(path: path)
+            if try log?.reopen() == true {
+                logger.info("access log reopened")
+            } else {
+                logger.info("SIGUSR1: access is not logged to a file, nothing to reopen")
             }
         } catch {
-            throw StartupError("log: access: \(error.text)")
+            logger.error("access log not reopened, the old file is kept: \(error.text)")
         }
     }
 
