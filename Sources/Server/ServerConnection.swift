@@ -331,7 +331,9 @@ public final class ServerConnection: SocketHandler {
                         input.consume(taken)
                         self.decoder.consumed(taken)
                         exchange.receivedBytes += UInt64(taken)
-                        if !isWriteBlocked, !isRestLimited { setDeadline(loop.now + acceptor.settings.contentIdleTimeout) }
+                        if !isWriteBlocked, !isRestLimited {
+                            setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
+                        }
                     }
                     if taken == count { isContentHeld = false }
                     if isContentHeld {

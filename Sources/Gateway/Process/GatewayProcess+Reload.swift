@@ -90,7 +90,8 @@ extension GatewayProcess {
         case .adopt:
             do throws(EventLoopError) {
                 // The last step that can fail.
-                if let destination = next.blueprint.accessDestination, destination != order.blueprint.accessDestination {
+                if let destination = next.blueprint.accessDestination, destination != order.blueprint.accessDestination
+                {
                     try order.log?.redirect(to: destination)
                 }
                 workers.tellAll(.adopt)
