@@ -254,7 +254,7 @@ def test_a_flood_of_refusals_is_counted_instead_of_logged(start_gateway, own_ups
     ("debug", {"info", "warning"}), ("info", {"info", "warning"}), ("warning", {"warning"}), ("error", set())])
 def test_the_level_decides_what_standard_error_tells(start_gateway, own_upstream, level, told):
     gateway = start_gateway({"service": own_upstream.address}, log={"level": level})
-    gateway.signal(signal.SIGHUP)
+    gateway.signal(signal.SIGUSR2)
     if "warning" in told:
         eventually(lambda: '"level":"warning"' in gateway.errors, "the warning")
     gateway.stop()
