@@ -30,6 +30,12 @@ public final class ServerConnection: SocketHandler {
     public var requests: Int { requestCount }
     private var requestCount = 0
 
+    /// How long the TLS handshake took, from the accepting on, the client's part in it included; while it lasts, how long
+    /// it has taken. Nil where there was none.
+    public var handshakeDuration: TimeSpan? { handshakeBegan.map { (handshakeEnded ?? .now) - $0 } }
+    private var handshakeBegan: Instant?
+    private var handshakeEnded: Instant?
+
     /// The client holds the content back until it is told to send it (RFC 9110 section 10.1.1).
     var isContentAwaited = false
     /// The exchange has not taken all content that is there.
@@ -67,6 +73,7 @@ public final class ServerConnection: SocketHandler {
 
     func start() {
         if transport.isPlain { return awaitRequests() }
+        handshakeBegan = loop.now
         setDeadline(loop.now + acceptor.settings.handshakeTimeout)
         wantRead(true)
     }
@@ -126,6 +133,7 @@ public final class ServerConnection: SocketHandler {
         guard case .tls(let stream) = transport else { return true }
         switch stream.handshake() {
         case .done:
+            handshakeEnded = .now
             verifiedIdentity = stream.clientIdentity
             guard verifiedIdentity != nil else {
                 // Cannot happen while certificates are demanded; if it did, nobody may pass.
@@ -133,6 +141,7 @@ public final class ServerConnection: SocketHandler {
                 abort()
                 return false
             }
+            acceptor.application.handshakeCompleted(self, isResumed: stream.isResumed)
             wantWrite(false)
             awaitRequests()
             return true
@@ -142,7 +151,9 @@ public final class ServerConnection: SocketHandler {
         case .wantWrite:
             wantWrite(true)
             wantRead(false)
-        case .endOfStream: close(gracefully: false)
+        case .endOfStream:
+            acceptor.application.connectionRefused(self, .handshake(.disconnected))
+            close(gracefully: false)
         case .failed(let failure):
             acceptor.application.connectionRefused(self, .handshake(failure))
             close(gracefully: false)

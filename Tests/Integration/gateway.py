@@ -60,7 +60,6 @@ class Gateway:
                 "registry": {
                     "path": str(self.directory / "registry.sqlite"), "secret": str(self.directory / "secret"),
                     **registry},
-                "administration": {"socket": str(self.directory / "admin.sock")},
                 "apps": [{"id": APP, "environment": "simulator"}],
                 **settings,
             }
@@ -79,6 +78,7 @@ class Gateway:
             "routes": routes,
             "strip_headers": list(strip_headers),
             "log": {"access": str(self.access_path)},
+            "administration": {"socket": str(self.directory / "admin.sock")},
             **settings,
         }
 
@@ -250,7 +250,7 @@ class Gateway:
                 count += os.readlink(f"{folder}/{name}").startswith("socket:")
             except FileNotFoundError:
                 pass
-        return count - self.conf["workers"] * len(self.conf["listeners"])
+        return count - self.conf["workers"] * len(self.conf["listeners"]) - ("administration" in self.conf)
 
 
 stopped = []

@@ -12,6 +12,7 @@ extension ForwardingExchange {
         stopWaiting()
         self.refusal = refusal
         stage = .answered
+        if decision == nil { decision = .denied }
         content = nil
         let denial = refusal.denial
         guard !isAnswered, let status = denial.status else { return abort() }

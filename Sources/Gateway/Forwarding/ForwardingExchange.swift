@@ -41,6 +41,11 @@ final class ForwardingExchange: Exchange {
     var app = 0
     var proof: VerifiedProof?
     var content: CollectedContent?
+    /// What became of the request; nil while that is open, or if the client left before.
+    var decision: Decision?
+    var timings = RequestTimings()
+    /// When the phase began that the request is in: the commit, or the upstream's.
+    var phaseBegan = Instant(nanoseconds: 0)
     private var isAborted = false
     /// The request was sent again on a fresh connection, after a kept one had turned out to be dead.
     private var isRetried = false
@@ -111,8 +116,10 @@ final class ForwardingExchange: Exchange {
         case .tooLarge: return deny(Refusal(.headTooLarge))
         }
         do throws(UpstreamFailure) {
+            if !isRetried { phaseBegan = .now }
             let connection = try gateway.upstreams[upstream].start(call, fresh: fresh)
             call.exchange = self
+            decision = .forwarded
             stage = .forwarding
             swap(&request, &connection.output)
             if isCollected {
@@ -123,7 +130,7 @@ final class ForwardingExchange: Exchange {
                 sendContinue()
             }
         } catch {
-            deny(Refusal(Denial(error), RefusalDetail.of(error)))
+            deny(refusal(for: error))
         }
     }
 
@@ -194,6 +201,8 @@ final class ForwardingExchange: Exchange {
 
     fileprivate func answer(_ response: ResponseHead, _ bytes: Span<UInt8>) {
         guard !isAnswered else { return }
+        timings.upstream = connection.loop.now - phaseBegan
+        gateway.upstreamAnswered(route)
         let isSent = sendHead(response.status, content: response.framing, statedLength: statedLength(response)) {
             output in
             for index in response.fields.indices {
@@ -235,14 +244,20 @@ final class ForwardingExchange: Exchange {
     fileprivate func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
         guard !isAnswered else {
             // Cut off, so that the client cannot take half a response for a whole one.
-            refusal = Refusal(Denial(failure), RefusalDetail.of(failure))
+            refusal = refusal(for: failure)
             return abort()
         }
         if isStale, !isRetried, !head.framing.hasContent, let method = head.method, method.isIdempotent {
             isRetried = true
             return forward(fresh: true)
         }
-        deny(Refusal(Denial(failure), RefusalDetail.of(failure)))
+        timings.upstream = connection.loop.now - phaseBegan
+        deny(refusal(for: failure))
+    }
+
+    private func refusal(for failure: UpstreamFailure) -> Refusal {
+        gateway.upstreamFailed(route, failure)
+        return Refusal(Denial(failure), RefusalDetail.of(failure))
     }
 
     // MARK: - Ending
@@ -257,6 +272,8 @@ final class ForwardingExchange: Exchange {
         call.connection?.cancel()
         call.exchange = nil
         stopWaiting()
+        timings.total = .now - began
+        gateway.requestEnded(route, decision, refusal?.denial, timings)
         gateway.log?.record(
             AccessLog.Entry(
                 trace: trace, client: client, route: route.map { gateway.routes.routes[$0].name }, method: head.method,
@@ -266,6 +283,8 @@ final class ForwardingExchange: Exchange {
         route = nil
         trace = .none
         refusal = nil
+        decision = nil
+        timings = RequestTimings()
         isRequestComplete = false
         device = nil
         proof = nil

@@ -16,12 +16,16 @@ final class GatewayApplication: Application {
     var enforcement: Enforcement?
     /// Nil if access is not logged.
     let log: AccessLog?
+    private let metrics: WorkerMetrics
+    /// Where routes and upstreams are counted, in the order of the configuration.
+    private let routePlaces: [Int]
+    private let upstreamPlaces: [Int]
     var traces = TraceIDGenerator()
     private var clock = ClockText()
 
     init(
         routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, denials: DenialResponses,
-        pool: BufferPool, log: AccessLog?
+        pool: BufferPool, log: AccessLog?, metrics: WorkerMetrics
     ) {
         self.routes = routes
         self.upstreams = upstreams
@@ -29,6 +33,9 @@ final class GatewayApplication: Application {
         self.denials = denials
         self.pool = pool
         self.log = log
+        self.metrics = metrics
+        routePlaces = routes.routes.map { metrics.counts.placeOfRoute($0.name) }
+        upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
     }
 
     override func makeExchange(for connection: ServerConnection) -> Exchange {
@@ -36,6 +43,7 @@ final class GatewayApplication: Application {
     }
 
     override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
+        metrics.counts.connectionRefused(Denial(refusal), inHandshake: refusal.endsHandshake)
         guard let denial = Denial(refusal) else { return }
         log?.record(
             AccessLog.Entry(
@@ -43,13 +51,44 @@ final class GatewayApplication: Application {
                 detail: RefusalDetail.of(refusal)))
     }
 
+    override func handshakeCompleted(_ connection: ServerConnection, isResumed: Bool) {
+        metrics.counts.handshakeEnded(isResumed: isResumed, after: connection.handshakeDuration)
+    }
+
     override func acceptingPaused(errno: Int32) {
+        metrics.counts.acceptingPaused()
         log?.record(AccessLog.Entry(event: "accept_paused", detail: EventLoopError.text(of: errno)))
+    }
+
+    // MARK: - What is counted
+
+    /// - Parameter route: its index; nil if there was none.
+    func requestEnded(_ route: Int?, _ decision: Decision?, _ denial: Denial?, _ timings: RequestTimings) {
+        metrics.counts.requestEnded(route: route.map { routePlaces[$0] } ?? 0, decision, denial, timings)
+    }
+
+    func upstreamAnswered(_ route: Int?) {
+        guard let route else { return }
+        metrics.counts.upstreamAnswered(upstreamPlaces[routes.routes[route].upstream])
+    }
+
+    func upstreamFailed(_ route: Int?, _ failure: UpstreamFailure) {
+        guard let route else { return }
+        metrics.counts.upstreamFailed(upstreamPlaces[routes.routes[route].upstream], failure)
     }
 
     /// The value of a Date field.
     func httpDate() -> String {
         clock.update(to: WallClock.seconds)
         return clock.httpDate
+    }
+}
+
+extension ConnectionRefusal {
+    fileprivate var endsHandshake: Bool {
+        switch self {
+        case .handshake, .handshakeTimeout: true
+        case .limit, .certificateExpired: false
+        }
     }
 }

@@ -14,6 +14,7 @@ final class LogWriter: Sendable {
 
     private let mailbox: Mailbox<Message>
     private let dropped = Atomic<Int>(0)
+    private let reported = Atomic<Int>(0)
     private let isStopping = Atomic<Bool>(false)
     /// Nobody reads while the process is to end: what is left is dropped.
     private let hasGivenUp = Atomic<Bool>(false)
@@ -53,7 +54,14 @@ final class LogWriter: Sendable {
     }
 
     /// How many chunks were dropped since it was asked last.
-    func takeDropped() -> Int { dropped.exchange(0, ordering: .relaxed) }
+    func takeDropped() -> Int {
+        let count = dropped.exchange(0, ordering: .relaxed)
+        if count > 0 { reported.add(count, ordering: .relaxed) }
+        return count
+    }
+
+    /// How many chunks were dropped since the process began.
+    var droppedInAll: Int { dropped.load(ordering: .relaxed) + reported.load(ordering: .relaxed) }
 
     /// Writes what waits, as far as it is taken, and ends the thread.
     func stop() {

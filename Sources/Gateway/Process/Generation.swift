@@ -15,7 +15,9 @@ final class Generation {
     /// By listener, in the order of the configuration.
     private let contexts: [(address: String, tls: ServerContext)]
 
-    init(_ order: GenerationOrder, loop: Loop, pool: BufferPool, library: LibraryContext) throws {
+    init(_ order: GenerationOrder, loop: Loop, pool: BufferPool, library: LibraryContext, metrics: WorkerMetrics)
+        throws
+    {
         number = order.number
         let blueprint = order.blueprint
         let application = GatewayApplication(
@@ -23,7 +25,7 @@ final class Generation {
             upstreams: blueprint.upstreams.map { UpstreamPool(loop: loop, buffers: pool, settings: $0) },
             upstreamRequest: UpstreamRequest(policy: FieldPolicy(additional: blueprint.strippedFields)),
             denials: DenialResponses(uriPrefix: blueprint.denialURI), pool: pool,
-            log: order.log.map { AccessLog(loop: loop, writer: $0) })
+            log: order.log.map { AccessLog(loop: loop, writer: $0) }, metrics: metrics)
         let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         self.application = application
         self.acceptor = acceptor
@@ -56,6 +58,10 @@ final class Generation {
             }
         }
     }
+
+    /// Connections open now.
+    var connections: Int { acceptor.connectionCount }
+    var upstreams: [UpstreamPool] { application.upstreams }
 
     /// Accepts no more. - Parameter ended: called once, when the last connection has closed.
     func retire(ended: @escaping () -> Void) { acceptor.retire(ended) }
