@@ -29,6 +29,11 @@ public final class ServerConnection: SocketHandler {
     /// Requests begun on this connection.
     public var requests: Int { requestCount }
     private var requestCount = 0
+    /// How long the TLS handshake took, from the accepting on, the client's part in it included; while it lasts, how long
+    /// it has taken. Nil where there was none.
+    public var handshakeDuration: TimeSpan? { handshakeBegan.map { (handshakeEnded ?? .now) - $0 } }
+    private var handshakeBegan: Instant?
+    private var handshakeEnded: Instant?
 
     /// The client holds the content back until it is told to send it (RFC 9110 section 10.1.1).
     var isContentAwaited = false
@@ -67,6 +72,7 @@ public final class ServerConnection: SocketHandler {
 
     func start() {
         if transport.isPlain { return awaitRequests() }
+        handshakeBegan = loop.now
         setDeadline(loop.now + acceptor.settings.handshakeTimeout)
         wantRead(true)
     }
@@ -126,6 +132,7 @@ public final class ServerConnection: SocketHandler {
         guard case .tls(let stream) = transport else { return true }
         switch stream.handshake() {
         case .done:
+            handshakeEnded = .now
             verifiedIdentity = stream.clientIdentity
             guard verifiedIdentity != nil else {
                 // Cannot happen while certificates are demanded; if it did, nobody may pass.
