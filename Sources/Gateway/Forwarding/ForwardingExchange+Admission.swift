@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Cryptography
+internal import EventLoop
 internal import HTTP
 internal import Policy
 internal import Registry
@@ -61,6 +62,7 @@ extension ForwardingExchange {
 
     private func identified(_ lookup: DeviceLookup, _ requirement: Requirement) {
         guard let enforcement = gateway.enforcement else { return }
+        noteDevice(of: lookup, enforcement)
         let apps = route.map { gateway.routes.routes[$0].apps } ?? .none
         switch enforcement.standing(of: lookup, on: requirement, admitting: apps) {
         case .refused(let refusal): deny(refusal)
@@ -76,7 +78,11 @@ extension ForwardingExchange {
 
     private func prove(_ device: DeviceSnapshot, _ enforcement: Enforcement) {
         guard let route else { return }
-        switch enforcement.verify(head, headBytes.readable, by: device, app: app, route: route) {
+        // The loop's clock stands still within an event, and this is the most of it.
+        let began = Instant.now
+        let verdict = enforcement.verify(head, headBytes.readable, by: device, app: app, route: route)
+        timings.verification = .now - began
+        switch verdict {
         case .refused(let refusal): deny(refusal)
         case .verified(let proof):
             self.proof = proof
@@ -136,6 +142,7 @@ extension ForwardingExchange {
         case .failure(let refusal): deny(refusal)
         case .success(let token):
             stage = .committing
+            phaseBegan = .now
             waiting = token
         }
     }
@@ -143,6 +150,7 @@ extension ForwardingExchange {
     /// The counter's fate is known.
     func counterSettled(_ outcome: CounterOutcome) {
         waiting = nil
+        timings.commit = .now - phaseBegan
         if let refusal = Refusal(outcome) { deny(refusal) } else { forward() }
         settle()
     }
@@ -151,6 +159,7 @@ extension ForwardingExchange {
 
     /// The registry has not answered for too long. What was spent stays so, and is not forwarded when it answers after all.
     func registryOverdue() {
+        if stage == .committing { timings.commit = .now - phaseBegan }
         deny(.storeUnavailable, "the registry takes too long to answer")
         contentWanted()
         settle()
@@ -168,6 +177,7 @@ extension ForwardingExchange {
     private func answerChallenge() {
         guard head.method == .get || head.method == .head else { return deny(.methodRefused) }
         stage = .answered
+        decision = .answered
         let isSent = sendHead(204, content: .none) { output in
             output.appendField("Cache-Control", "no-store")
             output.append("Date: ")

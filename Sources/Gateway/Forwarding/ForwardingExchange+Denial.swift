@@ -12,6 +12,7 @@ extension ForwardingExchange {
         stopWaiting()
         self.refusal = refusal
         stage = .answered
+        if decision == nil { decision = .denied }
         content = nil
         let denial = refusal.denial
         guard !isAnswered, let status = denial.status else { return abort() }
@@ -23,7 +24,7 @@ extension ForwardingExchange {
         guard isSent else { return abort() }
         if !isHead {
             var body = ByteBuffer(pool: gateway.pool)
-            gateway.denials.append(refusal, trace, to: &body)
+            gateway.denials.append(refusal, trace.id, to: &body)
             guard sendContent(body.readable) == body.count else { return abort() }
         }
         _ = sendEnd()

@@ -10,7 +10,8 @@ internal import Vocabulary
 
 /// One request on its way through the gateway: routed, decided, forwarded; its response on the way back.
 ///
-/// Deciding is in `ForwardingExchange+Admission`, refusing in `ForwardingExchange+Denial`.
+/// Deciding is in `ForwardingExchange+Admission`, refusing in `ForwardingExchange+Denial`, what is logged of it in
+/// `ForwardingExchange+Log`.
 final class ForwardingExchange: Exchange {
     /// How far the request has come.
     enum Stage {
@@ -31,7 +32,7 @@ final class ForwardingExchange: Exchange {
     var stage = Stage.deciding
     /// Index into the gateway's routes.
     var route: Int?
-    var trace = TraceID.none
+    var trace = TraceContext.none
     var refusal: Refusal?
     /// The token of a wait for the registry.
     var waiting: UInt64?
@@ -41,7 +42,18 @@ final class ForwardingExchange: Exchange {
     var app = 0
     var proof: VerifiedProof?
     var content: CollectedContent?
-    private var isAborted = false
+    /// What became of the request; nil while that is open, or if the client left before.
+    var decision: Decision?
+    var timings = RequestTimings()
+    /// When the phase began that the request is in: the commit, or the upstream's.
+    var phaseBegan = Instant(nanoseconds: 0)
+    /// No request of this connection has ended yet.
+    var isFirst = true
+    /// How the log calls the device of this connection, which hardly ever becomes another one.
+    var label: (device: DeviceID, label: DeviceLabel?)?
+    /// Whether the registry knows that device for this request.
+    var isDeviceKnown = false
+    private(set) var isAborted = false
     /// The request was sent again on a fresh connection, after a kept one had turned out to be dead.
     private var isRetried = false
     /// The end of the request, or of the response, waits for room.
@@ -49,7 +61,7 @@ final class ForwardingExchange: Exchange {
     private var isResponseEndDue = false
     /// Written once a connection, on its first request.
     private lazy var forwarded = ClientNetwork.forwardedPrefix(of: connection.peer)
-    private lazy var client = ClientNetwork.text(of: connection.peer)
+    private(set) lazy var client = gateway.log?.client(connection.peer) ?? []
     /// Of this connection's device for the upstream it asked for last.
     private var pseudonym: (device: DeviceID, upstream: Int, digest: Digest256)?
 
@@ -61,7 +73,7 @@ final class ForwardingExchange: Exchange {
     // MARK: - What comes from the client
 
     override func headReceived() {
-        trace = gateway.traces.next()
+        trace = gateway.trace(of: head, headBytes.readable)
         decide()
     }
 
@@ -80,12 +92,12 @@ final class ForwardingExchange: Exchange {
     }
 
     override func requestFaulted(_ fault: MessageFault) {
-        if trace == .none { trace = gateway.traces.next() }
+        if trace == .none { trace = gateway.beginTrace() }
         deny(Denial(fault), String(describing: fault.reason))
     }
 
     override func requestTimedOut() {
-        if trace == .none { trace = gateway.traces.next() }
+        if trace == .none { trace = gateway.beginTrace() }
         deny(.requestTimeout)
     }
 
@@ -104,15 +116,18 @@ final class ForwardingExchange: Exchange {
         }
         var request = ByteBuffer(pool: gateway.pool)
         let outcome = gateway.upstreamRequest.write(
-            method, head, headBytes.readable, framing: framing, forwarded: forwarded, device: fields, to: &request)
+            method, head, headBytes.readable, framing: framing, forwarded: forwarded, trace: trace, device: fields,
+            to: &request)
         switch outcome {
         case .written: break
         case .refused: return deny(Refusal(.headerRefused, "a field that overrides method or target"))
         case .tooLarge: return deny(Refusal(.headTooLarge))
         }
         do throws(UpstreamFailure) {
+            if !isRetried { phaseBegan = .now }
             let connection = try gateway.upstreams[upstream].start(call, fresh: fresh)
             call.exchange = self
+            decision = .forwarded
             stage = .forwarding
             swap(&request, &connection.output)
             if isCollected {
@@ -194,6 +209,7 @@ final class ForwardingExchange: Exchange {
 
     fileprivate func answer(_ response: ResponseHead, _ bytes: Span<UInt8>) {
         guard !isAnswered else { return }
+        timings.upstream = connection.loop.now - phaseBegan
         let isSent = sendHead(response.status, content: response.framing, statedLength: statedLength(response)) {
             output in
             for index in response.fields.indices {
@@ -242,6 +258,7 @@ final class ForwardingExchange: Exchange {
             isRetried = true
             return forward(fresh: true)
         }
+        timings.upstream = connection.loop.now - phaseBegan
         deny(Refusal(Denial(failure), RefusalDetail.of(failure)))
     }
 
@@ -257,15 +274,17 @@ final class ForwardingExchange: Exchange {
         call.connection?.cancel()
         call.exchange = nil
         stopWaiting()
-        gateway.log?.record(
-            AccessLog.Entry(
-                trace: trace, client: client, route: route.map { gateway.routes.routes[$0].name }, method: head.method,
-                status: status, denial: refusal?.denial, detail: refusal?.detail, requestBytes: requestBytes,
-                responseBytes: responseBytes, duration: connection.loop.now - began, isAborted: isAborted))
+        timings.total = .now - began
+        if isFirst { timings.handshake = connection.handshakeDuration }
+        if let log = gateway.log { record(in: log) }
         stage = .deciding
         route = nil
         trace = .none
         refusal = nil
+        decision = nil
+        timings = RequestTimings()
+        isFirst = false
+        isDeviceKnown = false
         isRequestComplete = false
         device = nil
         proof = nil

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import EventLoop
+internal import HTTP
 internal import Policy
 internal import Server
 internal import Upstream
@@ -16,17 +17,20 @@ final class GatewayApplication: Application {
     var enforcement: Enforcement?
     /// Nil if access is not logged.
     let log: AccessLog?
-    var traces = TraceIDGenerator()
+    /// Whether clients' traces go on. If not, each request begins its own.
+    private let continuesTraces: Bool
+    private var traces = TraceGenerator()
     private var clock = ClockText()
 
     init(
         routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, denials: DenialResponses,
-        pool: BufferPool, log: AccessLog?
+        continuesTraces: Bool, pool: BufferPool, log: AccessLog?
     ) {
         self.routes = routes
         self.upstreams = upstreams
         self.upstreamRequest = upstreamRequest
         self.denials = denials
+        self.continuesTraces = continuesTraces
         self.pool = pool
         self.log = log
     }
@@ -36,20 +40,42 @@ final class GatewayApplication: Application {
     }
 
     override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
-        guard let denial = Denial(refusal) else { return }
-        log?.record(
-            AccessLog.Entry(
-                event: "connection_refused", client: ClientNetwork.text(of: connection.peer), denial: denial,
-                detail: RefusalDetail.of(refusal)))
+        guard let log, let denial = Denial(refusal) else { return }
+        var entry = AccessLog.Entry(
+            event: "connection_refused", client: log.client(connection.peer), denial: denial,
+            detail: RefusalDetail.of(refusal))
+        entry.timings.handshake = refusal.endsHandshake ? connection.handshakeDuration : nil
+        entry.disclosed = Disclosure(log.settings.disclosed, of: connection.peer)
+        log.record(entry)
     }
 
     override func acceptingPaused(errno: Int32) {
         log?.record(AccessLog.Entry(event: "accept_paused", detail: EventLoopError.text(of: errno)))
     }
 
+    /// The trace of a request that cannot be read, or says nothing of one.
+    func beginTrace() -> TraceContext { traces.begin() }
+
+    /// The trace that a request belongs to by its head, or one of its own.
+    func trace(of head: RequestHead, _ bytes: Span<UInt8>) -> TraceContext {
+        guard continuesTraces, let range = head.traceparent, let parent = TraceParent(range.of(bytes)) else {
+            return traces.begin()
+        }
+        return traces.continue(parent)
+    }
+
     /// The value of a Date field.
     func httpDate() -> String {
         clock.update(to: WallClock.seconds)
         return clock.httpDate
+    }
+}
+
+extension ConnectionRefusal {
+    fileprivate var endsHandshake: Bool {
+        switch self {
+        case .handshake, .handshakeTimeout: true
+        case .limit, .certificateExpired: false
+        }
     }
 }

@@ -16,6 +16,7 @@ public final class GatewayProcess {
     private let mayOverlap: Bool
     private let loop: Loop
     private let events: Mailbox<Event>
+    private let errorWriter: LogWriter
     private let logger: Logger
     private var workers: [(mailbox: Mailbox<Worker.Command>, thread: LoopThread)] = []
     private var running: Set<Int> = []
@@ -30,7 +31,9 @@ public final class GatewayProcess {
         self.mayOverlap = mayOverlap
         loop = try Loop()
         events = try Mailbox(limit: 1024)
-        logger = Logger(label: "attestgate") { _ in ConsoleLog() }
+        let errorWriter = try LogWriter(.standardError)
+        self.errorWriter = errorWriter
+        logger = Logger(label: "attestgate") { _ in blueprint.errorLog(errorWriter) }
     }
 
     /// Runs the gateway until a signal stops it.
@@ -42,6 +45,7 @@ public final class GatewayProcess {
         SignalWatcher.ignoreWriteSignals()
         do {
             let process = try GatewayProcess(blueprint, mayOverlap: mayOverlap)
+            defer { process.errorWriter.stop() }
             try process.serve()
         } catch let error as EventLoopError {
             throw StartupError(error.text)
@@ -56,7 +60,7 @@ public final class GatewayProcess {
             _ = Unmanaged.passRetained(watcher)
         }
         // Reload by signal is what operators try first; that it is not there yet must not cost them the process.
-        for (signal, name) in [(SIGHUP, "SIGHUP"), (SIGUSR1, "SIGUSR1"), (SIGUSR2, "SIGUSR2")] {
+        for (signal, name) in [(SIGHUP, "SIGHUP"), (SIGUSR2, "SIGUSR2")] {
             let watcher = SignalWatcher(loop: loop, signal: signal) { [logger] in
                 logger.warning("\(name) ignored: a changed conf file or certificate takes a restart")
             }
@@ -64,6 +68,8 @@ public final class GatewayProcess {
         }
         raiseDescriptorLimit()
         let log = try openLog()
+        let watcher = SignalWatcher(loop: loop, signal: SIGUSR1) { [logger] in Self.reopen(log, logger) }
+        _ = Unmanaged.passRetained(watcher)
         let sockets = try bindAll()
         let sessions = SessionTable(limit: Self.sessionLimit)
         let enforcement = try openRegistry()
@@ -90,14 +96,22 @@ public final class GatewayProcess {
     }
 
     private func openLog() throws(StartupError) -> LogWriter? {
+        guard let destination = blueprint.accessDestination else { return nil }
+        do throws(EventLoopError) { return try LogWriter(destination) } catch {
+            throw StartupError("log: access: \(error.text)")
+        }
+    }
+
+    /// After logrotate has moved the file away.
+    private static func reopen(_ log: LogWriter?, _ logger: Logger) {
         do throws(EventLoopError) {
-            return switch blueprint.access {
-            case .off: nil
-            case .standardOutput: try LogWriter(path: nil)
-            case .file(let path): try LogWriter(path: path)
+            if try log?.reopen() == true {
+                logger.info("access log reopened")
+            } else {
+                logger.info("SIGUSR1: access is not logged to a file, nothing to reopen")
             }
         } catch {
-            throw StartupError("log: access: \(error.text)")
+            logger.error("access log not reopened, the old file is kept: \(error.text)")
         }
     }
 

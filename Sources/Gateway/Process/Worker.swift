@@ -35,8 +35,13 @@ final class Worker {
             routes: RouteTable(blueprint.routes.map(\.unshared)),
             upstreams: blueprint.upstreams.map { UpstreamPool(loop: loop, buffers: pool, settings: $0) },
             upstreamRequest: UpstreamRequest(policy: FieldPolicy(additional: blueprint.strippedFields)),
-            denials: DenialResponses(uriPrefix: blueprint.denialURI), pool: pool,
-            log: log.map { AccessLog(loop: loop, writer: $0) })
+            denials: DenialResponses(uriPrefix: blueprint.denialURI),
+            continuesTraces: !blueprint.strippedFields.contains("traceparent"), pool: pool,
+            log: log.map {
+                AccessLog(
+                    loop: loop, writer: $0, settings: blueprint.accessLog, routes: blueprint.routes.map(\.name),
+                    upstreams: blueprint.upstreams.map(\.name))
+            })
         acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         let library = try LibraryContext()
         if let (settings, registry) = enforcement {
@@ -65,7 +70,7 @@ final class Worker {
             }
         }
         withExtendedLifetime(receiver) { loop.run() }
-        application.log?.handOver()
+        application.log?.finish()
         for upstream in application.upstreams { upstream.closeIdle() }
     }
 }
