@@ -78,7 +78,7 @@ class Gateway:
             "upstreams": {name: upstream(value) for name, value in upstreams.items()},
             "routes": routes,
             "strip_headers": list(strip_headers),
-            "log": {"access": str(self.access_path)},
+            "log": {"access": str(self.access_path), **settings.pop("log", {})},
             **settings,
         }
 
