@@ -159,6 +159,8 @@ extension ByteBuffer {
         bytes.withUnsafeBufferPointer { appendBytes($0) }
     }
 
+    /// Disfavoured, since a literal would otherwise be taken for a `String` and copied once more.
+    @_disfavoredOverload
     public mutating func append(_ text: String) {
         var text = text
         text.withUTF8 { appendBytes($0) }

@@ -1,6 +1,16 @@
 /// What is written, and where to.
 public struct LogConfiguration: Equatable, Sendable {
     public let access: Access
+    /// Of both logs.
+    public let format: Format
+    /// What the access log has of clients that it otherwise keeps back. No field twice.
+    public let fields: [Field]
+    /// Of the requests that were not refused, one in so many has a line.
+    public let sample: Int
+    /// Lines about refusals in each second and of each worker at most.
+    public let refusalsPerSecond: Int
+    /// The least grave events that the error log has.
+    public let level: Level
 
     /// One line for each request.
     public enum Access: Equatable, Sendable {
@@ -9,6 +19,26 @@ public struct LogConfiguration: Equatable, Sendable {
         /// Appended to, and made if it is not there.
         case file(String)
     }
+
+    public enum Format: String, CaseIterable, Sendable {
+        case json
+        /// For people at a terminal.
+        case console
+    }
+
+    public enum Field: String, CaseIterable, Sendable {
+        case path
+        case query
+        case clientAddress = "client_address"
+        case userAgent = "user_agent"
+    }
+
+    public enum Level: String, CaseIterable, Sendable {
+        case error
+        case warning
+        case info
+        case debug
+    }
 }
 
 extension LogConfiguration {
@@ -16,14 +46,44 @@ extension LogConfiguration {
         static let access = Key(
             "access", .access, whenMissing: .means("stdout"), "Where the line for each request goes.")
 
-        static let section = Section(path: "log", settings: [access.setting])
+        static let format = Key(
+            "format", .choice as Kind<Format>, whenMissing: .means("json"), "How the lines of both logs are written.")
+        static let fields = Key(
+            "fields", .distinct(.choice as Kind<Field>, minimum: 0), whenMissing: .means("[]"),
+            "What is logged of requests though it may say who a patient is.")
+        static let sample = Key(
+            "sample", .integer(1...1_000_000), whenMissing: .means("1"),
+            "Of the requests that are not refused, one in so many is logged.")
+        static let refusalsPerSecond = Key(
+            "refusals_per_second", .integer(1...1_000_000), unit: "lines per second and worker",
+            whenMissing: .means("1000"), "How many refusals are logged; the others are counted.")
+        static let level = Key(
+            "level", .choice as Kind<Level>, whenMissing: .means("info"),
+            "The least grave events that are told on standard error.")
+
+        static let section = Section(
+            path: "log",
+            settings: [
+                access.setting, format.setting, fields.setting, sample.setting, refusalsPerSecond.setting,
+                level.setting,
+            ])
     }
 
     init?(_ item: Item, _ reading: Reading) {
-        guard let reader = SectionReader(item, Keys.section, reading), let access = reader.read(Keys.access) else {
-            return nil
-        }
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let access = reader.read(Keys.access)
+        let format = reader.read(Keys.format)
+        let fields = reader.read(Keys.fields)
+        let sample = reader.read(Keys.sample)
+        let refusalsPerSecond = reader.read(Keys.refusalsPerSecond)
+        let level = reader.read(Keys.level)
+        guard let access, let format, let fields, let sample, let refusalsPerSecond, let level else { return nil }
         self.access = access
+        self.format = format
+        self.fields = fields
+        self.sample = sample
+        self.refusalsPerSecond = refusalsPerSecond
+        self.level = level
     }
 }
 

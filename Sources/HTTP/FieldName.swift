@@ -16,6 +16,8 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
     case forwarded, via
     // Message signatures and digests (RFC 9421, RFC 9530).
     case signatureInput, signature, contentDigest, acceptSignature
+    // W3C Trace Context.
+    case traceparent, tracestate
 
     /// The name in lower case.
     var lowercase: StaticString {
@@ -62,6 +64,8 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
         case .signature: "signature"
         case .contentDigest: "content-digest"
         case .acceptSignature: "accept-signature"
+        case .traceparent: "traceparent"
+        case .tracestate: "tracestate"
         }
     }
 

@@ -18,6 +18,9 @@ public struct RequestHead: Sendable {
     public internal(set) var framing = ContentFraming.none
     /// Whether the client waits for 100 (Continue) before it sends the content.
     public internal(set) var expectsContinue = false
+    /// The value of the one traceparent field; nil also if there are several, which say nothing together.
+    public internal(set) var traceparent: ByteRange?
+    var hasTraceparent = false
 
     public init() {}
 
@@ -34,5 +37,7 @@ public struct RequestHead: Sendable {
         connection.reset()
         framing = .none
         expectsContinue = false
+        traceparent = nil
+        hasTraceparent = false
     }
 }

@@ -179,6 +179,9 @@ public struct RequestHeadParser: Sendable {
                 bytes.extracting(range.start..<range.end).equals(lowercase: Self.hundredContinue)
             else { throw .expectationUnknown }
             head.expectsContinue = true
+        case .traceparent:
+            head.traceparent = head.hasTraceparent ? nil : range
+            head.hasTraceparent = true
         default: break
         }
     }

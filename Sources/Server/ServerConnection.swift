@@ -29,7 +29,6 @@ public final class ServerConnection: SocketHandler {
     /// Requests begun on this connection.
     public var requests: Int { requestCount }
     private var requestCount = 0
-
     /// How long the TLS handshake took, from the accepting on, the client's part in it included; while it lasts, how long
     /// it has taken. Nil where there was none.
     public var handshakeDuration: TimeSpan? { handshakeBegan.map { (handshakeEnded ?? .now) - $0 } }

@@ -84,4 +84,12 @@ struct ByteBufferTests {
         buffer.appendJSON("a\"b\\c\nd\u{7f}é")
         #expect(text(buffer) == "\"a\\\"b\\\\c\\u000ad\\u007fé\"")
     }
+
+    @Test("JSON strings of any bytes are ASCII")
+    func jsonOfBytes() {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        let bytes: [UInt8] = [0x61, 0x22, 0x5c, 0x00, 0x7e, 0x7f, 0x80, 0xff]
+        buffer.appendJSON(bytes: bytes.span)
+        #expect(text(buffer) == "\"a\\\"\\\\\\u0000~\\u007f\\u0080\\u00ff\"")
+    }
 }

@@ -164,6 +164,43 @@ extension BrokenFile {
             "found `stdot`",
             suggestion: "stdout"),
         BrokenFile(
+            "a log in a form that is not there",
+            "upstreams:\n",
+            "log: { format: ▶jsn }\nupstreams:\n",
+            "`jsn` is not known here",
+            suggestion: "json"),
+        BrokenFile(
+            "a log field that is not there",
+            "upstreams:\n",
+            "log: { fields: [path, ▶user-agent] }\nupstreams:\n",
+            "`user-agent` is not known here",
+            suggestion: "user_agent"),
+        BrokenFile(
+            "a log field named twice",
+            "upstreams:\n",
+            "log: { fields: [path, query, ▶path] }\nupstreams:\n",
+            "stands in this list twice"),
+        BrokenFile(
+            "a log of no request",
+            "upstreams:\n",
+            "log: { sample: ▶0 }\nupstreams:\n",
+            "0 is out of range"),
+        BrokenFile(
+            "a sample that is a fraction",
+            "upstreams:\n",
+            "log: { sample: ▶0.1 }\nupstreams:\n",
+            "found `0.1`"),
+        BrokenFile(
+            "a log of no refusal",
+            "upstreams:\n",
+            "log: { refusals_per_second: ▶0 }\nupstreams:\n",
+            "0 is out of range"),
+        BrokenFile(
+            "a log level that is not there",
+            "upstreams:\n",
+            "log: { level: ▶warn }\nupstreams:\n",
+            "`warn` is not known here"),
+        BrokenFile(
             "a denial URI without a scheme",
             "upstreams:\n",
             "denial_uri: ▶/denials#\nupstreams:\n",

@@ -39,6 +39,9 @@ struct ConfigurationTests {
         #expect(configuration.timeouts.shutdown == .seconds(30))
         #expect(configuration.strippedFields.isEmpty)
         #expect(configuration.log.access == .standardOutput)
+        #expect(configuration.log.format == .json && configuration.log.fields.isEmpty)
+        #expect(configuration.log.sample == 1 && configuration.log.refusalsPerSecond == 1000)
+        #expect(configuration.log.level == .info)
         #expect(configuration.denialURI == "urn:attestgate:denial:")
     }
 
@@ -70,7 +73,13 @@ struct ConfigurationTests {
             limits: { connections: 5, head: 24KiB, target: 24KiB, fields: 8, requests_per_connection: 1 }
             timeouts: { handshake: 1s, head: 2s, content_idle: 3s, keep_alive: 4s, shutdown: 5s }
             strip_headers: [X-Internal-User]
-            log: { access: logs/access.log }
+            log:
+              access: logs/access.log
+              format: console
+              fields: [user_agent, path, query, client_address]
+              sample: 1000000
+              refusals_per_second: 1
+              level: debug
             denial_uri: https://example.org/denials#
             """
         let (configuration, warnings) = try Conf.read(text)
@@ -100,6 +109,10 @@ struct ConfigurationTests {
         #expect(configuration.timeouts.shutdown == .seconds(5))
         #expect(configuration.strippedFields == ["x-internal-user"])
         #expect(configuration.log.access == .file("conf/logs/access.log"))
+        #expect(configuration.log.format == .console)
+        #expect(configuration.log.fields == [.userAgent, .path, .query, .clientAddress])
+        #expect(configuration.log.sample == 1_000_000 && configuration.log.refusalsPerSecond == 1)
+        #expect(configuration.log.level == .debug)
         #expect(configuration.denialURI == "https://example.org/denials#")
     }
 

@@ -58,6 +58,7 @@ struct ReferenceTests {
             ("limits.head", "1KiB to 24KiB"), ("timeouts.handshake", "100ms to 5m"),
             ("upstreams.idle_timeout", "1s to 1h"), ("registry.devices", "16 to 16777216"),
             ("proof.max_age", "10s to 1h"), ("proof.challenge_life", "10s to 1h"),
+            ("log.sample", "1 to 1000000"), ("log.refusals_per_second", "1 to 1000000"),
         ])
     func ranges(path: String, range: String) throws {
         #expect(try #require(Self.documented()[path]).contains(range))

@@ -6,7 +6,13 @@ import Testing
 
 @Suite("The request to the upstream is written anew")
 struct UpstreamRequestTests {
-    private func rewrite(_ text: String) throws -> (outcome: UpstreamRequest.Outcome, text: String) {
+    private static let trace = TraceContext(
+        id: TraceID(high: 1, low: 2), request: 3, flags: 1, isContinued: false)
+    private static let traceLine = "traceparent: 00-00000000000000010000000000000002-0000000000000003-01\r\n"
+
+    private func rewrite(_ text: String, trace: TraceContext = trace) throws -> (
+        outcome: UpstreamRequest.Outcome, text: String
+    ) {
         let bytes = Array(text.utf8)
         var parser = RequestHeadParser(limits: .standard)
         var head = RequestHead()
@@ -16,7 +22,7 @@ struct UpstreamRequestTests {
         let outcome = request.write(
             try #require(head.method), head, bytes.span, framing: head.framing,
             forwarded: Array("for=192.0.2.7;proto=https;host=\"".utf8),
-            device: nil, to: &output)
+            trace: trace, device: nil, to: &output)
         return (outcome, String(decoding: output.copy(), as: UTF8.self))
     }
 
@@ -34,8 +40,23 @@ struct UpstreamRequestTests {
                 Accept: x\r
                 X-Stays: 1\r
                 Forwarded: for=192.0.2.7;proto=https;host="a:1"\r
-                \r\n
+                \(Self.traceLine)\r\n
                 """)
+    }
+
+    @Test("a client's trace fields are never passed on as they are, and tracestate only with a trace that is continued")
+    func traces() throws {
+        let text =
+            "GET / HTTP/1.1\r\nHost: a\r\nTraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
+            + "tracestate: a=1\r\nTRACEPARENT: x\r\nTracestate: b=2\r\n\r\n"
+        let begun = try rewrite(text).text
+        #expect(begun.contains("\r\n" + Self.traceLine))
+        #expect(!begun.contains("0af7651916cd43dd") && !begun.contains("TRACEPARENT") && !begun.contains("Traceparent"))
+        #expect(!begun.lowercased().contains("tracestate"))
+        let continued = TraceContext(id: TraceID(high: 1, low: 2), request: 3, flags: 1, isContinued: true)
+        let text2 = try rewrite(text, trace: continued).text
+        #expect(text2.contains("\r\ntracestate: a=1\r\nTracestate: b=2\r\n"))
+        #expect(text2.contains("\r\n" + Self.traceLine) && !text2.contains("0af7651916cd43dd"))
     }
 
     @Test("content is announced in one way")

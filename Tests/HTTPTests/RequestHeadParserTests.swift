@@ -50,6 +50,21 @@ struct RequestHeadParserTests {
         #expect(Parsing.request("GET https://a HTTP/1.1\r\nHost: a\r\n\r\n").failure == .targetForm)
     }
 
+    @Test("one traceparent is pointed at, several are none")
+    func traceparent() throws {
+        func value(_ fields: String) throws -> String? {
+            let bytes = Array("GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n".utf8)
+            var parser = RequestHeadParser(limits: .standard)
+            var head = RequestHead()
+            _ = try parser.parse(bytes.span, into: &head)
+            return head.traceparent.map { String(decoding: bytes[Int($0.start)..<Int($0.end)], as: UTF8.self) }
+        }
+        #expect(try value("") == nil)
+        #expect(try value("TraceParent:  x \r\n") == "x")
+        #expect(try value("traceparent: x\r\ntraceparent: x\r\n") == nil)
+        #expect(try value("traceparent: x\r\ntraceparent: y\r\nTraceparent: z\r\n") == nil)
+    }
+
     @Test("HTTP/1.0 gets one request a connection")
     func oldVersion() throws {
         let parsed = try #require(

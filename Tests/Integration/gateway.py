@@ -77,8 +77,8 @@ class Gateway:
             "upstreams": {name: upstream(value) for name, value in upstreams.items()},
             "routes": routes,
             "strip_headers": list(strip_headers),
-            "log": {"access": str(self.access_path)},
             "administration": {"socket": str(self.directory / "admin.sock")},
+            "log": {"access": str(self.access_path), **settings.pop("log", {})},
             **settings,
         }
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 REQUEST_LINE = re.compile(rb"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) (/[!-~]*) HTTP/1\.1\Z")
 FIELD_LINE = re.compile(rb"([!#$%&'*+\-^`|~0-9A-Za-z]+): ((?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?)\Z")
 CHUNK_LINE = re.compile(rb"[0-9a-f]{1,8}\Z")
+# W3C Trace Context section 3.2, version 00.
+TRACEPARENT = re.compile(rb"traceparent: 00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[0-3]\Z")
 HOP_BY_HOP = {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"expect"}
 
 
@@ -27,6 +29,8 @@ class Request:
     fields: list = field(default_factory=list)
     content: bytes = b""
     head: bytes = b""
+    # The same without the traceparent line, which is another one each time.
+    untraced: bytes = b""
 
     def values(self, name):
         return [value for key, value in self.fields if key.lower() == name.lower()]
@@ -52,6 +56,10 @@ def parse_head(data):
         raise NotCanonical("Host does not stand first, once")
     if len(request.values("forwarded")) != 1:
         raise NotCanonical("Forwarded does not stand once")
+    traces = [line for line in lines[1:] if line.lower().startswith(b"traceparent:")]
+    if len(traces) != 1 or not TRACEPARENT.match(traces[0]):
+        raise NotCanonical(f"traceparent {traces}")
+    request.untraced = head.replace(traces[0] + b"\r\n", b"")
     for name, _ in request.fields:
         if name.lower().encode() in HOP_BY_HOP:
             raise NotCanonical(f"{name} concerns one connection only")

@@ -159,7 +159,7 @@ def test_a_second_process_on_the_same_address_is_refused_unless_it_is_meant(gate
     assert f"listener 127.0.0.1:{gateway.port}: bind: Address already in use" in done.stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGUSR1, signal.SIGUSR2])
+@pytest.mark.parametrize("number", [signal.SIGUSR2])
 def test_a_signal_without_a_meaning_is_ignored_with_a_warning(start_gateway, own_upstream, phone, number):
     gateway = start_gateway({"service": own_upstream.address})
     gateway.signal(number)

@@ -36,6 +36,7 @@ final class Enforcement {
     private let coverages: [Coverage]
     /// By upstream.
     private let pseudonymKeys: [AuthenticationKey]
+    private let logKey: AuthenticationKey
     private let client: RegistryClient
     private let waits: Waits
     private let watch: LoopTimer
@@ -57,6 +58,7 @@ final class Enforcement {
         pseudonymKeys = try upstreams.map { name throws(CryptographyError) in
             try settings.secrets.pseudonymKey(ofUpstream: name, library)
         }
+        logKey = try settings.secrets.logKey(library)
         let challenges = try RequestChallenges(
             settings.secrets, registry.identity, life: settings.challengeLife, library)
         self.challenges = challenges
@@ -157,5 +159,14 @@ final class Enforcement {
     func pseudonym(of device: DeviceSnapshot, for upstream: Int) throws(CryptographyError) -> Digest256 {
         let bytes = device.hardwareKey.bytes
         return try pseudonymKeys[upstream].code(of: bytes.span)
+    }
+
+    /// What the log knows the device by; nil if it cannot be computed, which is no reason to refuse anything.
+    func label(of device: DeviceSnapshot) -> DeviceLabel? {
+        let bytes = device.hardwareKey.bytes
+        guard let code = try? logKey.code(of: bytes.span) else { return nil }
+        var id: UInt64 = 0
+        for index in 0..<8 { id = id << 8 | UInt64(code.span[index]) }
+        return DeviceLabel(id: id, app: apps.place(of: device.app).map { apps[$0].id })
     }
 }

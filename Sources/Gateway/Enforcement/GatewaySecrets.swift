@@ -71,7 +71,18 @@ struct GatewaySecrets: Sendable {
     func pseudonymKey(
         ofUpstream name: String, _ library: LibraryContext
     ) throws(CryptographyError) -> AuthenticationKey {
-        let info = Array("attestgate attest-device \(name)".utf8)
+        try derivedKey("attestgate attest-device \(name)", library)
+    }
+
+    /// The key of the short ids that logs know devices by: they lead neither to key ids nor to what services know.
+    func logKey(_ library: LibraryContext) throws(CryptographyError) -> AuthenticationKey {
+        try derivedKey("attestgate log-device", library)
+    }
+
+    private func derivedKey(
+        _ purpose: String, _ library: LibraryContext
+    ) throws(CryptographyError) -> AuthenticationKey {
+        let info = Array(purpose.utf8)
         let key = try KeyDerivation.hkdfSHA256(secret: pseudonyms.span, info: info.span, count: 32, library)
         return try AuthenticationKey(key.span, library)
     }

@@ -62,6 +62,7 @@ extension ForwardingExchange {
 
     private func identified(_ lookup: DeviceLookup, _ requirement: Requirement) {
         guard let enforcement = gateway.enforcement else { return }
+        noteDevice(of: lookup, enforcement)
         let apps = route.map { gateway.routes.routes[$0].apps } ?? .none
         switch enforcement.standing(of: lookup, on: requirement, admitting: apps) {
         case .refused(let refusal): deny(refusal)

@@ -24,7 +24,7 @@ extension ForwardingExchange {
         guard isSent else { return abort() }
         if !isHead {
             var body = ByteBuffer(pool: gateway.pool)
-            gateway.denials.append(refusal, trace, to: &body)
+            gateway.denials.append(refusal, trace.id, to: &body)
             guard sendContent(body.readable) == body.count else { return abort() }
         }
         _ = sendEnd()

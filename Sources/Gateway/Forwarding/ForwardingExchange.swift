@@ -10,7 +10,8 @@ internal import Vocabulary
 
 /// One request on its way through the gateway: routed, decided, forwarded; its response on the way back.
 ///
-/// Deciding is in `ForwardingExchange+Admission`, refusing in `ForwardingExchange+Denial`.
+/// Deciding is in `ForwardingExchange+Admission`, refusing in `ForwardingExchange+Denial`, what is logged of it in
+/// `ForwardingExchange+Log`.
 final class ForwardingExchange: Exchange {
     /// How far the request has come.
     enum Stage {
@@ -31,7 +32,7 @@ final class ForwardingExchange: Exchange {
     var stage = Stage.deciding
     /// Index into the gateway's routes.
     var route: Int?
-    var trace = TraceID.none
+    var trace = TraceContext.none
     var refusal: Refusal?
     /// The token of a wait for the registry.
     var waiting: UInt64?
@@ -46,7 +47,13 @@ final class ForwardingExchange: Exchange {
     var timings = RequestTimings()
     /// When the phase began that the request is in: the commit, or the upstream's.
     var phaseBegan = Instant(nanoseconds: 0)
-    private var isAborted = false
+    /// No request of this connection has ended yet.
+    var isFirst = true
+    /// How the log calls the device of this connection, which hardly ever becomes another one.
+    var label: (device: DeviceID, label: DeviceLabel?)?
+    /// Whether the registry knows that device for this request.
+    var isDeviceKnown = false
+    private(set) var isAborted = false
     /// The request was sent again on a fresh connection, after a kept one had turned out to be dead.
     private var isRetried = false
     /// The end of the request, or of the response, waits for room.
@@ -54,7 +61,7 @@ final class ForwardingExchange: Exchange {
     private var isResponseEndDue = false
     /// Written once a connection, on its first request.
     private lazy var forwarded = ClientNetwork.forwardedPrefix(of: connection.peer)
-    private lazy var client = ClientNetwork.text(of: connection.peer)
+    private(set) lazy var client = gateway.log?.client(connection.peer) ?? []
     /// Of this connection's device for the upstream it asked for last.
     private var pseudonym: (device: DeviceID, upstream: Int, digest: Digest256)?
 
@@ -66,7 +73,7 @@ final class ForwardingExchange: Exchange {
     // MARK: - What comes from the client
 
     override func headReceived() {
-        trace = gateway.traces.next()
+        trace = gateway.trace(of: head, headBytes.readable)
         decide()
     }
 
@@ -85,12 +92,12 @@ final class ForwardingExchange: Exchange {
     }
 
     override func requestFaulted(_ fault: MessageFault) {
-        if trace == .none { trace = gateway.traces.next() }
+        if trace == .none { trace = gateway.beginTrace() }
         deny(Denial(fault), String(describing: fault.reason))
     }
 
     override func requestTimedOut() {
-        if trace == .none { trace = gateway.traces.next() }
+        if trace == .none { trace = gateway.beginTrace() }
         deny(.requestTimeout)
     }
 
@@ -109,7 +116,8 @@ final class ForwardingExchange: Exchange {
         }
         var request = ByteBuffer(pool: gateway.pool)
         let outcome = gateway.upstreamRequest.write(
-            method, head, headBytes.readable, framing: framing, forwarded: forwarded, device: fields, to: &request)
+            method, head, headBytes.readable, framing: framing, forwarded: forwarded, trace: trace, device: fields,
+            to: &request)
         switch outcome {
         case .written: break
         case .refused: return deny(Refusal(.headerRefused, "a field that overrides method or target"))
@@ -273,18 +281,17 @@ final class ForwardingExchange: Exchange {
         call.exchange = nil
         stopWaiting()
         timings.total = .now - began
+        if isFirst { timings.handshake = connection.handshakeDuration }
         gateway.requestEnded(route, decision, refusal?.denial, timings)
-        gateway.log?.record(
-            AccessLog.Entry(
-                trace: trace, client: client, route: route.map { gateway.routes.routes[$0].name }, method: head.method,
-                status: status, denial: refusal?.denial, detail: refusal?.detail, requestBytes: requestBytes,
-                responseBytes: responseBytes, duration: connection.loop.now - began, isAborted: isAborted))
+        if let log = gateway.log { record(in: log) }
         stage = .deciding
         route = nil
         trace = .none
         refusal = nil
         decision = nil
         timings = RequestTimings()
+        isFirst = false
+        isDeviceKnown = false
         isRequestComplete = false
         device = nil
         proof = nil

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import EventLoop
+internal import HTTP
 internal import Policy
 internal import Server
 internal import Upstream
@@ -20,17 +21,20 @@ final class GatewayApplication: Application {
     /// Where routes and upstreams are counted, in the order of the configuration.
     private let routePlaces: [Int]
     private let upstreamPlaces: [Int]
-    var traces = TraceIDGenerator()
+    /// Whether clients' traces go on. If not, each request begins its own.
+    private let continuesTraces: Bool
+    private var traces = TraceGenerator()
     private var clock = ClockText()
 
     init(
         routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, denials: DenialResponses,
-        pool: BufferPool, log: AccessLog?, metrics: WorkerMetrics
+        continuesTraces: Bool, pool: BufferPool, log: AccessLog?, metrics: WorkerMetrics
     ) {
         self.routes = routes
         self.upstreams = upstreams
         self.upstreamRequest = upstreamRequest
         self.denials = denials
+        self.continuesTraces = continuesTraces
         self.pool = pool
         self.log = log
         self.metrics = metrics
@@ -44,11 +48,13 @@ final class GatewayApplication: Application {
 
     override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         metrics.counts.connectionRefused(Denial(refusal), inHandshake: refusal.endsHandshake)
-        guard let denial = Denial(refusal) else { return }
-        log?.record(
-            AccessLog.Entry(
-                event: "connection_refused", client: ClientNetwork.text(of: connection.peer), denial: denial,
-                detail: RefusalDetail.of(refusal)))
+        guard let log, let denial = Denial(refusal) else { return }
+        var entry = AccessLog.Entry(
+            event: "connection_refused", client: log.client(connection.peer), denial: denial,
+            detail: RefusalDetail.of(refusal))
+        entry.timings.handshake = refusal.endsHandshake ? connection.handshakeDuration : nil
+        entry.disclosed = Disclosure(log.settings.disclosed, of: connection.peer)
+        log.record(entry)
     }
 
     override func handshakeCompleted(_ connection: ServerConnection, isResumed: Bool) {
@@ -58,6 +64,17 @@ final class GatewayApplication: Application {
     override func acceptingPaused(errno: Int32) {
         metrics.counts.acceptingPaused()
         log?.record(AccessLog.Entry(event: "accept_paused", detail: EventLoopError.text(of: errno)))
+    }
+
+    /// The trace of a request that cannot be read, or says nothing of one.
+    func beginTrace() -> TraceContext { traces.begin() }
+
+    /// The trace that a request belongs to by its head, or one of its own.
+    func trace(of head: RequestHead, _ bytes: Span<UInt8>) -> TraceContext {
+        guard continuesTraces, let range = head.traceparent, let parent = TraceParent(range.of(bytes)) else {
+            return traces.begin()
+        }
+        return traces.continue(parent)
     }
 
     // MARK: - What is counted

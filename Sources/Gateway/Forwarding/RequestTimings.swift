@@ -16,7 +16,7 @@ struct RequestTimings: Equatable {
 }
 
 /// What became of a request.
-enum Decision: CaseIterable {
+enum Decision: Int, CaseIterable {
     /// It went to the upstream, whatever came of that.
     case forwarded
     /// It was refused, and nothing of it reached the upstream.

@@ -25,11 +25,12 @@ final class UpstreamRequest {
     ///   - bytes: what the ranges of `head` refer to.
     ///   - framing: of the content, as it is going to be sent.
     ///   - forwarded: the start of the Forwarded field's value.
+    ///   - trace: continued from the client's, or begun here.
     ///   - device: whose request it is, where the route demands one.
     ///   - output: an empty buffer.
     func write(
         _ method: Method, _ head: RequestHead, _ bytes: Span<UInt8>, framing: ContentFraming, forwarded: [UInt8],
-        device: DeviceFields?, to output: inout ByteBuffer
+        trace: TraceContext, device: DeviceFields?, to output: inout ByteBuffer
     ) -> Outcome {
         output.append(method.name)
         output.append(" ")
@@ -42,11 +43,15 @@ final class UpstreamRequest {
         output.appendField("Host", head.authority.of(bytes))
         for index in head.fields.indices {
             let field = head.fields[index]
-            // The Host field stands first, already written.
-            guard field.name != .host else { continue }
-            if field.name == .signature || field.name == .signatureInput {
+            switch field.name {
+            // The one stands first, already written; the other is written anew.
+            case .host, .traceparent: continue
+            // Of a trace that the request does not belong to (W3C Trace Context section 3.3).
+            case .tracestate where !trace.isContinued: continue
+            case .signature, .signatureInput:
                 appendForeignMembers(of: field, bytes, head, to: &output)
                 continue
+            default: break
             }
             switch policy.verdict(field.nameRange.of(bytes), field.name) {
             case .forward:
@@ -63,6 +68,7 @@ final class UpstreamRequest {
         output.append(forwarded)
         output.append(head.authority.of(bytes))
         output.append("\"\r\n")
+        trace.append(to: &output)
         device?.append(to: &output)
         switch framing {
         case .length(let length): output.appendField("Content-Length", decimal: length)

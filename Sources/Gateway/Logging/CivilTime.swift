@@ -49,7 +49,8 @@ struct CivilTime: Equatable {
 /// The current time as text, made once a second.
 struct ClockText {
     private var second: Int64 = -1
-    private(set) var timestamp = ""
+    /// In ASCII.
+    private(set) var timestamp: [UInt8] = []
     private(set) var httpDate = ""
 
     /// - Parameter seconds: since 1970.
@@ -57,7 +58,7 @@ struct ClockText {
         guard seconds != second else { return }
         second = seconds
         let time = CivilTime(seconds: seconds)
-        timestamp = time.timestamp
+        timestamp = Array(time.timestamp.utf8)
         httpDate = time.httpDate
     }
 }

@@ -56,13 +56,7 @@ struct WorkerCounts: Sendable {
 
     /// - Parameter route: its place; 0 if there is none.
     mutating func requestEnded(route: Int, _ decision: Decision?, _ denial: Denial?, _ timings: RequestTimings) {
-        let column: Int =
-            switch decision {
-            case .forwarded: 0
-            case .denied: 1
-            case .answered: 2
-            case nil: 3
-            }
+        let column = decision?.rawValue ?? Decision.allCases.count
         requests[route * Self.decisions + column] += 1
         if let denial { denials[Int(denial.rawValue)] += 1 }
         if let time = timings.total { total.record(nanoseconds: time.nanoseconds) }

@@ -55,7 +55,7 @@ public struct Blueprint: Sendable {
     let heldContent: Int
     let strippedFields: [String]
     let denialURI: String
-    let access: LogConfiguration.Access
+    let log: LogConfiguration
     let shutdownTimeout: TimeSpan
     /// Full, but in a program that shows that tests notice anything less.
     package var durability = StoreOptions.Durability.full
@@ -97,7 +97,7 @@ public struct Blueprint: Sendable {
         heldContent = configuration.limits.heldContent
         strippedFields = configuration.strippedFields
         denialURI = configuration.denialURI
-        access = configuration.log.access
+        log = configuration.log
         shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
         (certificates, warnings) = try checkTLS()
         try checkRegistry()

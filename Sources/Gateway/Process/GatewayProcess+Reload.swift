@@ -151,7 +151,8 @@ extension Blueprint {
         if next.administrationSocket != administrationSocket {
             return "administration: another socket takes a restart"
         }
-        if next.access != access { return "log: access: another log takes a restart" }
+        if next.accessDestination != accessDestination { return "log: access: another log takes a restart" }
+        if next.log.level != log.level { return "log: level: another level takes a restart" }
         return nil
     }
 }

@@ -32,6 +32,7 @@ public final class GatewayProcess {
     private(set) lazy var snapshots = SnapshotRounds(loop: loop, workers: workers)
     private let mayOverlap: Bool
     private var administration: AdministrationServer?
+    private let errorWriter: LogWriter
     private var deadline: LoopTimer?
     private var watchdog: Watchdog?
 
@@ -44,7 +45,9 @@ public final class GatewayProcess {
         loop = try Loop()
         let events = try Mailbox<Event>(limit: 4096)
         self.events = events
-        logger = Logger(label: "attestgate") { _ in ConsoleLog() }
+        let errorWriter = try LogWriter(.standardError)
+        self.errorWriter = errorWriter
+        logger = Logger(label: "attestgate") { _ in blueprint.errorLog(errorWriter) }
         ProcessResources.raiseDescriptorLimit(for: blueprint, logger)
         let registry = try blueprint.registry.map { [logger] settings throws(StartupError) in
             let secrets = try GatewaySecrets.load(settings.secretPath) {
@@ -56,7 +59,7 @@ public final class GatewayProcess {
         }
         order = GenerationOrder(
             number: 1, blueprint: blueprint, sessions: SessionTable(limit: Self.sessionLimit),
-            log: try ProcessResources.openLog(blueprint.access), enforcement: registry)
+            log: try ProcessResources.openLog(blueprint.accessDestination), enforcement: registry)
         workers = WorkerGroup(logger: logger) { worker, report in events.post(.worker(worker, report)) }
     }
 
@@ -70,6 +73,7 @@ public final class GatewayProcess {
         SignalWatcher.ignoreWriteSignals()
         do {
             let process = try GatewayProcess(blueprint, source: source, mayOverlap: mayOverlap)
+            defer { process.errorWriter.stop() }
             try process.serve()
         } catch let error as EventLoopError {
             throw StartupError(error.text)
@@ -98,8 +102,20 @@ public final class GatewayProcess {
         }
         for signal in [SIGTERM, SIGINT] { watch(signal) { [self] in stopAsked() } }
         watch(SIGHUP) { [self] in reloadAsked { _ in } }
-        for (signal, name) in [(SIGUSR1, "SIGUSR1"), (SIGUSR2, "SIGUSR2")] {
-            watch(signal) { [logger] in logger.warning("\(name) ignored: it means nothing here") }
+        watch(SIGUSR1) { [self] in reopenLog() }
+        watch(SIGUSR2) { [logger] in logger.warning("SIGUSR2 ignored: it means nothing here") }
+    }
+
+    /// After logrotate has moved the file away.
+    private func reopenLog() {
+        do throws(EventLoopError) {
+            if try order.log?.reopen() == true {
+                logger.info("access log reopened")
+            } else {
+                logger.info("SIGUSR1: access is not logged to a file, nothing to reopen")
+            }
+        } catch {
+            logger.error("access log not reopened, the old file is kept: \(error.text)")
         }
     }
 

@@ -24,8 +24,13 @@ final class Generation {
             routes: RouteTable(blueprint.routes.map(\.unshared)),
             upstreams: blueprint.upstreams.map { UpstreamPool(loop: loop, buffers: pool, settings: $0) },
             upstreamRequest: UpstreamRequest(policy: FieldPolicy(additional: blueprint.strippedFields)),
-            denials: DenialResponses(uriPrefix: blueprint.denialURI), pool: pool,
-            log: order.log.map { AccessLog(loop: loop, writer: $0) }, metrics: metrics)
+            denials: DenialResponses(uriPrefix: blueprint.denialURI),
+            continuesTraces: !blueprint.strippedFields.contains("traceparent"), pool: pool,
+            log: order.log.map {
+                AccessLog(
+                    loop: loop, writer: $0, settings: blueprint.accessLog, routes: blueprint.routes.map(\.name),
+                    upstreams: blueprint.upstreams.map(\.name))
+            }, metrics: metrics)
         let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         self.application = application
         self.acceptor = acceptor
@@ -74,7 +79,7 @@ final class Generation {
 
     /// Nothing is under way any more: lets go of what waits for more.
     func close() {
-        application.log?.handOver()
+        application.log?.finish()
         for upstream in application.upstreams { upstream.closeIdle() }
     }
 }

@@ -1,19 +1,13 @@
 internal import EventLoop
-internal import GatewayConfiguration
 internal import Glibc
 internal import Logging
 internal import Registry
 
 /// What a process opens once, for all its workers and generations.
 enum ProcessResources {
-    static func openLog(_ access: LogConfiguration.Access) throws(StartupError) -> LogWriter? {
-        do throws(EventLoopError) {
-            return switch access {
-            case .off: nil
-            case .standardOutput: try LogWriter(path: nil)
-            case .file(let path): try LogWriter(path: path)
-            }
-        } catch {
+    static func openLog(_ destination: LogWriter.Destination?) throws(StartupError) -> LogWriter? {
+        guard let destination else { return nil }
+        do throws(EventLoopError) { return try LogWriter(destination) } catch {
             throw StartupError("log: access: \(error.text)")
         }
     }

@@ -68,6 +68,21 @@ struct GatewaySecretsTests {
         #expect(try name(before, "a") == name(after, "a"))
     }
 
+    @Test("logs name devices by a key of their own, which stays")
+    func logKey() throws {
+        let library = try LibraryContext()
+        let device = [UInt8](repeating: 7, count: 32)
+        func names(_ text: String) throws -> [[UInt8]] {
+            let secrets = try GatewaySecrets(parsing: text)
+            let keys = [try secrets.logKey(library), try secrets.pseudonymKey(ofUpstream: "log-device", library)]
+            return try keys.map { try $0.code(of: device.span).bytes }
+        }
+        let before = try names("challenge 1 \(Self.one)\npseudonyms \(Self.two)")
+        let after = try names("challenge 2 \(Self.two)\npseudonyms \(Self.two)")
+        #expect(before[0] != before[1])
+        #expect(before == after)
+    }
+
     private static func directory() throws -> String {
         let url = FileManager.default.temporaryDirectory.appendingPathComponent("secrets-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)

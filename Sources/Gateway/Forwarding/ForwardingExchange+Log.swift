@@ -1,0 +1,31 @@
+internal import Bytes
+internal import HTTP
+internal import Registry
+internal import Server
+
+/// What is logged of a request.
+extension ForwardingExchange {
+    /// Which device the client's certificate is bound to, also where the route asks for none, and where it is refused.
+    func noteDevice(of lookup: DeviceLookup, _ enforcement: Enforcement) {
+        guard gateway.log != nil, case .found(let device) = lookup else { return }
+        isDeviceKnown = true
+        if label?.device != device.id { label = (device.id, enforcement.label(of: device)) }
+    }
+
+    func record(in log: AccessLog) {
+        var entry = AccessLog.Entry(
+            trace: trace, client: client, route: route, method: head.method,
+            decision: decision, status: status, denial: refusal?.denial, detail: refusal?.detail,
+            device: isDeviceKnown ? label?.label : nil, requestBytes: requestBytes, responseBytes: responseBytes,
+            timings: timings, isAborted: isAborted)
+        if decision == .forwarded, let route {
+            entry.upstream = gateway.routes.routes[route].upstream
+        }
+        let wanted = log.settings.disclosed
+        if !wanted.isEmpty {
+            entry.disclosed = Disclosure(wanted, of: connection.peer)
+            entry.disclosed.add(wanted, of: head, headBytes.readable)
+        }
+        log.record(entry)
+    }
+}

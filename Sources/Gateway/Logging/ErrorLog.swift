@@ -1,0 +1,59 @@
+internal import EventLoop
+internal import Glibc
+internal import Logging
+
+/// The error log: starts, stops, failures. One line each on standard error, apart from the access log.
+///
+///     {"time":"2026-11-21T07:12:11Z","level":"info","message":"stopped"}
+///     2026-11-21T07:12:11Z info stopped
+struct ErrorLog: LogHandler {
+    var metadata: Logger.Metadata = [:]
+    var logLevel: Logger.Level
+    let isJSON: Bool
+    /// Nil to write at once.
+    let writer: LogWriter?
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+        let line = Self.line(
+            event.message.description, event.level.rawValue, at: WallClock.seconds, isJSON: isJSON)
+        // Whoever says such a thing may end the process with the next statement.
+        if event.level == .critical || writer == nil {
+            _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+        } else {
+            writer?.post(line)
+        }
+    }
+
+    /// - Parameter seconds: since 1970.
+    static func line(_ message: String, _ level: String, at seconds: Int64, isJSON: Bool) -> [UInt8] {
+        let time = CivilTime(seconds: seconds).timestamp
+        let text =
+            isJSON
+            ? "{\"time\":\"\(time)Z\",\"level\":\"\(level)\",\"message\":\(quote(message))}\n"
+            : "\(time)Z \(level) \(plain(message))\n"
+        return Array(text.utf8)
+    }
+
+    private static func quote(_ text: String) -> String {
+        var quoted = "\""
+        for scalar in plain(text).unicodeScalars {
+            if scalar == "\"" || scalar == "\\" { quoted.unicodeScalars.append("\\") }
+            quoted.unicodeScalars.append(scalar)
+        }
+        return quoted + "\""
+    }
+
+    /// Without what ends a line or drives a terminal.
+    private static func plain(_ text: String) -> String {
+        var plain = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars {
+            plain.append(scalar.properties.generalCategory == .control ? " " : scalar)
+        }
+        return String(plain)
+    }
+}

@@ -1,0 +1,135 @@
+internal import Bytes
+internal import EventLoop
+
+/// How a line of the access log is written, member by member: as a JSON object, or for a reader at a terminal.
+///
+/// Both forms have the same members, and one line each whatever a client sent: its text is always quoted and escaped.
+///
+///     {"time":"2026-11-21T07:12:11.209Z","event":"request","client":"192.0.2.0/24","status":200}
+///     2026-11-21T07:12:11.209Z request client=192.0.2.0/24 status=200
+struct LogForm {
+    /// The members, in the order in which they stand in a line. Their names are these in snake case.
+    enum Member: Int, CaseIterable {
+        case client, clientAddress
+        case requestId, traceId
+        case route, method, path, query, userAgent
+        case decision, status, denial, fault, detail
+        case device, app, upstream
+        case requestBytes, responseBytes
+        case handshakeUs, verificationUs, commitUs, upstreamUs, durationUs
+        case aborted
+        case blocks, lines
+
+        var name: String {
+            String(describing: self).reduce(into: "") { $0 += $1.isUppercase ? "_" + $1.lowercased() : String($1) }
+        }
+    }
+
+    private let isJSON: Bool
+    /// What stands before each value, one after the other in one array, and where each ends: looking at one counts no
+    /// reference.
+    private var prefixes: [UInt8] = []
+    private var ends: [Int] = []
+
+    init(isJSON: Bool) {
+        self.isJSON = isJSON
+        for member in Member.allCases {
+            prefixes += Array((isJSON ? ",\"\(member.name)\":" : " \(member.name)=").utf8)
+            ends.append(prefixes.count)
+        }
+    }
+
+    private func prefix(_ member: Member, to line: inout ByteBuffer) {
+        let start = member == .client ? 0 : ends[member.rawValue - 1]
+        line.append(prefixes.span.extracting(start..<ends[member.rawValue]))
+    }
+
+    // MARK: - The line
+
+    /// - Parameters:
+    ///   - timestamp: up to the second, as `ClockText` has it, in bytes.
+    ///   - event: of letters and `_`.
+    func begin(_ timestamp: [UInt8], milliseconds: UInt64, _ event: StaticString, to line: inout ByteBuffer) {
+        let point: StaticString = milliseconds < 10 ? ".00" : milliseconds < 100 ? ".0" : "."
+        let between: StaticString = isJSON ? "Z\",\"event\":\"" : "Z "
+        if isJSON { line.append("{\"time\":\"") }
+        line.append(timestamp)
+        line.append(point)
+        line.append(decimal: milliseconds)
+        line.append(between)
+        line.append(event)
+        if isJSON { line.append("\"") }
+    }
+
+    func end(_ line: inout ByteBuffer) {
+        let end: StaticString = isJSON ? "}\n" : "\n"
+        line.append(end)
+    }
+
+    // MARK: - Members
+
+    /// A word of ours, in which JSON would escape nothing.
+    func word(_ member: Member, _ word: StaticString, to line: inout ByteBuffer) {
+        quoted(member, to: &line) { $0.append(word) }
+    }
+
+    func word(_ member: Member, _ word: [UInt8], to line: inout ByteBuffer) {
+        quoted(member, to: &line) { $0.append(word) }
+    }
+
+    /// A member with a word that many lines have, made once.
+    func piece(_ member: Member, _ word: some StringProtocol) -> [UInt8] {
+        Array((isJSON ? ",\"\(member.name)\":\"\(word)\"" : " \(member.name)=\(word)").utf8)
+    }
+
+    /// 16 hexadecimal digits.
+    func identifier(_ member: Member, _ id: UInt64, to line: inout ByteBuffer) {
+        quoted(member, to: &line) { $0.append(hex: id, digits: 16) }
+    }
+
+    /// 32 hexadecimal digits.
+    func identifier(_ member: Member, _ id: TraceID, to line: inout ByteBuffer) {
+        quoted(member, to: &line) {
+            $0.append(hex: id.high, digits: 16)
+            $0.append(hex: id.low, digits: 16)
+        }
+    }
+
+    func number(_ member: Member, _ number: UInt64, to line: inout ByteBuffer) {
+        prefix(member, to: &line)
+        line.append(decimal: number)
+    }
+
+    /// In microseconds.
+    func duration(_ member: Member, _ span: TimeSpan?, to line: inout ByteBuffer) {
+        guard let span else { return }
+        number(member, UInt64(max(0, span.nanoseconds / 1_000)), to: &line)
+    }
+
+    func flag(_ member: Member, to line: inout ByteBuffer) {
+        prefix(member, to: &line)
+        line.append("true")
+    }
+
+    /// Text with a part from outside: quoted and escaped in both forms, and cut.
+    func text(_ member: Member, _ text: String, to line: inout ByteBuffer) {
+        prefix(member, to: &line)
+        line.appendJSON(String(text.unicodeScalars.prefix(Self.longestText / 2)))
+    }
+
+    /// The same for what a client sent: any bytes.
+    func text(_ member: Member, _ text: [UInt8], to line: inout ByteBuffer) {
+        prefix(member, to: &line)
+        line.appendJSON(bytes: text.span.extracting(first: min(text.count, Self.longestText)))
+    }
+
+    /// In octets, which six-fold, for each may have to be escaped, still leave room in a block.
+    private static let longestText = 1_024
+
+    private func quoted(_ member: Member, to line: inout ByteBuffer, _ value: (inout ByteBuffer) -> Void) {
+        prefix(member, to: &line)
+        if isJSON { line.append("\"") }
+        value(&line)
+        if isJSON { line.append("\"") }
+    }
+}

@@ -1,0 +1,161 @@
+import EventLoop
+import Foundation
+import Testing
+import Vocabulary
+
+@testable import Gateway
+
+@Suite("The access log")
+struct AccessLogTests {
+    /// What a log wrote of these entries, without the times.
+    private func written(
+        _ entries: [AccessLog.Entry], settings: AccessLog.Settings = AccessLog.Settings()
+    ) throws -> [String] {
+        let directory = try LogDirectory()
+        let writer = try LogWriter(.file(directory.file))
+        let loop = try Loop()
+        let log = AccessLog(
+            loop: loop, writer: writer, settings: settings, routes: ["other", "records"], upstreams: ["service"])
+        for var entry in entries {
+            if entry.trace != .none { entry.client = log.client(try SocketAddress("192.0.2.7:4711")) }
+            log.record(entry)
+        }
+        log.finish()
+        writer.stop()
+        let lines = try directory.lines()
+        let start = settings.isJSON ? "{\"time\":\"2026-11-21T07:12:11.209Z\"".count : "2026-11-21T07:12:11.209Z".count
+        return lines.map { String($0.dropFirst(start)) }
+    }
+
+    private func written(_ entry: AccessLog.Entry, isJSON: Bool = true) throws -> String {
+        var settings = AccessLog.Settings()
+        settings.isJSON = isJSON
+        let lines = try written([entry], settings: settings)
+        return try #require(lines.first)
+    }
+
+    private static let trace = TraceContext(id: TraceID(high: 1, low: 2), request: 3, flags: 1, isContinued: true)
+
+    private static var full: AccessLog.Entry {
+        var entry = AccessLog.Entry(
+            trace: trace, client: [], route: 1, method: .post, decision: .forwarded,
+            status: 502, denial: .upstreamUnavailable, detail: "a \"quoted\"\nreason",
+            device: DeviceLabel(id: 0xab, app: Array("TEAMID1234.org.example".utf8)), upstream: 0,
+            requestBytes: 5, responseBytes: 7, isAborted: true)
+        entry.timings.handshake = TimeSpan(nanoseconds: 1_999)
+        entry.timings.verification = TimeSpan(nanoseconds: 2_000)
+        entry.timings.commit = TimeSpan(nanoseconds: 3_000)
+        entry.timings.upstream = TimeSpan(nanoseconds: 4_000)
+        entry.timings.total = .seconds(5)
+        entry.disclosed.clientAddress = Array("192.0.2.7".utf8)
+        entry.disclosed.path = Array("/a\"b".utf8)
+        entry.disclosed.query = Array("c\\d".utf8)
+        entry.disclosed.userAgent = [0x61, 0x09, 0xff, 0x7f]
+        return entry
+    }
+
+    @Test("every member stands in its place")
+    func everyMember() throws {
+        #expect(
+            try written(Self.full)
+                == #","event":"request","client":"192.0.2.0/24","client_address":"192.0.2.7","#
+                + #""request_id":"0000000000000003","trace_id":"00000000000000010000000000000002","route":"records","#
+                + #""method":"POST","path":"/a\"b","query":"c\\d","user_agent":"a\u0009\u00ff\u007f","#
+                + #""decision":"forwarded","status":502,"denial":"upstream_unavailable","fault":"upstream","#
+                + #""detail":"a \"quoted\"\u000areason","device":"00000000000000ab","app":"TEAMID1234.org.example","#
+                + #""upstream":"service","request_bytes":5,"response_bytes":7,"handshake_us":1,"verification_us":2,"#
+                + #""commit_us":3,"upstream_us":4,"duration_us":5000000,"aborted":true}"#)
+    }
+
+    @Test("for people, the same members")
+    func console() throws {
+        #expect(
+            try written(Self.full, isJSON: false)
+                == #" request client=192.0.2.0/24 client_address=192.0.2.7 request_id=0000000000000003 "#
+                + #"trace_id=00000000000000010000000000000002 route=records method=POST path="/a\"b" query="c\\d" "#
+                + #"user_agent="a\u0009\u00ff\u007f" decision=forwarded status=502 denial=upstream_unavailable "#
+                + #"fault=upstream detail="a \"quoted\"\u000areason" device=00000000000000ab "#
+                + #"app=TEAMID1234.org.example upstream=service request_bytes=5 response_bytes=7 handshake_us=1 "#
+                + #"verification_us=2 commit_us=3 upstream_us=4 duration_us=5000000 aborted=true"#)
+    }
+
+    @Test("what there is not has no member")
+    func bare() throws {
+        let entry = AccessLog.Entry(event: "accept_paused", detail: "Too many open files")
+        #expect(try written(entry) == #","event":"accept_paused","detail":"Too many open files"}"#)
+    }
+
+    @Test("a duration below zero is none")
+    func negative() throws {
+        var entry = AccessLog.Entry()
+        entry.timings.upstream = TimeSpan(nanoseconds: -5_000)
+        #expect(try written(entry) == #","event":"request","upstream_us":0}"#)
+    }
+
+    @Test("each line is JSON with a time, whatever a client sent")
+    func anyBytes() throws {
+        var entry = Self.full
+        entry.disclosed.userAgent = Array(UInt8.min...UInt8.max)
+        entry.detail = String(decoding: UInt8.min...UInt8.max, as: UTF8.self)
+        let directory = try LogDirectory()
+        let writer = try LogWriter(.file(directory.file))
+        let log = AccessLog(
+            loop: try Loop(), writer: writer, settings: AccessLog.Settings(), routes: ["other", "records"],
+            upstreams: ["service"])
+        log.record(entry)
+        log.finish()
+        writer.stop()
+        let line = try #require(try directory.lines().first)
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+        let agent = String(String.UnicodeScalarView((UInt8.min...UInt8.max).map { Unicode.Scalar($0) }))
+        #expect(object["user_agent"] as? String == agent)
+        let time = try #require(object["time"] as? String)
+        #expect(time.wholeMatch(of: /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/) != nil)
+    }
+
+    @Test("the longest line fits, and all lines of many blocks are written")
+    func long() throws {
+        var entry = Self.full
+        let long = [UInt8](repeating: 0xff, count: 30_000)
+        entry.disclosed.path = long
+        entry.disclosed.query = long
+        entry.disclosed.userAgent = long
+        entry.detail = String(repeating: "\u{1}", count: 30_000)
+        let lines = try written([AccessLog.Entry](repeating: entry, count: 10))
+        #expect(lines.count == 10)
+        let cut = String(repeating: "\\u00ff", count: 1_024)
+        #expect(lines.allSatisfy { $0.contains("\"path\":\"\(cut)\",") && $0.hasSuffix("\"aborted\":true}") })
+    }
+
+    @Test("of what passes one in so many is written, of what is refused or aborted all")
+    func sample() throws {
+        var settings = AccessLog.Settings()
+        settings.sample = 3
+        let entries = (UInt64(1)...9).flatMap { id -> [AccessLog.Entry] in
+            let trace = TraceContext(id: TraceID(high: 0, low: 1), request: id, flags: 0, isContinued: true)
+            return [
+                AccessLog.Entry(trace: trace, decision: .forwarded, status: 200),
+                AccessLog.Entry(trace: trace, decision: .denied, status: 403, denial: .deviceRevoked),
+                AccessLog.Entry(trace: trace, isAborted: true),
+            ]
+        }
+        let lines = try written(entries, settings: settings)
+        #expect(lines.filter { $0.contains(":200") }.count == 3)
+        #expect(lines.filter { $0.contains("device_revoked") }.count == 9)
+        #expect(lines.filter { $0.contains("aborted") }.count == 9)
+    }
+
+    @Test("refusals beyond the bound are counted, and none is lost from the count")
+    func suppression() throws {
+        var settings = AccessLog.Settings()
+        settings.refusalsPerSecond = 2
+        let refused = AccessLog.Entry(denial: .deviceRevoked)
+        let lines = try written([AccessLog.Entry](repeating: refused, count: 50), settings: settings)
+        let counts = lines.compactMap { line in
+            line.wholeMatch(of: /,"event":"suppressed","lines":(\d+)}/).flatMap { Int($0.1) }
+        }
+        let told = lines.filter { $0.contains("device_revoked") }.count
+        #expect(told >= 2 && told + counts.reduce(0, +) == 50)
+        #expect(!counts.isEmpty)
+    }
+}

@@ -1,0 +1,25 @@
+import Testing
+
+@testable import Gateway
+
+@Suite("The error log")
+struct ErrorLogTests {
+    private func line(_ message: String, isJSON: Bool) -> String {
+        String(decoding: ErrorLog.line(message, "warning", at: 1_795_000_000, isJSON: isJSON), as: UTF8.self)
+    }
+
+    @Test("a JSON object a line, or a line for people")
+    func forms() {
+        #expect(
+            line("it \"failed\" \\", isJSON: true)
+                == #"{"time":"2026-11-18T11:06:40Z","level":"warning","message":"it \"failed\" \\"}"# + "\n")
+        #expect(line("it \"failed\"", isJSON: false) == "2026-11-18T11:06:40Z warning it \"failed\"\n")
+    }
+
+    @Test("nothing ends the line or drives the terminal", arguments: [true, false])
+    func controls(isJSON: Bool) {
+        let told = line("a\nb\r\u{1b}[31m\u{7f}\u{9b}31mé", isJSON: isJSON)
+        #expect(told.contains("a b  [31m  31mé"))
+        #expect(told.unicodeScalars.filter { $0.properties.generalCategory == .control }.count == 1)
+    }
+}

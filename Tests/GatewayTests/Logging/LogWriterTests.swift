@@ -1,0 +1,98 @@
+import EventLoop
+import Foundation
+import Glibc
+import Testing
+
+@testable import Gateway
+
+@Suite("The log's writer")
+struct LogWriterTests {
+    private func post(_ range: Range<Int>, to writer: LogWriter) {
+        for number in range { writer.post(Array("line \(number)\n".utf8)) }
+    }
+
+    /// The name that a descriptor's file has now must not matter: waits until lines were written to it.
+    private func wait(for count: Int, in name: String, of directory: LogDirectory) throws {
+        while try directory.lines(name).count < count { usleep(1_000) }
+    }
+
+    @Test("lines are appended to a file, in order", .timeLimit(.minutes(1)))
+    func appended() throws {
+        let directory = try LogDirectory()
+        for round in 0..<2 {
+            let writer = try LogWriter(.file(directory.file))
+            post((round * 100)..<(round * 100 + 100), to: writer)
+            writer.stop()
+        }
+        #expect(try directory.lines() == (0..<200).map { "line \($0)" })
+    }
+
+    @Test("a file that was moved away is opened anew, and no line is lost or doubled", .timeLimit(.minutes(1)))
+    func reopened() throws {
+        let directory = try LogDirectory()
+        let writer = try LogWriter(.file(directory.file))
+        for round in 0..<5 {
+            post((round * 50)..<(round * 50 + 50), to: writer)
+            try wait(for: 1, in: "access.log", of: directory)
+            try FileManager.default.moveItem(atPath: directory.file, toPath: "\(directory.file).\(round)")
+            #expect(try writer.reopen())
+        }
+        writer.stop()
+        let rotated = try (0..<5).flatMap { try directory.lines("access.log.\($0)") }
+        #expect(try rotated + directory.lines() == (0..<250).map { "line \($0)" })
+        #expect(writer.takeDropped() == 0)
+    }
+
+    @Test("the old file is let go of though nothing more is written", .timeLimit(.minutes(1)))
+    func released() throws {
+        let directory = try LogDirectory()
+        let writer = try LogWriter(.file(directory.file))
+        defer { writer.stop() }
+        let before = try openFiles(in: directory)
+        #expect(before == ["access.log"])
+        try writer.redirect(to: .file("\(directory.path)/other.log"))
+        while try openFiles(in: directory) != ["other.log"] { usleep(1_000) }
+    }
+
+    @Test("what cannot be opened changes nothing", .timeLimit(.minutes(1)))
+    func unopened() throws {
+        let directory = try LogDirectory()
+        let writer = try LogWriter(.file(directory.file))
+        post(0..<10, to: writer)
+        #expect(throws: EventLoopError.self) { try writer.redirect(to: .file("\(directory.path)/nowhere/access.log")) }
+        // A pipe without a reader: waiting for one would stop the process.
+        mkfifo("\(directory.path)/pipe", 0o600)
+        #expect(throws: EventLoopError.self) { try writer.redirect(to: .file("\(directory.path)/pipe")) }
+        post(10..<20, to: writer)
+        writer.stop()
+        #expect(try directory.lines() == (0..<20).map { "line \($0)" })
+    }
+
+    @Test("lines can go to another file, and that one can be opened anew", .timeLimit(.minutes(1)))
+    func redirected() throws {
+        let directory = try LogDirectory()
+        let writer = try LogWriter(.file(directory.file))
+        post(0..<10, to: writer)
+        try wait(for: 10, in: "access.log", of: directory)
+        try writer.redirect(to: .file("\(directory.path)/other.log"))
+        post(10..<20, to: writer)
+        try wait(for: 10, in: "other.log", of: directory)
+        try FileManager.default.moveItem(
+            atPath: "\(directory.path)/other.log", toPath: "\(directory.path)/other.log.1")
+        #expect(try writer.reopen())
+        post(20..<30, to: writer)
+        writer.stop()
+        #expect(try directory.lines() == (0..<10).map { "line \($0)" })
+        #expect(try directory.lines("other.log.1") == (10..<20).map { "line \($0)" })
+        #expect(try directory.lines("other.log") == (20..<30).map { "line \($0)" })
+    }
+
+    private func openFiles(in directory: LogDirectory) throws -> [String] {
+        let descriptors = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")
+        return descriptors.compactMap { descriptor in
+            let target = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\(descriptor)")
+            guard let target, target.hasPrefix(directory.path + "/") else { return nil }
+            return String(target.dropFirst(directory.path.count + 1))
+        }
+    }
+}

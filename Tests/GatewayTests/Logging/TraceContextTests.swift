@@ -1,0 +1,95 @@
+import Bytes
+import Testing
+
+@testable import Gateway
+
+@Suite("Trace contexts (W3C)")
+struct TraceContextTests {
+    private static let trace = "0af7651916cd43dd8448eb211c80319c"
+    private static let parent = "b7ad6b7169203331"
+    private static let id = TraceID(high: 0x0af7_6519_16cd_43dd, low: 0x8448_eb21_1c80_319c)
+
+    private func parse(_ text: String) -> TraceParent? {
+        let bytes = Array(text.utf8)
+        return TraceParent(bytes.span)
+    }
+
+    @Test("a valid parent is read", arguments: [("00", 0), ("01", 1), ("02", 2), ("ff", 3)] as [(String, UInt8)])
+    func valid(flags: String, known: UInt8) {
+        let read = parse("00-\(Self.trace)-\(Self.parent)-\(flags)")
+        #expect(read?.id == Self.id)
+        #expect(read?.flags == known)
+    }
+
+    @Test("of a later version only what is known of all of them", arguments: ["", "-", "-and so on"])
+    func later(rest: String) {
+        let read = parse("01-\(Self.trace)-\(Self.parent)-03\(rest)")
+        #expect(read?.id == Self.id)
+        #expect(read?.flags == 1)
+    }
+
+    @Test("every single octet that is not as it must be makes it invalid")
+    func octets() {
+        let valid = Array("00-\(Self.trace)-\(Self.parent)-01".utf8)
+        let hyphens = [2, 35, 52]
+        for place in valid.indices {
+            for octet in UInt8.min...UInt8.max {
+                var bytes = valid
+                bytes[place] = octet
+                let isDigit =
+                    UInt8(ascii: "0")...UInt8(ascii: "9") ~= octet || UInt8(ascii: "a")...UInt8(ascii: "f") ~= octet
+                let isValid = hyphens.contains(place) ? octet == UInt8(ascii: "-") : isDigit
+                #expect((TraceParent(bytes.span) != nil) == isValid, "octet \(octet) at \(place)")
+            }
+        }
+        for count in valid.indices {
+            let short = Array(valid[..<count])
+            #expect(TraceParent(short.span) == nil)
+        }
+    }
+
+    @Test(
+        "neither id is 0, no version is ff, and version 00 has no more",
+        arguments: [
+            "00-\(String(repeating: "0", count: 32))-\(parent)-01", "00-\(trace)-0000000000000000-01",
+            "ff-\(trace)-\(parent)-01", "00-\(trace)-\(parent)-01-", "00-\(trace)-\(parent)-010",
+            "01-\(trace)-\(parent)-01.",
+        ])
+    func invalid(text: String) {
+        #expect(parse(text) == nil)
+    }
+
+    @Test("half of a trace id may be 0")
+    func halves() {
+        #expect(parse("00-\(String(repeating: "0", count: 31))1-\(Self.parent)-01")?.id == TraceID(high: 0, low: 1))
+        #expect(
+            parse("00-1\(String(repeating: "0", count: 31))-\(Self.parent)-01")?.id == TraceID(high: 1 << 60, low: 0))
+    }
+
+    @Test("what is written can be read, with an id of our own in the parent's place")
+    func written() throws {
+        var generator = TraceGenerator()
+        let continued = generator.continue(try #require(parse("00-\(Self.trace)-\(Self.parent)-01")))
+        var output = ByteBuffer(pool: BufferPool())
+        continued.append(to: &output)
+        let request = String(continued.request, radix: 16)
+        let padded = String(repeating: "0", count: 16 - request.count) + request
+        let line = String(decoding: output.copy(), as: UTF8.self)
+        #expect(line == "traceparent: 00-\(Self.trace)-\(padded)-01\r\n")
+        #expect(padded != Self.parent && continued.isContinued)
+    }
+
+    @Test("no id comes twice, and each trace that begins here is sampled")
+    func unique() {
+        var generator = TraceGenerator()
+        var other = TraceGenerator()
+        var ids: Set<UInt64> = []
+        for _ in 0..<1_000 {
+            let begun = generator.begin()
+            #expect(begun.request != 0 && begun.id != .none && begun.flags == 1 && !begun.isContinued)
+            ids.insert(begun.request)
+            ids.insert(other.begin().request)
+        }
+        #expect(ids.count == 2_000)
+    }
+}

@@ -1,0 +1,373 @@
+"""What the logs tell: every member moves, nothing tells more than it should, and rotation loses no line."""
+
+import base64
+import json
+import os
+import re
+import signal
+import threading
+
+import pytest
+
+from client import Client, get, post
+from paths import REPOSITORY
+from waiting import eventually
+
+# Members of access log lines that a test has seen move.
+moved = set()
+
+
+def members_of(entry, *names):
+    moved.update(names)
+    return [entry[name] for name in names]
+
+
+# Each member.
+
+def test_a_forwarded_request_with_all_its_phases(attested):
+    phone = attested.phone
+    with phone.connect() as client:
+        for content in [b"first", b"second!"]:
+            attested.upstream.answer = b"HTTP/1.1 201 Created\r\nContent-Length: 4\r\n\r\ndone"
+            assert client.exchange(phone.request("POST", "/", content=content)).status == 201
+    attested.upstream.reset_behaviour()
+    first, second = (attested.gateway.logged(request_bytes=count, status=201) for count in (5, 7))
+    moved.update(["time", "event"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first["time"]) and first["event"] == "request"
+    assert members_of(first, "client", "route", "method", "decision", "status", "app", "upstream") == [
+        "127.0.0.0/24", "records", "POST", "forwarded", 201, phone.app, "service"]
+    assert members_of(first, "request_bytes", "response_bytes") == [5, 4]
+    for entry in (first, second):
+        for phase in members_of(entry, "verification_us", "commit_us", "upstream_us", "duration_us"):
+            assert 0 < phase < 3_600_000_000, entry
+        parts = entry["verification_us"] + entry["commit_us"] + entry["upstream_us"]
+        assert parts <= entry["duration_us"], entry
+    assert 0 < first["handshake_us"] < 3_600_000_000
+    assert "handshake_us" not in second, "a connection has one handshake"
+    moved.add("handshake_us")
+    assert first["request_id"] != second["request_id"] and first["trace_id"] != second["trace_id"]
+    moved.update(["request_id", "trace_id"])
+    assert not {"denial", "fault", "detail", "aborted", "path", "query", "client_address", "user_agent"} & set(first)
+
+
+def test_a_route_without_a_proof_has_neither_verification_nor_commit(attested):
+    with attested.phone.connect() as client:
+        assert client.exchange(get("/certificate/without-proof")).status == 200
+    entry = attested.gateway.logged(route="certificate", decision="forwarded")
+    assert "verification_us" not in entry and "commit_us" not in entry
+    assert entry["upstream_us"] <= entry["duration_us"]
+
+
+def test_devices_have_short_ids_that_stay_and_lead_nowhere(attested):
+    phone, other = attested.phone, attested.new_phone()
+    names = []
+    for index, each in enumerate([phone, other, phone]):
+        trace = f"{index + 1:032x}"
+        for path in ["/device", "/certificate"]:
+            with each.connect() as client:
+                assert client.exchange(get(path, f"traceparent: 00-{trace}-{'1' * 16}-01")).status == 200
+                if path == "/device":
+                    told = attested.upstream.last_request().values("attest-device")[0]
+            names.append(attested.gateway.logged(trace_id=trace, route=path[1:])["device"])
+        assert re.fullmatch("[0-9a-f]{16}", names[-1])
+        assert names[-1] not in told and names[-1] not in each.key.key_id.hex()
+    assert names == [names[0], names[0], names[2], names[2], names[0], names[0]] and names[0] != names[2]
+    moved.add("device")
+
+
+def test_a_refusal_tells_the_device_and_says_denied(attested):
+    phone = attested.new_phone()
+    attested.gateway.device_command("revoke", str(phone.number))
+    with phone.connect() as client:
+        assert client.exchange(get("/device")).status == 403
+    entry = attested.gateway.logged(denial="device_revoked")
+    assert members_of(entry, "decision", "denial", "fault") == ["denied", "device_revoked", "client"]
+    assert "upstream" not in entry and "upstream_us" not in entry
+    assert re.fullmatch("[0-9a-f]{16}", entry["device"]) and entry["app"] == phone.app
+
+
+def test_a_refused_proof_has_a_detail_and_the_time_that_it_took(attested):
+    with attested.phone.connect() as client:
+        assert client.exchange(attested.phone.request(created=1_000_000_000)).status == 401
+    entry = attested.gateway.logged(denial="proof_stale")
+    assert "in the past" in members_of(entry, "detail")[0]
+    assert entry["decision"] == "denied" and entry["verification_us"] >= 0 and "commit_us" not in entry
+
+
+def test_a_replayed_counter_ends_before_the_commit(attested):
+    with attested.phone.connect() as client:
+        data = attested.phone.request(path="/replayed")
+        assert client.exchange(data).status == 200
+        assert client.exchange(data).status == 401
+    entry = attested.gateway.logged(denial="counter_replayed")
+    assert entry["decision"] == "denied" and "verification_us" in entry and "upstream" not in entry
+
+
+def test_what_the_gateway_answers_itself_is_answered(attested):
+    with attested.phone.connect() as client:
+        assert client.exchange(get("/.well-known/attestgate/challenge")).status == 204
+    entry = attested.gateway.logged(decision="answered")
+    assert entry["status"] == 204 and "route" not in entry and "upstream" not in entry
+
+
+def test_a_failed_service_was_forwarded_to_and_is_a_denial(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+
+    def script(connection):
+        connection.read_request()
+        connection.send(b"nonsense\r\n\r\n")
+    own_upstream.script = script
+    with Client(gateway, phone) as client:
+        assert client.exchange(post("/", b"x")).status == 502
+    entry = gateway.logged(denial="upstream_unavailable")
+    assert (entry["decision"], entry["fault"], entry["upstream"]) == ("forwarded", "upstream", "service")
+    assert entry["upstream_us"] <= entry["duration_us"]
+
+
+def test_a_client_that_leaves_is_told_of(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, log={"sample": 1_000_000})
+    release = threading.Event()
+    own_upstream.script = lambda connection: (connection.read_request(), release.wait(60))
+    with Client(gateway, phone) as client:
+        client.send(get("/"))
+        own_upstream.wait_for_requests(0)
+        eventually(lambda: own_upstream.byte_count > 0, "the request")
+    try:
+        entry = gateway.logged(aborted=True)
+    finally:
+        release.set()
+    assert entry["decision"] == "forwarded" and "status" not in entry
+    moved.add("aborted")
+
+
+def test_a_refused_handshake_has_its_duration(gateway, pki):
+    with pytest.raises(Exception):
+        with Client(gateway, pki.client("logs-foreign", issuer=None)) as client:
+            client.exchange(get())
+    entry = gateway.logged(event="connection_refused", denial="certificate_unknown_authority")
+    assert 0 < entry["handshake_us"] < 3_600_000_000 and entry["client"] == "127.0.0.0/24"
+    assert "request_id" not in entry and "decision" not in entry
+
+
+# What is told only by request.
+
+DISCLOSED = ["path", "query", "client_address", "user_agent"]
+
+
+@pytest.mark.parametrize("fields", [[], *([field] for field in DISCLOSED), DISCLOSED])
+def test_what_may_say_who_a_patient_is_is_logged_by_request_alone(start_gateway, own_upstream, phone, fields):
+    gateway = start_gateway({"service": own_upstream.address}, log={"fields": fields})
+    with Client(gateway, phone) as client:
+        assert client.exchange(get('/patient"7?name=meyer', 'User-Agent: app/1.0 "x"\\ \xe9')).status == 400
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/patient/7?name='meyer", 'User-Agent: app/1.0 "x"\\ \xe9')).status == 200
+    entry = gateway.logged(status=200)
+    values = {"path": "/patient/7", "query": "name='meyer", "client_address": "127.0.0.1",
+              "user_agent": 'app/1.0 "x"\\ \xe9'}
+    assert {name: entry.get(name) for name in DISCLOSED} == {
+        name: values[name] if name in fields else None for name in DISCLOSED}
+    # Of a head that cannot be read, nothing is told.
+    refused = gateway.logged(status=400)
+    assert set(DISCLOSED) & set(refused) <= {"client_address"}
+    moved.update(fields)
+
+
+def test_a_disclosed_text_is_cut_and_its_line_stays_whole(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, log={"fields": DISCLOSED})
+    with Client(gateway, phone) as client:
+        data = get("/" + "p" * 3000 + "?" + "q" * 3000, "User-Agent: " + "\xe9" * 5000)
+        assert client.exchange(data).status == 200
+    entry = gateway.logged(status=200)
+    assert (entry["path"], entry["query"], entry["user_agent"]) == ("/" + "p" * 1023, "q" * 1024, "\xe9" * 1024)
+
+
+def test_no_log_holds_what_proves_or_says_anything_of_a_patient(start_attested):
+    attested = start_attested(log={"level": "debug"})
+    gateway, phone = attested.gateway, attested.phone
+    fields = [("Authorization", "Bearer s3cr3t-t0ken"), ("Cookie", "session=c00kie"), ("X-Any", "wh4tever"),
+              ("User-Agent", "secr3t-agent")]
+    sent = []
+    for change in [{}, {"created": 1}, {"nonce": "n0nsense"}, {"counter": 1}, {"keyid": os.urandom(32)},
+                   {"assertion": b"n0 assertion"}, {"covered": ["@method"]}, {"digest": "sha-256=:AAAA:"}]:
+        with phone.connect() as client:
+            data = phone.request("POST", "/patient-4711/x", "name=meyer", fields, b"c0ntent of a record", **change)
+            sent.append(client.exchange(data).status)
+    assert sent[0] == 200 and set(sent[1:]) == {401, 403}, sent
+    with phone.connect() as client:
+        client.send(get("/patient-4711 ?name=meyer", "Authorization: Bearer s3cr3t-t0ken")).read_response()
+    attested.gateway.stop()
+    text = gateway.access_path.read_text() + gateway.errors
+    assert text.count('"event":"request"') >= len(sent)
+    secrets = ["4711", "meyer", "s3cr3t", "c00kie", "wh4tever", "secr3t", "c0ntent", "n0nsense", "n0 assertion",
+               "127.0.0.1/", '"127.0.0.1"', phone.challenge(), phone.key.key_id.hex(),
+               base64.b64encode(phone.key.key_id).decode(), "attest=", "Signature", "signature=",
+               phone.identity.key.read_text().splitlines()[1],
+               *(line.split()[-1] for line in open(gateway.conf["registry"]["secret"]) if line[:1] not in "#\n")]
+    for secret in secrets:
+        assert secret not in text, secret
+
+
+# How much is told.
+
+def test_of_requests_that_pass_a_sample_is_logged_of_refusals_all(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, log={"sample": 1_000_000})
+    with Client(gateway, phone) as client:
+        for _ in range(200):
+            assert client.exchange(get("/")).status == 200
+        for _ in range(20):
+            assert client.exchange(get("/", host="elsewhere")).status == 404
+    gateway.stop()
+    statuses = [entry["status"] for entry in gateway.access()]
+    # Each of the 200 has one chance in a million.
+    assert statuses.count(404) == 20 and statuses.count(200) <= 2
+
+
+def test_a_sample_is_about_as_large_as_it_should_be(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, log={"sample": 4})
+    with Client(gateway, phone) as client:
+        for _ in range(2000):
+            assert client.exchange(get("/")).status == 200
+    gateway.stop()
+    # 500 are expected; ten standard deviations.
+    assert 306 < len(gateway.access()) < 694
+
+
+def test_a_flood_of_refusals_is_counted_instead_of_logged(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, log={"refusals_per_second": 3})
+    with Client(gateway, phone) as client:
+        for _ in range(300):
+            assert client.exchange(get("/", host="elsewhere")).status == 404
+        assert client.exchange(get("/")).status == 200
+    gateway.logged(event="suppressed")
+    gateway.stop()
+    entries = gateway.access()
+    refusals = [entry for entry in entries if entry.get("denial")]
+    suppressed = sum(entry["lines"] for entry in entries if entry["event"] == "suppressed")
+    assert len(refusals) + suppressed == 300
+    seconds = {entry["time"][:19] for entry in refusals}
+    assert len(refusals) <= 3 * len(seconds)
+    assert [entry["status"] for entry in entries if entry.get("status") == 200] == [200], "what passes is not bounded"
+    moved.add("lines")
+
+
+@pytest.mark.parametrize("level, told", [
+    ("debug", {"info", "warning"}), ("info", {"info", "warning"}), ("warning", {"warning"}), ("error", set())])
+def test_the_level_decides_what_standard_error_tells(start_gateway, own_upstream, level, told):
+    gateway = start_gateway({"service": own_upstream.address}, log={"level": level})
+    gateway.signal(signal.SIGHUP)
+    if "warning" in told:
+        eventually(lambda: '"level":"warning"' in gateway.errors, "the warning")
+    gateway.stop()
+    assert {json.loads(line)["level"] for line in gateway.errors.splitlines()} == told
+
+
+# For people.
+
+def test_the_console_form_has_one_line_for_each_event(start_gateway, own_upstream, phone):
+    gateway = start_gateway(
+        {"service": own_upstream.address}, log={"format": "console", "fields": ["user_agent"]})
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/", 'User-Agent: a "b" status=500\t\xe9')).status == 200
+    gateway.stop()
+    time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
+    lines = gateway.access_path.read_text().splitlines()
+    assert len(lines) == 1
+    assert re.fullmatch(
+        time + r"\.\d{3}Z request client=127\.0\.0\.0/24 request_id=[0-9a-f]{16} trace_id=[0-9a-f]{32} route=all "
+        r'method=GET user_agent="a \\"b\\" status=500\\u0009\\u00e9" decision=forwarded status=200 upstream=service '
+        r"request_bytes=0 response_bytes=2 handshake_us=\d+ upstream_us=\d+ duration_us=\d+", lines[0]), lines[0]
+    assert all(re.match(time + "Z info ", line) for line in gateway.errors.splitlines()), gateway.errors
+
+
+# Rotation.
+
+def test_rotation_under_load_loses_no_line(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, workers=2)
+    rounds, sent, failures = 5, [], []
+    done = threading.Event()
+
+    def load():
+        try:
+            while not done.is_set():
+                with Client(gateway, phone) as client:
+                    for _ in range(50):
+                        assert client.exchange(get("/")).status == 200
+                        sent.append(1)
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=load) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for index in range(rounds):
+            before = len(sent)
+            eventually(
+                lambda: failures or len(sent) > before + 100 and gateway.access_path.stat().st_size, "load")
+            os.rename(gateway.access_path, f"{gateway.access_path}.{index}")
+            gateway.signal(signal.SIGUSR1)
+            eventually(gateway.access_path.exists, "the new file")
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    gateway.stop()
+    assert gateway.errors.count("access log reopened") == rounds
+    files = [gateway.access_path.parent / f"{gateway.access_path.name}.{index}" for index in range(rounds)]
+    entries = [json.loads(line) for file in [*files, gateway.access_path] for line in file.read_text().splitlines()]
+    assert len(entries) == len({entry["request_id"] for entry in entries}) == len(sent)
+    assert all(file.stat().st_size for file in files)
+
+
+def test_a_log_that_cannot_be_reopened_goes_on_in_the_old_file(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+    moved_away = gateway.access_path.with_suffix(".old")
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/")).status == 200
+        gateway.logged(status=200)
+        os.rename(gateway.access_path, moved_away)
+        gateway.access_path.mkdir()
+        gateway.signal(signal.SIGUSR1)
+        eventually(lambda: "access log not reopened" in gateway.errors, "the error")
+        assert "Is a directory" in gateway.errors
+        assert client.exchange(get("/", host="elsewhere")).status == 404
+        eventually(lambda: '"status":404' in moved_away.read_text(), "the line in the old file")
+    gateway.access_path.rmdir()
+
+
+def test_the_signal_without_a_file_changes_nothing(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, log={"access": "off"})
+    gateway.signal(signal.SIGUSR1)
+    eventually(lambda: "nothing to reopen" in gateway.errors, "the notice")
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/")).status == 200
+
+
+def test_lines_that_cannot_be_written_are_counted(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/")).status == 200
+        gateway.logged(status=200)
+        gateway.limit_files(gateway.access_path.stat().st_size)
+
+        def is_counted():
+            # Files grow again once lines were lost; the next block tells of them.
+            assert client.exchange(get("/")).status == 200
+            gateway.limit_files(None)
+            found = [entry for entry in gateway.access() if entry["event"] == "log_dropped"]
+            if not found:
+                gateway.limit_files(gateway.access_path.stat().st_size)
+            return found
+        assert eventually(is_counted, "the count")[0]["blocks"] >= 1
+    moved.add("blocks")
+
+
+def test_every_member_was_seen_to_move(request):
+    if request.config.option.keyword or len(request.node.parent.own_markers):
+        pytest.skip("only the whole file can move every member")
+    source = (REPOSITORY / "Sources" / "Gateway" / "Logging" / "LogForm.swift").read_text()
+    body = source[source.index("enum Member"):source.index("var name")]
+    names = [name for line in re.findall(r"case (.*)", body) for name in line.split(", ")]
+    snake = {re.sub("([A-Z])", lambda match: "_" + match[1].lower(), name) for name in names}
+    assert moved - {"time", "event"} == snake
