@@ -70,6 +70,9 @@ let package = Package(
             ],
             swiftSettings: settings),
 
+        // What is counted, and Prometheus' way to say it.
+        .target(name: "Metrics", swiftSettings: memorySafe),
+
         // The server role, the client role, the decision.
         .target(name: "Server", dependencies: ["EventLoop", "TLS", "HTTP", "Bytes"], swiftSettings: memorySafe),
         .target(name: "Upstream", dependencies: ["EventLoop", "HTTP", "Bytes"], swiftSettings: memorySafe),
@@ -86,8 +89,8 @@ let package = Package(
             name: "Gateway",
             dependencies: [
                 "Administration", "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop",
-                "GatewayConfiguration", "HTTP", "Policy", "Registry", "RequestProof", "Server", "TLS", "Upstream",
-                "Vocabulary",
+                "GatewayConfiguration", "HTTP", "Metrics", "Policy", "Registry", "RequestProof", "Server", "TLS",
+                "Upstream", "Vocabulary",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
@@ -198,6 +201,7 @@ let package = Package(
                 "Vocabulary",
             ],
             swiftSettings: settings),
+        .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
         .testTarget(
             name: "GatewayConfigurationTests", dependencies: ["GatewayConfiguration"], swiftSettings: settings),

@@ -17,6 +17,9 @@ public final class BufferPool {
     public var outstanding: Int { handedOut }
     private var handedOut = 0
 
+    /// Blocks kept for reuse.
+    public var unused: Int { idleCount }
+
     /// - Parameters:
     ///   - blockSize: bytes in a block. The default holds a whole TLS record (16 KiB) behind a full message head.
     ///   - idleLimit: how many unused blocks are kept; further ones go back to the allocator.

@@ -7,12 +7,17 @@ open class Application {
     /// The exchange that serves all requests of one connection, one after the other.
     open func makeExchange(for connection: ServerConnection) -> Exchange { Exchange(connection: connection) }
 
+    /// A TLS handshake is complete, and its client's certificate verified.
+    ///
+    /// - Parameter isResumed: whether that was in an earlier handshake, whose session goes on.
+    open func handshakeCompleted(_ connection: ServerConnection, isResumed: Bool) {}
+
     /// No connection can be accepted for a moment: descriptors or memory have run out.
     ///
     /// - Parameter errno: what the kernel said.
     open func acceptingPaused(errno: Int32) {}
 
-    /// A connection ended before its first request could be read.
+    /// A connection ended before its first request could be read; also if its client merely left during the handshake.
     open func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {}
 }
 

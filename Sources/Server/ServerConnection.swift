@@ -142,6 +142,7 @@ public final class ServerConnection: SocketHandler {
                 abort()
                 return false
             }
+            acceptor.application.handshakeCompleted(self, isResumed: stream.isResumed)
             wantWrite(false)
             awaitRequests()
             return true
@@ -151,7 +152,9 @@ public final class ServerConnection: SocketHandler {
         case .wantWrite:
             wantWrite(true)
             wantRead(false)
-        case .endOfStream: close(gracefully: false)
+        case .endOfStream:
+            acceptor.application.connectionRefused(self, .handshake(.disconnected))
+            close(gracefully: false)
         case .failed(let failure):
             acceptor.application.connectionRefused(self, .handshake(failure))
             close(gracefully: false)

@@ -29,6 +29,11 @@ public final class SessionTable: Sendable {
         limitPerShard = max(1, limit / 16)
     }
 
+    /// Sessions kept now, those included that have expired since.
+    public var count: Int {
+        shards.reduce(0) { sum, box in sum + box.shard.withLock { $0.sessions.count } }
+    }
+
     /// Takes over one reference to the session.
     func insert(_ session: OpaquePointer) {
         let session = Session(owning: session)

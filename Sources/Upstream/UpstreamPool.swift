@@ -22,6 +22,9 @@ public final class UpstreamPool {
     /// Connections open now.
     public var connectionCount: Int { connections.count - freeSlots.count }
 
+    /// Of those, the ones nobody uses.
+    public var idleCount: Int { idle.count }
+
     /// Starts a call: the caller then writes the request to the connection's `output` and sends it.
     ///
     /// - Parameters:

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import Gateway
 
 /// The command line: argument parsing, then one call.
 @main
@@ -9,8 +10,8 @@ struct AttestGate: ParsableCommand {
         discussion: """
             Terminates mutual TLS, lets through what the routes of its conf file admit, and forwards it.
             """,
-        version: "0.1.0",
-        subcommands: [Run.self, Reload.self, Check.self, PKI.self, DeviceCommand.self, Verify.self])
+        version: GatewayVersion.text,
+        subcommands: [Run.self, Reload.self, Status.self, Check.self, PKI.self, DeviceCommand.self, Verify.self])
 
     /// As usual, but for the exit status of a wrong command line: 2, where the library's own would be 64.
     nonisolated static func main() {

@@ -15,7 +15,7 @@ enum DeviceListing {
             ]
         }
         let more = next.map { ["", "there are more: --after \($0)"] } ?? []
-        return (aligned([titles] + rows) + more).joined(separator: "\n")
+        return (Columns.aligned([titles] + rows) + more).joined(separator: "\n")
     }
 
     static func text(of device: DeviceDocument) -> String {
@@ -33,17 +33,6 @@ enum DeviceListing {
             let ended = binding.endedAt.map { ", ended \($0)" } ?? ""
             rows.append(["certificate key", "\(binding.keyID) since \(binding.createdAt)\(ended)"])
         }
-        return aligned(rows).joined(separator: "\n")
-    }
-
-    /// Columns as wide as their widest cell; the last one as it is. All text here is ASCII.
-    private static func aligned(_ rows: [[String]]) -> [String] {
-        let columns = rows.map(\.count).max() ?? 0
-        let widths = (0..<columns).map { column in rows.map { $0[column].utf8.count }.max() ?? 0 }
-        return rows.map { row in
-            row.enumerated().map { column, cell in
-                column == columns - 1 ? cell : cell + String(repeating: " ", count: widths[column] - cell.utf8.count)
-            }.joined(separator: "  ")
-        }
+        return Columns.aligned(rows).joined(separator: "\n")
     }
 }

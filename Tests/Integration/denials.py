@@ -5,6 +5,7 @@ import re
 from dataclasses import dataclass
 
 from client import Client, get
+from exposition import scrape
 from paths import REPOSITORY
 
 
@@ -45,6 +46,7 @@ def assert_denied(gateway, response, code, status, method="GET", is_logged=True)
     assert response.value("cache-control") == "no-store"
     assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", response.value("date"))
     exercised.add(row.case)
+    assert scrape(gateway)("attestgate_denials_total", code=code) >= 1
     if method == "HEAD":
         assert int(response.value("content-length")) > 0
         return gateway.logged(denial=code, status=status)
@@ -73,6 +75,10 @@ def assert_connection_refused(gateway, code, count=1):
 
     eventually(lambda: len(entries()) >= count, lambda: f"{count} times {code} in {gateway.access()[-5:]}")
     exercised.add(row.case)
+    metrics = scrape(gateway)
+    assert metrics("attestgate_denials_total", code=code) >= count
+    if row.answer != "close" and row.case != "certificateExpired":
+        assert metrics("attestgate_handshakes_total", result=code) >= count
     return entries()[-1]
 
 

@@ -60,7 +60,6 @@ class Gateway:
                 "registry": {
                     "path": str(self.directory / "registry.sqlite"), "secret": str(self.directory / "secret"),
                     **registry},
-                "administration": {"socket": str(self.directory / "admin.sock")},
                 "apps": [{"id": APP, "environment": "simulator"}],
                 **settings,
             }
@@ -78,6 +77,7 @@ class Gateway:
             "upstreams": {name: upstream(value) for name, value in upstreams.items()},
             "routes": routes,
             "strip_headers": list(strip_headers),
+            "administration": {"socket": str(self.directory / "admin.sock")},
             "log": {"access": str(self.access_path), **settings.pop("log", {})},
             **settings,
         }
@@ -250,7 +250,7 @@ class Gateway:
                 count += os.readlink(f"{folder}/{name}").startswith("socket:")
             except FileNotFoundError:
                 pass
-        return count - self.conf["workers"] * len(self.conf["listeners"])
+        return count - self.conf["workers"] * len(self.conf["listeners"]) - ("administration" in self.conf)
 
 
 stopped = []

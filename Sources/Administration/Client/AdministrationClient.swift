@@ -28,6 +28,13 @@ public struct AdministrationClient: Sendable {
         return generation
     }
 
+    /// How the gateway fares.
+    public func status() throws(AdministrationClientError) -> StatusDocument {
+        let content = try answered(ClientRequest(.get, "/status"))
+        guard let status = try? JSONText.decode(StatusDocument.self, from: content) else { throw .malformed }
+        return status
+    }
+
     private func answered(_ request: ClientRequest) throws(AdministrationClientError) -> [UInt8] {
         let (status, content) = try send(request)
         guard status < 300 else {

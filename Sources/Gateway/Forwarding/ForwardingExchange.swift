@@ -140,7 +140,7 @@ final class ForwardingExchange: Exchange {
                 sendContinue()
             }
         } catch {
-            deny(Refusal(Denial(error), RefusalDetail.of(error)))
+            deny(refusal(for: error))
         }
     }
 
@@ -212,6 +212,7 @@ final class ForwardingExchange: Exchange {
     fileprivate func answer(_ response: ResponseHead, _ bytes: Span<UInt8>) {
         guard !isAnswered else { return }
         timings.upstream = connection.loop.now - phaseBegan
+        gateway.upstreamAnswered(route)
         let isSent = sendHead(response.status, content: response.framing, statedLength: statedLength(response)) {
             output in
             for index in response.fields.indices {
@@ -253,7 +254,7 @@ final class ForwardingExchange: Exchange {
     fileprivate func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
         guard !isAnswered else {
             // Cut off, so that the client cannot take half a response for a whole one.
-            refusal = Refusal(Denial(failure), RefusalDetail.of(failure))
+            refusal = refusal(for: failure)
             return abort()
         }
         // A proof is for one sending, whatever the method.
@@ -262,7 +263,12 @@ final class ForwardingExchange: Exchange {
             return forward(fresh: true)
         }
         timings.upstream = connection.loop.now - phaseBegan
-        deny(Refusal(Denial(failure), RefusalDetail.of(failure)))
+        deny(refusal(for: failure))
+    }
+
+    private func refusal(for failure: UpstreamFailure) -> Refusal {
+        gateway.upstreamFailed(route, failure)
+        return Refusal(Denial(failure), RefusalDetail.of(failure))
     }
 
     // MARK: - Ending
@@ -279,6 +285,7 @@ final class ForwardingExchange: Exchange {
         stopWaiting()
         timings.total = .now - began
         if isFirst { timings.handshake = connection.handshakeDuration }
+        gateway.requestEnded(route, decision, refusal?.denial, timings)
         if let log = gateway.log { record(in: log) }
         stage = .deciding
         route = nil

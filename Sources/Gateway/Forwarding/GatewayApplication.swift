@@ -17,6 +17,10 @@ final class GatewayApplication: Application {
     var enforcement: Enforcement?
     /// Nil if access is not logged.
     let log: AccessLog?
+    private let metrics: WorkerMetrics
+    /// Where routes and upstreams are counted, in the order of the configuration.
+    private let routePlaces: [Int]
+    private let upstreamPlaces: [Int]
     /// Whether clients' traces go on. If not, each request begins its own.
     private let continuesTraces: Bool
     private var traces = TraceGenerator()
@@ -24,7 +28,7 @@ final class GatewayApplication: Application {
 
     init(
         routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, denials: DenialResponses,
-        continuesTraces: Bool, pool: BufferPool, log: AccessLog?
+        continuesTraces: Bool, pool: BufferPool, log: AccessLog?, metrics: WorkerMetrics
     ) {
         self.routes = routes
         self.upstreams = upstreams
@@ -33,6 +37,9 @@ final class GatewayApplication: Application {
         self.continuesTraces = continuesTraces
         self.pool = pool
         self.log = log
+        self.metrics = metrics
+        routePlaces = routes.routes.map { metrics.counts.placeOfRoute($0.name) }
+        upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
     }
 
     override func makeExchange(for connection: ServerConnection) -> Exchange {
@@ -40,6 +47,7 @@ final class GatewayApplication: Application {
     }
 
     override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
+        metrics.counts.connectionRefused(Denial(refusal), inHandshake: refusal.endsHandshake)
         guard let log, let denial = Denial(refusal) else { return }
         var entry = AccessLog.Entry(
             event: "connection_refused", client: log.client(connection.peer), denial: denial,
@@ -49,7 +57,12 @@ final class GatewayApplication: Application {
         log.record(entry)
     }
 
+    override func handshakeCompleted(_ connection: ServerConnection, isResumed: Bool) {
+        metrics.counts.handshakeEnded(isResumed: isResumed, after: connection.handshakeDuration)
+    }
+
     override func acceptingPaused(errno: Int32) {
+        metrics.counts.acceptingPaused()
         log?.record(AccessLog.Entry(event: "accept_paused", detail: EventLoopError.text(of: errno)))
     }
 
@@ -62,6 +75,23 @@ final class GatewayApplication: Application {
             return traces.begin()
         }
         return traces.continue(parent)
+    }
+
+    // MARK: - What is counted
+
+    /// - Parameter route: its index; nil if there was none.
+    func requestEnded(_ route: Int?, _ decision: Decision?, _ denial: Denial?, _ timings: RequestTimings) {
+        metrics.counts.requestEnded(route: route.map { routePlaces[$0] } ?? 0, decision, denial, timings)
+    }
+
+    func upstreamAnswered(_ route: Int?) {
+        guard let route else { return }
+        metrics.counts.upstreamAnswered(upstreamPlaces[routes.routes[route].upstream])
+    }
+
+    func upstreamFailed(_ route: Int?, _ failure: UpstreamFailure) {
+        guard let route else { return }
+        metrics.counts.upstreamFailed(upstreamPlaces[routes.routes[route].upstream], failure)
     }
 
     /// The value of a Date field.

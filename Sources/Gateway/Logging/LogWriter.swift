@@ -56,6 +56,8 @@ final class LogWriter: Sendable {
 
     private let mailbox: Mailbox<Message>
     private let dropped = Atomic<Int>(0)
+    /// How many of them have been told of.
+    private let told = Atomic<Int>(0)
     private let isStopping = Atomic<Bool>(false)
     /// Nobody reads while the process is to end: what is left is dropped.
     private let hasGivenUp = Atomic<Bool>(false)
@@ -91,7 +93,13 @@ final class LogWriter: Sendable {
     }
 
     /// How many chunks were dropped since it was asked last.
-    func takeDropped() -> Int { dropped.exchange(0, ordering: .relaxed) }
+    func takeDropped() -> Int {
+        let total = droppedInAll
+        return max(0, total - told.exchange(total, ordering: .relaxed))
+    }
+
+    /// How many chunks were dropped since the process began.
+    var droppedInAll: Int { dropped.load(ordering: .relaxed) }
 
     /// Writes what waits, as far as it is taken, and ends the thread.
     func stop() {

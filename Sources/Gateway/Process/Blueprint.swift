@@ -59,6 +59,8 @@ public struct Blueprint: Sendable {
     let shutdownTimeout: TimeSpan
     /// Full, but in a program that shows that tests notice anything less.
     package var durability = StoreOptions.Durability.full
+    /// The certificates of all listeners.
+    private(set) var certificates: [CertificateExpiry] = []
     /// What is doubtful but no reason not to start; for people.
     public private(set) var warnings: [String] = []
 
@@ -97,7 +99,7 @@ public struct Blueprint: Sendable {
         denialURI = configuration.denialURI
         log = configuration.log
         shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
-        warnings = try checkTLS()
+        (certificates, warnings) = try checkTLS()
         try checkRegistry()
     }
 
@@ -223,20 +225,25 @@ public struct Blueprint: Sendable {
 
     /// Builds every TLS context once and drops it, so that a bad certificate is found before anything is started.
     ///
-    /// - Returns: what is doubtful but no reason not to start.
-    private func checkTLS() throws(StartupError) -> [String] {
+    /// - Returns: the certificates, and what is doubtful but no reason not to start.
+    private func checkTLS() throws(StartupError) -> ([CertificateExpiry], warnings: [String]) {
         let library: LibraryContext
         do throws(CryptographyError) { library = try LibraryContext() } catch { throw StartupError(error.description) }
         let sessions = SessionTable(limit: 1)
+        var known: [CertificateExpiry] = []
         var warnings: [String] = []
         for listener in listeners {
             _ = try listener.makeContext(library, sessions)
-            let files = [listener.certificates] + listener.authorities
-            for file in files where try listener.certificates(in: file, library).contains(where: \.isExpired) {
-                warnings.append("listener \(listener.name): \(file.path): a certificate in it has expired")
+            let files = [(listener.certificates, CertificateExpiry.Role.server)]
+            for (file, role) in files + listener.authorities.map({ ($0, .authority) }) {
+                let certificates = try listener.certificates(in: file, library)
+                known += certificates.map { CertificateExpiry($0, role: role, listener: listener.name) }
+                if certificates.contains(where: \.isExpired) {
+                    warnings.append("listener \(listener.name): \(file.path): a certificate in it has expired")
+                }
             }
         }
-        return warnings
+        return (known, warnings)
     }
 }
 

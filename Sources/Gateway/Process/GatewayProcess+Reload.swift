@@ -18,7 +18,20 @@ struct ReloadState {
     /// Told to the workers, and not yet served by all of them.
     var change: (GenerationChange, GenerationOrder)?
     /// The last one, and when it ended, in seconds since 1970; nil if there was none.
-    var last: (outcome: Outcome, at: Int64)?
+    private(set) var last: (outcome: Outcome, at: Int64)?
+    /// How many have ended either way.
+    private(set) var succeeded = 0
+    private(set) var failed = 0
+
+    mutating func ended(_ outcome: Outcome, at time: Int64) {
+        change = nil
+        isUnderWay = false
+        last = (outcome, time)
+        switch outcome {
+        case .done: succeeded += 1
+        case .failed: failed += 1
+        }
+    }
 }
 
 /// Changing the configuration while serving: read on a thread of its own, made ready by all workers, then served by all. If
@@ -109,9 +122,7 @@ extension GatewayProcess {
     }
 
     private func reloadEnded(_ outcome: ReloadState.Outcome) {
-        reload.change = nil
-        reload.isUnderWay = false
-        reload.last = (outcome, WallClock.seconds)
+        reload.ended(outcome, at: WallClock.seconds)
         switch outcome {
         case .done(let generation): logger.notice("reloaded: generation \(generation)")
         case .failed(let reason): logger.error("not reloaded, nothing has changed: \(reason)")
@@ -154,6 +165,7 @@ extension Blueprint {
         if (next.accessDestination == nil) != (accessDestination == nil) {
             return "log: access: beginning or ending to log takes a restart"
         }
+        if next.log.level != log.level { return "log: level: another level takes a restart" }
         return nil
     }
 }

@@ -27,6 +27,10 @@ public final class GatewayProcess {
     var order: GenerationOrder
     var reload = ReloadState()
     var isStopping = false
+    /// The workers that serve, and those that have ended since.
+    private(set) var begun: Set<Int> = []
+    let startedAt = WallClock.seconds
+    private(set) lazy var snapshots = SnapshotRounds(loop: loop, workers: workers)
     private let mayOverlap: Bool
     private var administration: AdministrationServer?
     private var deadline: LoopTimer?
@@ -116,7 +120,7 @@ public final class GatewayProcess {
             do throws(AdministrationStartError) {
                 administration = try AdministrationServer(
                     loop: loop, socketPath: path, registry: order.enforcement?.registry,
-                    endpoints: [reloadEndpoint])
+                    endpoints: [reloadEndpoint, metricsEndpoint, statusEndpoint] + healthEndpoints)
             } catch {
                 throw StartupError(error.description)
             }
@@ -136,11 +140,14 @@ public final class GatewayProcess {
         case .loaded(let result): loaded(result)
         case .worker(let worker, let report):
             switch report {
+            case .serving: begun.insert(worker)
+            case .snapshot(let snapshot): snapshots.received(snapshot, from: worker)
             case .prepared(let fault): prepared(by: worker, fault: fault)
             case .adopted: adopted(by: worker)
             case .pong: watchdog?.answered(worker)
             case .ended:
                 workers.ended(worker)
+                snapshots.ended(worker)
                 if workers.running.isEmpty { loop.stop() }
             }
         }

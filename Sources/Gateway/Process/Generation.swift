@@ -15,7 +15,9 @@ final class Generation {
     /// By listener, in the order of the configuration.
     private let contexts: [(address: String, tls: ServerContext)]
 
-    init(_ order: GenerationOrder, loop: Loop, pool: BufferPool, library: LibraryContext) throws {
+    init(_ order: GenerationOrder, loop: Loop, pool: BufferPool, library: LibraryContext, metrics: WorkerMetrics)
+        throws
+    {
         number = order.number
         let blueprint = order.blueprint
         // Which has an order of its own.
@@ -30,7 +32,7 @@ final class Generation {
                 AccessLog(
                     loop: loop, writer: $0, settings: blueprint.accessLog, routes: routes.routes.map(\.name),
                     upstreams: blueprint.upstreams.map(\.name))
-            })
+            }, metrics: metrics)
         let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         self.application = application
         self.acceptor = acceptor
@@ -63,6 +65,10 @@ final class Generation {
             }
         }
     }
+
+    /// Connections open now.
+    var connections: Int { acceptor.connectionCount }
+    var upstreams: [UpstreamPool] { application.upstreams }
 
     /// Accepts no more. - Parameter ended: called once, when the last connection has closed.
     func retire(ended: @escaping () -> Void) { acceptor.retire(ended) }

@@ -15,6 +15,8 @@ final class Worker {
         case discard
         /// Say that the loop goes round.
         case ping
+        /// Say what was counted.
+        case snapshot
         /// Stop accepting, finish what is under way, then end.
         case drain
         /// End now.
@@ -22,10 +24,13 @@ final class Worker {
     }
 
     enum Report: Sendable {
+        /// The first generation serves.
+        case serving
         /// - fault: why it could not be made ready; nil if it is.
         case prepared(fault: String?)
         case adopted
         case pong
+        case snapshot(WorkerSnapshot)
         case ended
     }
 
@@ -33,6 +38,9 @@ final class Worker {
     private let pool = BufferPool()
     private let library: LibraryContext
     private let report: (Report) -> Void
+    private let metrics = WorkerMetrics()
+    private var lagTimer: LoopTimer?
+    private var lagExpected = Instant.now
     private var current: Generation
     /// Those that still have connections, oldest first.
     private var retired: [Generation] = []
@@ -52,7 +60,7 @@ final class Worker {
         loop = try Loop()
         library = try LibraryContext()
         self.report = report
-        current = try Generation(order, loop: loop, pool: pool, library: library)
+        current = try Generation(order, loop: loop, pool: pool, library: library, metrics: metrics)
         current.listen(sockets, after: nil)
         cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
     }
@@ -60,8 +68,11 @@ final class Worker {
     /// Serves until told to end. Blocks the thread.
     func run(_ mailbox: Mailbox<Command>) {
         let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { [self] in receive($0) }
+        watchLag()
+        report(.serving)
         withExtendedLifetime(receiver) { loop.run() }
         for generation in retired + [current] { generation.close() }
+        report(.snapshot(snapshot))
         report(.ended)
     }
 
@@ -71,6 +82,7 @@ final class Worker {
         case .adopt: adopt()
         case .discard: discard()
         case .ping: report(.pong)
+        case .snapshot: report(.snapshot(snapshot))
         case .drain: drain()
         case .stop:
             for generation in retired + [current] { generation.abort() }
@@ -83,7 +95,8 @@ final class Worker {
     private func prepare(_ order: GenerationOrder, _ sockets: [String: Int32]) {
         discard()
         do {
-            prepared = (try Generation(order, loop: loop, pool: pool, library: library), sockets)
+            let generation = try Generation(order, loop: loop, pool: pool, library: library, metrics: metrics)
+            prepared = (generation, sockets)
             report(.prepared(fault: nil))
         } catch {
             for descriptor in sockets.values { close(descriptor) }
@@ -126,6 +139,33 @@ final class Worker {
         emptied.removeAll()
         if isDraining { endIfDrained() }
     }
+
+    // MARK: - What is told
+
+    private var snapshot: WorkerSnapshot {
+        let generations = retired + [current]
+        let upstreams = generations.flatMap(\.upstreams).map { pool in
+            WorkerSnapshot.Upstream(
+                name: pool.settings.name, busy: pool.connectionCount - pool.idleCount, idle: pool.idleCount)
+        }
+        return WorkerSnapshot(
+            counts: metrics.counts, generation: current.number, retiredGenerations: retired.count,
+            connections: generations.reduce(0) { $0 + $1.connections },
+            upstreams: upstreams, buffersInUse: pool.outstanding,
+            buffersIdle: pool.unused)
+    }
+
+    /// How late a timer is: as late as everything else that waits for the loop.
+    private func watchLag() {
+        lagExpected = .now + Self.lagInterval
+        lagTimer = LoopTimer(loop: loop, interval: Self.lagInterval) { [unowned self] in
+            metrics.counts.loopWasLate(by: loop.now - lagExpected)
+            lagExpected = .now + Self.lagInterval
+            lagTimer?.start()
+        }
+    }
+
+    private static let lagInterval = TimeSpan.milliseconds(500)
 
     // MARK: - The end
 

@@ -41,6 +41,8 @@ final class WorkerGroup {
         for (worker, sockets) in zip(workers, sockets) { worker.mailbox.post(.prepare(order, sockets: sockets)) }
     }
 
+    func tell(_ worker: Int, _ command: Worker.Command) { workers[worker].mailbox.post(command) }
+
     func tellAll(_ command: Worker.Command) {
         for worker in workers { worker.mailbox.post(command) }
     }

@@ -76,6 +76,9 @@ public final class DeviceRegistry: Sendable {
 
     public var metrics: RegistryMetrics { shared.counts.metrics }
 
+    /// Whether counters can be expected to become durable, as far as the store's thread has said.
+    public var isAvailable: Bool { shared.health.takesCounters(.now) }
+
     func newClient() -> ClientNumber {
         ClientNumber(number: clients.add(1, ordering: .relaxed).newValue)
     }

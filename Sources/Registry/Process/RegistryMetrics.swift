@@ -10,6 +10,10 @@ public struct RegistryMetrics: Equatable, Sendable {
     public var batchSizes = [Int](repeating: 0, count: RegistryMetrics.batchBounds.count + 1)
     /// Counters that wait for the store, or are being committed, now.
     public var waiting = 0
+    /// Lookups that wait for the store now.
+    public var waitingLookups = 0
+    /// Commands of operators that wait for the store now.
+    public var waitingCommands = 0
     /// Requests refused because as many as allowed were waiting.
     public var overflows = 0
     /// Lookups answered from the file.
@@ -46,6 +50,8 @@ final class RegistryCounts: Sendable {
         metrics.counters = counters.load(ordering: .relaxed)
         for row in batchSizes.indices { metrics.batchSizes[row] = batchSizes[row].load(ordering: .relaxed) }
         metrics.waiting = waiting.load(ordering: .relaxed)
+        metrics.waitingLookups = looking.load(ordering: .relaxed)
+        metrics.waitingCommands = commanding.load(ordering: .relaxed)
         metrics.overflows = overflows.load(ordering: .relaxed)
         metrics.loads = loads.load(ordering: .relaxed)
         metrics.storeErrors = storeErrors.load(ordering: .relaxed)

@@ -1,0 +1,137 @@
+/// How a gateway fares: what `GET /status` answers.
+public struct StatusDocument: Codable, Equatable, Sendable {
+    public struct Reload: Codable, Equatable, Sendable {
+        public let succeeded: Bool
+        public let at: String
+        /// Why it failed; nil if it succeeded.
+        public let reason: String?
+
+        public init(succeeded: Bool, at: Int64, reason: String?) {
+            self.succeeded = succeeded
+            self.at = Timestamp.text(of: at)
+            self.reason = reason
+        }
+    }
+
+    public struct Worker: Codable, Equatable, Sendable {
+        public let worker: Int
+        /// Whether it has answered within a second; if not, the rest is of an earlier moment.
+        public let up: Bool
+        public let generation: Int
+        public let connections: Int
+        public let retiredGenerations: Int
+
+        public init(worker: Int, up: Bool, generation: Int, connections: Int, retiredGenerations: Int) {
+            self.worker = worker
+            self.up = up
+            self.generation = generation
+            self.connections = connections
+            self.retiredGenerations = retiredGenerations
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case worker, up, generation, connections
+            case retiredGenerations = "retired_generations"
+        }
+    }
+
+    public struct Upstream: Codable, Equatable, Sendable {
+        public let name: String
+        public let busy: Int
+        public let idle: Int
+
+        public init(name: String, busy: Int, idle: Int) {
+            self.name = name
+            self.busy = busy
+            self.idle = idle
+        }
+    }
+
+    public struct Certificate: Codable, Equatable, Sendable {
+        public let listener: String
+        public let role: String
+        public let subject: String
+        public let expiresAt: String
+
+        public init(listener: String, role: String, subject: String, expiresAt: Int64) {
+            self.listener = listener
+            self.role = role
+            self.subject = subject
+            self.expiresAt = Timestamp.text(of: expiresAt)
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case listener, role, subject
+            case expiresAt = "expires_at"
+        }
+    }
+
+    public struct App: Codable, Equatable, Sendable {
+        public let id: String
+        public let environment: String
+
+        public init(id: String, environment: String) {
+            self.id = id
+            self.environment = environment
+        }
+    }
+
+    public struct Registry: Codable, Equatable, Sendable {
+        public let available: Bool
+        public let countersCommitted: Int
+        public let countersWaiting: Int
+
+        public init(available: Bool, countersCommitted: Int, countersWaiting: Int) {
+            self.available = available
+            self.countersCommitted = countersCommitted
+            self.countersWaiting = countersWaiting
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case available
+            case countersCommitted = "counters_committed"
+            case countersWaiting = "counters_waiting"
+        }
+    }
+
+    public let version: String
+    public let process: Int
+    public let startedAt: String
+    /// Why it is not ready; empty if it is.
+    public let obstacles: [String]
+    public let generation: Int
+    /// The last one; nil if there was none.
+    public let lastReload: Reload?
+    public let workers: [Worker]
+    public let listeners: [String]
+    public let upstreams: [Upstream]
+    public let certificates: [Certificate]
+    public let apps: [App]
+    /// Nil if there is no registry.
+    public let registry: Registry?
+
+    public init(
+        version: String, process: Int, startedAt: Int64, obstacles: [String], generation: Int, lastReload: Reload?,
+        workers: [Worker], listeners: [String], upstreams: [Upstream], certificates: [Certificate], apps: [App],
+        registry: Registry?
+    ) {
+        self.version = version
+        self.process = process
+        self.startedAt = Timestamp.text(of: startedAt)
+        self.obstacles = obstacles
+        self.generation = generation
+        self.lastReload = lastReload
+        self.workers = workers
+        self.listeners = listeners
+        self.upstreams = upstreams
+        self.certificates = certificates
+        self.apps = apps
+        self.registry = registry
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case version, process, obstacles, generation, workers, listeners, upstreams, certificates, apps, registry
+        case startedAt = "started_at"
+        case lastReload = "last_reload"
+    }
+}

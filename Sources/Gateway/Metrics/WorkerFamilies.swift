@@ -1,0 +1,220 @@
+internal import Metrics
+internal import Vocabulary
+
+/// What the workers have counted, as metrics: summed, and by worker where one alone may be in trouble.
+struct WorkerFamilies {
+    private let workers: [(number: Int, snapshot: WorkerSnapshot)]
+    private let answered: Set<Int>
+
+    /// - Parameters:
+    ///   - latest: the last snapshot of each worker.
+    ///   - answered: the workers of which it is of now.
+    init(_ latest: [Int: WorkerSnapshot], answered: Set<Int>) {
+        workers = latest.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+        self.answered = answered
+    }
+
+    var all: [MetricFamily] {
+        [requests, denials, handshakes, durations] + perWorker + upstreams + [buffers, acceptPauses]
+    }
+
+    private var requests: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_requests_total",
+            """
+            Requests that have ended, by route and by what became of them; abandoned: the client left before that was \
+            decided.
+            """)
+        let decisions = Decision.allCases.map { String(describing: $0.name) } + ["abandoned"]
+        let sums = sum(by: \.routes, columns: WorkerCounts.decisions) { counts, place, column in
+            counts.requests[place * WorkerCounts.decisions + column]
+        }
+        for (route, columns) in sums {
+            for (decision, count) in zip(decisions, columns) {
+                family.add(count, ["route": route, "decision": decision])
+            }
+        }
+        return family
+    }
+
+    private var denials: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_denials_total",
+            "Requests and connections refused or cut off, by the code of the denial.")
+        for (code, count) in byCode(\.denials, of: Denial.allCases) { family.add(count, ["code": code]) }
+        return family
+    }
+
+    private var handshakes: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_handshakes_total",
+            """
+            TLS handshakes that have ended: full, resumed, abandoned by the client, or refused, by the code of the denial.
+            """)
+        family.add(total(\.fullHandshakes), ["result": "full"])
+        family.add(total(\.resumedHandshakes), ["result": "resumed"])
+        family.add(total(\.abandonedHandshakes), ["result": "abandoned"])
+        for (code, count) in byCode(\.refusedHandshakes, of: Denial.allCases.filter(\.canEndHandshake)) {
+            family.add(count, ["result": code])
+        }
+        return family
+    }
+
+    private var durations: MetricFamily {
+        var family = MetricFamily(
+            .histogram, "attestgate_request_duration_seconds",
+            "How long requests took in total, and each phase that they had.")
+        let phases: [(String, KeyPath<WorkerCounts, LatencyHistogram>)] = [
+            ("total", \.total), ("handshake", \.handshake), ("verification", \.verification), ("commit", \.commit),
+            ("upstream", \.upstream),
+        ]
+        for (phase, path) in phases {
+            var sum = LatencyHistogram()
+            for worker in workers { sum.add(worker.snapshot.counts[keyPath: path]) }
+            family.add(sum, ["phase": phase])
+        }
+        return family
+    }
+
+    private var perWorker: [MetricFamily] {
+        var up = MetricFamily(
+            .gauge, "attestgate_worker_up", "Whether the worker has answered this scrape within a second.")
+        var requests = MetricFamily(
+            .counter, "attestgate_worker_requests_total", "Requests that have ended, by worker.")
+        var connections = MetricFamily(.gauge, "attestgate_connections", "Open client connections.")
+        var accepted = MetricFamily(
+            .counter, "attestgate_connections_total", "Client connections whose TLS handshake was completed.")
+        var generation = MetricFamily(
+            .gauge, "attestgate_worker_generation", "The generation of the configuration that the worker serves.")
+        var retired = MetricFamily(
+            .gauge, "attestgate_worker_retired_generations", "Earlier generations that still have connections.")
+        var lag = MetricFamily(
+            .histogram, "attestgate_loop_lag_seconds", "How late the worker's loop came to a timer, twice a second.")
+        for (number, snapshot) in workers {
+            let worker = String(number)
+            let counts = snapshot.counts
+            up.add(answered.contains(number) ? 1 : 0, ["worker": worker])
+            requests.add(counts.requests.reduce(0, +), ["worker": worker])
+            connections.add(snapshot.connections, ["worker": worker])
+            accepted.add(counts.fullHandshakes + counts.resumedHandshakes, ["worker": worker])
+            generation.add(snapshot.generation, ["worker": worker])
+            retired.add(snapshot.retiredGenerations, ["worker": worker])
+            lag.add(counts.loopLag, ["worker": worker])
+        }
+        return [up, requests, connections, accepted, generation, retired, lag]
+    }
+
+    private var upstreams: [MetricFamily] {
+        var connections = MetricFamily(
+            .gauge, "attestgate_upstream_connections", "Connections to the upstream: busy with a request, or idle.")
+        for upstream in WorkerSnapshot.Upstream.sum(of: workers.map(\.snapshot)) {
+            connections.add(upstream.busy, ["upstream": upstream.name, "state": "busy"])
+            connections.add(upstream.idle, ["upstream": upstream.name, "state": "idle"])
+        }
+        var responses = MetricFamily(
+            .counter, "attestgate_upstream_responses_total",
+            "Response heads that came from the upstream, whatever their status.")
+        for (upstream, columns) in sum(by: \.upstreams, columns: 1, { $0.responses[$1 + $2] }) {
+            responses.add(columns[0], ["upstream": upstream])
+        }
+        var failures = MetricFamily(
+            .counter, "attestgate_upstream_failures_total", "Requests to which the upstream gave no whole answer.")
+        let failed = sum(by: \.upstreams, columns: WorkerCounts.failureKinds) { counts, place, column in
+            counts.failures[place * WorkerCounts.failureKinds + column]
+        }
+        for (upstream, columns) in failed {
+            for (kind, count) in zip(UpstreamFailureKind.allCases, columns) {
+                failures.add(count, ["upstream": upstream, "kind": kind.name])
+            }
+        }
+        return [connections, responses, failures]
+    }
+
+    private var buffers: MetricFamily {
+        var family = MetricFamily(
+            .gauge, "attestgate_buffer_blocks", "Blocks of 32 KiB: with bytes on their way, or kept for the next.")
+        family.add(workers.reduce(0) { $0 + $1.snapshot.buffersInUse }, ["state": "used"])
+        family.add(workers.reduce(0) { $0 + $1.snapshot.buffersIdle }, ["state": "idle"])
+        return family
+    }
+
+    private var acceptPauses: MetricFamily {
+        MetricFamily(
+            .counter, "attestgate_accept_pauses_total",
+            "How often no connection could be accepted for want of descriptors or memory.", total(\.acceptPauses))
+    }
+
+    // MARK: - Sums over workers
+
+    private func total(_ path: KeyPath<WorkerCounts, UInt64>) -> UInt64 {
+        workers.reduce(0) { $0 + $1.snapshot.counts[keyPath: path] }
+    }
+
+    /// Several denials may have one code. In the order of the table.
+    private func byCode(
+        _ path: KeyPath<WorkerCounts, [UInt64]>, of denials: [Denial]
+    ) -> [(code: String, count: UInt64)] {
+        var sums: [(code: String, count: UInt64)] = []
+        for denial in denials {
+            let code = String(describing: denial.row.code)
+            let count = workers.reduce(0) { $0 + $1.snapshot.counts[keyPath: path][Int(denial.rawValue)] }
+            if let place = sums.firstIndex(where: { $0.code == code }) {
+                sums[place].count += count
+            } else {
+                sums.append((code, count))
+            }
+        }
+        return sums
+    }
+
+    /// By name: each worker has its own places, for a reload may reach them with other names before.
+    private func sum(
+        by names: KeyPath<WorkerCounts, SeriesNames>, columns: Int, _ value: (WorkerCounts, Int, Int) -> UInt64
+    ) -> [(name: String, columns: [UInt64])] {
+        var order: [String] = []
+        var sums: [String: [UInt64]] = [:]
+        for (_, snapshot) in workers {
+            let counts = snapshot.counts
+            for (place, name) in counts[keyPath: names].names.enumerated() {
+                let row = (0..<columns).map { value(counts, place, $0) }
+                if let known = sums[name] {
+                    sums[name] = zip(known, row).map(+)
+                } else {
+                    order.append(name)
+                    sums[name] = row
+                }
+            }
+        }
+        return order.compactMap { name in
+            guard let row = sums[name], !SeriesNames.isReserved(name) || row.contains(where: { $0 > 0 }) else {
+                return nil
+            }
+            return (name, row)
+        }
+    }
+}
+
+extension WorkerSnapshot.Upstream {
+    /// Of several workers, by name.
+    static func sum(of snapshots: [WorkerSnapshot]) -> [Self] {
+        var sums: [String: Self] = [:]
+        for upstream in snapshots.flatMap(\.upstreams) {
+            var sum = sums[upstream.name] ?? Self(name: upstream.name, busy: 0, idle: 0)
+            sum.busy += upstream.busy
+            sum.idle += upstream.idle
+            sums[upstream.name] = sum
+        }
+        return sums.values.sorted { $0.name < $1.name }
+    }
+}
+
+extension Denial {
+    /// Whether it can be how a TLS handshake ends.
+    fileprivate var canEndHandshake: Bool {
+        switch row.answer {
+        case .alert, .fittingAlert: true
+        case .close: self == .handshakeTimeout
+        case .status: false
+        }
+    }
+}

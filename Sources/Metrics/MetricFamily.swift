@@ -1,0 +1,94 @@
+/// All samples of one name, with what they mean.
+public struct MetricFamily: Sendable {
+    public enum Kind: String, Sendable {
+        /// Only ever grows, until the process ends.
+        case counter
+        case gauge
+        case histogram
+    }
+
+    /// Label names and values. Values may be any text; they are escaped when written.
+    public typealias Labels = KeyValuePairs<String, String>
+
+    struct Sample: Sendable {
+        /// What follows the family's name.
+        let suffix: String
+        let labels: [(name: String, value: String)]
+        let value: String
+    }
+
+    public let kind: Kind
+    public let name: String
+    public let help: String
+    private(set) var samples: [Sample] = []
+
+    /// - Parameter name: of letters, digits and `_`, no digit first; with its unit, and `_total` at the end of a counter.
+    public init(_ kind: Kind, _ name: String, _ help: String) {
+        precondition(Self.isName(name), "\(name) is no name of a metric")
+        self.kind = kind
+        self.name = name
+        self.help = help
+    }
+
+    /// A family of one sample without labels.
+    public init(_ kind: Kind, _ name: String, _ help: String, _ value: some BinaryInteger) {
+        self.init(kind, name, help)
+        add(value)
+    }
+
+    public mutating func add(_ value: some BinaryInteger, _ labels: Labels = [:]) {
+        samples.append(Sample(suffix: "", labels: Self.checked(labels), value: "\(value)"))
+    }
+
+    public mutating func add(seconds: Double, _ labels: Labels = [:]) {
+        samples.append(Sample(suffix: "", labels: Self.checked(labels), value: "\(seconds)"))
+    }
+
+    /// Times, in seconds.
+    public mutating func add(_ histogram: LatencyHistogram, _ labels: Labels = [:]) {
+        add(
+            buckets: histogram.buckets, upTo: LatencyHistogram.bounds.map { "\(Self.seconds($0))" },
+            sum: "\(Self.seconds(histogram.sum))", labels)
+    }
+
+    /// - Parameters:
+    ///   - buckets: how often each was met; one more than there are bounds.
+    ///   - bounds: the greatest value that each bucket but the last counts.
+    public mutating func add(buckets: [UInt64], upTo bounds: [Int], sum: Int, _ labels: Labels = [:]) {
+        add(buckets: buckets, upTo: bounds.map(String.init), sum: String(sum), labels)
+    }
+
+    private mutating func add(buckets: [UInt64], upTo bounds: [String], sum: String, _ labels: Labels) {
+        precondition(kind == .histogram && buckets.count == bounds.count + 1, "a bucket for each bound, and one more")
+        let labels = Self.checked(labels)
+        var total: UInt64 = 0
+        for (count, bound) in zip(buckets, bounds + ["+Inf"]) {
+            total += count
+            samples.append(Sample(suffix: "_bucket", labels: labels + [("le", bound)], value: "\(total)"))
+        }
+        samples.append(Sample(suffix: "_sum", labels: labels, value: sum))
+        samples.append(Sample(suffix: "_count", labels: labels, value: "\(total)"))
+    }
+
+    private static func seconds(_ nanoseconds: Int64) -> Double { Double(nanoseconds) / 1_000_000_000 }
+
+    private static func checked(_ labels: Labels) -> [(name: String, value: String)] {
+        labels.map { name, value in
+            precondition(isName(name), "\(name) is no name of a label")
+            return (name, value)
+        }
+    }
+
+    private static func isName(_ text: String) -> Bool {
+        let isStart = text.utf8.first.map { !(UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) } ?? false
+        return isStart
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"):
+                    true
+                default: false
+                }
+            }
+    }
+}

@@ -1,0 +1,37 @@
+internal import Administration
+internal import ArgumentParser
+internal import GatewayConfiguration
+
+struct Status: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Show how the running gateway fares.",
+        discussion: """
+            Asks through the socket that the conf file names in `administration`: generation, last reload, workers, \
+            upstreams, certificates.
+
+            Exit status: 0 ready, 1 not ready, or it cannot be asked.
+            """)
+
+    @OptionGroup var file: ConfigurationFile
+
+    @Option(help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"))
+    var socket: String?
+
+    @Flag(help: "Print one JSON object.")
+    var json = false
+
+    func run() throws {
+        // Not the whole file: one that is wrong by now keeps nobody from asking.
+        guard let socket = socket ?? Configuration.administrationSocket(path: file.config) else {
+            throw Failure("\(file.config): names no socket in `administration`: say --socket")
+        }
+        let status: StatusDocument
+        do throws(AdministrationClientError) {
+            status = try AdministrationClient(socketPath: socket).status()
+        } catch {
+            throw Failure("\(DeviceAdministrationError.gateway(socket: socket, error))")
+        }
+        print(json ? String(decoding: JSONText.encode(status), as: UTF8.self) : StatusListing.text(of: status))
+        if !status.obstacles.isEmpty { throw ExitCode.failure }
+    }
+}

@@ -1,0 +1,37 @@
+internal import Administration
+
+/// A gateway's status as text for people.
+enum StatusListing {
+    static func text(of status: StatusDocument) -> String {
+        var rows = [
+            ["version", "\(status.version), process \(status.process), started \(status.startedAt)"],
+            ["ready", status.obstacles.isEmpty ? "yes" : "no: \(status.obstacles.joined(separator: "; "))"],
+            ["generation", String(status.generation)],
+        ]
+        if let reload = status.lastReload {
+            rows.append(["last reload", "\(reload.at) \(reload.reason.map { "failed: \($0)" } ?? "succeeded")"])
+        }
+        if let registry = status.registry {
+            let state = registry.available ? "available" : "NOT AVAILABLE"
+            rows.append(
+                [
+                    "registry",
+                    "\(state), \(registry.countersCommitted) counters committed, \(registry.countersWaiting) waiting",
+                ])
+        }
+        rows += status.apps.map { ["app", "\($0.id) (\($0.environment))"] }
+        rows += status.listeners.map { ["listener", $0] }
+        let workers = status.workers.map { worker in
+            [
+                String(worker.worker), worker.up ? "up" : "SILENT", String(worker.generation),
+                String(worker.retiredGenerations), String(worker.connections),
+            ]
+        }
+        let upstreams = status.upstreams.map { [$0.name, String($0.busy), String($0.idle)] }
+        let certificates = status.certificates.map { [$0.expiresAt, $0.role, $0.listener, $0.subject] }
+        return [
+            rows, [["WORKER", "STATE", "GENERATION", "RETIRED", "CONNECTIONS"]] + workers,
+            [["UPSTREAM", "BUSY", "IDLE"]] + upstreams, [["EXPIRES", "ROLE", "LISTENER", "SUBJECT"]] + certificates,
+        ].map { Columns.aligned($0).joined(separator: "\n") }.joined(separator: "\n\n")
+    }
+}

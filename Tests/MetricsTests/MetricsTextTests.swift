@@ -1,0 +1,73 @@
+import Testing
+
+@testable import Metrics
+
+@Suite("Prometheus' text format")
+struct MetricsTextTests {
+    private func text(_ families: MetricFamily...) -> String {
+        String(decoding: MetricsText.encode(families), as: UTF8.self)
+    }
+
+    @Test("says of each family what it means and what kind it is, then its samples")
+    func families() {
+        var requests = MetricFamily(.counter, "requests_total", "Requests.")
+        requests.add(3, ["route": "records", "decision": "denied"])
+        requests.add(UInt64.max, ["route": "other", "decision": "forwarded"])
+        #expect(
+            text(requests, MetricFamily(.gauge, "up", "Whether it is up.", 1)) == """
+                # HELP requests_total Requests.
+                # TYPE requests_total counter
+                requests_total{route="records",decision="denied"} 3
+                requests_total{route="other",decision="forwarded"} 18446744073709551615
+                # HELP up Whether it is up.
+                # TYPE up gauge
+                up 1
+
+                """)
+    }
+
+    @Test("escapes backslashes, quotes and ends of lines in labels, and no quotes in help")
+    func escaping() {
+        var family = MetricFamily(.gauge, "certificate", "Of \"a\\b\"\nand c.")
+        family.add(1, ["subject": "CN=\"a\\,b\"\nü"])
+        #expect(
+            text(family)
+                == "# HELP certificate Of \"a\\\\b\"\\nand c.\n# TYPE certificate gauge\n"
+                + "certificate{subject=\"CN=\\\"a\\\\,b\\\"\\nü\"} 1\n")
+    }
+
+    @Test("leaves out families that have nothing to say")
+    func empty() {
+        #expect(text(MetricFamily(.gauge, "nothing", "Nothing.")).isEmpty)
+    }
+
+    @Test("has buckets of a histogram cumulative, the last one +Inf and equal to the count")
+    func histograms() {
+        var batches = MetricFamily(.histogram, "batch_size", "Batches.")
+        batches.add(buckets: [2, 0, 1], upTo: [1, 4], sum: 11, ["kind": "a"])
+        #expect(
+            text(batches) == """
+                # HELP batch_size Batches.
+                # TYPE batch_size histogram
+                batch_size_bucket{kind="a",le="1"} 2
+                batch_size_bucket{kind="a",le="4"} 2
+                batch_size_bucket{kind="a",le="+Inf"} 3
+                batch_size_sum{kind="a"} 11
+                batch_size_count{kind="a"} 3
+
+                """)
+    }
+
+    @Test("has times in seconds")
+    func seconds() {
+        var histogram = LatencyHistogram()
+        histogram.record(nanoseconds: 1_500_000)
+        var family = MetricFamily(.histogram, "duration_seconds", "Durations.")
+        family.add(histogram)
+        let lines = text(family).split(separator: "\n")
+        #expect(lines.contains("duration_seconds_bucket{le=\"0.001\"} 0"))
+        #expect(lines.contains("duration_seconds_bucket{le=\"0.002\"} 1"))
+        #expect(lines.contains("duration_seconds_bucket{le=\"10.0\"} 1"))
+        #expect(lines.contains("duration_seconds_sum 0.0015"))
+    }
+}
