@@ -103,8 +103,11 @@ class Gateway:
         assert self.process.poll() is None, f"the gateway ended with {self.process.returncode}:\n{self.errors}"
         try:
             socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).close()
+            if "administration" in self.conf:
+                with socket.socket(socket.AF_UNIX) as administration:
+                    administration.connect(self.conf["administration"]["socket"])
             return True
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, FileNotFoundError):
             return False
 
     def signal(self, number=signal.SIGTERM):
