@@ -103,8 +103,16 @@ class Gateway:
         assert self.process.poll() is None, f"the gateway ended with {self.process.returncode}:\n{self.errors}"
         try:
             socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).close()
+            # Served a moment later.
+            administration = self.conf.get("administration", {})
+            if "socket" in administration:
+                with socket.socket(socket.AF_UNIX) as probe:
+                    probe.connect(administration["socket"])
+            for listener in administration.get("listeners", []):
+                host, port = listener["address"].rsplit(":", 1)
+                socket.create_connection((host, port), timeout=PATIENCE).close()
             return True
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, FileNotFoundError):
             return False
 
     def signal(self, number=signal.SIGTERM):

@@ -129,7 +129,8 @@ extension GatewayProcess {
 
     /// `POST /reload`: answered when the change is served, or has failed.
     var reloadEndpoint: AdministrationEndpoint {
-        AdministrationEndpoint(.post, "/reload") { [unowned self] _, reply throws(AdministrationFault) in
+        AdministrationEndpoint(.post, "/reload") { [unowned self] request, reply throws(AdministrationFault) in
+            logger.notice("administration: reload, by \(request.peer)")
             reloadAsked { outcome in
                 switch outcome {
                 case .done(let generation): reply.send(AdministrationResponse(json: ["generation": generation]))
@@ -148,9 +149,7 @@ extension Blueprint {
     func obstacle(to next: Blueprint) -> String? {
         if next.workers != workers { return "workers: another number of threads takes a restart" }
         if next.registry != registry { return "registry: another registry takes a restart" }
-        if next.administrationSocket != administrationSocket {
-            return "administration: another socket takes a restart"
-        }
+        if next.administration != administration { return "administration: another socket or listener takes a restart" }
         if next.accessDestination != accessDestination { return "log: access: another log takes a restart" }
         if next.log.level != log.level { return "log: level: another level takes a restart" }
         return nil
