@@ -26,7 +26,9 @@ extension AdministrationFault {
     static let requestTimeout = Self(408, "request_timeout", "The request did not arrive in time.")
     static let contentTooLarge = Self(413, "too_large", "The content is larger than 64 KiB.")
     static let mediaTypeUnsupported = Self(415, "media_type_unsupported", "The content must be application/json.")
-    static let misdirected = Self(421, "misdirected", "The Host field must be localhost.")
+    static let tokenRequired = Self(401, "token_required", "The token is missing, or it is not that of this listener.")
+    static let misdirected = Self(
+        421, "misdirected", "The Host field must be a name of this listener: localhost for a socket.")
     static let storeUnavailable = Self(
         503, "store_unavailable", "The store is not available; whether a change was made is unknown.")
     static let busy = Self(503, "busy", "Too many operations wait already; nothing was changed.")

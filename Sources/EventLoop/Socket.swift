@@ -118,6 +118,17 @@ extension SocketHandler {
         _ = shutdown(descriptor, Int32(SHUT_WR))
     }
 
+    /// The user that connected to a Unix socket, as the kernel knows it (unix(7), SO_PEERCRED); nil for other sockets.
+    public final var peerUser: UInt32? {
+        // struct ucred: process, user, group, of 32 bits each.
+        var credentials: [UInt32] = [0, 0, 0]
+        var length = socklen_t(credentials.count * MemoryLayout<UInt32>.size)
+        guard getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0, credentials[0] != 0 else {
+            return nil
+        }
+        return credentials[1]
+    }
+
     public final var localAddress: SocketAddress { SocketAddress { getsockname(descriptor, $0, $1) } }
 
     private func failure() -> Transfer {

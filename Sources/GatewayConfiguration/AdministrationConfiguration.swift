@@ -2,22 +2,29 @@
 public struct AdministrationConfiguration: Equatable, Sendable {
     /// Of a Unix socket, at most 107 bytes; its directory is there.
     public let socketPath: String
+    /// TCP addresses, each of them there once.
+    public let listeners: [AdministrationListenerConfiguration]
 }
 
 extension AdministrationConfiguration {
     enum Keys {
         static let socket = Key(
             "socket", .socketToMake, whenMissing: .refused,
-            "The Unix socket for the command `attestgate device`; made at the start.")
+            "The Unix socket for the commands of operators; made at the start.")
+        static let listeners = Key(
+            "listeners", .administrationListeners, whenMissing: .means("[]"),
+            "TCP addresses on which the same is served, to those who show a token or a certificate.")
 
-        static let section = Section(path: "administration", settings: [socket.setting])
+        static let section = Section(path: "administration", settings: [socket.setting, listeners.setting])
     }
 
     init?(_ item: Item, _ reading: Reading) {
-        guard let reader = SectionReader(item, Keys.section, reading), let socketPath = reader.read(Keys.socket) else {
-            return nil
-        }
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let socketPath = reader.read(Keys.socket)
+        let listeners = reader.read(Keys.listeners)
+        guard let socketPath, let listeners else { return nil }
         self.socketPath = socketPath
+        self.listeners = listeners
     }
 }
 

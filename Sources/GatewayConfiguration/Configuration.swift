@@ -134,6 +134,7 @@ extension Configuration {
         UpstreamReferences.check(item, reading)
         AppReferences.check(item, reading)
         if let routes, let limits { HeldContent.check(routes, limits, in: item, reading) }
+        if let listeners, let administration { AdministrationApart.check(administration, listeners, in: item, reading) }
         WrittenFiles(registry, administration, log, in: item).check(reading)
         guard let workers, let listeners, let upstreams, let routes, let apps, let proof, let limits, let timeouts,
             let strippedFields, let log, let denialURI

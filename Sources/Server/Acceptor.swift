@@ -25,7 +25,7 @@ public final class Acceptor {
         self.application = application
     }
 
-    /// Serves TLS connections on a listening socket.
+    /// Serves TLS connections on a listening socket. Whether their clients have an identity, the context decides.
     public func listen(on socket: consuming Socket, tls: ServerContext) {
         add(socket, tls: tls)
     }

@@ -26,6 +26,8 @@ public final class ServerConnection: SocketHandler {
     /// The client's certificate; there from the end of the handshake. Nil without TLS.
     public var identity: ClientIdentity? { verifiedIdentity }
     private var verifiedIdentity: ClientIdentity?
+    /// Whether nobody may pass without one.
+    private let demandsIdentity: Bool
     /// Requests begun on this connection.
     public var requests: Int { requestCount }
     private var requestCount = 0
@@ -64,6 +66,7 @@ public final class ServerConnection: SocketHandler {
         } else {
             transport = .plain
         }
+        demandsIdentity = tls?.demandsCertificates ?? false
         self.acceptor = acceptor
         self.peer = peer
         input = ByteBuffer(pool: acceptor.pool)
@@ -136,7 +139,7 @@ public final class ServerConnection: SocketHandler {
         case .done:
             handshakeEnded = .now
             verifiedIdentity = stream.clientIdentity
-            guard verifiedIdentity != nil else {
+            guard verifiedIdentity != nil || !demandsIdentity else {
                 // Cannot happen while certificates are demanded; if it did, nobody may pass.
                 acceptor.application.connectionRefused(self, .handshake(.clientCertificate(.missing)))
                 abort()
@@ -305,12 +308,8 @@ public final class ServerConnection: SocketHandler {
     }
 
     private var isClientGood: Bool {
-        switch transport {
-        case .tls:
-            guard let verifiedIdentity else { return false }
-            return verifiedIdentity.notAfter > WallClock.seconds
-        case .plain: return true
-        }
+        guard let verifiedIdentity else { return !demandsIdentity }
+        return verifiedIdentity.notAfter > WallClock.seconds
     }
 
     /// - Returns: whether the content is complete.

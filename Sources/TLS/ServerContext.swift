@@ -16,13 +16,16 @@ public final class ServerContext {
     let pointer: OpaquePointer
     fileprivate let library: LibraryContext
     fileprivate let sessions: SessionTable
+    /// Whether every client must present a certificate. Where it need not, something above TLS says who may ask.
+    public let demandsCertificates: Bool
 
     /// - Parameters:
     ///   - chain: the server certificate, then its intermediates.
-    ///   - authorities: client certificates must chain to one of these; they may be intermediates.
+    ///   - authorities: client certificates must chain to one of these; they may be intermediates. Nil to ask no client
+    ///     for a certificate, never for a listener of the gateway.
     ///   - sessions: shared by the contexts of all workers.
     public init(
-        chain: [Certificate], key: PrivateKey, authorities: [Certificate], minimumVersion: Version,
+        chain: [Certificate], key: PrivateKey, authorities: [Certificate]?, minimumVersion: Version,
         sessions: SessionTable, library: LibraryContext
     ) throws(CryptographyError) {
         ERR_clear_error()
@@ -32,10 +35,12 @@ public final class ServerContext {
         self.pointer = pointer
         self.library = library
         self.sessions = sessions
+        demandsCertificates = authorities != nil
         setPolicy(minimumVersion)
         try use(chain, key)
-        try demandClientCertificates(from: authorities)
-        try enableResumption(presenting: chain, trusting: authorities)
+        if let authorities { try demandClientCertificates(from: authorities) }
+        // Sessions without a client's identity are never found again (SessionTable).
+        try enableResumption(presenting: chain, trusting: authorities ?? [])
     }
 
     deinit {

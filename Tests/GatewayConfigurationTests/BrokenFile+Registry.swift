@@ -69,6 +69,38 @@ extension BrokenFile {
             "socket: ▶./challenge.secret",
             "is the file of `registry.secret` already"),
         BrokenFile(
+            attested: "an administration open to everybody on the machine",
+            "  socket: administration.socket\n",
+            "  socket: administration.socket\n  listeners:\n    - address: ▶127.0.0.1:9464\n",
+            "anybody who reaches 127.0.0.1:9464 could administer the gateway"),
+        BrokenFile(
+            attested: "a token that would cross the network in clear",
+            "  socket: administration.socket\n",
+            "  socket: administration.socket\n  listeners:\n    - address: ▶192.0.2.1:9464\n      token_file: token\n",
+            "the token would cross the network to 192.0.2.1:9464 in clear"),
+        BrokenFile(
+            attested: "an administration where clients connect",
+            "  socket: administration.socket\n",
+            "  socket: administration.socket\n  listeners: ▶[{ address: 127.0.0.1:8443, token_file: token }]\n",
+            "127.0.0.1:8443 is a listener of the gateway's clients"),
+        BrokenFile(
+            attested: "an administration for every phone",
+            "  socket: administration.socket\n",
+            "  socket: administration.socket\n  listeners: ▶[{ address: 127.0.0.1:9464, tls: { certificate: a.pem, key: a.key,"
+                + " clients: { authorities: [ca.pem] } } }]\n",
+            "every client of the gateway has a certificate of `conf/ca.pem`"),
+        BrokenFile(
+            attested: "an administration at one address twice",
+            "  socket: administration.socket\n",
+            "  socket: administration.socket\n  listeners:\n    - { address: 127.0.0.1:9464, token_file: token }\n"
+                + "    - { address: ▶127.0.0.1:9464, token_file: token }\n",
+            "127.0.0.1:9464 stands in this list twice"),
+        BrokenFile(
+            attested: "a host without a port",
+            "  socket: administration.socket\n",
+            "  socket: administration.socket\n  listeners:\n    - { address: 127.0.0.1:9464, token_file: token, hosts: [▶gateway] }\n",
+            "`gateway` has no port"),
+        BrokenFile(
             attested: "an access log in the registry's file",
             "proof:\n",
             "log: { access: ▶./registry.sqlite }\nproof:\n",

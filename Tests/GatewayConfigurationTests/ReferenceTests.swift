@@ -68,6 +68,16 @@ struct ReferenceTests {
         #expect(try #require(setting).type.contains("from \(range)"))
     }
 
+    /// A line whose key is commented out, as if it were not.
+    private static func uncommented(_ line: Substring) -> Substring {
+        guard let mark = line.firstRange(of: "# ") else { return line }
+        let key = line[mark.upperBound...].drop { $0 == " " || $0 == "-" }
+        guard let colon = key.firstIndex(of: ":"), names.contains(String(key[..<colon])) else { return line }
+        return line[..<mark.lowerBound] + line[mark.upperBound...]
+    }
+
+    private static let names = Set(Section.all.flatMap(\.names))
+
     /// The comment above every key where it stands first, by the path of the key; names of upstreams are left out. A key
     /// that is commented out counts as well.
     private static func documented() throws -> [String: String] {
@@ -77,7 +87,7 @@ struct ReferenceTests {
         var result: [String: String] = [:]
         for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false) {
             let isComment = line.drop { $0 == " " }.hasPrefix("#")
-            let blanked = line.replacing("# plaintext", with: "plaintext").replacing("- ", with: "  ")
+            let blanked = uncommented(line).replacing("- ", with: "  ")
             let text = blanked.drop { $0 == " " }
             guard let colon = text.firstIndex(of: ":"), text[..<colon].allSatisfy({ $0.isLowercase || $0 == "_" })
             else {

@@ -103,9 +103,14 @@ class Gateway:
         assert self.process.poll() is None, f"the gateway ended with {self.process.returncode}:\n{self.errors}"
         try:
             socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).close()
-            if "administration" in self.conf:
-                with socket.socket(socket.AF_UNIX) as administration:
-                    administration.connect(self.conf["administration"]["socket"])
+            # Served a moment later.
+            administration = self.conf.get("administration", {})
+            if "socket" in administration:
+                with socket.socket(socket.AF_UNIX) as probe:
+                    probe.connect(administration["socket"])
+            for listener in administration.get("listeners", []):
+                host, port = listener["address"].rsplit(":", 1)
+                socket.create_connection((host, port), timeout=PATIENCE).close()
             return True
         except (ConnectionRefusedError, FileNotFoundError):
             return False

@@ -6,9 +6,16 @@ internal import Registry
 enum DeviceEndpoints {
     typealias Perform = (RegistryCommand, @escaping DeviceOperation.Completion<RegistryReply>) -> Void
 
-    static func all(performing perform: @escaping Perform, _ library: LibraryContext) -> [AdministrationEndpoint] {
-        func run(_ operation: DeviceOperation, _ reply: AdministrationReply, status: UInt16 = 200) {
+    /// - Parameter audit: told of each change that was asked for.
+    static func all(
+        performing perform: @escaping Perform, _ library: LibraryContext, audit: @escaping (String) -> Void
+    ) -> [AdministrationEndpoint] {
+        func run(
+            _ operation: DeviceOperation, _ request: AdministrationRequest, _ reply: AdministrationReply,
+            status: UInt16 = 200
+        ) {
             operation.run(perform) { result in
+                if let change = operation.change { audit("\(change)\(outcome(of: result)), by \(request.peer)") }
                 switch result {
                 case .success(let answer): reply.send(AdministrationResponse(status, json: answer))
                 case .failure(let fault): reply.send(AdministrationResponse(fault))
@@ -18,22 +25,31 @@ enum DeviceEndpoints {
         return [
             AdministrationEndpoint(.get, "/devices", query: ["after", "limit"]) {
                 request, reply throws(AdministrationFault) in
-                run(try list(request.query), reply)
+                run(try list(request.query), request, reply)
             },
             AdministrationEndpoint(.post, "/devices", takesContent: true) {
                 request, reply throws(AdministrationFault) in
-                run(.add(try DeviceRegistration(json: request.content, library)), reply, status: 201)
+                run(.add(try DeviceRegistration(json: request.content, library)), request, reply, status: 201)
             },
             AdministrationEndpoint(.get, "/devices/{device}") { request, reply throws(AdministrationFault) in
-                run(.show(try selection(request)), reply)
+                run(.show(try selection(request)), request, reply)
             },
             AdministrationEndpoint(.post, "/devices/{device}/revoke") { request, reply throws(AdministrationFault) in
-                run(.revoke(try selection(request)), reply)
+                run(.revoke(try selection(request)), request, reply)
             },
             AdministrationEndpoint(.post, "/devices/{device}/restore") { request, reply throws(AdministrationFault) in
-                run(.restore(try selection(request)), reply)
+                run(.restore(try selection(request)), request, reply)
             },
         ]
+    }
+
+    /// By its number alone: a key id is what services and logs must not know a device by.
+    private static func outcome(of result: Result<DeviceAnswer, AdministrationFault>) -> String {
+        switch result {
+        case .success(.device(let device)): " \(device.device)"
+        case .success(.page): ""
+        case .failure(let fault): " refused: \(fault.error)"
+        }
     }
 
     private static func selection(_ request: AdministrationRequest) throws(AdministrationFault) -> DeviceSelection {
@@ -62,6 +78,16 @@ enum DeviceEndpoints {
 }
 
 extension DeviceOperation {
+    /// What it changes, for the log; nil if nothing.
+    fileprivate var change: String? {
+        switch self {
+        case .add: "device add"
+        case .revoke: "device revoke"
+        case .restore: "device restore"
+        case .list, .show: nil
+        }
+    }
+
     /// The request that asks a running gateway for it.
     var request: ClientRequest {
         switch self {

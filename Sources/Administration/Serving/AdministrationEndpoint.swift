@@ -51,6 +51,8 @@ public struct AdministrationRequest: Equatable, Sendable {
     /// By name, each there once; as sent, not decoded.
     public let query: [String: String]
     public let content: [UInt8]
+    /// Who asks, for the log: the user of a Unix socket, or the listener.
+    public let peer: String
 }
 
 public struct AdministrationResponse: Sendable {

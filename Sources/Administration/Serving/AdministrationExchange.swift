@@ -5,6 +5,7 @@ internal import Server
 /// One request to the administration and its answer: admitted, collected, handed to its endpoint.
 final class AdministrationExchange: Exchange {
     private let endpoints: EndpointTable
+    private let door: AdministrationDoor
     private var endpoint: AdministrationEndpoint?
     private var parameter = ""
     private var query: [String: String] = [:]
@@ -15,8 +16,9 @@ final class AdministrationExchange: Exchange {
 
     static let contentLimit = 64 * 1024
 
-    init(connection: ServerConnection, endpoints: EndpointTable) {
+    init(connection: ServerConnection, endpoints: EndpointTable, door: AdministrationDoor) {
         self.endpoints = endpoints
+        self.door = door
         super.init(connection: connection)
     }
 
@@ -33,8 +35,12 @@ final class AdministrationExchange: Exchange {
 
     private func admit() throws(AdministrationFault) {
         // A web page that has the address of this server resolved to its own name, or sends a form here, shows itself.
-        guard text(head.authority) == "localhost" else { throw .misdirected }
+        guard door.hosts.contains(text(head.authority)) else { throw .misdirected }
         guard !head.fields.contains(where: { $0.name == .origin }) else { throw .originRefused }
+        if let token = door.token {
+            let credentials = head.fields.filter { $0.name == .authorization }.map { text($0.valueRange) }
+            guard credentials.count == 1, token.isMeant(by: credentials[0]) else { throw .tokenRequired }
+        }
         switch endpoints.find(head.method, text(head.path)) {
         case .unknown: throw .notFound("There is no such endpoint.")
         case .methodRefused(let allowed): return answer(AdministrationResponse(.methodRefused), allowed: allowed)
@@ -79,7 +85,10 @@ final class AdministrationExchange: Exchange {
         let reply = AdministrationReply(to: self)
         self.reply = reply
         do throws(AdministrationFault) {
-            try endpoint.answer(AdministrationRequest(parameter: parameter, query: query, content: content), reply)
+            let request = AdministrationRequest(
+                parameter: parameter, query: query, content: content,
+                peer: connection.peerUser.map { "user \($0)" } ?? "a client of \(door.name)")
+            try endpoint.answer(request, reply)
         } catch {
             reply.send(AdministrationResponse(error))
         }
@@ -103,6 +112,7 @@ final class AdministrationExchange: Exchange {
             output in
             output.appendField("Content-Type", response.contentType)
             output.appendField("Cache-Control", "no-store")
+            if response.status == 401 { output.appendField("WWW-Authenticate", "Bearer realm=\"attestgate\"") }
             if let allowed {
                 let allowed = Array(allowed.utf8)
                 output.appendField("Allow", allowed.span)

@@ -5,42 +5,69 @@ internal import HTTP
 public import Registry
 internal import Server
 
-/// Serves the administration of a running gateway on a Unix socket, which only the gateway's own user, and root, can reach.
+/// Serves the administration of a running gateway on a Unix socket, which only the gateway's own user, and root, can reach,
+/// and on TCP addresses to those who show a token or a certificate.
 ///
 /// Lives on one loop, which must not be a worker's: what operators ask for must not wait for traffic, nor traffic for it.
 public final class AdministrationServer {
     private let file: SocketFile
-    private let acceptor: Acceptor
+    /// One for each door.
+    private var acceptors: [Acceptor] = []
 
     /// Listens. Nothing is served before the loop runs.
     ///
     /// - Parameters:
+    ///   - listeners: where else than on the socket.
     ///   - registry: whose devices are administered; nil if there is none, and no endpoint for them either.
     ///   - endpoints: what is served besides.
+    ///   - audit: told of each change of a device that was asked for: what, by whom, and what came of it.
     public convenience init(
-        loop: Loop, socketPath: String, registry: DeviceRegistry?, endpoints: [AdministrationEndpoint] = []
+        loop: Loop, socketPath: String, listeners: [AdministrationListener] = [], registry: DeviceRegistry?,
+        endpoints: [AdministrationEndpoint] = [], audit: @escaping (String) -> Void = { _ in }
     ) throws(AdministrationStartError) {
         try self.init(
-            loop: loop, socketPath: socketPath, registry: registry, endpoints: endpoints, settings: .administration)
+            loop: loop, socketPath: socketPath, listeners: listeners, registry: registry, endpoints: endpoints,
+            settings: .administration, audit: audit)
     }
 
     init(
-        loop: Loop, socketPath: String, registry: DeviceRegistry?, endpoints: [AdministrationEndpoint],
-        settings: ServerSettings
+        loop: Loop, socketPath: String, listeners: [AdministrationListener] = [], registry: DeviceRegistry?,
+        endpoints: [AdministrationEndpoint], settings: ServerSettings, audit: @escaping (String) -> Void = { _ in }
     ) throws(AdministrationStartError) {
+        let table: EndpointTable
         do {
             var endpoints = endpoints
             if let registry {
                 let commands = try RegistryCommands(registry, loop: loop)
-                endpoints += DeviceEndpoints.all(performing: commands.perform, try LibraryContext())
+                endpoints += DeviceEndpoints.all(performing: commands.perform, try LibraryContext(), audit: audit)
             }
-            acceptor = Acceptor(
-                loop: loop, settings: settings, pool: BufferPool(idleLimit: 4),
-                application: AdministrationApplication(EndpointTable(endpoints: endpoints)))
+            table = EndpointTable(endpoints: endpoints)
             file = try SocketFile(path: socketPath)
-            acceptor.listen(on: try file.listen())
         } catch {
             throw AdministrationStartError(description: "administration socket: \(error)")
+        }
+        let pool = BufferPool(idleLimit: 4)
+        func open(_ door: AdministrationDoor) -> Acceptor {
+            let acceptor = Acceptor(
+                loop: loop, settings: settings, pool: pool, application: AdministrationApplication(table, door))
+            acceptors.append(acceptor)
+            return acceptor
+        }
+        do throws(SocketFileError) { open(.socket).listen(on: try file.listen()) } catch {
+            throw AdministrationStartError(description: "administration socket: \(error)")
+        }
+        for listener in listeners {
+            do {
+                let context = try listener.makeContext(try LibraryContext())
+                let socket = try Socket.listen(on: listener.address, isShared: false)
+                if let context {
+                    open(listener.door).listen(on: socket, tls: context)
+                } else {
+                    open(listener.door).listen(on: socket)
+                }
+            } catch {
+                throw AdministrationStartError(description: "administration listener \(listener.door.name): \(error)")
+            }
         }
     }
 
@@ -50,8 +77,10 @@ public final class AdministrationServer {
 
     /// Ends every connection and removes the socket's file. Harmless when done already.
     public func stop() {
-        acceptor.drain {}
-        acceptor.abortAll()
+        for acceptor in acceptors {
+            acceptor.drain {}
+            acceptor.abortAll()
+        }
         file.remove()
     }
 }
@@ -64,13 +93,15 @@ public struct AdministrationStartError: Error, Equatable, CustomStringConvertibl
 
 private final class AdministrationApplication: Application {
     private let endpoints: EndpointTable
+    private let door: AdministrationDoor
 
-    init(_ endpoints: EndpointTable) {
+    init(_ endpoints: EndpointTable, _ door: AdministrationDoor) {
         self.endpoints = endpoints
+        self.door = door
     }
 
     override func makeExchange(for connection: ServerConnection) -> Exchange {
-        AdministrationExchange(connection: connection, endpoints: endpoints)
+        AdministrationExchange(connection: connection, endpoints: endpoints, door: door)
     }
 }
 

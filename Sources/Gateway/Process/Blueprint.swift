@@ -1,3 +1,4 @@
+internal import Administration
 internal import Cryptography
 internal import EventLoop
 internal import Glibc
@@ -49,7 +50,8 @@ public struct Blueprint: Sendable {
     /// Nil if there is none: then all routes are for certificates.
     let registry: RegistrySettings?
     /// Where operators administer the running gateway; nil if nowhere.
-    let administrationSocket: String?
+    let administration: AdministrationConfiguration?
+    let administrationListeners: [AdministrationListener]
     let apps: [AdmittedApps.Setting]
     let proof: ProofConfiguration
     let heldContent: Int
@@ -91,7 +93,8 @@ public struct Blueprint: Sendable {
         registry = configuration.registry.map {
             RegistrySettings(path: $0.path, secretPath: $0.secretPath, devices: $0.devices)
         }
-        administrationSocket = configuration.administration?.socketPath
+        administration = configuration.administration
+        administrationListeners = try Self.administrationListeners(configuration.administration)
         apps = configuration.apps.map(Self.app)
         proof = configuration.proof
         heldContent = configuration.limits.heldContent

@@ -140,7 +140,8 @@ extension GatewayProcess {
 
     /// `POST /reload`: answered when the change is served, or has failed.
     var reloadEndpoint: AdministrationEndpoint {
-        AdministrationEndpoint(.post, "/reload") { [unowned self] _, reply throws(AdministrationFault) in
+        AdministrationEndpoint(.post, "/reload") { [unowned self] request, reply throws(AdministrationFault) in
+            logger.notice("administration: reload, by \(request.peer)")
             reloadAsked { outcome in
                 switch outcome {
                 case .done(let generation): reply.send(AdministrationResponse(json: ["generation": generation]))
@@ -159,9 +160,7 @@ extension Blueprint {
     func obstacle(to next: Blueprint) -> String? {
         if next.workers != workers { return "workers: another number of threads takes a restart" }
         if next.registry != registry { return "registry: another registry takes a restart" }
-        if next.administrationSocket != administrationSocket {
-            return "administration: another socket takes a restart"
-        }
+        if next.administration != administration { return "administration: another socket or listener takes a restart" }
         if (next.accessDestination == nil) != (accessDestination == nil) {
             return "log: access: beginning or ending to log takes a restart"
         }

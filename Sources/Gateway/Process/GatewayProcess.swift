@@ -116,11 +116,13 @@ public final class GatewayProcess {
         let blueprint = order.blueprint
         let sockets = try ListeningAddresses.bind(
             blueprint.listeners, workers: blueprint.workers, mayOverlap: mayOverlap)
-        if let path = blueprint.administrationSocket {
+        if let path = blueprint.administration?.socketPath {
             do throws(AdministrationStartError) {
                 administration = try AdministrationServer(
-                    loop: loop, socketPath: path, registry: order.enforcement?.registry,
-                    endpoints: [reloadEndpoint, metricsEndpoint, statusEndpoint] + healthEndpoints)
+                    loop: loop, socketPath: path, listeners: blueprint.administrationListeners,
+                    registry: order.enforcement?.registry,
+                    endpoints: [reloadEndpoint, metricsEndpoint, statusEndpoint] + healthEndpoints
+                ) { [logger] change in logger.notice("administration: \(change)") }
             } catch {
                 throw StartupError(error.description)
             }

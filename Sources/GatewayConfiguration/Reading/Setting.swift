@@ -32,7 +32,10 @@ public struct Section: Equatable, Sendable {
         Configuration.Keys.section, ListenerConfiguration.Keys.section, ListenerConfiguration.TLS.Keys.section,
         ListenerConfiguration.Clients.Keys.section, UpstreamConfiguration.Keys.section,
         RouteConfiguration.Keys.section, AppConfiguration.Keys.section, RegistryConfiguration.Keys.section,
-        AdministrationConfiguration.Keys.section, ProofConfiguration.Keys.section, LimitsConfiguration.Keys.section,
+        AdministrationConfiguration.Keys.section,
+        AdministrationListenerConfiguration.Keys.section, AdministrationListenerConfiguration.TLS.Keys.section,
+        ListenerConfiguration.Clients.AdministrationKeys.section, ProofConfiguration.Keys.section,
+        LimitsConfiguration.Keys.section,
         TimeoutsConfiguration.Keys.section, LogConfiguration.Keys.section,
     ]
 

@@ -1,0 +1,69 @@
+public import Cryptography
+public import EventLoop
+internal import TLS
+
+/// A way in to the administration, and what those must show who come by it.
+struct AdministrationDoor {
+    /// For the log.
+    let name: String
+    /// What the Host field may be: a web page that has its own name resolved to this address says that name.
+    let hosts: [String]
+    /// Nil if something else says who may ask: a socket's mode, or client certificates.
+    let token: AdministrationToken?
+
+    static let socket = AdministrationDoor(name: "the socket", hosts: ["localhost"], token: nil)
+}
+
+/// A TCP address on which the administration is served.
+public struct AdministrationListener: Sendable {
+    /// How the listener shows itself, and whose certificates it asks for.
+    public struct TLS: Sendable {
+        let certificates: [UInt8]
+        let key: [UInt8]
+        /// Nil to ask for none.
+        let authorities: [[UInt8]]?
+
+        /// - Parameters: texts in PEM; each authority's may hold several.
+        public init(certificates: [UInt8], key: [UInt8], authorities: [[UInt8]]?) {
+            self.certificates = certificates
+            self.key = key
+            self.authorities = authorities
+        }
+    }
+
+    let address: SocketAddress
+    let door: AdministrationDoor
+    let tls: TLS?
+
+    /// - Parameters:
+    ///   - name: the address as text, which the Host field may be.
+    ///   - hosts: what else the Host field may be.
+    ///   - token: nil only with TLS that asks for certificates.
+    public init(address: SocketAddress, name: String, hosts: [String], token: AdministrationToken?, tls: TLS?) {
+        precondition(token != nil || tls?.authorities != nil, "a TCP address is open to everybody on the machine")
+        self.address = address
+        self.tls = tls
+        door = AdministrationDoor(name: name, hosts: [name] + hosts, token: token)
+    }
+
+    /// - Throws: if certificates or key cannot be used.
+    func makeContext(_ library: LibraryContext) throws(CryptographyError) -> ServerContext? {
+        guard let tls else { return nil }
+        var trusted: [Certificate]?
+        if let authorities = tls.authorities {
+            var certificates: [Certificate] = []
+            for text in authorities { certificates += try Certificate.all(inPEM: text, library) }
+            trusted = certificates
+        }
+        return try ServerContext(
+            chain: try Certificate.all(inPEM: tls.certificates, library), key: try PrivateKey(pem: tls.key, library),
+            authorities: trusted, minimumVersion: .tls13, sessions: SessionTable(limit: Self.sessions),
+            library: library)
+    }
+
+    /// Finds what is wrong with certificates and key without serving anything.
+    public func check(_ library: LibraryContext) throws(CryptographyError) { _ = try makeContext(library) }
+
+    /// Apart from those of the gateway's clients.
+    private static let sessions = 64
+}

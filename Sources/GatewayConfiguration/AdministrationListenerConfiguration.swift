@@ -1,0 +1,122 @@
+/// A TCP address on which the administration is served. Whoever can connect must show more than that: a token, a
+/// certificate, or both.
+public struct AdministrationListenerConfiguration: Equatable, Sendable {
+    /// A literal address, none of the gateway's own listeners.
+    public let address: ServerAddress
+    /// The file with the token that every request must carry. Without one, clients must have certificates.
+    public let tokenPath: String?
+    /// What the Host field may be besides the address and `localhost` with its port.
+    public let hosts: [ServerAddress]
+    /// There unless the address is on the machine itself.
+    public let tls: TLS?
+
+    public struct TLS: Equatable, Sendable {
+        /// A PEM file, leaf first.
+        public let certificatePath: String
+        /// A PEM file.
+        public let keyPath: String
+        /// PEM files, at least one; nil if clients are asked for no certificate.
+        public let authoritiesPaths: [String]?
+    }
+}
+
+extension AdministrationListenerConfiguration {
+    enum Keys {
+        static let address = Key(
+            "address",
+            .text("a literal address and a port, for example 127.0.0.1:9464", ServerAddress.parseLiteral),
+            whenMissing: .refused, "The address and port to listen on, another than those of the gateway.")
+        static let tokenFile = Key(
+            "token_file", .file("a readable file"), whenMissing: .allowed,
+            "The file with the token that requests carry as Authorization: Bearer TOKEN.")
+        static let hosts = Key(
+            "hosts", .distinct(.text("a name or address and a port", ServerAddress.parse), minimum: 0),
+            whenMissing: .means("[]"), "What the Host field may be besides the address and localhost with its port.")
+        static let tls = Key(
+            "tls", .section(TLS.init), whenMissing: .allowed, "How the listener shows itself, and whom it asks.")
+
+        static let section = Section(
+            path: "administration.listeners",
+            settings: [address.setting, tokenFile.setting, hosts.setting, tls.setting])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let address = reader.read(Keys.address)
+        let tokenPath = reader.read(Keys.tokenFile)
+        let hosts = reader.read(Keys.hosts)
+        let tls = reader.read(Keys.tls)
+        guard let address, let hosts, tokenPath != nil || !reader.has(Keys.tokenFile),
+            tls != nil || !reader.has(Keys.tls)
+        else { return nil }
+        guard tokenPath != nil || tls?.authoritiesPaths != nil else {
+            reading.refuse(
+                reader.place(of: Keys.address), "anybody who reaches \(address) could administer the gateway",
+                expected: "`token_file`, or `tls` with `clients`")
+            return nil
+        }
+        guard tls != nil || address.isLoopback else {
+            reading.refuse(
+                reader.place(of: Keys.address), "the token would cross the network to \(address) in clear",
+                expected: "`tls`, or an address of this machine alone, such as 127.0.0.1:\(address.port)")
+            return nil
+        }
+        self.address = address
+        self.tokenPath = tokenPath
+        self.hosts = hosts
+        self.tls = tls
+    }
+}
+
+extension AdministrationListenerConfiguration.TLS {
+    enum Keys {
+        static let certificate = Key(
+            "certificate", .file("a readable PEM file"), whenMissing: .refused,
+            "The listener's certificate and the intermediate ones above it, leaf first.")
+        static let key = Key(
+            "key", .file("a readable PEM file"), whenMissing: .refused, "The private key of the certificate.")
+        static let clients = Key(
+            "clients", .section(ListenerConfiguration.Clients.init(administering:_:)), whenMissing: .allowed,
+            "Whose certificates operators must present; never those of phones.")
+
+        static let section = Section(
+            path: "administration.listeners.tls", settings: [certificate.setting, key.setting, clients.setting])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let certificatePath = reader.read(Keys.certificate)
+        let keyPath = reader.read(Keys.key)
+        let clients = reader.read(Keys.clients)
+        guard let certificatePath, let keyPath, clients != nil || !reader.has(Keys.clients) else { return nil }
+        self.certificatePath = certificatePath
+        self.keyPath = keyPath
+        authoritiesPaths = clients?.authoritiesPaths
+    }
+}
+
+extension ListenerConfiguration.Clients {
+    enum AdministrationKeys {
+        static let section = Section(
+            path: "administration.listeners.tls.clients", settings: [Keys.authorities.setting])
+    }
+
+    fileprivate init?(administering item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, AdministrationKeys.section, reading),
+            let authoritiesPaths = reader.read(Keys.authorities)
+        else { return nil }
+        self.authoritiesPaths = authoritiesPaths
+    }
+}
+
+extension Kind where Value == [AdministrationListenerConfiguration] {
+    /// No address twice.
+    static var administrationListeners: Kind {
+        .list(of: .section(AdministrationListenerConfiguration.init), minimum: 0) { listeners, reading in
+            var seen: Set<ServerAddress> = []
+            for (listener, item) in listeners where !seen.insert(listener.address).inserted {
+                reading.refuse(item.place(of: "address"), "\(listener.address) stands in this list twice")
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+"""The administration over TCP: to whoever shows the token or an operator's certificate, and to no web page."""
+
+import http.client
+import json
+import os
+import ssl
+
+import pytest
+
+from client import Client, get
+from exposition import CONTENT_TYPE, Metrics
+from gateway import reserve_port
+from paths import PATIENCE
+from pki import attestgate
+from waiting import eventually
+
+TOKEN = "t0ken-" * 8
+
+
+def free_port():
+    holder, port = reserve_port()
+    holder.close()
+    return port
+
+
+@pytest.fixture
+def operators(pki):
+    """An authority that no phone has a certificate of."""
+    return pki.authority("operators")
+
+
+def start(start_gateway, upstream, tmp_path, **listener):
+    token = tmp_path / "token"
+    token.write_text(TOKEN + "\n")
+    token.chmod(0o600)
+    port = free_port()
+    gateway = start_gateway({"service": upstream.address}, registry={"devices": 64}, administration={
+        "socket": str(tmp_path / "admin.sock"),
+        "listeners": [{"address": f"127.0.0.1:{port}", **listener}]})
+    gateway.administration_port = port
+    return gateway
+
+
+@pytest.fixture
+def with_token(start_gateway, own_upstream, tmp_path):
+    return start(start_gateway, own_upstream, tmp_path, token_file=str(tmp_path / "token"))
+
+
+def ask(gateway, path="/metrics", method="GET", token=TOKEN, context=None, **fields):
+    kind = http.client.HTTPSConnection if context else http.client.HTTPConnection
+    options = {"context": context} if context else {}
+    connection = kind("localhost", gateway.administration_port, timeout=PATIENCE, **options)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        connection.request(method, path, headers={**headers, **fields})
+        response = connection.getresponse()
+        content = response.read().decode()
+        error = json.loads(content)["error"] if response.status >= 400 else None
+        return response.status, error or content, response
+    finally:
+        connection.close()
+
+
+def test_the_token_opens_metrics_status_and_devices(with_token):
+    status, text, response = ask(with_token)
+    assert (status, response.getheader("content-type")) == (200, CONTENT_TYPE)
+    assert Metrics(text)("attestgate_generation") == 1
+    assert json.loads(ask(with_token, "/status")[1])["generation"] == 1
+    assert ask(with_token, "/health/ready")[:2] == (200, "ready\n")
+    assert json.loads(ask(with_token, "/devices")[1])["devices"] == []
+    assert json.loads(ask(with_token, "/reload", "POST", **{"Content-Length": "0"})[1])["generation"] == 2
+    eventually(
+        lambda: f"administration: reload, by a client of 127.0.0.1:{with_token.administration_port}"
+        in with_token.errors, "the log to tell of it")
+
+
+@pytest.mark.parametrize("token", [None, "x" * 48, TOKEN[:-1], TOKEN + "x", ""])
+def test_without_the_token_nothing_is_told_or_done(with_token, token):
+    for method, path in [("GET", "/metrics"), ("GET", "/health/live"), ("GET", "/devices"), ("POST", "/reload"), ("GET", "/nowhere")]:
+        status, error, response = ask(with_token, path, method, token)
+        assert (status, error) == (401, "token_required")
+        assert response.getheader("www-authenticate") == 'Bearer realm="attestgate"'
+    assert json.loads(ask(with_token, "/status")[1])["generation"] == 1
+    assert TOKEN not in with_token.errors
+
+
+@pytest.mark.parametrize("credentials", [f"Basic {TOKEN}", TOKEN, f"Bearer  {TOKEN}", f"Bearer {TOKEN} x"])
+def test_the_token_is_a_bearer_token(with_token, credentials):
+    assert ask(with_token, token=None, Authorization=credentials)[:2] == (401, "token_required")
+
+
+def test_the_scheme_may_be_written_in_any_case(with_token):
+    assert ask(with_token, token=None, Authorization=f"bearer {TOKEN}")[0] == 200
+
+
+def test_a_web_page_is_refused_even_with_the_token(with_token):
+    port = with_token.administration_port
+    # DNS rebinding: the page's own name leads here.
+    for host in ["evil.example", f"evil.example:{port}", "localhost", "127.0.0.1", f"127.0.0.1:{port + 1}"]:
+        assert ask(with_token, Host=host)[:2] == (421, "misdirected")
+    assert ask(with_token, Host=f"127.0.0.1:{port}")[0] == 200
+    assert ask(with_token, Origin="https://evil.example")[:2] == (403, "origin_refused")
+    assert ask(with_token, Origin="null")[:2] == (403, "origin_refused")
+
+
+def test_a_configured_host_is_admitted(start_gateway, own_upstream, tmp_path):
+    gateway = start(
+        start_gateway, own_upstream, tmp_path, token_file=str(tmp_path / "token"), hosts=["gateway.internal:9464"])
+    assert ask(gateway, Host="gateway.internal:9464")[0] == 200
+    assert ask(gateway, Host="gateway.internal")[:2] == (421, "misdirected")
+
+
+def tls(pki, **clients):
+    return {"certificate": str(pki.server_certificate), "key": str(pki.server_key), **clients}
+
+
+def trusting(pki, identity=None):
+    context = ssl.create_default_context(cafile=str(pki.server_ca))
+    if identity:
+        context.load_cert_chain(identity.certificate, identity.key)
+    return context
+
+
+def test_a_certificate_of_an_operator_opens_and_that_of_a_phone_does_not(
+        start_gateway, own_upstream, tmp_path, pki, operators, phone):
+    gateway = start(
+        start_gateway, own_upstream, tmp_path,
+        tls=tls(pki, clients={"authorities": [str(operators.certificate)]}))
+    operator = pki.client("operator", issuer=operators)
+    assert ask(gateway, token=None, context=trusting(pki, operator))[0] == 200
+    for identity in [None, phone]:
+        with pytest.raises(OSError):
+            ask(gateway, token=TOKEN, context=trusting(pki, identity))
+    with pytest.raises((OSError, http.client.HTTPException)):
+        ask(gateway, token=TOKEN)
+
+
+def test_with_both_both_are_demanded(start_gateway, own_upstream, tmp_path, pki, operators):
+    gateway = start(
+        start_gateway, own_upstream, tmp_path, token_file=str(tmp_path / "token"),
+        tls=tls(pki, clients={"authorities": [str(operators.certificate)]}))
+    operator = pki.client("operator-with-token", issuer=operators)
+    assert ask(gateway, context=trusting(pki, operator))[0] == 200
+    assert ask(gateway, token=None, context=trusting(pki, operator))[:2] == (401, "token_required")
+    with pytest.raises(OSError):
+        ask(gateway, context=trusting(pki))
+
+
+def test_a_token_over_tls_needs_no_certificate(start_gateway, own_upstream, tmp_path, pki):
+    gateway = start(start_gateway, own_upstream, tmp_path, token_file=str(tmp_path / "token"), tls=tls(pki))
+    for _ in range(2):
+        assert ask(gateway, context=trusting(pki))[0] == 200
+    assert ask(gateway, token=None, context=trusting(pki))[:2] == (401, "token_required")
+
+
+@pytest.mark.parametrize("text, mode, reason", [
+    ("s4ort", 0o600, "at least 32"), (TOKEN, 0o644, "mode must be 0600"), ("a b " * 20, 0o600, "without blanks"),
+    ("\n", 0o600, "at least 32"), ("", 0o600, "is empty")])
+def test_a_token_that_is_short_or_others_may_read_is_refused_at_the_start(
+        with_token, tmp_path, text, mode, reason):
+    (tmp_path / "token").write_text(text)
+    (tmp_path / "token").chmod(mode)
+    done = attestgate("check", "--config", with_token.conf_path)
+    assert done.returncode == 1 and reason in done.stderr, done.stderr
+    assert not text.strip() or text.strip() not in done.stderr
+
+
+def test_the_gateways_own_listener_administers_nothing(with_token, phone):
+    with Client(with_token, phone) as client:
+        for path in ["/metrics", "/status", "/devices", "/health/live"]:
+            response = client.exchange(get(path, f"Authorization: Bearer {TOKEN}"))
+            assert response.content == b"ok" or response.status == 404, response
+
+
+def test_changes_are_logged_with_who_made_them(start_attested):
+    gateway = start_attested().gateway
+    gateway.device_command("revoke", "1")
+    gateway.device_command("restore", "1")
+    attestgate("device", "revoke", "--config", gateway.conf_path, "77")
+    attestgate("reload", "--config", gateway.conf_path)
+    user = os.getuid()
+    for change in ["device add 1", "device revoke 1", "device restore 1", "device revoke refused: not_found", "reload"]:
+        eventually(lambda: f"administration: {change}, by user {user}" in gateway.errors, lambda: f"{change}\n{gateway.errors}")
+    assert "device show" not in gateway.errors and "device list" not in gateway.errors
