@@ -7,8 +7,9 @@ import threading
 
 import pytest
 
-from client import Client, get, post
+from client import Client, IncompleteResponse, get, post
 from denials import assert_denied
+from gateway import Gateway
 from pki import attestgate
 from recording_upstream import RecordingUpstream
 from waiting import eventually
@@ -128,7 +129,7 @@ class Load:
 
     def __init__(self, gateway, phone, count=6):
         self.gateway, self.phone, self.faults, self.answered = gateway, phone, [], 0
-        self.stop = threading.Event()
+        self.stop, self.is_draining = threading.Event(), threading.Event()
         self.threads = [threading.Thread(target=self.run, args=[n]) for n in range(count)]
         for thread in self.threads:
             thread.start()
@@ -149,7 +150,9 @@ class Load:
                         if response.values("connection") == ["close"]:
                             break
             except Exception as fault:  # any of them is a finding
-                self.faults.append(fault)
+                # But for a kept connection that was closed while a request was on its way: a client sends it again then.
+                if not (self.is_draining.is_set() and isinstance(fault, (IncompleteResponse, OSError))):
+                    self.faults.append(fault)
 
     def end(self):
         self.stop.set()
@@ -190,6 +193,26 @@ def test_load_runs_through_fifty_reloads_and_nothing_leaks(reloadable, own_upstr
         assert grown < 16 * 1024 * 1024, f"{grown} octets more after fifty reloads"
     finally:
         second.close()
+
+
+def test_load_runs_through_a_restart(start_gateway, own_upstream, phone, pki, tmp_path):
+    """The new process listens before the old one is told to end; new connections never wait, and none is refused."""
+    old = start_gateway({"service": own_upstream.address}, workers=2)
+    new = Gateway(tmp_path / "new", pki, {"service": own_upstream.address}, workers=2)
+    new.conf["listeners"], new.port = old.conf["listeners"], old.port
+    load = Load(old, phone)
+    try:
+        eventually(lambda: load.answered > 50, "requests to be answered")
+        new.start()
+        load.is_draining.set()
+        old.signal()
+        assert old.wait() == 0
+        load.is_draining.clear()
+        answered = load.answered
+        eventually(lambda: load.answered > answered + 50, "the new process to answer")
+    finally:
+        load.end()
+        new.stop()
 
 
 def test_a_drain_finishes_what_is_under_way_and_a_second_signal_ends_at_once(reloadable, own_upstream, phone):
