@@ -16,7 +16,7 @@ enum DeviceEndpoints {
             }
         }
         return [
-            AdministrationEndpoint(.get, "/devices", query: ["after", "limit"]) {
+            AdministrationEndpoint(.get, "/devices", query: ["after", "limit", "state"]) {
                 request, reply throws(AdministrationFault) in
                 run(try list(request.query), reply)
             },
@@ -26,6 +26,9 @@ enum DeviceEndpoints {
             },
             AdministrationEndpoint(.get, "/devices/{device}") { request, reply throws(AdministrationFault) in
                 run(.show(try selection(request)), reply)
+            },
+            AdministrationEndpoint(.post, "/devices/{device}/approve") { request, reply throws(AdministrationFault) in
+                run(.approve(try selection(request)), reply)
             },
             AdministrationEndpoint(.post, "/devices/{device}/revoke") { request, reply throws(AdministrationFault) in
                 run(.revoke(try selection(request)), reply)
@@ -57,7 +60,11 @@ enum DeviceEndpoints {
             else { throw .badRequest("'limit' is a number from 1 to \(DeviceOperation.largestPage).") }
             limit = number
         }
-        return .list(after: after, limit: limit)
+        switch query["state"] {
+        case nil: return .list(after: after, limit: limit)
+        case "pending": return .listPending(after: after, limit: limit)
+        default: throw .badRequest("'state' is 'pending', or not there.")
+        }
     }
 }
 
@@ -68,6 +75,9 @@ extension DeviceOperation {
         case .add(let registration): ClientRequest(.post, "/devices", content: registration.json)
         case .list(let after, let limit):
             ClientRequest(.get, "/devices?after=\(after?.number ?? 0)&limit=\(limit)")
+        case .listPending(let after, let limit):
+            ClientRequest(.get, "/devices?state=pending&after=\(after?.number ?? 0)&limit=\(limit)")
+        case .approve(let device): ClientRequest(.post, "/devices/\(device.segment)/approve")
         case .show(let device): ClientRequest(.get, "/devices/\(device.segment)")
         case .revoke(let device): ClientRequest(.post, "/devices/\(device.segment)/revoke")
         case .restore(let device): ClientRequest(.post, "/devices/\(device.segment)/restore")
@@ -77,7 +87,7 @@ extension DeviceOperation {
     /// Reads what a running gateway has answered to it.
     func answer(_ content: [UInt8]) throws -> DeviceAnswer {
         switch self {
-        case .list: .page(try JSONText.decode(DevicePage.self, from: content))
+        case .list, .listPending: .page(try JSONText.decode(DevicePage.self, from: content))
         default: .device(try JSONText.decode(DeviceDocument.self, from: content))
         }
     }
