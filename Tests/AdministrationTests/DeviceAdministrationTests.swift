@@ -68,6 +68,33 @@ struct DeviceAdministrationTests {
         #expect(try administration.perform(.list(after: nil, limit: 1)).listed?.devices.count == 1)
     }
 
+    @Test("draws a fresh epoch on the file, and through the socket, but makes no registry for it")
+    func renewEpoch() throws {
+        let administration = administration(socket: directory.socket)
+        #expect(throws: DeviceAdministrationError.store("\(registryPath): no such file")) {
+            try administration.renewEpoch()
+        }
+        func identity() throws -> StoreIdentity { try RegistryStore(path: registryPath, creating: false).identity }
+        let first = try RegistryStore(path: registryPath, creating: true).identity
+        try administration.renewEpoch()
+        let second = try identity()
+        #expect(second.store == first.store)
+        #expect(second.epoch != first.epoch)
+        do {
+            let served = try TestAdministration(in: directory)
+            try administration.renewEpoch()
+            withExtendedLifetime(served) {}
+        }
+        let third = try identity()
+        #expect(third.store == first.store)
+        #expect(![first.epoch, second.epoch].contains(third.epoch))
+        let registry = try DeviceRegistry.start(path: registryPath, creating: false, observe: { _ in })
+        defer { registry.stop() }
+        #expect(throws: DeviceAdministrationError.locked(registry: registryPath, socket: directory.socket)) {
+            try administration.renewEpoch()
+        }
+    }
+
     @Test("lists pending devices and approves them, on the file and through the socket")
     func approve() throws {
         let administration = administration(socket: directory.socket)

@@ -139,6 +139,22 @@ def test_a_pending_device_is_listed_and_approved(device, new_key, tmp_path):
     assert device("approve", "2") == approved
 
 
+def test_a_fresh_epoch_is_drawn_on_the_file(device, conf, new_key, tmp_path):
+    def epoch():
+        store = sqlite3.connect(tmp_path / "registry.db")
+        found = store.execute("SELECT epoch FROM store").fetchone()[0]
+        store.close()
+        return found
+    command = ("registry", "renew-epoch", "--config", conf)
+    done = attestgate(*command)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "registry.db: no such file" in done.stderr
+    add(device, new_key)
+    before = epoch()
+    assert attestgate(*command).returncode == 0
+    assert epoch() != before
+
+
 def test_every_form_of_a_key_means_the_same_device(device, pki, new_key, tmp_path):
     for form in ["point64", "spki64", "path", "public_path", "certificate"]:
         hardware, certificate = new_key(), new_key()

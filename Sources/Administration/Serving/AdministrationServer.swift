@@ -33,6 +33,7 @@ public final class AdministrationServer {
             if let registry {
                 let commands = try RegistryCommands(registry, loop: loop)
                 endpoints += DeviceEndpoints.all(performing: commands.perform, try LibraryContext())
+                endpoints.append(.renewEpoch(performing: commands.perform))
             }
             acceptor = Acceptor(
                 loop: loop, settings: settings, pool: BufferPool(idleLimit: 4),

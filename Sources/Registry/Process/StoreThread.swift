@@ -13,6 +13,8 @@ final class StoreThread {
     private let shared: RegistryShared
     private let observe: (StoreEvent) -> Void
 
+    /// The store as it was opened.
+    private let opened: StoreIdentity
     private var clients: [ClientNumber: Mailbox<[RegistryEvent]>] = [:]
     private var answers: [ClientNumber: [RegistryEvent]] = [:]
     private var batch: [SpendRequest] = []
@@ -38,6 +40,7 @@ final class StoreThread {
 
     init(store: RegistryStore, loop: Loop, shared: RegistryShared, observe: @escaping (StoreEvent) -> Void) {
         self.store = store
+        opened = store.identity
         self.loop = loop
         self.shared = shared
         self.observe = observe
@@ -57,7 +60,10 @@ final class StoreThread {
 
     private func receive(_ request: StoreRequest) {
         switch request {
-        case .attach(let client, let mailbox): clients[client] = mailbox
+        case .attach(let client, let mailbox):
+            clients[client] = mailbox
+            // Whoever comes with a reload knows only the identity that the registry was opened with.
+            if store.identity != opened { answers[client, default: []].append(.identity(store.identity)) }
         case .detach(let client): clients[client] = nil
         case .look(let key, let reference): lookups.append((key, reference))
         case .spend(let requests): batch += requests
