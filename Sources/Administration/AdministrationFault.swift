@@ -52,6 +52,7 @@ extension AdministrationFault {
         case .keyRegistered: self.init(409, "key_registered", "A device with this hardware key is registered already.")
         case .keyBound: self.init(409, "key_bound", "The certificate key is or was bound to a device.")
         case .deviceRevoked: self.init(409, "device_revoked", "The device is revoked.")
+        case .devicePending: self.init(409, "device_pending", "The device is pending: no key of its own is bound yet.")
         case .deviceUnknown: self = .notFound("There is no such device.")
         case .bindingUnknown: self = .notFound("No device is or was bound to this key.")
         case .unavailable: self = .storeUnavailable

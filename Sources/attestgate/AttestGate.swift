@@ -11,7 +11,10 @@ struct AttestGate: ParsableCommand {
             Terminates mutual TLS, lets through what the routes of its conf file admit, and forwards it.
             """,
         version: GatewayVersion.text,
-        subcommands: [Run.self, Reload.self, Status.self, Check.self, PKI.self, DeviceCommand.self, Verify.self])
+        subcommands: [
+            Run.self, Reload.self, Status.self, Check.self, PKI.self, DeviceCommand.self,
+            RegistryAdministration.self, Verify.self,
+        ])
 
     /// As usual, but for the exit status of a wrong command line: 2, where the library's own would be 64.
     nonisolated static func main() {

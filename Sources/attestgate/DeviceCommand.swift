@@ -14,8 +14,8 @@ struct DeviceCommand: ParsableCommand {
             Exit status: 0 done, 1 refused or impossible, 2 wrong usage.
             """,
         subcommands: [
-            DeviceAdd.self, DeviceImportCommand.self, DeviceList.self, DeviceShow.self, DeviceRevoke.self,
-            DeviceRestore.self,
+            DeviceAdd.self, DeviceImportCommand.self, DeviceList.self, DeviceShow.self,
+            DeviceApprove.self, DeviceRevoke.self, DeviceRestore.self,
         ])
 }
 
@@ -27,12 +27,7 @@ struct DeviceAccess: ParsableArguments {
     var json = false
 
     func administration() throws -> DeviceAdministration {
-        let configuration = try file.read()
-        guard let registry = configuration.registry else {
-            throw Failure("\(file.config): there is no section `registry`, so no devices either")
-        }
-        return DeviceAdministration(
-            registryPath: registry.path, socketPath: configuration.administration?.socketPath)
+        try file.registryAdministration()
     }
 
     /// Carries out an operation on one device, and prints the device as it is then.
@@ -52,6 +47,17 @@ struct DeviceAccess: ParsableArguments {
     func print(_ answer: DeviceAnswer, people: String) {
         let text = json ? String(decoding: JSONText.encode(answer), as: UTF8.self) : people
         FileHandle.standardOutput.write(Data((text + "\n").utf8))
+    }
+}
+
+extension ConfigurationFile {
+    func registryAdministration() throws -> DeviceAdministration {
+        let configuration = try read()
+        guard let registry = configuration.registry else {
+            throw Failure("\(config): there is no section `registry`, so no devices either")
+        }
+        return DeviceAdministration(
+            registryPath: registry.path, socketPath: configuration.administration?.socketPath)
     }
 }
 
@@ -79,6 +85,20 @@ struct DeviceShow: ParsableCommand {
     @OptionGroup var device: DeviceName
 
     func run() throws { try access.perform(.show(device.selection)) }
+}
+
+struct DeviceApprove: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "approve", abstract: "Let a pending device bind its first certificate key.",
+        discussion: """
+            Asked for where devices are admitted by `approval`. A device that is approved or active already stays as it is; \
+            a revoked one is refused.
+            """)
+
+    @OptionGroup var access: DeviceAccess
+    @OptionGroup var device: DeviceName
+
+    func run() throws { try access.perform(.approve(device.selection)) }
 }
 
 struct DeviceRevoke: ParsableCommand {
@@ -115,6 +135,9 @@ struct DeviceList: ParsableCommand {
     @Option(help: ArgumentHelp("At most so many devices, up to 10,000.", valueName: "N"))
     var limit = DeviceOperation.usualPage
 
+    @Flag(help: "Only devices that are attested and bound to no certificate key yet.")
+    var pending = false
+
     func validate() throws {
         guard after >= 0 else { throw ValidationError("--after is a device number, or 0") }
         guard (1...10_000).contains(limit) else { throw ValidationError("--limit is between 1 and 10000") }
@@ -126,7 +149,10 @@ struct DeviceList: ParsableCommand {
         var next: Int64? = after
         while let after = next, devices.count < limit {
             let size = min(limit - devices.count, DeviceOperation.largestPage)
-            let answer = try access.perform(.list(after: DeviceID(after), limit: size), administration)
+            let operation: DeviceOperation =
+                pending
+                ? .listPending(after: DeviceID(after), limit: size) : .list(after: DeviceID(after), limit: size)
+            let answer = try access.perform(operation, administration)
             guard case .page(let page) = answer else { break }
             devices += page.devices
             next = page.next

@@ -22,6 +22,9 @@ enum DeviceListing {
         var rows = [
             ["device", String(device.device)],
             ["state", device.state + (device.revokedAt.map { " since \($0)" } ?? "")],
+        ]
+        if let approved = device.approvedAt { rows.append(["approved", approved]) }
+        rows += [
             ["key id", device.keyID],
             ["app", device.appID],
             ["platform", device.platform],
@@ -29,8 +32,9 @@ enum DeviceListing {
             ["registered", device.registeredAt],
             ["counter", String(device.counter)],
         ]
+        if let subject = device.subject { rows.append(["subject", subject]) }
         for binding in device.bindings ?? [] {
-            let ended = binding.endedAt.map { ", ended \($0)" } ?? ""
+            let ended = binding.endedAt.map { ", ended \($0)" } ?? binding.endsAt.map { ", ends \($0)" } ?? ""
             rows.append(["certificate key", "\(binding.keyID) since \(binding.createdAt)\(ended)"])
         }
         return Columns.aligned(rows).joined(separator: "\n")

@@ -68,6 +68,62 @@ struct DeviceAdministrationTests {
         #expect(try administration.perform(.list(after: nil, limit: 1)).listed?.devices.count == 1)
     }
 
+    @Test("draws a fresh epoch on the file, and through the socket, but makes no registry for it")
+    func renewEpoch() throws {
+        let administration = administration(socket: directory.socket)
+        #expect(throws: DeviceAdministrationError.store("\(registryPath): no such file")) {
+            try administration.renewEpoch()
+        }
+        func identity() throws -> StoreIdentity { try RegistryStore(path: registryPath, creating: false).identity }
+        let first = try RegistryStore(path: registryPath, creating: true).identity
+        try administration.renewEpoch()
+        let second = try identity()
+        #expect(second.store == first.store)
+        #expect(second.epoch != first.epoch)
+        do {
+            let served = try TestAdministration(in: directory)
+            try administration.renewEpoch()
+            withExtendedLifetime(served) {}
+        }
+        let third = try identity()
+        #expect(third.store == first.store)
+        #expect(![first.epoch, second.epoch].contains(third.epoch))
+        let registry = try DeviceRegistry.start(path: registryPath, creating: false, observe: { _ in })
+        defer { registry.stop() }
+        #expect(throws: DeviceAdministrationError.locked(registry: registryPath, socket: directory.socket)) {
+            try administration.renewEpoch()
+        }
+    }
+
+    @Test("lists pending devices and approves them, on the file and through the socket")
+    func approve() throws {
+        let administration = administration(socket: directory.socket)
+        _ = try administration.perform(.add(try Sample.registration()))
+        let ids = try {
+            let store = try RegistryStore(path: registryPath, creating: false)
+            return try (1...2).map { try Sample.initialize($0, in: store) }
+        }()
+        func pending() throws -> [DeviceDocument] {
+            try administration.perform(.listPending(after: nil, limit: 5)).listed?.devices ?? []
+        }
+        #expect(try pending().map(\.device) == ids.map(\.number))
+        #expect(try pending().allSatisfy { $0.state == "pending" && $0.approvedAt == nil })
+        let first = try administration.perform(.approve(.number(ids[0]))).document
+        #expect(first?.state == "pending")
+        #expect(first?.approvedAt != nil)
+        do {
+            let served = try TestAdministration(in: directory)
+            #expect(try pending().map(\.device) == ids.map(\.number))
+            #expect(try administration.perform(.approve(.number(ids[1]))).document?.approvedAt != nil)
+            #expect(try served.ask("GET /devices?state=revoked").status == 400)
+            _ = try administration.perform(.revoke(.number(ids[1])))
+            #expect(throws: DeviceAdministrationError.refused(AdministrationFault(.deviceRevoked))) {
+                _ = try administration.perform(.approve(.number(ids[1])))
+            }
+        }
+        #expect(try pending().map(\.device) == [ids[0].number])
+    }
+
     @Test("does not touch the file when a gateway listens but does not answer")
     func silent() throws {
         let loop = try Loop()

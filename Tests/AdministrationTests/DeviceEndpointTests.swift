@@ -142,7 +142,7 @@ struct DeviceEndpointTests {
     @Test("a store that fails is told as such, never as success")
     func storeFails() throws {
         // A full disk.
-        let served = try TestAdministration(maximumPages: 20)
+        let served = try TestAdministration(maximumPages: 36)
         var added = 0
         var fault: AdministrationClientError?
         while fault == nil, added < 1_000 {
@@ -197,10 +197,11 @@ struct DeviceEndpointTests {
         let added = try add(try Sample.registration())
         let text = String(decoding: JSONText.encode(DeviceAnswer.device(added)), as: UTF8.self)
         let pattern =
-            #"^\{"app_id":"[^"]+","bindings":\[\{"created_at":"[0-9T:-]+Z","ended_at":null,"key_id":"[^"]{44}"\}\],"#
+            #"^\{"app_id":"[^"]+","approved_at":null,"bindings":\[\{"created_at":"[0-9T:-]+Z","ended_at":null,"#
+            + #""ends_at":null,"key_id":"[^"]{44}"\}\],"#
             + #""counter":0,"device":1,"environment":"production","key_id":"[^"]{44}","platform":"ios","#
             + #""registered_at":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z","revoked_at":null,"#
-            + #""state":"active"\}$"#
+            + #""state":"active","subject":null\}$"#
         #expect(text.range(of: pattern, options: .regularExpression) != nil, "\(text)")
     }
 }

@@ -24,6 +24,25 @@ enum Sample {
     }
 }
 
+extension Sample {
+    /// A pending device, as enrolment makes it. - Parameter number: another one for each device.
+    static func initialize(_ number: UInt8, in store: RegistryStore) throws -> DeviceID {
+        let key = try key()
+        let identity = DeviceIdentity(
+            app: try app(), platform: .iOS, environment: .production, hardwareKey: key.id, point: key.point)
+        guard let fingerprint = Fingerprint([UInt8](repeating: number, count: 32)),
+            let attestation = AttestationRecord(digest: fingerprint)
+        else { throw DeviceKeyFault.noKey }
+        let request = InstanceInitialization(
+            identity: identity, attestation: attestation, nonce: SingleUse(id: fingerprint, expiresAt: 2_000),
+            epoch: store.identity.epoch)
+        guard case .registered(let details) = try store.initialize(request, at: 1_000) else {
+            throw DeviceKeyFault.noKey
+        }
+        return details.device.id
+    }
+}
+
 extension DeviceAnswer {
     var document: DeviceDocument? {
         if case .device(let document) = self { document } else { nil }

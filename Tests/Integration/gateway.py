@@ -178,6 +178,10 @@ class Gateway:
         assert done.returncode == 0, f"{arguments}: {done.stderr}"
         return done.stdout
 
+    def renew_epoch(self):
+        done = attestgate("registry", "renew-epoch", "--config", self.conf_path)
+        assert done.returncode == 0, done.stderr
+
     def add_device(self, phone):
         """Registers a phone as an operator does. - Returns: its number."""
         printed = self.device_command(

@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import json
 import re
+import sqlite3
 import subprocess
 
 import pytest
@@ -40,8 +41,8 @@ administration:
   socket: {directory}/admin.sock
 """
 MEMBERS = {
-    "device", "key_id", "app_id", "platform", "environment", "state", "registered_at", "revoked_at", "counter",
-    "bindings"}
+    "device", "key_id", "app_id", "platform", "environment", "state", "registered_at", "approved_at", "revoked_at",
+    "counter", "subject", "bindings"}
 SPKI_LENGTH = 91
 
 
@@ -109,7 +110,8 @@ def test_a_device_is_added_shown_listed_revoked_and_restored(device, new_key):
     assert (added["platform"], added["environment"], added["state"]) == ("ios", "development", "active")
     assert (added["counter"], added["revoked_at"]) == (0, None)
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", added["registered_at"])
-    assert added["bindings"] == [{"key_id": certificate.id, "created_at": added["registered_at"], "ended_at": None}]
+    assert added["bindings"] == [
+        {"key_id": certificate.id, "created_at": added["registered_at"], "ended_at": None, "ends_at": None}]
     assert device("show", "1") == added
     listed = {name: value for name, value in added.items() if name != "bindings"}
     assert device("list") == {"devices": [listed], "next": None}
@@ -117,6 +119,40 @@ def test_a_device_is_added_shown_listed_revoked_and_restored(device, new_key):
     assert revoked["state"] == "revoked" and revoked["revoked_at"]
     assert device("show", "1") == revoked
     assert device("restore", certificate.digest.hex()) == added
+
+
+def test_a_pending_device_is_listed_and_approved(device, new_key, tmp_path):
+    add(device, new_key)
+    pending = add(device, new_key)
+    assert device("list", "--pending") == {"devices": [], "next": None}
+    # As enrolment leaves it.
+    store = sqlite3.connect(tmp_path / "registry.db")
+    with store:
+        store.execute("DELETE FROM binding WHERE device = 2")
+        store.execute("UPDATE device SET activated_at = NULL WHERE id = 2")
+    store.close()
+    listed = device("list", "--pending")["devices"]
+    assert [(entry["device"], entry["state"], entry["approved_at"]) for entry in listed] == [(2, "pending", None)]
+    approved = device("approve", pending["key_id"])
+    assert (approved["state"], approved["bindings"]) == ("pending", [])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", approved["approved_at"])
+    assert device("approve", "2") == approved
+
+
+def test_a_fresh_epoch_is_drawn_on_the_file(device, conf, new_key, tmp_path):
+    def epoch():
+        store = sqlite3.connect(tmp_path / "registry.db")
+        found = store.execute("SELECT epoch FROM store").fetchone()[0]
+        store.close()
+        return found
+    command = ("registry", "renew-epoch", "--config", conf)
+    done = attestgate(*command)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "registry.db: no such file" in done.stderr
+    add(device, new_key)
+    before = epoch()
+    assert attestgate(*command).returncode == 0
+    assert epoch() != before
 
 
 def test_every_form_of_a_key_means_the_same_device(device, pki, new_key, tmp_path):

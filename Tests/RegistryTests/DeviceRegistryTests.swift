@@ -228,6 +228,12 @@ struct DeviceRegistryTests {
         #expect(worker.run(until: told))
         #expect(try worker.spend(1, of: device, epoch: registry.identity.epoch) == .epochChanged)
         #expect(try worker.spend(2, of: device, epoch: fresh.epoch) == .committed)
+        // One that comes with a reload is told as well.
+        let later = try TestWorker(registry)
+        #expect(
+            later.run(until: {
+                later.events.contains { if case .identity(let identity) = $0 { identity == fresh } else { false } }
+            }))
     }
 
     @Test("more counters than may wait are refused at once, and are not spent")

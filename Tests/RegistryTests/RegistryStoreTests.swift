@@ -21,7 +21,8 @@ struct RegistryStoreTests {
         #expect(details.device.registeredAt == 77)
         #expect(details.device.revokedAt == nil)
         #expect(details.device.highestCounter == 0)
-        let binding = Binding(key: Fixture.bindingKey(1), device: details.device.id, createdAt: 77, endedAt: nil)
+        let binding = Binding(
+            key: Fixture.bindingKey(1), device: details.device.id, createdAt: 77, endedAt: nil, endsAt: nil)
         #expect(details.bindings == [binding])
         #expect(try store.show(.id(details.device.id)) == details)
         #expect(try store.show(.hardwareKey(Fixture.hardwareKey(1))) == details)

@@ -35,6 +35,11 @@ public struct AdministrationClient: Sendable {
         return status
     }
 
+    /// Has the store draw a fresh epoch: every challenge and nonce handed out before is refused from then on.
+    public func renewEpoch() throws(AdministrationClientError) {
+        _ = try answered(ClientRequest(.post, "/registry/renew-epoch"))
+    }
+
     private func answered(_ request: ClientRequest) throws(AdministrationClientError) -> [UInt8] {
         let (status, content) = try send(request)
         guard status < 300 else {

@@ -2,7 +2,7 @@ internal import EventLoop
 internal import Foundation
 internal import Registry
 
-/// Operations on devices for a command line: through a running gateway if there is one, on the registry's file if not.
+/// Operations on the registry and its devices for a command line: through a running gateway if there is one, on the registry's file if not.
 public struct DeviceAdministration: Sendable {
     private let registryPath: String
     private let socketPath: String?
@@ -40,6 +40,27 @@ public struct DeviceAdministration: Sendable {
             // Only adding makes a registry: the others would answer from an empty one what is a wrong path.
             return try open(creating: operation.isAddition)
                 .map { store throws(DeviceAdministrationError) in try operation.performed(on: store) }
+        }
+    }
+
+    /// Draws a fresh epoch: every challenge and nonce handed out before is refused from then on, and so is every proof made
+    /// with one.
+    public func renewEpoch() throws(DeviceAdministrationError) {
+        try patiently { () throws(DeviceAdministrationError) -> Void? in
+            if let socketPath {
+                do throws(AdministrationClientError) {
+                    return try AdministrationClient(socketPath: socketPath, patience: patience).renewEpoch()
+                } catch {
+                    switch error {
+                    case .unreachable: break
+                    case .refused(let fault): throw .refused(fault)
+                    default: throw .gateway(socket: socketPath, error)
+                    }
+                }
+            }
+            guard let store = try open(creating: false) else { return nil }
+            guard case .success = store.perform(.renewEpoch) else { throw .unavailable(store) }
+            return ()
         }
     }
 

@@ -9,22 +9,27 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
     public let appID: String
     public let platform: String
     public let environment: String
-    /// `active` or `revoked`.
+    /// `pending`, `active` or `revoked`.
     public let state: String
     /// RFC 3339, in UTC.
     public let registeredAt: String
-    /// RFC 3339, in UTC; null while active.
+    /// RFC 3339, in UTC; null if no operator has approved it.
+    public let approvedAt: String?
+    /// RFC 3339, in UTC; null unless revoked.
     public let revokedAt: String?
     /// The highest value accepted.
     public let counter: UInt32
+    /// Whom it was admitted for: base64 of the pseudonym; null if no token named anybody.
+    public let subject: String?
     /// Oldest first. Not there in pages.
     public let bindings: [BindingDocument]?
 
     private enum CodingKeys: String, CodingKey {
-        case device, platform, environment, state, counter, bindings
+        case device, platform, environment, state, counter, subject, bindings
         case keyID = "key_id"
         case appID = "app_id"
         case registeredAt = "registered_at"
+        case approvedAt = "approved_at"
         case revokedAt = "revoked_at"
     }
 
@@ -36,8 +41,10 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         environment = device.identity.environment.rawValue
         state = device.state.rawValue
         registeredAt = Timestamp.text(of: device.registeredAt)
+        approvedAt = device.approvedAt.map(Timestamp.text)
         revokedAt = device.revokedAt.map(Timestamp.text)
         counter = device.highestCounter
+        subject = device.subject.map { Data($0.bytes).base64EncodedString() }
         self.bindings = bindings?.map(BindingDocument.init)
     }
 
@@ -55,8 +62,10 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         try members.encode(state, forKey: .state)
         try members.encode(registeredAt, forKey: .registeredAt)
         // Null where the encoder that Swift makes would leave it out.
+        try members.encode(approvedAt, forKey: .approvedAt)
         try members.encode(revokedAt, forKey: .revokedAt)
         try members.encode(counter, forKey: .counter)
+        try members.encode(subject, forKey: .subject)
         try members.encodeIfPresent(bindings, forKey: .bindings)
     }
 }
@@ -68,17 +77,21 @@ public struct BindingDocument: Codable, Equatable, Sendable {
     public let createdAt: String
     /// RFC 3339, in UTC; null while the binding is active.
     public let endedAt: String?
+    /// RFC 3339, in UTC: when it ends by itself, or did; null if nothing ends it.
+    public let endsAt: String?
 
     private enum CodingKeys: String, CodingKey {
         case keyID = "key_id"
         case createdAt = "created_at"
         case endedAt = "ended_at"
+        case endsAt = "ends_at"
     }
 
     init(_ binding: Binding) {
         keyID = binding.key.base64
         createdAt = Timestamp.text(of: binding.createdAt)
         endedAt = binding.endedAt.map(Timestamp.text)
+        endsAt = binding.endsAt.map(Timestamp.text)
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -86,6 +99,7 @@ public struct BindingDocument: Codable, Equatable, Sendable {
         try members.encode(keyID, forKey: .keyID)
         try members.encode(createdAt, forKey: .createdAt)
         try members.encode(endedAt, forKey: .endedAt)
+        try members.encode(endsAt, forKey: .endsAt)
     }
 }
 

@@ -23,7 +23,7 @@ enum DeviceEndpoints {
             }
         }
         return [
-            AdministrationEndpoint(.get, "/devices", query: ["after", "limit"]) {
+            AdministrationEndpoint(.get, "/devices", query: ["after", "limit", "state"]) {
                 request, reply throws(AdministrationFault) in
                 run(try list(request.query), request, reply)
             },
@@ -33,6 +33,9 @@ enum DeviceEndpoints {
             },
             AdministrationEndpoint(.get, "/devices/{device}") { request, reply throws(AdministrationFault) in
                 run(.show(try selection(request)), request, reply)
+            },
+            AdministrationEndpoint(.post, "/devices/{device}/approve") { request, reply throws(AdministrationFault) in
+                run(.approve(try selection(request)), request, reply)
             },
             AdministrationEndpoint(.post, "/devices/{device}/revoke") { request, reply throws(AdministrationFault) in
                 run(.revoke(try selection(request)), request, reply)
@@ -73,7 +76,11 @@ enum DeviceEndpoints {
             else { throw .badRequest("'limit' is a number from 1 to \(DeviceOperation.largestPage).") }
             limit = number
         }
-        return .list(after: after, limit: limit)
+        switch query["state"] {
+        case nil: return .list(after: after, limit: limit)
+        case "pending": return .listPending(after: after, limit: limit)
+        default: throw .badRequest("'state' is 'pending', or not there.")
+        }
     }
 }
 
@@ -82,9 +89,10 @@ extension DeviceOperation {
     fileprivate var change: String? {
         switch self {
         case .add: "device add"
+        case .approve: "device approve"
         case .revoke: "device revoke"
         case .restore: "device restore"
-        case .list, .show: nil
+        case .list, .listPending, .show: nil
         }
     }
 
@@ -94,6 +102,9 @@ extension DeviceOperation {
         case .add(let registration): ClientRequest(.post, "/devices", content: registration.json)
         case .list(let after, let limit):
             ClientRequest(.get, "/devices?after=\(after?.number ?? 0)&limit=\(limit)")
+        case .listPending(let after, let limit):
+            ClientRequest(.get, "/devices?state=pending&after=\(after?.number ?? 0)&limit=\(limit)")
+        case .approve(let device): ClientRequest(.post, "/devices/\(device.segment)/approve")
         case .show(let device): ClientRequest(.get, "/devices/\(device.segment)")
         case .revoke(let device): ClientRequest(.post, "/devices/\(device.segment)/revoke")
         case .restore(let device): ClientRequest(.post, "/devices/\(device.segment)/restore")
@@ -103,7 +114,7 @@ extension DeviceOperation {
     /// Reads what a running gateway has answered to it.
     func answer(_ content: [UInt8]) throws -> DeviceAnswer {
         switch self {
-        case .list: .page(try JSONText.decode(DevicePage.self, from: content))
+        case .list, .listPending: .page(try JSONText.decode(DevicePage.self, from: content))
         default: .device(try JSONText.decode(DeviceDocument.self, from: content))
         }
     }

@@ -5,7 +5,11 @@ public enum DeviceOperation: Equatable, Sendable {
     case add(DeviceRegistration)
     /// - after: the last device of the page before; limit: 1 to `largestPage`.
     case list(after: DeviceID?, limit: Int)
+    /// The same for pending devices alone.
+    case listPending(after: DeviceID?, limit: Int)
     case show(DeviceSelection)
+    /// Lets a pending device bind its first key.
+    case approve(DeviceSelection)
     case revoke(DeviceSelection)
     case restore(DeviceSelection)
 
@@ -47,6 +51,11 @@ extension DeviceOperation {
             perform(.list(after: after, limit: limit + 1)) { result in
                 completion(result.flatMap { Self.page($0, limit: limit) })
             }
+        case .listPending(let after, let limit):
+            perform(.listPending(after: after, limit: limit + 1)) { result in
+                completion(result.flatMap { Self.page($0, limit: limit) })
+            }
+        case .approve(let selection): Self.change(selection, RegistryCommand.approve, perform, completion)
         case .show(let selection): Self.find(selection, perform) { completion($0.map { .device(DeviceDocument($0)) }) }
         case .revoke(let selection): Self.change(selection, RegistryCommand.revoke, perform, completion)
         case .restore(let selection): Self.change(selection, RegistryCommand.restore, perform, completion)

@@ -40,6 +40,7 @@ public final class AdministrationServer {
             if let registry {
                 let commands = try RegistryCommands(registry, loop: loop)
                 endpoints += DeviceEndpoints.all(performing: commands.perform, try LibraryContext(), audit: audit)
+                endpoints.append(.renewEpoch(performing: commands.perform, audit: audit))
             }
             table = EndpointTable(endpoints: endpoints)
             file = try SocketFile(path: socketPath)

@@ -11,7 +11,15 @@ public enum RegistryCommand: Sendable {
     case restore(DeviceID)
     /// One page of devices, in the order of their ids, from after one on.
     case list(after: DeviceID?, limit: Int)
+    /// The same for pending devices alone.
+    case listPending(after: DeviceID?, limit: Int)
     case show(DeviceSelector)
+    /// Lets a pending device bind its first key.
+    case approve(DeviceID)
+    case initialize(InstanceInitialization)
+    case bindKey(KeyBinding)
+    /// Revokes the devices that were admitted for somebody, and bars new ones.
+    case revokeSubject(Fingerprint)
     /// Draws a fresh epoch, so that every challenge handed out before is refused.
     case renewEpoch
 }
@@ -21,6 +29,10 @@ public enum RegistryReply: Equatable, Sendable {
     case device(DeviceDetails)
     case devices([Device])
     case identity(StoreIdentity)
+    case initialization(InitializationVerdict)
+    case keyBinding(KeyBindingVerdict)
+    /// The devices that were not revoked before.
+    case revoked([DeviceDetails])
 }
 
 extension RegistryStore {
@@ -33,6 +45,12 @@ extension RegistryStore {
             case .revoke(let device): return .success(.device(try revoke(device)))
             case .restore(let device): return .success(.device(try restore(device)))
             case .list(let after, let limit): return .success(.devices(try devices(after: after, limit: limit)))
+            case .listPending(let after, let limit):
+                return .success(.devices(try pendingDevices(after: after, limit: limit)))
+            case .approve(let device): return .success(.device(try approve(device)))
+            case .initialize(let request): return .success(.initialization(try initialize(request)))
+            case .bindKey(let request): return .success(.keyBinding(try bindKey(request)))
+            case .revokeSubject(let subject): return .success(.revoked(try revokeSubject(subject)))
             case .show(let selector): return .success(.device(try show(selector)))
             case .renewEpoch: return .success(.identity(try renewEpoch()))
             }

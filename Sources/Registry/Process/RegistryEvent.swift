@@ -10,7 +10,7 @@ public enum RegistryEvent: Sendable {
     /// The device of these mTLS keys was revoked, or the binding of this key ended: open connections with them are to be
     /// closed. Lookups say so already.
     case barred([KeyID])
-    /// The store has a fresh epoch: challenges of earlier ones are refused.
+    /// The store has a fresh epoch: challenges of earlier ones are refused. Told at once to a client that comes later.
     case identity(StoreIdentity)
 }
 

@@ -13,6 +13,8 @@ final class StoreThread {
     private let shared: RegistryShared
     private let observe: (StoreEvent) -> Void
 
+    /// The store as it was opened.
+    private let opened: StoreIdentity
     private var clients: [ClientNumber: Mailbox<[RegistryEvent]>] = [:]
     private var answers: [ClientNumber: [RegistryEvent]] = [:]
     private var batch: [SpendRequest] = []
@@ -20,6 +22,9 @@ final class StoreThread {
     private var nextLookup = 0
     private var isBusy = false
     private var isTidying = false
+    /// Whether more bindings may be due to end than one slice ends.
+    private var isEnding = false
+    private var isRemoving = false
     private var isStopping = false
     private var lastReason: String?
 
@@ -30,9 +35,12 @@ final class StoreThread {
     private static let lookupSlice = TimeSpan.milliseconds(2)
     /// How often the store is confirmed, found idle, or opened again after a failure.
     private static let interval = TimeSpan.milliseconds(500)
+    /// Bindings ended in one transaction.
+    private static let endingLimit = 256
 
     init(store: RegistryStore, loop: Loop, shared: RegistryShared, observe: @escaping (StoreEvent) -> Void) {
         self.store = store
+        opened = store.identity
         self.loop = loop
         self.shared = shared
         self.observe = observe
@@ -44,13 +52,18 @@ final class StoreThread {
             loop: loop, mailbox: shared.requests, receive: { [unowned self] in receive($0) },
             received: { [unowned self] in turn() })
         let timer = LoopTimer(loop: loop, interval: Self.interval, repeats: true) { [unowned self] in tick() }
+        // What was due while nothing ran has ended before anything is answered.
+        expire()
         withExtendedLifetime((receiver, timer)) { loop.run() }
         shared.health.fail()
     }
 
     private func receive(_ request: StoreRequest) {
         switch request {
-        case .attach(let client, let mailbox): clients[client] = mailbox
+        case .attach(let client, let mailbox):
+            clients[client] = mailbox
+            // Whoever comes with a reload knows only the identity that the registry was opened with.
+            if store.identity != opened { answers[client, default: []].append(.identity(store.identity)) }
         case .detach(let client): clients[client] = nil
         case .look(let key, let reference): lookups.append((key, reference))
         case .spend(let requests): batch += requests
@@ -68,6 +81,8 @@ final class StoreThread {
         look()
         deliver()
         if isStopping, nextLookup == lookups.count { return finish() }
+        if isEnding || isRemoving { expire() }
+        deliver()
         tidy()
     }
 
@@ -188,6 +203,15 @@ final class StoreThread {
         case (.endBinding(let key), .device(let details)):
             shared.records.update(details)
             tellAll(.barred([key]))
+        case (.approve, .device(let details)):
+            shared.records.update(details)
+        case (.bindKey(let request), .keyBinding(.bound(let details, _))):
+            shared.records.spend(request.counter, of: details.device.id)
+            shared.records.update(details)
+        case (.revokeSubject, .revoked(let devices)):
+            for details in devices { shared.records.update(details) }
+            let keys = devices.flatMap { $0.bindings.map(\.key) }
+            if !keys.isEmpty { tellAll(.barred(keys)) }
         case (.renewEpoch, .identity(let identity)): tellAll(.identity(identity))
         default: break
         }
@@ -216,6 +240,9 @@ final class StoreThread {
             let now = store.perform(.show(.id(device)))
             if case .success(.device(let details)) = now { shared.records.update(details) }
         }
+        // Again before anything is answered.
+        expire()
+        guard store.isAvailable else { return }
         shared.health.confirm()
         observe(.recovered)
     }
@@ -233,9 +260,26 @@ final class StoreThread {
         } else {
             reopen()
         }
+        expire()
+        deliver()
         if !isBusy { isTidying = true }
         isBusy = false
         tidy()
+    }
+
+    /// One slice of what ends with time: bindings whose overlap is over; nonces and tokens that need not be remembered.
+    private func expire() {
+        guard store.isAvailable else { return }
+        do throws(StoreError) {
+            let ended = try store.endDueBindings(at: WallClock.seconds, limit: Self.endingLimit)
+            shared.records.end(ended)
+            if !ended.isEmpty { tellAll(.barred(ended)) }
+            isEnding = ended.count == Self.endingLimit
+            isRemoving = try store.removeExpired(at: WallClock.seconds)
+            if isEnding || isRemoving { goOn() }
+        } catch {
+            failed()
+        }
     }
 
     /// One slice of folding, or a checkpoint: when idle, or when the journal or the log is long.

@@ -151,6 +151,23 @@ final class SharedRecords: Sendable {
         }
     }
 
+    /// Takes over a value that the writer has spent by itself.
+    func spend(_ counter: UInt32, of device: DeviceID) {
+        records[Self.shard(of: device)].withLock { records in
+            // A request may hold it as outstanding: the writer refuses that one.
+            _ = records.update(device) { _ = $0.window.accept(counter, mode: .unspent) }
+        }
+    }
+
+    /// The bindings of these keys have ended.
+    func end(_ ended: [KeyID]) {
+        for key in ended {
+            keys[Self.shard(of: key)].withLock { keys in
+                _ = keys.links.update(key) { $0.isActive = false }
+            }
+        }
+    }
+
     /// Forgets everything but the records with writes outstanding.
     ///
     /// - Returns: the devices of those.

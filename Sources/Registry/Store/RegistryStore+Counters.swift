@@ -33,14 +33,10 @@ extension RegistryStore {
         let outcome = try update(entry.device, database) { record -> CounterOutcome in
             if record.isRevoked { return .deviceRevoked }
             guard binding.isActive else { return .bindingEnded }
-            switch record.window.accept(entry.counter, mode: entry.mode) {
+            switch record.spend(entry.counter, mode: entry.mode, becomesAhead: &isAheadNow) {
             case .replayed: return .replayed
             case .late: return .late
-            case .accepted:
-                record.unfolded += 1
-                isAheadNow = !record.isAhead
-                record.isAhead = true
-                return .committed
+            case .accepted: return .committed
             }
         }
         if isAheadNow { ahead.append(entry.device) }

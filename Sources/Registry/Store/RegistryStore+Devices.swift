@@ -35,23 +35,37 @@ extension RegistryStore {
     private func insert(
         _ identity: DeviceIdentity, _ key: KeyID?, _ time: Int64, _ database: Database
     ) throws -> DeviceID {
-        let known = try database.cachedStatement(sql: "SELECT id FROM device WHERE hardware_key = ?")
-        if try Int64.fetchOne(known, arguments: [identity.hardwareKey.blob]) != nil { throw StoreError.keyRegistered }
+        if try device(withHardwareKey: identity.hardwareKey, database) != nil { throw StoreError.keyRegistered }
         if let key, try binding(of: key, database) != nil { throw StoreError.keyBound }
+        let id = try insertRow(identity, activatedAt: time, time, database)
+        if let key { try insertBinding(key, id, time, database) }
+        return id
+    }
+
+    func device(withHardwareKey key: KeyID, _ database: Database) throws -> DeviceID? {
+        let statement = try database.cachedStatement(sql: "SELECT id FROM device WHERE hardware_key = ?")
+        return try Int64.fetchOne(statement, arguments: [key.blob]).flatMap(DeviceID.init)
+    }
+
+    /// - Parameters:
+    ///   - identity: with a hardware key that is no device's.
+    ///   - activation: when it became active; nil if it is pending.
+    func insertRow(
+        _ identity: DeviceIdentity, activatedAt activation: Int64?, _ time: Int64, _ database: Database
+    ) throws -> DeviceID {
         try database.cachedStatement(
             sql: """
-                INSERT INTO device (hardware_key, app, platform, environment, point, registered_at)
-                VALUES (?, ?, ?, ?, ?, ?)
+                INSERT INTO device (hardware_key, app, platform, environment, point, registered_at, activated_at)
+                VALUES (?, ?, ?, ?, ?, ?, ?)
                 """
         ).execute(arguments: [
             identity.hardwareKey.blob, identity.app.description, identity.platform.rawValue,
-            identity.environment.rawValue, identity.point.bytes.blob, time,
+            identity.environment.rawValue, identity.point.bytes.blob, time, activation,
         ])
         guard let id = DeviceID(database.lastInsertedRowID) else { throw UnreadableRow(table: "device") }
         let window = CounterWindow()
         try database.cachedStatement(sql: "INSERT INTO counter (device, highest, bits) VALUES (?, ?, ?)")
             .execute(arguments: [id.number, window.highest, window.bits.blob])
-        if let key { try insertBinding(key, id, time, database) }
         return id
     }
 
@@ -60,7 +74,11 @@ extension RegistryStore {
         _ key: KeyID, to device: DeviceID, at time: Int64 = WallClock.seconds
     ) throws(StoreError) -> DeviceDetails {
         try transaction { database in
-            guard try existing(device, database).device.state == .active else { throw StoreError.deviceRevoked }
+            switch try existing(device, database).device.state {
+            case .revoked: throw StoreError.deviceRevoked
+            case .pending: throw StoreError.devicePending
+            case .active: break
+            }
             if try binding(of: key, database) != nil { throw StoreError.keyBound }
             try insertBinding(key, device, time, database)
             return try existing(device, database)
@@ -68,7 +86,7 @@ extension RegistryStore {
     }
 
     /// - Parameter key: one that never was bound.
-    private func insertBinding(_ key: KeyID, _ device: DeviceID, _ time: Int64, _ database: Database) throws {
+    func insertBinding(_ key: KeyID, _ device: DeviceID, _ time: Int64, _ database: Database) throws {
         try database.cachedStatement(sql: "INSERT INTO binding (key, device, created_at) VALUES (?, ?, ?)")
             .execute(arguments: [key.blob, device.number, time])
     }
@@ -92,7 +110,7 @@ extension RegistryStore {
             "UPDATE device SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", [time, device.number], device, true)
     }
 
-    /// Makes a revoked device active again, its counters as they were. The only way back there is.
+    /// Makes a revoked device what it was before, active or pending, its counters as they were. The only way back there is.
     public func restore(_ device: DeviceID) throws(StoreError) -> DeviceDetails {
         try set("UPDATE device SET revoked_at = NULL WHERE id = ?", [device.number], device, false)
     }
@@ -112,7 +130,9 @@ extension RegistryStore {
     public func renewEpoch() throws(StoreError) -> StoreIdentity {
         let epoch = RandomID()
         try transaction { database in
-            try database.execute(sql: "UPDATE store SET epoch = ?", arguments: [epoch.bytes.blob])
+            // Nonces are bound to the epoch too: none of those removed from the list can come back.
+            try database.execute(
+                sql: "UPDATE store SET epoch = ?, nonces_removed = 0", arguments: [epoch.bytes.blob])
         }
         setEpoch(epoch)
         return identity
@@ -120,12 +140,21 @@ extension RegistryStore {
 
     /// Devices in the order of their ids. - Parameters: after: where the page before ended; limit: at most that many.
     public func devices(after: DeviceID?, limit: Int) throws(StoreError) -> [Device] {
+        try page("device.id > ?", after, limit)
+    }
+
+    /// The same for pending devices alone.
+    public func pendingDevices(after: DeviceID?, limit: Int) throws(StoreError) -> [Device] {
+        try page("device.id > ? AND activated_at IS NULL AND revoked_at IS NULL", after, limit)
+    }
+
+    private func page(_ condition: String, _ after: DeviceID?, _ limit: Int) throws(StoreError) -> [Device] {
         try read { database in
             let rows = try Row.fetchAll(
                 database,
                 sql: """
                     SELECT \(DeviceIdentity.columns) FROM \(DeviceIdentity.tables)
-                    WHERE device.id > ? ORDER BY device.id LIMIT ?
+                    WHERE \(condition) ORDER BY device.id LIMIT ?
                     """,
                 arguments: [after?.number ?? 0, max(0, limit)])
             return try rows.map { try device(row: $0) }
@@ -137,9 +166,7 @@ extension RegistryStore {
             switch selector {
             case .id(let id): return try existing(id, database)
             case .hardwareKey(let key):
-                let number = try Int64.fetchOne(
-                    database, sql: "SELECT id FROM device WHERE hardware_key = ?", arguments: [key.blob])
-                guard let id = number.flatMap(DeviceID.init) else { throw StoreError.deviceUnknown }
+                guard let id = try device(withHardwareKey: key, database) else { throw StoreError.deviceUnknown }
                 return try existing(id, database)
             case .binding(let key):
                 guard let binding = try binding(of: key, database) else { throw StoreError.bindingUnknown }
@@ -148,7 +175,7 @@ extension RegistryStore {
         }
     }
 
-    private func existing(_ id: DeviceID, _ database: Database) throws -> DeviceDetails {
+    func existing(_ id: DeviceID, _ database: Database) throws -> DeviceDetails {
         let row = try Row.fetchOne(
             database, sql: "SELECT \(DeviceIdentity.columns) FROM \(DeviceIdentity.tables) WHERE device.id = ?",
             arguments: [id.number])
@@ -156,7 +183,12 @@ extension RegistryStore {
         let bindings = try Row.fetchAll(
             database, sql: "SELECT \(Binding.columns) FROM binding WHERE device = ? ORDER BY created_at, key",
             arguments: [id.number])
-        return DeviceDetails(device: try device(row: row), bindings: try bindings.map(Binding.init(row:)))
+        let attestation = try Row.fetchOne(
+            database, sql: "SELECT \(AttestationRecord.columns) FROM attestation WHERE device = ?",
+            arguments: [id.number])
+        return DeviceDetails(
+            device: try device(row: row), bindings: try bindings.map(Binding.init(row:)),
+            attestation: try attestation.map(AttestationRecord.init(row:)))
     }
 
     private func device(row: Row) throws -> Device {

@@ -1,7 +1,7 @@
 internal import GRDB
 internal import Vocabulary
 
-/// The registry in one SQLite file: devices, bindings, counters.
+/// The registry in one SQLite file: devices, bindings, counters, and what enrolment has used up.
 ///
 /// Used by one thread. The file is locked for as long as the object lives. After an error the connection is dropped and
 /// everything is refused until `reopen()` succeeds; what was spent stays spent in memory meanwhile, and is written down

@@ -22,10 +22,20 @@ extension KeyID {
     }
 }
 
+extension Fingerprint {
+    var blob: Data { bytes.blob }
+
+    init?(blob: Data) {
+        self.init([UInt8](blob))
+    }
+}
+
 extension DeviceIdentity {
     /// The columns this and `Device` are read from, in order.
-    static let columns =
-        "device.id, hardware_key, app, platform, environment, point, registered_at, revoked_at, highest"
+    static let columns = """
+        device.id, hardware_key, app, platform, environment, point, registered_at, revoked_at, highest, activated_at, \
+        approved_at, subject
+        """
     static let tables = "device JOIN counter ON counter.device = device.id"
 
     init(row: Row) throws {
@@ -42,21 +52,43 @@ extension Device {
         let identity = try DeviceIdentity(row: row)
         guard let id = DeviceID(row[0]) else { throw UnreadableRow(table: "device") }
         let revokedAt: Int64? = row[7]
+        let activatedAt: Int64? = row[9]
+        let subject: Data? = row[11]
         self.init(
-            id: id, identity: identity, state: revokedAt == nil ? .active : .revoked, registeredAt: row[6],
-            revokedAt: revokedAt, highestCounter: highest ?? row[8])
+            id: id, identity: identity, state: revokedAt != nil ? .revoked : activatedAt == nil ? .pending : .active,
+            registeredAt: row[6], approvedAt: row[10], revokedAt: revokedAt, highestCounter: highest ?? row[8],
+            subject: try subject.map { blob in
+                guard let subject = Fingerprint(blob: blob) else { throw UnreadableRow(table: "device") }
+                return subject
+            })
     }
 }
 
 extension Binding {
     /// The columns this is read from, in order.
-    static let columns = "key, device, created_at, ended_at"
+    static let columns = "key, device, created_at, ended_at, ends_at"
 
     init(row: Row) throws {
         guard let key = KeyID(blob: row[0]), let device = DeviceID(row[1]) else {
             throw UnreadableRow(table: "binding")
         }
-        self.init(key: key, device: device, createdAt: row[2], endedAt: row[3])
+        self.init(key: key, device: device, createdAt: row[2], endedAt: row[3], endsAt: row[4])
+    }
+}
+
+extension AttestationRecord {
+    /// The columns this is read from, in order.
+    static let columns = "digest, certificate_key, receipt, risk_metric"
+
+    init(row: Row) throws {
+        let (key, receipt): (Data?, Data?) = (row[1], row[2])
+        let certificateKey = key.flatMap(KeyID.init(blob:))
+        guard let digest = Fingerprint(blob: row[0]), (key == nil) == (certificateKey == nil),
+            let record = AttestationRecord(
+                digest: digest, certificateKey: certificateKey, receipt: receipt.map { [UInt8]($0) }, riskMetric: row[3]
+            )
+        else { throw UnreadableRow(table: "attestation") }
+        self = record
     }
 }
 

@@ -8,6 +8,7 @@ enum Schema {
     static var migrator: DatabaseMigrator {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("v1", migrate: createFirst)
+        migrator.registerMigration("v2", migrate: addEnrolment)
         return migrator
     }
 
@@ -58,5 +59,50 @@ enum Schema {
         try database.execute(
             sql: "INSERT INTO store (only, id, epoch) VALUES (1, ?, ?)",
             arguments: [identity.store.bytes.blob, identity.epoch.bytes.blob])
+    }
+
+    /// What enrolment needs. Devices of before were registered by operators, so they are active.
+    private static func addEnrolment(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                -- Without an activation a device is pending.
+                ALTER TABLE device ADD COLUMN activated_at INTEGER;
+                ALTER TABLE device ADD COLUMN approved_at INTEGER;
+                ALTER TABLE device ADD COLUMN subject BLOB CHECK (subject IS NULL OR length(subject) = 32);
+                UPDATE device SET activated_at = registered_at;
+                CREATE INDEX device_pending ON device (id) WHERE activated_at IS NULL;
+                CREATE INDEX device_subject ON device (subject) WHERE subject IS NOT NULL;
+
+                CREATE TABLE attestation (
+                    device INTEGER PRIMARY KEY REFERENCES device (id),
+                    digest BLOB NOT NULL CHECK (length(digest) = 32),
+                    certificate_key BLOB CHECK (certificate_key IS NULL OR length(certificate_key) = 32),
+                    receipt BLOB CHECK (receipt IS NULL OR length(receipt) <= \(AttestationRecord.receiptLimit)),
+                    risk_metric INTEGER CHECK (risk_metric IS NULL OR risk_metric BETWEEN 0 AND 4294967295)
+                ) STRICT;
+
+                -- When a binding is to end; ended_at is set once that has come.
+                ALTER TABLE binding ADD COLUMN ends_at INTEGER;
+                CREATE INDEX binding_end ON binding (ends_at) WHERE ends_at IS NOT NULL AND ended_at IS NULL;
+
+                CREATE TABLE used_nonce (
+                    id BLOB PRIMARY KEY CHECK (length(id) = 32),
+                    expires_at INTEGER NOT NULL
+                ) STRICT, WITHOUT ROWID;
+                CREATE INDEX used_nonce_expiry ON used_nonce (expires_at);
+                CREATE TABLE used_token (
+                    id BLOB PRIMARY KEY CHECK (length(id) = 32),
+                    expires_at INTEGER NOT NULL
+                ) STRICT, WITHOUT ROWID;
+                CREATE INDEX used_token_expiry ON used_token (expires_at);
+                -- The latest expiry of a row that was removed: whatever expires by then is refused, whatever the clock says.
+                ALTER TABLE store ADD COLUMN nonces_removed INTEGER NOT NULL DEFAULT 0;
+                ALTER TABLE store ADD COLUMN tokens_removed INTEGER NOT NULL DEFAULT 0;
+
+                CREATE TABLE revoked_subject (
+                    subject BLOB PRIMARY KEY CHECK (length(subject) = 32),
+                    revoked_at INTEGER NOT NULL
+                ) STRICT, WITHOUT ROWID;
+                """)
     }
 }

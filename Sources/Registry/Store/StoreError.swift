@@ -44,6 +44,8 @@ public enum StoreError: Error, Equatable, Sendable {
     case bindingUnknown
     /// Nothing is bound to a revoked device.
     case deviceRevoked
+    /// An operator binds nothing to a pending device: its first key comes with an assertion.
+    case devicePending
     /// The store failed, or is being reopened after it failed.
     case unavailable
 }

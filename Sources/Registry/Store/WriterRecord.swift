@@ -6,6 +6,19 @@ struct WriterRecord {
     var unfolded = 0
     /// Whether the window has changed since it was written to the device's row.
     var isAhead = false
+
+    /// Spends a value that is then to be written to the journal.
+    ///
+    /// - Parameter becomesAhead: set if the record was not ahead of the device's row before.
+    mutating func spend(_ value: UInt32, mode: CounterMode, becomesAhead: inout Bool) -> CounterVerdict {
+        let verdict = window.accept(value, mode: mode)
+        if verdict == .accepted {
+            unfolded += 1
+            becomesAhead = !isAhead
+            isAhead = true
+        }
+        return verdict
+    }
 }
 
 /// What the writer knows of an mTLS key.

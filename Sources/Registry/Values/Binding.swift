@@ -9,12 +9,16 @@ public struct Binding: Equatable, Sendable {
     public let createdAt: Int64
     /// Seconds since 1970-01-01T00:00:00Z; nil while the binding is active.
     public let endedAt: Int64?
+    /// When it ends by itself, or did, for another key has taken its place. Seconds since 1970-01-01T00:00:00Z; nil if
+    /// nothing ends it.
+    public let endsAt: Int64?
 
     public var isActive: Bool { endedAt == nil }
 }
 
-/// A device and all its bindings, oldest first.
+/// A device, all its bindings, oldest first, and what is kept of its attestation, if it came with one.
 public struct DeviceDetails: Equatable, Sendable {
     public let device: Device
     public let bindings: [Binding]
+    public let attestation: AttestationRecord?
 }

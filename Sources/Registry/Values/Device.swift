@@ -7,10 +7,14 @@ public struct Device: Equatable, Sendable {
     public let state: DeviceState
     /// Seconds since 1970-01-01T00:00:00Z.
     public let registeredAt: Int64
-    /// Seconds since 1970-01-01T00:00:00Z; nil while active.
+    /// When an operator approved it; nil if none has, or none needed to. Seconds since 1970-01-01T00:00:00Z.
+    public let approvedAt: Int64?
+    /// Seconds since 1970-01-01T00:00:00Z; nil unless revoked.
     public let revokedAt: Int64?
     /// The highest counter value accepted; 0 at registration.
     public let highestCounter: UInt32
+    /// Whom it was admitted for, as a keyed pseudonym; nil if no token named anybody.
+    public let subject: Fingerprint?
 }
 
 /// What a device is, once and for all: set at registration and never changed.
@@ -35,6 +39,8 @@ public struct DeviceIdentity: Equatable, Sendable {
 }
 
 public enum DeviceState: String, Sendable {
+    /// Attested, and bound to no mTLS key yet: nobody can come as this device. It may wait for an operator's approval.
+    case pending
     case active
     case revoked
 }

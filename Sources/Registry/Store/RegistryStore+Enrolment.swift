@@ -1,0 +1,164 @@
+public import EventLoop
+internal import GRDB
+internal import Vocabulary
+
+// Initialization and key binding. Everything that can refuse is asked before the first write, so a refusal writes nothing.
+// Times are seconds since 1970-01-01T00:00:00Z.
+extension RegistryStore {
+    /// Makes a pending device of an attestation, and spends its nonce.
+    public func initialize(
+        _ request: InstanceInitialization, at time: Int64 = WallClock.seconds
+    ) throws(StoreError) -> InitializationVerdict {
+        try transaction { database in
+            guard request.epoch == identity.epoch else { return .refused(.epochChanged) }
+            let nonce = try standing(of: request.nonce, in: .nonces, time, database)
+            guard nonce != .expired else { return .refused(.nonceExpired) }
+            // Before the nonce's use is looked at: whoever repeats has used it.
+            if let known = try device(withHardwareKey: request.identity.hardwareKey, database) {
+                return try repetition(request, by: try existing(known, database))
+            }
+            guard nonce != .used else { return .refused(.nonceUsed) }
+            try markUsed(request.nonce, in: .nonces, database)
+            let id = try insertRow(request.identity, activatedAt: nil, time, database)
+            try insertAttestation(request.attestation, id, database)
+            return .registered(try existing(id, database))
+        }
+    }
+
+    /// The phone cannot attest its key a second time, so a lost answer must be had by the same attestation.
+    private func repetition(
+        _ request: InstanceInitialization, by known: DeviceDetails
+    ) throws -> InitializationVerdict {
+        guard known.device.state != .revoked else { return .refused(.deviceRevoked) }
+        guard known.bindings.isEmpty, known.device.identity == request.identity,
+            known.attestation?.digest == request.attestation.digest
+        else { return .refused(.keyRegistered) }
+        return .repeated(known)
+    }
+
+    private func insertAttestation(_ attestation: AttestationRecord, _ device: DeviceID, _ database: Database) throws {
+        try database.cachedStatement(
+            sql:
+                "INSERT INTO attestation (device, digest, certificate_key, receipt, risk_metric) VALUES (?, ?, ?, ?, ?)"
+        ).execute(arguments: [
+            device.number, attestation.digest.blob, attestation.certificateKey?.blob, attestation.receipt?.blob,
+            attestation.riskMetric,
+        ])
+    }
+
+    /// Binds an mTLS key to the device of a hardware key, and spends the nonce, the assertion's counter value and the
+    /// token that is shown.
+    public func bindKey(
+        _ request: KeyBinding, at time: Int64 = WallClock.seconds
+    ) throws(StoreError) -> KeyBindingVerdict {
+        var spent: DeviceID?
+        do throws(StoreError) {
+            return try transaction { database in
+                guard request.epoch == identity.epoch else { return .refused(.epochChanged) }
+                guard let id = try device(withHardwareKey: request.hardwareKey, database) else {
+                    return .refused(.deviceUnknown)
+                }
+                let details = try existing(id, database)
+                if let refusal = try refusal(of: request, details, time, database) { return .refused(refusal) }
+                // Last of all: what is accepted here is in the writer's record, whatever becomes of the transaction.
+                switch try spend(request.counter, of: id, mode: request.mode, database) {
+                case .replayed: return .refused(.counterReplayed)
+                case .late: return .refused(.counterLate)
+                case .accepted: spent = id
+                }
+                return try bind(request, details, time, database)
+            }
+        } catch {
+            // COMMIT may have been durable although it failed.
+            if let spent { owed.append((spent, request.counter)) }
+            throw error
+        }
+    }
+
+    private func refusal(
+        of request: KeyBinding, _ details: DeviceDetails, _ time: Int64, _ database: Database
+    ) throws -> KeyBindingRefusal? {
+        switch try standing(of: request.nonce, in: .nonces, time, database) {
+        case .expired: return .nonceExpired
+        case .used: return .nonceUsed
+        case .unused: break
+        }
+        guard details.device.state != .revoked else { return .deviceRevoked }
+        if try binding(of: request.key, database) != nil {
+            // One that is to end has a successor, and does not come back in its place.
+            guard let own = details.bindings.first(where: { $0.key == request.key }), own.isActive, own.endsAt == nil
+            else { return .keyBound }
+        }
+        if details.bindings.isEmpty, let attested = details.attestation?.certificateKey, attested != request.key {
+            return .keyMismatch
+        }
+        return try refusal(of: request.admission, details.device, time, database)
+    }
+
+    private func refusal(
+        of admission: Admission, _ device: Device, _ time: Int64, _ database: Database
+    ) throws -> KeyBindingRefusal? {
+        let isPending = device.state == .pending
+        switch admission {
+        case .open: return nil
+        case .approval: return isPending && device.approvedAt == nil ? .awaitingApproval : nil
+        case .earlier: return isPending ? .admissionRequired : nil
+        case .token(let token, let subject):
+            switch try standing(of: token, in: .tokens, time, database) {
+            case .expired: return .tokenExpired
+            case .used: return .tokenUsed
+            case .unused: break
+            }
+            if try isRevoked(subject, database) { return .subjectRevoked }
+            if let known = device.subject, known != subject { return .subjectMismatch }
+            return nil
+        }
+    }
+
+    private func spend(
+        _ counter: UInt32, of device: DeviceID, mode: CounterMode, _ database: Database
+    ) throws -> CounterVerdict {
+        var becomesAhead = false
+        let verdict = try update(device, database) { $0.spend(counter, mode: mode, becomesAhead: &becomesAhead) }
+        if becomesAhead { ahead.append(device) }
+        // Its row has just been read.
+        guard let verdict else { throw UnreadableRow(table: "counter") }
+        return verdict
+    }
+
+    /// Writes what was decided.
+    private func bind(
+        _ request: KeyBinding, _ details: DeviceDetails, _ time: Int64, _ database: Database
+    ) throws -> KeyBindingVerdict {
+        let device = details.device
+        try journal.write(request.counter, of: device.id, try DirectStatement(database, Journal.insertion))
+        try markUsed(request.nonce, in: .nonces, database)
+        if case .token(let token, let subject) = request.admission {
+            try markUsed(token, in: .tokens, database)
+            try database.execute(
+                sql: "UPDATE device SET subject = ? WHERE id = ?", arguments: [subject.blob, device.id.number])
+        }
+        let kind: KeyBindingKind
+        if details.bindings.contains(where: { $0.key == request.key }) {
+            kind = .renewal
+        } else {
+            kind = details.bindings.isEmpty ? .first : .rotation
+            try endOthers(of: device.id, at: time + request.overlap, database)
+            try insertBinding(request.key, device.id, time, database)
+        }
+        if device.state == .pending {
+            try database.execute(
+                sql: "UPDATE device SET activated_at = ? WHERE id = ?", arguments: [time, device.id.number])
+        }
+        return .bound(try existing(device.id, database), kind)
+    }
+
+    /// One that ends sooner anyway is not prolonged.
+    private func endOthers(of device: DeviceID, at end: Int64, _ database: Database) throws {
+        try database.execute(
+            sql: """
+                UPDATE binding SET ends_at = ?
+                WHERE device = ? AND ended_at IS NULL AND (ends_at IS NULL OR ends_at > ?)
+                """, arguments: [end, device.number, end])
+    }
+}

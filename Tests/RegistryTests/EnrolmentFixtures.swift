@@ -1,0 +1,65 @@
+import Vocabulary
+
+@testable import Registry
+
+extension Fixture {
+    /// A fingerprint that is different for each number and kind.
+    static func fingerprint(_ number: Int, kind: UInt8) -> Fingerprint {
+        guard let fingerprint = Fingerprint(key(number, kind: kind).bytes) else { fatalError("32 bytes") }
+        return fingerprint
+    }
+
+    /// Expires at 2,000.
+    static func nonce(_ number: Int) -> SingleUse { SingleUse(id: fingerprint(number, kind: 3), expiresAt: 2_000) }
+    static func token(_ number: Int) -> SingleUse { SingleUse(id: fingerprint(number, kind: 4), expiresAt: 2_000) }
+    static func subject(_ number: Int) -> Fingerprint { fingerprint(number, kind: 5) }
+
+    static func attestation(_ number: Int, certificateKey: KeyID? = nil) -> AttestationRecord {
+        let record = AttestationRecord(
+            digest: fingerprint(number, kind: 6), certificateKey: certificateKey, receipt: [1, 2, 3], riskMetric: 7)
+        guard let record else { fatalError("a small receipt") }
+        return record
+    }
+}
+
+extension RegistryStore {
+    /// Device `number`, with the attestation and the nonce of that number if not said otherwise.
+    func initialization(
+        _ number: Int, nonce: SingleUse? = nil, attestation: AttestationRecord? = nil, epoch: RandomID? = nil
+    ) -> InstanceInitialization {
+        InstanceInitialization(
+            identity: Fixture.identity(number), attestation: attestation ?? Fixture.attestation(number),
+            nonce: nonce ?? Fixture.nonce(number), epoch: epoch ?? identity.epoch)
+    }
+
+    /// Makes pending devices 1 to `count`, each with the nonce of its number.
+    @discardableResult
+    func initializeAll(_ count: Int) throws -> [DeviceID] {
+        try (1...count).map { number in
+            guard case .registered(let details) = try initialize(initialization(number), at: 1_000) else {
+                fatalError("a new device, a new nonce")
+            }
+            return details.device.id
+        }
+    }
+
+    /// Binds `key` to device `number`. Nonces of bindings are those from 1,000 on.
+    func keyBinding(
+        _ number: Int, key: Int, nonce: Int, counter: UInt32, mode: CounterMode = .strict, admission: Admission = .open,
+        overlap: Int64 = 100, epoch: RandomID? = nil
+    ) -> KeyBinding {
+        KeyBinding(
+            hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(key), nonce: Fixture.nonce(1_000 + nonce),
+            epoch: epoch ?? identity.epoch, counter: counter, mode: mode, admission: admission, overlap: overlap)
+    }
+}
+
+extension InitializationVerdict {
+    var refusal: InitializationRefusal? { if case .refused(let refusal) = self { refusal } else { nil } }
+}
+
+extension KeyBindingVerdict {
+    var refusal: KeyBindingRefusal? { if case .refused(let refusal) = self { refusal } else { nil } }
+    var kind: KeyBindingKind? { if case .bound(_, let kind) = self { kind } else { nil } }
+    var details: DeviceDetails? { if case .bound(let details, _) = self { details } else { nil } }
+}

@@ -1,0 +1,211 @@
+import EventLoop
+import Synchronization
+import Testing
+import Vocabulary
+
+@testable import Registry
+
+@Suite("Enrolment in the registry of a process")
+struct EnrolmentRegistryTests {
+    private let scratch: Scratch
+
+    init() throws {
+        scratch = try Scratch()
+    }
+
+    /// Good for a minute.
+    private static func nonce(_ number: Int) -> SingleUse {
+        SingleUse(id: Fixture.nonce(number).id, expiresAt: WallClock.seconds + 60)
+    }
+
+    private static func initialization(_ number: Int, nonce: SingleUse, _ registry: DeviceRegistry) -> RegistryCommand {
+        .initialize(
+            InstanceInitialization(
+                identity: Fixture.identity(number), attestation: Fixture.attestation(number), nonce: nonce,
+                epoch: registry.identity.epoch))
+    }
+
+    private static func binding(
+        _ number: Int, key: Int, nonce: Int, counter: UInt32, overlap: Int64 = 60, admission: Admission = .open,
+        _ registry: DeviceRegistry
+    ) -> RegistryCommand {
+        .bindKey(
+            KeyBinding(
+                hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(key),
+                nonce: Self.nonce(1_000 + nonce),
+                epoch: registry.identity.epoch, counter: counter, mode: .strict, admission: admission, overlap: overlap)
+        )
+    }
+
+    private func bind(_ command: RegistryCommand, _ worker: TestWorker) throws -> KeyBindingVerdict {
+        guard case .keyBinding(let verdict) = try worker.perform(command).get() else { throw Unexpected() }
+        return verdict
+    }
+
+    private struct Unexpected: Error {}
+
+    @Test("a device that enrols is found by its key at once, though the key was looked for before")
+    func enrolment() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        defer { registry.stop() }
+        let worker = try TestWorker(registry)
+        guard case .unknown = try worker.look(Fixture.bindingKey(7)) else { throw Unexpected() }
+        let initialized = try worker.perform(Self.initialization(7, nonce: Self.nonce(7), registry)).get()
+        guard case .initialization(.registered(let pending)) = initialized else { throw Unexpected() }
+        #expect(pending.device.state == .pending)
+        #expect(try worker.perform(.listPending(after: nil, limit: 5)).get() == .devices([pending.device]))
+        #expect(try bind(Self.binding(7, key: 7, nonce: 1, counter: 1, registry), worker).kind == .first)
+        let device = try worker.find(7)
+        #expect(device.standing == .active)
+        #expect(try worker.spend(1, of: device, epoch: registry.identity.epoch) == .replayed)
+        #expect(try worker.spend(2, of: device, epoch: registry.identity.epoch) == .committed)
+    }
+
+    @Test("a nonce used by 200 initializations of 4 threads at once succeeds once")
+    func nonceOnce() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        let registered = Atomic<Int>(0)
+        let refused = Atomic<Int>(0)
+        let nonce = Self.nonce(1)
+        let threads = try (0..<4).map { thread in
+            try LoopThread(name: "enrolment-\(thread)") {
+                do {
+                    let worker = try TestWorker(registry)
+                    var verdicts = 0
+                    for number in 0..<50 {
+                        let command = Self.initialization(100 + thread * 50 + number, nonce: nonce, registry)
+                        #expect(worker.client?.perform(command, token: 1) == true)
+                    }
+                    worker.run(until: { verdicts == 50 }) { event in
+                        guard case .reply(_, .success(.initialization(let verdict))) = event else { return }
+                        verdicts += 1
+                        switch verdict {
+                        case .registered: registered.add(1, ordering: .relaxed)
+                        case .refused(.nonceUsed): refused.add(1, ordering: .relaxed)
+                        default: Issue.record("\(verdict)")
+                        }
+                    }
+                } catch {
+                    Issue.record(error)
+                }
+            }
+        }
+        for thread in threads { thread.join() }
+        registry.stop()
+        #expect(registered.load(ordering: .relaxed) == 1)
+        #expect(refused.load(ordering: .relaxed) == 199)
+    }
+
+    @Test("a counter value that a request and a key binding use at once is accepted from one of them")
+    func counterOnce() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        defer { registry.stop() }
+        let requester = try TestWorker(registry)
+        let enroller = try TestWorker(registry)
+        let epoch = registry.identity.epoch
+        var winners: Set<String> = []
+        for round in 1...100 {
+            let counter = UInt32(round)
+            let device = try requester.find(1)
+            let binding = Self.binding(1, key: 1, nonce: round, counter: counter, registry)
+            // Whose message is first in the mailbox changes from round to round; the request is accepted in memory in any case.
+            let askBinding = { #expect(enroller.client?.perform(binding, token: 9) == true) }
+            if round.isMultiple(of: 2) { askBinding() }
+            let acceptance = requester.client?.spend(counter, of: device, mode: .strict, epoch: epoch, token: 7)
+            if !round.isMultiple(of: 2) { askBinding() }
+            var outcome: CounterOutcome? = acceptance == .replayed ? .replayed : nil
+            requester.run(until: { outcome != nil }) { if case .counter(7, let told) = $0 { outcome = told } }
+            var verdict: KeyBindingVerdict?
+            let reply = {
+                for case .reply(9, .success(.keyBinding(let told))) in enroller.events { verdict = told }
+                return enroller.events.count { if case .reply = $0 { true } else { false } } == round
+            }
+            enroller.run(until: reply)
+            switch (outcome, verdict) {
+            case (.committed, .refused(.counterReplayed)): winners.insert("request")
+            case (.replayed, .bound): winners.insert("binding")
+            default: Issue.record("\(round): \(String(describing: outcome)), \(String(describing: verdict))")
+            }
+            // Both records say the same afterwards.
+            #expect(try requester.spend(counter, of: device, epoch: epoch) == .replayed)
+        }
+        #expect(winners.contains("binding"))
+    }
+
+    @Test("a replaced key ends by itself within a second of its time, told to every worker")
+    func rotation() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        defer { registry.stop() }
+        let (worker, enroller) = (try TestWorker(registry), try TestWorker(registry))
+        let old = try worker.find(1)
+        let epoch = registry.identity.epoch
+        let end = WallClock.seconds + 1
+        #expect(
+            try bind(Self.binding(1, key: 50, nonce: 1, counter: 1, overlap: 1, registry), enroller).kind == .rotation)
+        #expect(try worker.find(1).standing == .active)
+        #expect(worker.run(until: { worker.barred == [Fixture.bindingKey(1)] }))
+        #expect(WallClock.seconds >= end)
+        #expect(try worker.find(1).standing == .bindingEnded)
+        #expect(try worker.spend(5, of: old, epoch: epoch) == .bindingEnded)
+        #expect(try worker.spend(6, of: try worker.find(50), epoch: epoch) == .committed)
+    }
+
+    @Test("a replaced key whose time came while nothing ran has ended before the first answer")
+    func endedMeanwhile() throws {
+        do {
+            let store = try RegistryStore(path: scratch.file(), creating: true)
+            try store.populate(1)
+            let request = store.keyBinding(1, key: 50, nonce: 1, counter: 1, overlap: 10)
+            #expect(try store.bindKey(request, at: 1_000).kind == .rotation)
+        }
+        let registry = try DeviceRegistry.start(path: scratch.file(), creating: false) { _ in }
+        defer { registry.stop() }
+        let worker = try TestWorker(registry)
+        #expect(try worker.find(1).standing == .bindingEnded)
+        #expect(try worker.find(50).standing == .active)
+    }
+
+    @Test("more ends than a slice takes are all made")
+    func manyEnds() throws {
+        do {
+            var options = StoreOptions()
+            options.durability = .off
+            let store = try RegistryStore(path: scratch.file(), creating: true, options: options)
+            try store.populate(600)
+            for number in 1...600 {
+                let request = store.keyBinding(number, key: 1_000 + number, nonce: number, counter: 1, overlap: 10)
+                #expect(try store.bindKey(request, at: 1_000).kind == .rotation)
+            }
+        }
+        let registry = try DeviceRegistry.start(path: scratch.file(), creating: false) { _ in }
+        let worker = try TestWorker(registry)
+        // The thread's turns make the rest.
+        let isEnded = { (try? worker.find(600))?.standing == .bindingEnded }
+        for _ in 0..<1_000 where !isEnded() { _ = try worker.perform(.list(after: nil, limit: 1)) }
+        #expect(isEnded())
+        registry.stop()
+        let store = try RegistryStore(path: scratch.file(), creating: false)
+        #expect(try store.endDueBindings(at: WallClock.seconds, limit: 9).isEmpty)
+    }
+
+    @Test("revoking a subject is told to every worker with the keys of its devices")
+    func subject() throws {
+        let registry = try startRegistry(scratch, devices: 3)
+        defer { registry.stop() }
+        let (worker, enroller) = (try TestWorker(registry), try TestWorker(registry))
+        for number in 1...2 {
+            let token = SingleUse(id: Fixture.token(number).id, expiresAt: WallClock.seconds + 60)
+            let admission = Admission.token(token, subject: Fixture.subject(1))
+            let command = Self.binding(number, key: number, nonce: number, counter: 1, admission: admission, registry)
+            #expect(try bind(command, enroller).kind == .renewal)
+            _ = try worker.find(number)
+        }
+        guard case .revoked(let devices) = try enroller.perform(.revokeSubject(Fixture.subject(1))).get() else {
+            throw Unexpected()
+        }
+        #expect(devices.count == 2)
+        #expect(worker.run(until: { worker.barred == [Fixture.bindingKey(1), Fixture.bindingKey(2)] }))
+        #expect(try worker.find(1).standing == .deviceRevoked)
+        #expect(try worker.find(3).standing == .active)
+    }
+}

@@ -1,0 +1,97 @@
+import Foundation
+import GRDB
+import Testing
+import Vocabulary
+
+@testable import Registry
+
+@Suite("Files of earlier versions")
+struct MigrationTests {
+    private let scratch: Scratch
+
+    init() throws {
+        scratch = try Scratch()
+    }
+
+    /// Three devices as the first version wrote them: 1 bound, with counters folded and in the journal; 2 revoked, its
+    /// binding ended; 3 unbound.
+    private func writeFirst() throws -> StoreIdentity {
+        let queue = try DatabaseQueue(path: scratch.file())
+        defer { try? queue.close() }
+        try queue.inDatabase { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
+        try Schema.migrator.migrate(queue, upTo: "v1")
+        return try queue.write { database in
+            for number in 1...3 {
+                let identity = Fixture.identity(number)
+                try database.execute(
+                    sql: "INSERT INTO device VALUES (?, ?, ?, 'ios', 'production', ?, ?, ?)",
+                    arguments: [
+                        number, identity.hardwareKey.blob, identity.app.description, identity.point.bytes.blob,
+                        1_000 + number, number == 2 ? 1_500 : nil,
+                    ])
+                var window = CounterWindow()
+                if number == 1 { _ = window.accept(10, mode: .strict) }
+                try database.execute(
+                    sql: "INSERT INTO counter VALUES (?, ?, ?)",
+                    arguments: [number, window.highest, window.bits.blob])
+            }
+            for number in 1...2 {
+                try database.execute(
+                    sql: "INSERT INTO binding VALUES (?, ?, ?, ?)",
+                    arguments: [Fixture.bindingKey(number).blob, number, 1_100, number == 2 ? 1_400 : nil])
+            }
+            try database.execute(sql: "INSERT INTO journal VALUES (5, 1, 12), (6, 1, 20)")
+            return try StoreIdentity.read(database)
+        }
+    }
+
+    @Test("a file of the first version keeps identity, devices, bindings, counters and journal")
+    func first() throws {
+        let identity = try writeFirst()
+        let store = try RegistryStore(path: scratch.file(), creating: false)
+        #expect(store.identity == identity)
+        #expect(store.journalLength == 2)
+        let devices = try store.devices(after: nil, limit: 10)
+        #expect(devices.map(\.identity) == (1...3).map(Fixture.identity))
+        #expect(devices.map(\.state) == [.active, .revoked, .active])
+        #expect(devices.map(\.registeredAt) == [1_001, 1_002, 1_003])
+        #expect(devices.map(\.revokedAt) == [nil, 1_500, nil])
+        #expect(devices.map(\.highestCounter) == [20, 0, 0])
+        #expect(devices.allSatisfy { $0.approvedAt == nil && $0.subject == nil })
+        #expect(try store.pendingDevices(after: nil, limit: 10).isEmpty)
+        let details = try store.show(.binding(Fixture.bindingKey(2)))
+        #expect(details.bindings.map(\.endedAt) == [1_400])
+        #expect(details.bindings.map(\.endsAt) == [nil])
+        #expect(details.attestation == nil)
+        for value: UInt32 in [10, 12, 20] { #expect(store.commit(1, value, mode: window(1024)) == .replayed) }
+        for value: UInt32 in [11, 21] { #expect(store.commit(1, value, mode: window(1024)) == .committed) }
+        while try store.fold() {}
+        // And it takes what the first version did not know.
+        #expect(try store.bindKey(store.keyBinding(3, key: 3, nonce: 1, counter: 1), at: 1_900).kind == .first)
+        #expect(try store.initialize(store.initialization(4), at: 1_900).refusal == nil)
+    }
+
+    @Test("it is brought up once, and opens the next time as it is")
+    func twice() throws {
+        _ = try writeFirst()
+        var store: RegistryStore? = try RegistryStore(path: scratch.file(), creating: false)
+        #expect(store?.commit(1, 21) == .committed)
+        store = nil
+        store = try RegistryStore(path: scratch.file(), creating: false)
+        #expect(try store?.devices(after: nil, limit: 10).count == 3)
+        #expect(store?.commit(1, 21) == .replayed)
+    }
+
+    @Test("a migration that cannot be written leaves the file as it was")
+    func fullDisk() throws {
+        let identity = try writeFirst()
+        var options = StoreOptions()
+        options.maximumPages = 18
+        #expect(throws: StoreOpenError.self) {
+            try RegistryStore(path: scratch.file(), creating: false, options: options)
+        }
+        let store = try RegistryStore(path: scratch.file(), creating: false)
+        #expect(store.identity == identity)
+        #expect(try store.devices(after: nil, limit: 10).map(\.highestCounter) == [20, 0, 0])
+    }
+}
