@@ -75,6 +75,11 @@ let package = Package(
         .target(name: "Upstream", dependencies: ["EventLoop", "HTTP", "Bytes"], swiftSettings: memorySafe),
         .target(name: "Policy", dependencies: ["HTTP"], swiftSettings: memorySafe),
 
+        // How devices become registered: what can be decided from bytes.
+        .target(
+            name: "Enrolment", dependencies: ["Attestation", "Challenges", "Cryptography", "Vocabulary"],
+            swiftSettings: memorySafe + lifetimes),
+
         // What operators ask of a running gateway.
         .target(
             name: "Administration",
@@ -161,6 +166,10 @@ let package = Package(
             dependencies: ["Attestation", "COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],
             swiftSettings: settings),
         .testTarget(name: "ChallengesTests", dependencies: ["Challenges", "Cryptography"], swiftSettings: settings),
+        .testTarget(
+            name: "EnrolmentTests",
+            dependencies: ["Attestation", "Challenges", "Cryptography", "Enrolment", "Vocabulary"],
+            swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
         .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Bytes"], swiftSettings: settings),
