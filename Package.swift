@@ -220,6 +220,8 @@ if Context.environment["ATTESTGATE_FUZZ"] != nil {
         ("FuzzRequestHead", ["HTTP"]), ("FuzzResponseHead", ["HTTP"]), ("FuzzAssertion", ["Attestation"]),
         ("FuzzAttestation", ["Attestation", "Cryptography", "Vocabulary"]),
         ("FuzzReceipt", ["Attestation", "Cryptography"]), ("FuzzSignatureInput", ["RequestProof"]),
+        ("FuzzEnrolmentJSON", ["Cryptography", "Enrolment"]),
+        ("FuzzKeyBindingJWT", ["Challenges", "Cryptography", "Enrolment"]),
     ].map { name, modules in
         .executableTarget(
             name: name, dependencies: modules.map { .byName(name: $0) }, path: "Fuzz/\(name)", swiftSettings: settings)
