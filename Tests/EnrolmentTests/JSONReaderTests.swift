@@ -1,4 +1,5 @@
 import Enrolment
+import Foundation
 import Testing
 
 @Suite("JSON")
@@ -85,6 +86,33 @@ struct JSONReaderTests {
         #expect(value(elements(JSONReader.countLimit + 1)) == .failure(.tooMany))
         #expect(read("{}   ", longest: 5).failure == nil)
         #expect(read("{}    ", longest: 5) == .failure(.tooLong))
+    }
+
+    @Test("with any one byte exchanged, what is read is read by Foundation too, and as the same")
+    func exchangedBytes() throws {
+        let text = Array(#"{"a":[1,-2.5e3,"\u00e9é\n",true,null,{"b":"c"}],"d":"\ud83d\ude00","e":12}"#.utf8)
+        var admitted = 0
+        for index in text.indices {
+            for byte in UInt8.min...UInt8.max {
+                var other = text
+                other[index] = byte
+                guard case .success(let object) = read(other) else { continue }
+                admitted += 1
+                let theirs = try #require(try JSONSerialization.jsonObject(with: Data(other)) as? [String: Any])
+                #expect(theirs.count == object.members.count)
+                for member in object.members {
+                    let name = String(decoding: member.name, as: UTF8.self)
+                    if let text = member.value.text {
+                        #expect(theirs[name] as? String == String(decoding: text, as: UTF8.self))
+                    } else if let integer = member.value.integer {
+                        #expect((theirs[name] as? NSNumber)?.int64Value == integer)
+                    } else {
+                        #expect(theirs[name] is [Any])
+                    }
+                }
+            }
+        }
+        #expect(admitted > text.count)
     }
 
     @Test("every beginning of a text is refused")
