@@ -78,6 +78,11 @@ let package = Package(
         .target(name: "Upstream", dependencies: ["EventLoop", "HTTP", "Bytes"], swiftSettings: memorySafe),
         .target(name: "Policy", dependencies: ["HTTP"], swiftSettings: memorySafe),
 
+        // How devices become registered: what can be decided from bytes.
+        .target(
+            name: "Enrolment", dependencies: ["Attestation", "Challenges", "Cryptography", "Vocabulary"],
+            swiftSettings: memorySafe + lifetimes),
+
         // What operators ask of a running gateway.
         .target(
             name: "Administration",
@@ -164,6 +169,10 @@ let package = Package(
             dependencies: ["Attestation", "COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],
             swiftSettings: settings),
         .testTarget(name: "ChallengesTests", dependencies: ["Challenges", "Cryptography"], swiftSettings: settings),
+        .testTarget(
+            name: "EnrolmentTests",
+            dependencies: ["Attestation", "Challenges", "Cryptography", "Enrolment", "Vocabulary"],
+            swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
         .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Bytes"], swiftSettings: settings),
@@ -215,6 +224,8 @@ if Context.environment["ATTESTGATE_FUZZ"] != nil {
         ("FuzzRequestHead", ["HTTP"]), ("FuzzResponseHead", ["HTTP"]), ("FuzzAssertion", ["Attestation"]),
         ("FuzzAttestation", ["Attestation", "Cryptography", "Vocabulary"]),
         ("FuzzReceipt", ["Attestation", "Cryptography"]), ("FuzzSignatureInput", ["RequestProof"]),
+        ("FuzzEnrolmentJSON", ["Cryptography", "Enrolment"]),
+        ("FuzzKeyBindingJWT", ["Challenges", "Cryptography", "Enrolment"]),
     ].map { name, modules in
         .executableTarget(
             name: name, dependencies: modules.map { .byName(name: $0) }, path: "Fuzz/\(name)", swiftSettings: settings)

@@ -1,5 +1,5 @@
 /// Base64url without padding (RFC 4648 section 5), in its canonical form only: one spelling for every value.
-enum Base64URL {
+package enum Base64URL {
     /// How many characters so many bytes take.
     static func length(ofBytes count: Int) -> Int { (count * 4 + 2) / 3 }
 
@@ -43,6 +43,21 @@ enum Base64URL {
             pending &= 1 << bits - 1
         }
         return pending == 0
+    }
+
+    /// The text of `bytes`.
+    package static func encode(_ bytes: Span<UInt8>) -> String {
+        var text = [UInt8](repeating: 0, count: length(ofBytes: bytes.count))
+        var room = text.mutableSpan
+        encode(bytes, into: &room)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// The bytes that `text` stands for; nil if it is not the one spelling of any.
+    package static func decode(_ text: Span<UInt8>) -> [UInt8]? {
+        var bytes = [UInt8](repeating: 0, count: text.count * 3 / 4)
+        var room = bytes.mutableSpan
+        return decode(text, into: &room) ? bytes : nil
     }
 
     private static func character(_ value: UInt8) -> UInt8 {

@@ -76,6 +76,16 @@ public final class Certificate {
         return target.bytes
     }
 
+    /// The DER encoding, copied.
+    public func der() throws(CryptographyError) -> [UInt8] {
+        var encoding: UnsafeMutablePointer<UInt8>?
+        ERR_clear_error()
+        let count = i2d_X509(pointer, &encoding)
+        defer { CRYPTO_free(encoding, #file, #line) }
+        guard count > 0, let encoding else { throw .fromQueue(doing: "encode the certificate") }
+        return Array(UnsafeBufferPointer(start: encoding, count: Int(count)))
+    }
+
     /// Whether this is the certificate's DER encoding.
     func isEncoded(as der: Span<UInt8>) -> Bool {
         var encoding: UnsafeMutablePointer<UInt8>?

@@ -65,11 +65,10 @@ public struct CertificateIssuer {
         return certificate
     }
 
-    /// 128 random bits with the top one cleared: positive, unpredictable, at most 20 octets (RFC 5280 section 4.1.2.2).
+    /// 128 random bits behind a one: positive, of one length, at most 20 octets (RFC 5280 section 4.1.2.2).
     private static func setSerial(of certificate: OpaquePointer, _ random: [UInt8]) -> Bool {
-        var random = random
-        random[0] = random[0] & 0x7f | 0x40
-        guard let number = BN_bin2bn(random, Int32(random.count), nil) else { return false }
+        let octets = [1] + random
+        guard let number = BN_bin2bn(octets, Int32(octets.count), nil) else { return false }
         defer { BN_free(number) }
         return BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate)) != nil
     }

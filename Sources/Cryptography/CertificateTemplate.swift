@@ -1,3 +1,5 @@
+public import Vocabulary
+
 /// What a certificate is to say, before somebody signs it.
 public struct CertificateTemplate: Sendable {
     /// What the certificate is for: decides basic constraints, key usage and extended key usage.
@@ -10,6 +12,9 @@ public struct CertificateTemplate: Sendable {
         case server(names: [String])
         /// TLS client: the certificate of a phone's `keypair_mTLS`.
         case client
+        /// TLS client of a registered device, which an alternative name tells: `urn:attestgate:device:<key id>`, the key id
+        /// of its hardware key in lower-case hexadecimal.
+        case device(KeyID)
     }
 
     public var purpose: Purpose
@@ -52,15 +57,20 @@ public struct CertificateTemplate: Sendable {
                 ),
             ]
         case .client:
-            [
-                (.subjectKeyIdentifier, "hash"),
-                (.authorityKeyIdentifier, "keyid:always"),
-                (.basicConstraints, "critical,CA:FALSE"),
-                (.keyUsage, "critical,digitalSignature"),
-                (.extendedKeyUsage, "clientAuth"),
-            ]
+            Self.clientExtensions
+        case .device(let keyID):
+            // Hexadecimal: nothing in it that this notation would read as the beginning of another name.
+            Self.clientExtensions + [(.subjectAlternativeName, "URI:urn:attestgate:device:\(keyID)")]
         }
     }
+
+    private static let clientExtensions: [(identifier: ExtensionIdentifier, value: String)] = [
+        (.subjectKeyIdentifier, "hash"),
+        (.authorityKeyIdentifier, "keyid:always"),
+        (.basicConstraints, "critical,CA:FALSE"),
+        (.keyUsage, "critical,digitalSignature"),
+        (.extendedKeyUsage, "clientAuth"),
+    ]
 
     enum ExtensionIdentifier {
         case subjectKeyIdentifier

@@ -37,7 +37,8 @@ public final class P256VerificationKey {
         EVP_PKEY_free(key)
     }
 
-    private static func make(_ point: Span<UInt8>, _ library: LibraryContext) -> OpaquePointer? {
+    /// - Returns: an owned key; nil if the point is not on the curve.
+    static func make(_ point: Span<UInt8>, _ library: LibraryContext) -> OpaquePointer? {
         let context = EVP_PKEY_CTX_new_from_name(library.pointer, "EC", nil)
         defer { EVP_PKEY_CTX_free(context) }
         guard EVP_PKEY_fromdata_init(context) == 1 else { return nil }
@@ -74,5 +75,13 @@ public final class P256VerificationKey {
         }
         // 0: made by another key or over other bytes. Negative: not a signature at all.
         return verdict == 1
+    }
+
+    /// Whether `signature` was made by this key over the message whose SHA-256 is `digest`.
+    ///
+    /// - Parameter signature: r and s of 32 bytes each, as JWS has them (RFC 7518 section 3.4); any other length is refused.
+    public func verify(digest: Digest256, fixedWidthSignature signature: Span<UInt8>) -> Bool {
+        guard let encoding = ECDSASignature.der(fixedWidth: signature) else { return false }
+        return verify(digest: digest, signature: encoding.span)
     }
 }

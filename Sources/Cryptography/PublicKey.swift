@@ -19,6 +19,24 @@ public final class PublicKey {
         self.init(owning: try Self.decode(der, context))
     }
 
+    /// Makes a P-256 key of its uncompressed point: 0x04 and two coordinates of 32 bytes.
+    ///
+    /// - Throws: if it is of another form, or not on the curve.
+    public convenience init(point: Span<UInt8>, _ library: LibraryContext) throws(CryptographyError) {
+        self.init(owning: try Self.make(point, library))
+    }
+
+    private static func make(_ point: Span<UInt8>, _ library: LibraryContext) throws(CryptographyError) -> OpaquePointer
+    {
+        // OpenSSL also takes the hybrid forms 0x06 and 0x07.
+        guard point.count == 65, point[0] == 0x04 else {
+            throw CryptographyError(doing: "read a P-256 key: not an uncompressed point of 65 bytes")
+        }
+        ERR_clear_error()
+        guard let key = P256VerificationKey.make(point, library) else { throw .fromQueue(doing: "read a P-256 key") }
+        return key
+    }
+
     private static func decode(_ der: Span<UInt8>, _ context: LibraryContext) throws(CryptographyError) -> OpaquePointer
     {
         ERR_clear_error()

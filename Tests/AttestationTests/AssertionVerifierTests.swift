@@ -40,6 +40,28 @@ struct AssertionVerifierTests {
         #expect(version == (carried.contains("apple_bundle_version_01") ? "1.2.3" : nil))
     }
 
+    @Test("put together from its parts, every form verifies", arguments: AssertionForm.all)
+    func parts(_ form: AssertionForm) throws {
+        let data = form.authenticatorData(rpIDHash: rpIDHash, counter: 7)
+        let signature = try key.sign(data, clientDataHash)
+        let parts = AssertionParts(signature: signature, authenticatorData: data)
+        #expect(try verify(parts.assertion).get().counter == 7)
+        var plain = form
+        plain.unsigned = []
+        #expect(parts.assertion == plain.assertion(signature: signature, authenticatorData: data))
+    }
+
+    @Test("parts of any length are put together in CBOR's shortest form")
+    func lengths() {
+        for count in [0, 1, 23, 24, 255, 256, 65_535, 65_536] {
+            let bytes = [UInt8](repeating: 7, count: count)
+            let written = CBORWriting.map([
+                ("signature", CBORWriting.bytes(bytes)), ("authenticatorData", CBORWriting.bytes(bytes)),
+            ])
+            #expect(AssertionParts(signature: bytes, authenticatorData: bytes).assertion == written)
+        }
+    }
+
     @Test("every flipped bit of what is signed is refused", arguments: AssertionForm.all)
     func flippedBits(_ form: AssertionForm) throws {
         let bytes = try assertion(form)

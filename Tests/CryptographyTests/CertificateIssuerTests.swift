@@ -1,6 +1,7 @@
 import COpenSSL
 import Cryptography
 import Testing
+import Vocabulary
 
 @Suite("Issuing certificates")
 struct CertificateIssuerTests {
@@ -33,6 +34,56 @@ struct CertificateIssuerTests {
             for: PrivateKey.generateP256(context).publicKey)
         let path = [deeper.certificate, intermediate.certificate]
         #expect(verify(tooDeep, through: path, to: root.certificate) == X509_V_ERR_PATH_LENGTH_EXCEEDED)
+    }
+
+    @Test("a device's certificate names the device by URN, and nothing else")
+    func device() throws {
+        let authority = try CertificateIssuer.selfSigned(
+            commonName: "authority", lifetime: 3_600, key: PrivateKey.generateP256(context), context)
+        let digest = (0..<32).map { UInt8($0) }
+        let made = KeyID(digest: digest.span)
+        let keyID = try #require(made)
+        let template = CertificateTemplate(purpose: .device(keyID), commonName: "device", lifetime: 60)
+        let leaf = try authority.issue(template, for: PrivateKey.generateP256(context).publicKey)
+        // SEQUENCE of one name: [6], a URI (RFC 5280 section 4.2.1.6).
+        let urn = Array("urn:attestgate:device:000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f".utf8)
+        let name = [0x86, UInt8(urn.count)] + urn
+        #expect(leaf.extensionValues("2.5.29.17") == [[0x30, UInt8(name.count)] + name])
+        // id-kp-clientAuth alone; digitalSignature alone; no authority.
+        #expect(leaf.extensionValues("2.5.29.37") == [[0x30, 0x0a, 0x06, 8, 0x2b, 6, 1, 5, 5, 7, 3, 2]])
+        #expect(leaf.extensionValues("2.5.29.15") == [[0x03, 0x02, 0x07, 0x80]])
+        #expect(leaf.extensionValues("2.5.29.19") == [[0x30, 0x00]])
+        #expect(verify(leaf, through: [], to: authority.certificate) == X509_V_OK)
+    }
+
+    @Test("serials are 128 random bits behind a one: no two are the same")
+    func serials() throws {
+        let key = try PrivateKey.generateP256(context)
+        let authority = try CertificateIssuer.selfSigned(
+            commonName: "authority", lifetime: 3_600, key: key, context)
+        let template = CertificateTemplate(purpose: .client, commonName: "x", lifetime: 60)
+        var serials: Set<String> = []
+        for _ in 0..<64 {
+            let serial = try authority.issue(template, for: key.publicKey).serial
+            #expect(serial.utf8.count == 34 && serial.hasPrefix("01"))
+            serials.insert(serial)
+        }
+        #expect(serials.count == 64)
+        // Every digit behind the one is drawn: that one is the same 64 times happens once in 2^252 runs.
+        let digits = serials.map { Array($0.utf8) }
+        for place in 2..<34 { #expect(Set(digits.map { $0[place] }).count > 1) }
+    }
+
+    @Test("a public key is made of its point, if that is on the curve and uncompressed")
+    func points() throws {
+        let point = try #require(PrivateKey.generateP256(context).publicKey.uncompressedPoint)
+        func make(_ point: [UInt8]) throws -> PublicKey { try PublicKey(point: point.span, context) }
+        #expect(try make(point).uncompressedPoint == point)
+        let offCurve = Array(point.dropLast()) + [point[64] ^ 1]
+        let hybrid = [6 | point[64] & 1] + point.dropFirst()
+        for wrong in [[], Array(point.dropLast()), point + [0], offCurve, hybrid] {
+            #expect(throws: CryptographyError.self) { try make(wrong) }
+        }
     }
 
     @Test("a public key goes to PEM and back")

@@ -26,6 +26,7 @@ struct CertificateTests {
     @Test("are read from DER, whole and with nothing behind")
     func der() throws {
         let bytes = try der(certificate.pem())
+        #expect(try certificate.der() == bytes)
         #expect(try read(bytes).thumbprint(library) == certificate.thumbprint(library))
         #expect(throws: CryptographyError.self) { try read(bytes + [0]) }
         for count in [0, 1, bytes.count / 2, bytes.count - 1] {

@@ -1,0 +1,102 @@
+public import Cryptography
+
+/// Verifies admission tokens: JWTs of one configured issuer, a login for example, each for one key and one use.
+///
+/// Belongs to the thread of its library context. That a token is used once is for who remembers.
+public struct AdmissionTokenVerifier {
+    /// Most bytes of a token.
+    public static let lengthLimit = 8 << 10
+    /// Most keys of an issuer: each may cost a verification.
+    public static let keyLimit = 8
+    /// Lengths of `jti`, in bytes.
+    static let tokenIDLengths = 1...128
+    /// Lengths of `sub`, in bytes (RFC 7519 sets none; OpenID Connect Core section 2 does).
+    static let subjectLengths = 1...255
+    /// How far the issuer's clock may be ahead, in seconds.
+    public static let clockTolerance: Int64 = 60
+
+    private let issuer: String
+    private let keys: [P256VerificationKey]
+    private let audience: ProviderURL
+    private let longestLife: Int64
+    private let pseudonymKey: AuthenticationKey
+    private let library: LibraryContext
+
+    /// - Parameters:
+    ///   - issuer: `iss`, byte by byte.
+    ///   - points: the issuer's public keys, 1 to 8; embedded ones are never looked at.
+    ///   - audience: `aud`.
+    ///   - longestLife: how far ahead `exp` may lie, in seconds: used tokens are remembered that long.
+    ///   - pseudonymKey: a secret. Whoever changes it cannot find a subject's devices again.
+    public init(
+        issuer: String, points: [[UInt8]], audience: ProviderURL, longestLife: Int64, pseudonymKey: AuthenticationKey,
+        _ library: LibraryContext
+    ) throws(CryptographyError) {
+        guard (1...Self.keyLimit).contains(points.count) else {
+            throw CryptographyError(doing: "verify admission tokens with \(points.count) keys")
+        }
+        var keys: [P256VerificationKey] = []
+        for point in points { keys.append(try P256VerificationKey(point: point.span, library)) }
+        self.issuer = issuer
+        self.keys = keys
+        self.audience = audience
+        self.longestLife = longestLife
+        self.pseudonymKey = pseudonymKey
+        self.library = library
+    }
+
+    /// - Parameters:
+    ///   - text: the token as it came.
+    ///   - keyThumbprint: of the key that is to be bound (RFC 7638), which has proven itself already.
+    ///   - now: in seconds since 1970.
+    public func verify(
+        _ text: [UInt8], keyThumbprint: String, now: Int64
+    ) throws(AdmissionFault) -> Admission {
+        guard text.count <= Self.lengthLimit, let token = try? CompactJWS(text) else { throw .malformed }
+        // The token is another's: members that mean nothing here are read over (RFC 7519 section 4), but never `crit`.
+        guard token.header["alg"]?.spells("ES256") == true, token.header["crit"] == nil else { throw .header }
+        let claims = token.payload
+        guard let issuer = claims["iss"], let audience = claims["aud"], let expiry = claims["exp"]?.integer,
+            let tokenID = claims["jti"]?.text, Self.tokenIDLengths.contains(tokenID.count),
+            let subject = claims["sub"]?.text, Self.subjectLengths.contains(subject.count),
+            let thumbprint = claims["cnf"]?.object?["jkt"]
+        else { throw .malformed }
+        guard issuer.spells(self.issuer) else { throw .issuer }
+        guard audience.spells(self.audience.text) else { throw .audience }
+        try checkTimes(claims, expiry, now)
+        guard thumbprint.spells(keyThumbprint) else { throw .key }
+        try checkSignature(token)
+        return Admission(tokenID: tokenID, expiry: expiry, subject: try pseudonym(of: subject))
+    }
+
+    private func checkTimes(_ claims: JSONObject, _ expiry: Int64, _ now: Int64) throws(AdmissionFault) {
+        guard NumericDate.range.contains(expiry), now < expiry, expiry - now <= longestLife else { throw .time }
+        for name in ["nbf", "iat"] {
+            guard let value = claims[name] else { continue }
+            guard let time = value.integer, NumericDate.range.contains(time), time <= now + Self.clockTolerance else {
+                throw .time
+            }
+        }
+    }
+
+    private func checkSignature(_ token: CompactJWS) throws(AdmissionFault) {
+        for key in keys {
+            do throws(CryptographyError) {
+                if try token.isSigned(by: key, library) { return }
+            } catch {
+                throw .checkFailed(error)
+            }
+        }
+        throw .signature
+    }
+
+    /// With the issuer: two of them may have the same subject for two people. Its length goes first, so that no byte can
+    /// be moved from one to the other.
+    private func pseudonym(of subject: [UInt8]) throws(AdmissionFault) -> Digest256 {
+        let issuer = Array(issuer.utf8)
+        let message = Array("\(issuer.count):".utf8) + issuer + subject
+        do throws(CryptographyError) { return try pseudonymKey.code(of: message.span) } catch {
+            throw .checkFailed(error)
+        }
+    }
+}

@@ -1,0 +1,139 @@
+public import Attestation
+public import Cryptography
+
+/// Every way enrolment refuses a request. One case for each thing that is checked; each has its row of `EnrolmentError`.
+public enum EnrolmentFault: Error, Equatable, Sendable {
+    // The content.
+    /// Not the JSON object it must be.
+    case contentMalformed(JSONFault)
+    case memberMissing(RequestMember)
+    case memberUnknown
+    /// Right JSON, wrong form of a value.
+    case valueFormat(RequestMember)
+    // The key-binding token.
+    /// Not a JWT in strict form.
+    case tokenMalformed
+    /// A member of the token's header or claims is unknown, or there twice.
+    case tokenMembers
+    case tokenAlgorithm
+    case tokenType
+    /// `cnf.jwk` is not a public key on P-256 in the one form.
+    case tokenKey
+    /// `kid` is not the thumbprint of `cnf.jwk`.
+    case tokenKeyID
+    case tokenAudience
+    case tokenIssuer
+    case tokenIssuedAt
+    case tokenExpiry
+    case tokenSignature
+    case admission(AdmissionFault)
+    // The hardware key's statements.
+    case attestation(AttestationFault)
+    case assertion(AssertionFault)
+    // What only who keeps state can find.
+    /// The nonce is not ours, expired or used.
+    case nonceRefused
+    /// The hardware key is registered, and this is no repetition of its initialization.
+    case instanceKnown
+    case instanceUnknown
+    case instanceRevoked
+    /// The counter of the assertion was spent before.
+    case counterSpent
+    /// The new key is, or was, another device's, or not the one that the attestation speaks for.
+    case keyRefused
+    case storeUnavailable
+    /// The check could not be made. Our fault, not the client's.
+    case checkFailed(CryptographyError)
+}
+
+extension EnrolmentFault {
+    /// The row of the table it is answered by.
+    public var error: EnrolmentError {
+        switch self {
+        case .contentMalformed, .memberMissing, .memberUnknown, .tokenMalformed: .badRequest
+        case .valueFormat: .validation
+        case .tokenMembers, .tokenAlgorithm, .tokenType, .tokenKey, .tokenKeyID, .tokenAudience, .tokenIssuer,
+            .tokenIssuedAt, .tokenExpiry, .tokenSignature:
+            .invalidRequest
+        case .admission(.checkFailed): .server
+        case .admission: .invalidRequest
+        case .attestation(let fault): fault.enrolmentError
+        case .assertion(let fault): fault.enrolmentError
+        case .nonceRefused, .instanceKnown, .instanceRevoked, .counterSpent, .keyRefused: .invalidRequest
+        case .instanceUnknown: .notFound
+        case .storeUnavailable: .temporarilyUnavailable
+        case .checkFailed: .server
+        }
+    }
+
+    /// For the log, and for the developer of the client: without a capital letter and full stop. Holds nothing that was
+    /// received.
+    public var reason: String {
+        switch self {
+        case .contentMalformed(let fault): "\(fault.reason)"
+        case .memberMissing(let member): "\(member.rawValue) is missing"
+        case .memberUnknown: "there is a member that has no place here"
+        case .valueFormat(let member): "\(member.rawValue) is not of its form"
+        case .tokenMalformed: "the assertion is not a JWT in compact form"
+        case .tokenMembers: "a header member or claim of the JWT is unknown, or there twice"
+        case .tokenAlgorithm: "alg is not ES256"
+        case .tokenType: "typ is not rp-kb+jwt"
+        case .tokenKey: "cnf.jwk is not a P-256 public key of kty, crv, x and y"
+        case .tokenKeyID: "kid is not the thumbprint of cnf.jwk"
+        case .tokenAudience: "aud is not the URL of this service"
+        case .tokenIssuer: "iss is not the URL of this service, /instance/ and the thumbprint of cnf.jwk"
+        case .tokenIssuedAt: "iat is not the time now, within 60 s"
+        case .tokenExpiry: "exp is past, or more than 300 s after iat"
+        case .tokenSignature: "the JWT's signature is not one of cnf.jwk"
+        case .admission(let fault): "\(fault.reason)"
+        case .attestation(let fault): fault.reason
+        case .assertion(let fault): "\(fault.reason)"
+        case .nonceRefused: "the nonce is not ours, expired or used"
+        case .instanceKnown: "the hardware key is registered already"
+        case .instanceUnknown: "no app instance has this hardware_key_tag"
+        case .instanceRevoked: "the app instance is revoked"
+        case .counterSpent: "the assertion was used before"
+        case .keyRefused: "the new key cannot be bound to this app instance"
+        case .storeUnavailable: "the registry cannot be asked"
+        case .checkFailed: "a check could not be made"
+        }
+    }
+
+    /// Makes a failed check of a failed computation.
+    static func checking<Result>(
+        _ compute: () throws(CryptographyError) -> Result
+    ) throws(EnrolmentFault) -> Result {
+        do throws(CryptographyError) { return try compute() } catch { throw .checkFailed(error) }
+    }
+}
+
+extension AttestationFault {
+    /// Malformed: a value of the wrong form. Apps and systems that a policy turns away: below the minimum. All else: not
+    /// the proof it should be.
+    fileprivate var enrolmentError: EnrolmentError {
+        switch self {
+        case .checkFailed, .receipt(.checkFailed): .server
+        case .tooLong, .malformed, .unknownFormat, .unknownEntry, .entryMissing, .certificateCount, .authenticatorData,
+            .extensions:
+            .validation
+        case .validationCategory, .bundleVersion, .platformRefused: .integrityCheck
+        case .rpIDMismatch, .counterNotZero, .environmentMismatch, .certificateUnreadable, .leafKey, .keyIDMismatch,
+            .credentialIDMismatch, .coseKeyKind, .coseKeyMismatch, .nonceExtensionCount, .nonceExtensionForm,
+            .nonceMismatch, .platformForm, .leafIsAuthority, .intermediateIsNoAuthority, .outsideValidity, .untrusted,
+            .receiptMissing, .receipt:
+            .invalidRequest
+        }
+    }
+}
+
+extension AssertionFault {
+    /// Key binding answers all of an assertion by one row, its form too.
+    fileprivate var enrolmentError: EnrolmentError {
+        switch self {
+        case .checkFailed: .server
+        case .tooLong, .malformed, .unknownEntry, .entryMissing, .authenticatorData, .rpIDMismatch, .counterZero,
+            .signatureInvalid:
+            .invalidRequest
+        }
+    }
+}

@@ -1,0 +1,189 @@
+/// Reads small JSON texts strictly: one meaning for every text, or none.
+///
+/// Own code, because what reads here stands open to everybody: Foundation's decoder takes encodings other than UTF-8,
+/// keeps one of several equal names without a word, and bounds neither depth nor count.
+package struct JSONReader {
+    /// Objects and arrays in each other.
+    package static let depthLimit = 8
+    /// Members of an object, elements of an array. Duplicates are looked for one by one, so this also bounds that.
+    package static let countLimit = 64
+
+    private let text: [UInt8]
+    private var position = 0
+
+    /// Reads a text that is one object.
+    ///
+    /// - Parameter longest: most bytes of the text.
+    package static func object(in text: [UInt8], longest: Int) throws(JSONFault) -> JSONObject {
+        guard text.count <= longest else { throw .tooLong }
+        guard String(validating: text, as: UTF8.self) != nil else { throw .notUTF8 }
+        var reader = JSONReader(text: text)
+        reader.skipSpace()
+        let value = try reader.value(depth: 0)
+        reader.skipSpace()
+        guard reader.position == text.count else { throw .trailingBytes }
+        guard case .object(let object) = value else { throw .notAnObject }
+        return object
+    }
+
+    private init(text: [UInt8]) { self.text = text }
+
+    private var next: UInt8? { position < text.count ? text[position] : nil }
+
+    private mutating func skipSpace() {
+        while let next, next == 0x20 || next == 0x09 || next == 0x0a || next == 0x0d { position += 1 }
+    }
+
+    /// - Returns: whether `byte` was next; it is then read.
+    private mutating func skip(_ byte: UInt8) -> Bool {
+        guard next == byte else { return false }
+        position += 1
+        return true
+    }
+
+    private mutating func value(depth: Int) throws(JSONFault) -> JSONValue {
+        switch next {
+        case UInt8(ascii: "{"): return .object(try object(depth: depth + 1))
+        case UInt8(ascii: "["): return .array(try array(depth: depth + 1))
+        case UInt8(ascii: "\""): return .text(try string())
+        case UInt8(ascii: "t"): return try literal("true", .boolean(true))
+        case UInt8(ascii: "f"): return try literal("false", .boolean(false))
+        case UInt8(ascii: "n"): return try literal("null", .null)
+        default: return try number()
+        }
+    }
+
+    private mutating func literal(_ name: String, _ value: JSONValue) throws(JSONFault) -> JSONValue {
+        for byte in name.utf8 {
+            guard skip(byte) else { throw .malformed }
+        }
+        return value
+    }
+
+    private mutating func object(depth: Int) throws(JSONFault) -> JSONObject {
+        guard depth <= Self.depthLimit else { throw .tooDeep }
+        position += 1  // the brace
+        var object = JSONObject()
+        skipSpace()
+        if skip(UInt8(ascii: "}")) { return object }
+        while true {
+            guard object.members.count < Self.countLimit else { throw .tooMany }
+            guard next == UInt8(ascii: "\"") else { throw .malformed }
+            let name = try string()
+            skipSpace()
+            guard skip(UInt8(ascii: ":")) else { throw .malformed }
+            skipSpace()
+            let value = try value(depth: depth)
+            guard object.add(name, value) else { throw .duplicateName }
+            skipSpace()
+            if skip(UInt8(ascii: "}")) { return object }
+            guard skip(UInt8(ascii: ",")) else { throw .malformed }
+            skipSpace()
+        }
+    }
+
+    private mutating func array(depth: Int) throws(JSONFault) -> [JSONValue] {
+        guard depth <= Self.depthLimit else { throw .tooDeep }
+        position += 1  // the bracket
+        var elements: [JSONValue] = []
+        skipSpace()
+        if skip(UInt8(ascii: "]")) { return elements }
+        while true {
+            guard elements.count < Self.countLimit else { throw .tooMany }
+            elements.append(try value(depth: depth))
+            skipSpace()
+            if skip(UInt8(ascii: "]")) { return elements }
+            guard skip(UInt8(ascii: ",")) else { throw .malformed }
+            skipSpace()
+        }
+    }
+
+    /// RFC 8259 section 6.
+    private mutating func number() throws(JSONFault) -> JSONValue {
+        let start = position
+        _ = skip(UInt8(ascii: "-"))
+        if !skip(UInt8(ascii: "0")) { try digits() }
+        let end = position
+        if skip(UInt8(ascii: ".")) { try digits() }
+        if skip(UInt8(ascii: "e")) || skip(UInt8(ascii: "E")) {
+            if !skip(UInt8(ascii: "+")) { _ = skip(UInt8(ascii: "-")) }
+            try digits()
+        }
+        guard end == position, let integer = Int64(String(decoding: text[start..<end], as: UTF8.self)) else {
+            return .number
+        }
+        return .integer(integer)
+    }
+
+    /// At least one.
+    private mutating func digits() throws(JSONFault) {
+        let start = position
+        while let next, (0x30...0x39).contains(next) { position += 1 }
+        guard position > start else { throw .malformed }
+    }
+
+    /// RFC 8259 section 7.
+    private mutating func string() throws(JSONFault) -> [UInt8] {
+        position += 1  // the quote
+        var bytes: [UInt8] = []
+        while let byte = next {
+            position += 1
+            switch byte {
+            case UInt8(ascii: "\""): return bytes
+            case UInt8(ascii: "\\"): try escape(appendingTo: &bytes)
+            case ..<0x20: throw .malformed
+            default: bytes.append(byte)
+            }
+        }
+        throw .malformed
+    }
+
+    private mutating func escape(appendingTo bytes: inout [UInt8]) throws(JSONFault) {
+        guard let byte = next else { throw .malformed }
+        position += 1
+        switch byte {
+        case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "/"): bytes.append(byte)
+        case UInt8(ascii: "b"): bytes.append(0x08)
+        case UInt8(ascii: "f"): bytes.append(0x0c)
+        case UInt8(ascii: "n"): bytes.append(0x0a)
+        case UInt8(ascii: "r"): bytes.append(0x0d)
+        case UInt8(ascii: "t"): bytes.append(0x09)
+        case UInt8(ascii: "u"): bytes += String(try scalar()).utf8
+        default: throw .malformed
+        }
+    }
+
+    /// The code point of one `\u` escape, or of the two that a surrogate pair takes.
+    private mutating func scalar() throws(JSONFault) -> Unicode.Scalar {
+        let first = try codeUnit()
+        guard (0xd800..<0xdc00).contains(first) else {
+            guard let scalar = Unicode.Scalar(first) else { throw .malformed }
+            return scalar
+        }
+        guard skip(UInt8(ascii: "\\")), skip(UInt8(ascii: "u")) else { throw .malformed }
+        let second = try codeUnit()
+        guard (0xdc00..<0xe000).contains(second),
+            let scalar = Unicode.Scalar(0x1_0000 + (first - 0xd800) << 10 + (second - 0xdc00))
+        else { throw .malformed }
+        return scalar
+    }
+
+    private mutating func codeUnit() throws(JSONFault) -> UInt32 {
+        var unit: UInt32 = 0
+        for _ in 0..<4 {
+            guard let byte = next, let digit = Self.value(ofHexadecimal: byte) else { throw .malformed }
+            position += 1
+            unit = unit << 4 | digit
+        }
+        return unit
+    }
+
+    private static func value(ofHexadecimal byte: UInt8) -> UInt32? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(byte - UInt8(ascii: "0"))
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): UInt32(byte - UInt8(ascii: "a") + 10)
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): UInt32(byte - UInt8(ascii: "A") + 10)
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,72 @@
+internal import Challenges
+internal import Vocabulary
+
+/// What requests consist of: members of a body, of a token's header, or of its claims.
+public enum RequestMember: String, Sendable, CaseIterable {
+    // Instance initialization.
+    case nonce
+    case hardwareKeyTag = "hardware_key_tag"
+    case keyAttestation = "key_attestation"
+    case mtlsPublicKey = "mtls_public_key"
+    // Key binding.
+    case assertion
+    case algorithm = "alg"
+    case keyID = "kid"
+    case type = "typ"
+    case issuer = "iss"
+    case audience = "aud"
+    case issuedAt = "iat"
+    case expiry = "exp"
+    case hardwareSignature = "hardware_signature"
+    case confirmation = "cnf"
+    case jwk
+    case admissionToken = "admission_token"
+}
+
+/// The content of requests.
+public enum RequestContent {
+    /// Most bytes: an attestation of the greatest length in base64url, and room for the rest.
+    public static let lengthLimit = 32 << 10
+}
+
+extension JSONObject {
+    /// Reads the content of a request.
+    init(content: [UInt8]) throws(EnrolmentFault) {
+        do throws(JSONFault) {
+            self = try JSONReader.object(in: content, longest: RequestContent.lengthLimit)
+        } catch {
+            throw .contentMalformed(error)
+        }
+    }
+
+    func required(_ member: RequestMember) throws(EnrolmentFault) -> JSONValue {
+        guard let value = self[member.rawValue] else { throw .memberMissing(member) }
+        return value
+    }
+
+    func text(_ member: RequestMember) throws(EnrolmentFault) -> [UInt8] {
+        guard let text = try required(member).text else { throw .valueFormat(member) }
+        return text
+    }
+
+    func nonce() throws(EnrolmentFault) -> EnrolmentNonce {
+        guard let nonce = EnrolmentNonce(try text(.nonce)) else { throw .valueFormat(.nonce) }
+        return nonce
+    }
+
+    /// Bytes in base64url, in its one spelling. - Parameter lengths: how many bytes there may be.
+    func bytes(_ member: RequestMember, _ lengths: ClosedRange<Int>) throws(EnrolmentFault) -> [UInt8] {
+        let text = try text(member)
+        guard let bytes = Base64URL.decode(text.span), lengths.contains(bytes.count) else { throw .valueFormat(member) }
+        return bytes
+    }
+
+    /// The key id that a hardware key is registered under: on iOS the tag is nothing else.
+    func hardwareKeyID() throws(EnrolmentFault) -> KeyID {
+        let bytes = try bytes(.hardwareKeyTag, 32...32)
+        guard let keyID = KeyID(digest: bytes.span) else { throw .valueFormat(.hardwareKeyTag) }
+        return keyID
+    }
+
+    func hasOnly(_ members: [RequestMember]) -> Bool { hasOnly(members.map(\.rawValue)) }
+}

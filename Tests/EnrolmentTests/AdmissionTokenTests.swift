@@ -1,0 +1,150 @@
+import Cryptography
+import Enrolment
+import Testing
+
+@Suite("Admission tokens")
+struct AdmissionTokenTests {
+    private static let issuer = "https://login.example.org"
+    private static let thumbprint = "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"
+    private let keys: Keys
+    private let key: P256SigningKey
+    private let verifier: AdmissionTokenVerifier
+
+    init() throws {
+        keys = try Keys()
+        key = try keys.generate()
+        verifier = try Self.verifier(keys, [key, keys.generate()])
+    }
+
+    private static func verifier(
+        _ keys: Keys, _ trusted: [P256SigningKey], issuer: String = issuer
+    ) throws -> AdmissionTokenVerifier {
+        let secret = [UInt8](repeating: UInt8(ascii: "k"), count: 32)
+        let audience = ProviderURL(KeyBindingDraft.provider)
+        return try AdmissionTokenVerifier(
+            issuer: issuer, points: trusted.map(\.point), audience: #require(audience), longestLife: 3600,
+            pseudonymKey: AuthenticationKey(secret.span, keys.library), keys.library)
+    }
+
+    private static func claims(thumbprint: String = thumbprint) -> Draft {
+        let now = KeyBindingDraft.now
+        return Draft(members: [
+            ("iss", quoted(issuer)), ("aud", quoted(KeyBindingDraft.provider)), ("exp", "\(now + 600)"),
+            ("iat", "\(now)"), ("jti", "\"token-1\""), ("sub", "\"subject-1\""),
+            ("cnf", #"{"jkt":"\#(thumbprint)"}"#), ("amr", "[\"pin\"]"),
+        ])
+    }
+
+    private func token(
+        _ claims: Draft = claims(), header: String = #"{"alg":"ES256","kid":"1","typ":"JWT"}"#,
+        signer: P256SigningKey? = nil
+    ) throws -> [UInt8] {
+        let input = base64URL(header) + "." + base64URL(claims.text)
+        return Array((input + "." + base64URL(try keys.sign(Array(input.utf8), signer ?? key))).utf8)
+    }
+
+    private func verify(
+        _ token: [UInt8], _ verifier: AdmissionTokenVerifier? = nil
+    ) -> Result<Admission, AdmissionFault> {
+        do throws(AdmissionFault) {
+            return .success(
+                try (verifier ?? self.verifier).verify(token, keyThumbprint: Self.thumbprint, now: KeyBindingDraft.now))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    @Test("a token of the issuer for this key is verified; its subject is known by a pseudonym")
+    func valid() throws {
+        let admission = try verify(token()).get()
+        #expect(admission.tokenID == Array("token-1".utf8))
+        #expect(admission.expiry == KeyBindingDraft.now + 600)
+        // Computed with Python's hmac.
+        let hex = admission.subject.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        #expect(hex == "9d1cdd52fab0038c39ca59f1364938d950799b6e748c73707bf2a694c74e8ebe")
+    }
+
+    @Test("any of the issuer's keys will do, no other and no embedded one")
+    func issuersKeys() throws {
+        let second = try Self.verifier(keys, [keys.generate(), key])
+        #expect(try verify(token(), second).failure == nil)
+        let stranger = try keys.generate()
+        let x = base64URL(Array(stranger.point[1..<33]))
+        let y = base64URL(Array(stranger.point[33...]))
+        let header = #"{"alg":"ES256","jwk":{"kty":"EC","crv":"P-256","x":"\#(x)","y":"\#(y)"}}"#
+        #expect(try verify(token(header: header, signer: stranger)) == .failure(.signature))
+        #expect(try verify(token(signer: stranger)) == .failure(.signature))
+    }
+
+    @Test("pseudonyms differ with subject and issuer, and with nothing else")
+    func pseudonyms() throws {
+        let first = try verify(token()).get().subject
+        var claims = Self.claims()
+        claims["jti"] = "\"token-2\""
+        #expect(try verify(token(claims)).get().subject == first)
+        claims["sub"] = "\"subject-2\""
+        #expect(try verify(token(claims)).get().subject != first)
+        // A byte moved from the issuer to the subject.
+        claims["iss"] = quoted(String(Self.issuer.dropLast()))
+        claims["sub"] = "\"gsubject-1\""
+        let other = try Self.verifier(keys, [key], issuer: String(Self.issuer.dropLast()))
+        #expect(try verify(token(claims), other).get().subject != first)
+    }
+
+    @Test("everything else is refused, by the check that is meant for it")
+    func refused() throws {
+        let now = KeyBindingDraft.now
+        let wrong: [(String, String?, AdmissionFault)] = [
+            ("iss", nil, .malformed), ("iss", "\"https://login.example.com\"", .issuer), ("iss", "1", .issuer),
+            ("aud", nil, .malformed), ("aud", "\"https://login.example.org\"", .audience),
+            ("aud", "[\"\(KeyBindingDraft.provider)\"]", .audience),
+            ("exp", nil, .malformed), ("exp", "1.5", .malformed), ("exp", "\(now)", .time),
+            ("exp", "\(now + 3601)", .time),
+            ("exp", "-1", .time), ("exp", "\(Int64.max)", .time), ("exp", "\(Int64.min)", .time),
+            ("nbf", "\(now + 61)", .time), ("nbf", "\"x\"", .time), ("iat", "\(now + 61)", .time),
+            ("jti", nil, .malformed), ("jti", "\"\"", .malformed), ("jti", "1", .malformed),
+            ("jti", quoted(String(repeating: "x", count: 129)), .malformed),
+            ("sub", nil, .malformed), ("sub", "\"\"", .malformed),
+            ("sub", quoted(String(repeating: "x", count: 256)), .malformed),
+            ("cnf", nil, .malformed), ("cnf", "{}", .malformed), ("cnf", "\"x\"", .malformed),
+            ("cnf", #"{"jkt":"NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs"}"#, .key), ("cnf", #"{"jkt":1}"#, .key),
+        ]
+        for (name, value, fault) in wrong {
+            var claims = Self.claims()
+            claims[name] = value
+            #expect(try verify(token(claims)) == .failure(fault), "\(name) \(value ?? "missing")")
+        }
+        for header in [#"{"alg":"none"}"#, #"{"alg":"HS256"}"#, "{}", #"{"alg":"ES256","crit":["b64"],"b64":false}"#] {
+            #expect(try verify(token(header: header)) == .failure(.header))
+        }
+        #expect(verify([]) == .failure(.malformed))
+        var twice = Self.claims()
+        twice.members.append(("sub", "\"another\""))
+        #expect(try verify(token(twice)) == .failure(.malformed))
+        var long = Self.claims()
+        long["x"] = quoted(String(repeating: "x", count: AdmissionTokenVerifier.lengthLimit))
+        #expect(try verify(token(long)) == .failure(.malformed))
+    }
+
+    @Test("an issuer has one key to eight")
+    func keyLimit() {
+        #expect(throws: CryptographyError.self) { try Self.verifier(keys, []) }
+        #expect(throws: CryptographyError.self) { try Self.verifier(keys, [P256SigningKey](repeating: key, count: 9)) }
+    }
+
+    @Test("where admission is by token, a key binding without one, or with a wrong one, is refused")
+    func keyBinding() throws {
+        var draft = try KeyBindingDraft(keys)
+        #expect(try draft.verify(admission: verifier) == .failure(.memberMissing(.admissionToken)))
+        let good = try token(Self.claims(thumbprint: draft.thumbprint))
+        draft.claims["admission_token"] = quoted(String(decoding: good, as: UTF8.self))
+        #expect(try draft.verify(admission: verifier).get().admission?.tokenID == Array("token-1".utf8))
+        draft.claims["admission_token"] = "1"
+        #expect(try draft.verify(admission: verifier) == .failure(.valueFormat(.admissionToken)))
+        draft.claims["admission_token"] = quoted(String(decoding: try token(), as: UTF8.self))
+        #expect(try draft.verify(admission: verifier) == .failure(.admission(.key)))
+        // The token is looked at only when the key has proven itself.
+        draft.signer = draft.hardwareKey
+        #expect(try draft.verify(admission: verifier) == .failure(.tokenSignature))
+    }
+}

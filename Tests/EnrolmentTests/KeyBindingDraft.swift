@@ -1,0 +1,85 @@
+import Cryptography
+import Enrolment
+
+/// A key-binding token to be altered before it is signed, so that all but what a test alters is valid.
+struct KeyBindingDraft {
+    static let provider = "https://enrol.example.org"
+    static let now: Int64 = 1_790_000_000
+    static let nonce = "EBESExQVFhcYGRobHB0eHyAhIiMkJSYnKCkqKywtLi8"
+    static let appID = "TEAM123456.com.example.app"
+
+    let keys: Keys
+    let newKey: P256SigningKey
+    let hardwareKey: P256SigningKey
+
+    var header: Draft
+    var claims: Draft
+    var jwk: Draft
+    /// Members of `cnf` beside `jwk`.
+    var confirmation = Draft(members: [])
+    /// Who signs the token; the new key unless told otherwise.
+    var signer: P256SigningKey
+    /// What is done to the signature at last.
+    var alterSignature: @Sendable ([UInt8]) -> [UInt8] = { $0 }
+    /// Members of the body beside `assertion`.
+    var body = Draft(members: [])
+
+    init(_ keys: Keys) throws {
+        self.keys = keys
+        newKey = try keys.generate()
+        hardwareKey = try keys.generate()
+        signer = newKey
+        let x = base64URL(Array(newKey.point[1..<33]))
+        let y = base64URL(Array(newKey.point[33...]))
+        jwk = Draft(members: [("kty", "\"EC\""), ("crv", "\"P-256\""), ("x", quoted(x)), ("y", quoted(y))])
+        let thumbprint = base64URL(try keys.hash(Array(#"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#.utf8)))
+        let tag = base64URL(try keys.hash(hardwareKey.point))
+        let data = try keys.hash(Array(Self.appID.utf8)) + [0x40, 0, 0, 0, 7]
+        let clientData = #"{"nonce":"\#(Self.nonce)","jwk_thumbprint":"\#(thumbprint)"}"#
+        let signature = try keys.sign(authenticatorData: data, clientData: Array(clientData.utf8), hardwareKey)
+        header = Draft(members: [("alg", "\"ES256\""), ("kid", quoted(thumbprint)), ("typ", "\"rp-kb+jwt\"")])
+        claims = Draft(members: [
+            ("iss", quoted("\(Self.provider)/instance/\(thumbprint)")), ("aud", quoted(Self.provider)),
+            ("iat", "\(Self.now)"), ("exp", "\(Self.now + 300)"), ("nonce", quoted(Self.nonce)),
+            ("hardware_key_tag", quoted(tag)), ("hardware_signature", quoted(base64URL(signature))),
+            ("key_attestation", quoted(base64URL(data))), ("cnf", "{}"),
+        ])
+    }
+
+    var thumbprint: String { String((header["kid"] ?? "").dropFirst().dropLast()) }
+
+    /// The JWT.
+    func token() throws -> String {
+        var claims = claims
+        if claims["cnf"] == "{}" {
+            claims["cnf"] = Draft(members: [("jwk", jwk.text)] + confirmation.members).text
+        }
+        let input = base64URL(header.text) + "." + base64URL(claims.text)
+        return input + "." + base64URL(alterSignature(try keys.sign(Array(input.utf8), signer)))
+    }
+
+    /// The content of the request.
+    func content() throws -> [UInt8] {
+        Array(Draft(members: [("assertion", quoted(try token()))] + body.members).text.utf8)
+    }
+
+    func verifier(admission: AdmissionTokenVerifier? = nil) throws -> KeyBindingVerifier {
+        let provider = ProviderURL(Self.provider)
+        guard let provider else { throw EnrolmentFault.tokenAudience }
+        return KeyBindingVerifier(provider: provider, admission: admission, keys.library)
+    }
+
+    func verify(
+        admission: AdmissionTokenVerifier? = nil, now: Int64 = Self.now
+    ) throws -> Result<KeyBinding, EnrolmentFault> {
+        try Self.verify(content(), verifier(admission: admission), now: now)
+    }
+
+    static func verify(
+        _ content: [UInt8], _ verifier: KeyBindingVerifier, now: Int64 = now
+    ) -> Result<KeyBinding, EnrolmentFault> {
+        do throws(EnrolmentFault) { return .success(try verifier.verify(content, now: now)) } catch {
+            return .failure(error)
+        }
+    }
+}
