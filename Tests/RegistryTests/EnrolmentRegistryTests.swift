@@ -188,6 +188,30 @@ struct EnrolmentRegistryTests {
         #expect(try store.endDueBindings(at: WallClock.seconds, limit: 9).isEmpty)
     }
 
+    @Test("however many commands of enrolment wait, an operator's have a place")
+    func operatorsPlace() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        defer { registry.stop() }
+        let loop = try Loop()
+        let enroller = try RegistryClient(registry, loop: loop, commandLimit: RegistryLimits.enrolmentCommands) { _ in }
+        let operatorSide = try TestWorker(registry)
+        let device = try operatorSide.find(1)
+        var refused = 0
+        // Writes, so that the store syncs for each of them while others are asked for.
+        for number in 1...2_000 {
+            let command = Self.initialization(1_000 + number, nonce: Self.nonce(number), registry)
+            if !enroller.perform(command, token: UInt64(number)) {
+                refused += 1
+                if refused == 1 { #expect(operatorSide.client?.perform(.revoke(device.id), token: 5) == true) }
+            }
+        }
+        #expect(refused > 0)
+        let isRevoked = {
+            operatorSide.events.contains { if case .reply(5, .success) = $0 { true } else { false } }
+        }
+        #expect(operatorSide.run(until: isRevoked))
+    }
+
     @Test("revoking a subject is told to every worker with the keys of its devices")
     func subject() throws {
         let registry = try startRegistry(scratch, devices: 3)

@@ -65,6 +65,15 @@ struct KeyBindingTests {
         #expect(try store.show(.hardwareKey(Fixture.hardwareKey(1))).bindings.map(\.endedAt) == [1_260, nil])
     }
 
+    @Test("an overlap is no less than nothing and no more than a year")
+    func overlapBounds() throws {
+        _ = try bind(1, key: 1, nonce: 1, counter: 1)
+        let second = try bind(1, key: 5, nonce: 2, counter: 2, overlap: .max, at: 1_200)
+        #expect(second.details?.bindings.map(\.endsAt) == [31_623_600, nil])
+        let third = try bind(1, key: 6, nonce: 3, counter: 3, overlap: -5, at: 1_300)
+        #expect(third.details?.bindings.map(\.endsAt) == [1_300, 1_300, nil])
+    }
+
     @Test("rotating again ends the newer key, and prolongs no older one")
     func secondRotation() throws {
         _ = try bind(1, key: 1, nonce: 1, counter: 1)

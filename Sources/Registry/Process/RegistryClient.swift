@@ -9,6 +9,7 @@ public final class RegistryClient {
     private let shared: RegistryShared
     private let number: ClientNumber
     private let loop: Loop
+    private let commandLimit: Int
     private let receiver: MailboxReceiver<[RegistryEvent]>
     /// Spent in this turn of the loop, and not yet told to the store.
     private var gathered: [SpendRequest] = []
@@ -18,10 +19,14 @@ public final class RegistryClient {
     private static let gatheredLimit = 64
     private static let gatheringTime = TimeSpan.milliseconds(1)
 
-    /// - Parameter receive: called on the loop's thread with answers and with what concerns every worker.
+    /// - Parameters:
+    ///   - commandLimit: how many commands, of all clients, may wait before one of this client is refused.
+    ///   - receive: called on the loop's thread with answers and with what concerns every worker.
     public init(
-        _ registry: DeviceRegistry, loop: Loop, receive: @escaping (RegistryEvent) -> Void
+        _ registry: DeviceRegistry, loop: Loop, commandLimit: Int = RegistryLimits.waitingCommands,
+        receive: @escaping (RegistryEvent) -> Void
     ) throws(EventLoopError) {
+        self.commandLimit = min(commandLimit, RegistryLimits.waitingCommands)
         shared = registry.shared
         number = registry.newClient()
         self.loop = loop
@@ -106,7 +111,7 @@ public final class RegistryClient {
     ///
     /// - Returns: false if too many wait already; nothing will happen then. Else `RegistryEvent.reply` follows.
     public func perform(_ command: RegistryCommand, token: UInt64) -> Bool {
-        guard Self.enter(shared.counts.commanding, limit: RegistryLimits.waitingCommands) else { return false }
+        guard Self.enter(shared.counts.commanding, limit: commandLimit) else { return false }
         shared.requests.post(.perform(command, Reference(client: number, token: token)))
         return true
     }

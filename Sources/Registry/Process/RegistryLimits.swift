@@ -10,5 +10,8 @@ public struct RegistryLimits: Sendable {
     public init() {}
 
     /// Commands that may wait; operators and enrolment send few.
-    static let waitingCommands = 256
+    public static let waitingCommands = 256
+    /// How many may wait when a further one of enrolment is refused: strangers can keep enrolment busy, and an operator's
+    /// revocation must have a place then.
+    public static let enrolmentCommands = 192
 }

@@ -15,7 +15,7 @@ public struct KeyBinding: Sendable {
     /// Of the device's app.
     public let mode: CounterMode
     public let admission: Admission
-    /// How many seconds a key that is replaced stays good.
+    /// How many seconds a key that is replaced stays good; at most a year.
     public let overlap: Int64
 
     public init(
@@ -29,7 +29,7 @@ public struct KeyBinding: Sendable {
         self.counter = counter
         self.mode = mode
         self.admission = admission
-        self.overlap = max(0, overlap)
+        self.overlap = min(max(0, overlap), 366 * 24 * 3_600)
     }
 }
 
