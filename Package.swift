@@ -206,7 +206,8 @@ let package = Package(
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "Bytes", "Cryptography", "EventLoop", "Gateway", "HTTP", "Policy", "Registry", "RequestProof",
+                "Bytes", "Cryptography", "EventLoop", "Gateway", "HTTP", "Metrics", "Policy", "Registry",
+                "RequestProof",
                 "Vocabulary",
             ],
             swiftSettings: settings),
