@@ -1,4 +1,6 @@
 import EventLoop
+import Foundation
+import GRDB
 import Synchronization
 import Testing
 import Vocabulary
@@ -163,6 +165,44 @@ struct EnrolmentRegistryTests {
         let worker = try TestWorker(registry)
         #expect(try worker.find(1).standing == .bindingEnded)
         #expect(try worker.find(50).standing == .active)
+    }
+
+    @Test("while an end cannot be written nothing is answered, and the reason is told once")
+    func endFails() throws {
+        do {
+            let store = try RegistryStore(path: scratch.file(), creating: true)
+            try store.populate(1)
+            let request = store.keyBinding(1, key: 50, nonce: 1, counter: 1, overlap: 10)
+            #expect(try store.bindKey(request, at: 1_000).kind == .rotation)
+        }
+        let queue = try DatabaseQueue(path: scratch.file())
+        try queue.inDatabase {
+            try $0.execute(
+                sql: """
+                    CREATE TRIGGER failure BEFORE UPDATE OF ended_at ON binding
+                    BEGIN SELECT RAISE(ABORT, 'made to fail'); END
+                    """)
+        }
+        try queue.close()
+        let log = Told()
+        let registry = try DeviceRegistry.start(path: scratch.file(), creating: false) { log.append($0) }
+        let worker = try TestWorker(registry)
+        guard case .storeUnavailable = try worker.look(Fixture.bindingKey(1)) else { throw Unexpected() }
+        // Long enough to be tried again several times; were it not, the test would pass all the same.
+        usleep(1_800_000)
+        registry.stop()
+        let reasons = log.all
+        #expect(reasons.count == 2)
+        guard case .failed = reasons.first, case .cannotReopen(let reason) = reasons.last else { throw Unexpected() }
+        #expect(reason.contains("made to fail"))
+    }
+
+    private final class Told: Sendable {
+        private let events = Mutex<[StoreEvent]>([])
+
+        func append(_ event: StoreEvent) { events.withLock { $0.append(event) } }
+
+        var all: [StoreEvent] { events.withLock { $0 } }
     }
 
     @Test("more ends than a slice takes are all made")

@@ -230,10 +230,7 @@ final class StoreThread {
         do throws(StoreOpenError) {
             try store.reopen()
         } catch {
-            let reason = error.description
-            if reason != lastReason { observe(.cannotReopen(reason)) }
-            lastReason = reason
-            return
+            return cannotReopen(error.description)
         }
         // What was told before the failure may not be what the file says now.
         for device in shared.records.forget() {
@@ -241,10 +238,18 @@ final class StoreThread {
             if case .success(.device(let details)) = now { shared.records.update(details) }
         }
         // Again before anything is answered.
-        expire()
-        guard store.isAvailable else { return }
+        do throws(StoreError) {
+            try expireSlice()
+        } catch {
+            return cannotReopen(store.lastFault ?? "unknown")
+        }
         shared.health.confirm()
         observe(.recovered)
+    }
+
+    private func cannotReopen(_ reason: String) {
+        if reason != lastReason { observe(.cannotReopen(reason)) }
+        lastReason = reason
     }
 
     // MARK: - Time between requests
@@ -267,19 +272,19 @@ final class StoreThread {
         tidy()
     }
 
-    /// One slice of what ends with time: bindings whose overlap is over; nonces and tokens that need not be remembered.
     private func expire() {
         guard store.isAvailable else { return }
-        do throws(StoreError) {
-            let ended = try store.endDueBindings(at: WallClock.seconds, limit: Self.endingLimit)
-            shared.records.end(ended)
-            if !ended.isEmpty { tellAll(.barred(ended)) }
-            isEnding = ended.count == Self.endingLimit
-            isRemoving = try store.removeExpired(at: WallClock.seconds)
-            if isEnding || isRemoving { goOn() }
-        } catch {
-            failed()
-        }
+        do throws(StoreError) { try expireSlice() } catch { failed() }
+    }
+
+    /// One slice of what ends with time: bindings whose overlap is over; nonces and tokens that need not be remembered.
+    private func expireSlice() throws(StoreError) {
+        let ended = try store.endDueBindings(at: WallClock.seconds, limit: Self.endingLimit)
+        shared.records.end(ended)
+        if !ended.isEmpty { tellAll(.barred(ended)) }
+        isEnding = ended.count == Self.endingLimit
+        isRemoving = try store.removeExpired(at: WallClock.seconds)
+        if isEnding || isRemoving { goOn() }
     }
 
     /// One slice of folding, or a checkpoint: when idle, or when the journal or the log is long.
