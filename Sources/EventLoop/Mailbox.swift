@@ -10,17 +10,36 @@ public final class Mailbox<Message: Sendable>: Sendable {
     private let queue = Mutex<[Message]>([])
     private let wakePending = Atomic<Bool>(false)
     private let limit: Int
-    fileprivate let descriptor: Int32
+    private let descriptor: Int32
+    /// A second descriptor of the same eventfd, for the receiver, which closes its own; -1 once it has been taken. Made
+    /// here, where it may fail: a receiver without one would receive nothing, and nobody would know.
+    private let receiving: Atomic<Int32>
 
     /// - Parameter limit: how many messages may wait; `post` refuses further ones.
     public init(limit: Int) throws(EventLoopError) {
         self.limit = limit
         descriptor = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
         guard descriptor >= 0 else { throw .system(call: "eventfd", errno: errno) }
+        let second = fcntl(descriptor, F_DUPFD_CLOEXEC, 0)
+        guard second >= 0 else {
+            let error = errno
+            close(descriptor)
+            throw .system(call: "fcntl", errno: error)
+        }
+        receiving = Atomic(second)
     }
 
     deinit {
         close(descriptor)
+        let second = receiving.load(ordering: .relaxed)
+        if second >= 0 { close(second) }
+    }
+
+    /// Hands over the receiver's descriptor. A mailbox has one receiver, once.
+    fileprivate func takeReceiving() -> Int32 {
+        let second = receiving.exchange(-1, ordering: .relaxed)
+        precondition(second >= 0, "a mailbox has one receiver")
+        return second
     }
 
     /// Leaves a message. - Returns: false if the mailbox is full; the message was not taken.
@@ -67,8 +86,7 @@ public final class MailboxReceiver<Message: Sendable>: SocketHandler {
         self.mailbox = mailbox
         self.receive = receive
         self.received = received
-        // A second descriptor for the same eventfd: the handler closes its own, the mailbox the original.
-        super.init(loop: loop, socket: Socket(adopting: fcntl(mailbox.descriptor, F_DUPFD_CLOEXEC, 0)))
+        super.init(loop: loop, socket: Socket(adopting: mailbox.takeReceiving()))
         wantRead(true)
     }
 

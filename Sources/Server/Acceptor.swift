@@ -74,8 +74,10 @@ public final class Acceptor {
     /// A second descriptor of a listener's socket, for another acceptor: both have one queue of connections.
     ///
     /// - Parameter index: of the listener, in the order they were added.
-    /// - Returns: nil if there is no descriptor left.
-    public func duplicateListener(_ index: Int) -> Int32? { listeners[index].duplicate() }
+    /// - Returns: nil if there is no descriptor left, or no such listener.
+    public func duplicateListener(_ index: Int) -> Int32? {
+        listeners.indices.contains(index) ? listeners[index].duplicate() : nil
+    }
 
     /// Stops accepting; connections that are open stay so.
     ///

@@ -1,6 +1,8 @@
 """Changing the configuration without dropping anyone, and without half of it."""
 
 import copy
+import json
+import resource
 import signal
 import socket
 import threading
@@ -9,6 +11,7 @@ import pytest
 
 from client import Client, IncompleteResponse, get, post
 from denials import assert_denied
+from exposition import ask
 from gateway import Gateway
 from pki import attestgate
 from recording_upstream import RecordingUpstream
@@ -122,6 +125,60 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
+
+
+@pytest.mark.parametrize("spare", range(8))
+def test_a_reload_without_descriptors_changes_nothing(reloadable, phone, spare):
+    """What a reload needs it takes before anything is changed, so it never leaves a worker without its listeners."""
+    gateway = reloadable
+    eventually(lambda: ask(gateway, "/health/ready")[0] == 200, "every worker to serve")
+    # What was asked and is closed already counts no more.
+    eventually(lambda: gateway.connections() <= 1, "the questions' connections to be closed")
+    before = gateway.descriptors()
+    resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (before + spare, 20_000))
+    gateway.signal(signal.SIGHUP)
+    eventually(lambda: "reloaded" in gateway.errors, lambda: f"an outcome\n{gateway.errors}")
+    resource.prlimit(gateway.process.pid, resource.RLIMIT_NOFILE, (20_000, 20_000))
+    for _ in range(10):
+        with Client(gateway, phone) as client:
+            assert client.exchange(get("/a")).status == 200
+    assert reload(gateway).returncode == 0
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/a")).status == 200
+
+
+def test_old_generations_are_bounded_though_the_oldest_is_busy(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, timeouts={"shutdown": "1s"})
+    release = threading.Event()
+
+    def slow(connection):
+        connection.read_request()
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+        release.wait(30)
+    own_upstream.script = slow
+    kept = []
+    try:
+        with Client(gateway, phone) as busy:
+            busy.send(get("/a"))
+            assert busy.read_head().status == 200
+            own_upstream.reset_behaviour()
+            for _ in range(14):
+                client = Client(gateway, phone)
+                kept.append(client)
+                assert client.exchange(get("/a")).status == 200
+                assert reload(gateway).returncode == 0
+            eventually(lambda: retired(gateway) <= 8, lambda: f"{retired(gateway)} old generations")
+            # The newest of them are served still.
+            assert kept[-1].exchange(get("/a")).status == 200
+    finally:
+        release.set()
+        for client in kept:
+            client.close()
+
+
+def retired(gateway):
+    status = json.loads(ask(gateway, "/status")[2])
+    return max(worker["retired_generations"] for worker in status["workers"])
 
 
 class Load:

@@ -3,7 +3,7 @@ public import EventLoop
 internal import TLS
 
 /// A way in to the administration, and what those must show who come by it.
-struct AdministrationDoor {
+struct AdministrationDoor: Equatable {
     /// For the log.
     let name: String
     /// What the Host field may be: a web page that has its own name resolved to this address says that name.
@@ -15,9 +15,9 @@ struct AdministrationDoor {
 }
 
 /// A TCP address on which the administration is served.
-public struct AdministrationListener: Sendable {
+public struct AdministrationListener: Equatable, Sendable {
     /// How the listener shows itself, and whose certificates it asks for.
-    public struct TLS: Sendable {
+    public struct TLS: Equatable, Sendable {
         let certificates: [UInt8]
         let key: [UInt8]
         /// Nil to ask for none.
@@ -66,4 +66,11 @@ public struct AdministrationListener: Sendable {
 
     /// Apart from those of the gateway's clients.
     private static let sessions = 64
+}
+
+extension AdministrationListener {
+    /// The door's name is the address.
+    public static func == (left: AdministrationListener, right: AdministrationListener) -> Bool {
+        left.door == right.door && left.tls == right.tls
+    }
 }

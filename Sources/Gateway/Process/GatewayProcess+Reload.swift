@@ -121,13 +121,19 @@ extension GatewayProcess {
         }
     }
 
+    /// The process is told to end: workers drop what they have not begun to serve, and say no more of it.
+    func reloadInterrupted() {
+        if reload.isUnderWay { reloadEnded(.failed("the gateway is stopping")) }
+    }
+
     private func reloadEnded(_ outcome: ReloadState.Outcome) {
         reload.ended(outcome, at: WallClock.seconds)
         switch outcome {
         case .done(let generation): logger.notice("reloaded: generation \(generation)")
         case .failed(let reason): logger.error("not reloaded, nothing has changed: \(reason)")
         }
-        notifier?.ready("generation \(order.number)")
+        // Whoever was told that the process stops must not hear that it is ready.
+        if !isStopping { notifier?.ready("generation \(order.number)") }
         let (waiting, next) = (reload.waiting, reload.waitingForNext)
         reload.waiting = []
         reload.waitingForNext = []
@@ -160,6 +166,9 @@ extension Blueprint {
     func obstacle(to next: Blueprint) -> String? {
         if next.workers != workers { return "workers: another number of threads takes a restart" }
         if next.registry != registry { return "registry: another registry takes a restart" }
+        if next.administrationListeners != administrationListeners {
+            return "administration: a changed listener, token or certificate takes a restart"
+        }
         if next.administration != administration { return "administration: another socket or listener takes a restart" }
         if (next.accessDestination == nil) != (accessDestination == nil) {
             return "log: access: beginning or ending to log takes a restart"

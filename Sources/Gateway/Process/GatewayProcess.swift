@@ -163,6 +163,7 @@ public final class GatewayProcess {
         isStopping = true
         logger.info("stopping: finishing open requests")
         notifier?.stopping()
+        reloadInterrupted()
         workers.tellAll(.drain)
         deadline = LoopTimer(loop: loop, interval: order.blueprint.shutdownTimeout) { [unowned self] in endNow() }
     }

@@ -14,11 +14,18 @@ final class Generation {
     private let acceptor: Acceptor
     /// By listener, in the order of the configuration.
     private let contexts: [(address: String, tls: ServerContext)]
+    private(set) var isDraining = false
+    /// Ends what does not end by itself, once it drains for another generation's sake.
+    private var patience: LoopTimer?
+    private let loop: Loop
+    private let shutdownTimeout: TimeSpan
 
     init(_ order: GenerationOrder, loop: Loop, pool: BufferPool, library: LibraryContext, metrics: WorkerMetrics)
         throws
     {
         number = order.number
+        self.loop = loop
+        shutdownTimeout = order.blueprint.shutdownTimeout
         let blueprint = order.blueprint
         // Which has an order of its own.
         let routes = RouteTable(blueprint.routes.map(\.unshared))
@@ -49,21 +56,23 @@ final class Generation {
         }
     }
 
-    /// Begins to accept.
-    ///
-    /// - Parameters:
-    ///   - sockets: descriptors of listening sockets by their addresses; taken over.
-    ///   - previous: hands over the sockets of the other addresses, with the connections that wait in them.
-    func listen(_ sockets: [String: Int32], after previous: Generation?) {
+    /// The addresses it listens on.
+    var addresses: [String] { contexts.map(\.address) }
+
+    /// Begins to accept. - Parameter sockets: descriptors of listening sockets, one for each address; taken over.
+    func listen(_ sockets: [String: Int32]) {
         for (address, tls) in contexts {
-            if let descriptor = sockets[address] {
-                acceptor.listen(on: Socket(adopting: descriptor), tls: tls)
-            } else if let index = previous?.contexts.firstIndex(where: { $0.address == address }),
-                let descriptor = previous?.acceptor.duplicateListener(index)
-            {
-                acceptor.listen(on: Socket(adopting: descriptor), tls: tls)
-            }
+            guard let descriptor = sockets[address] else { preconditionFailure("no socket for \(address)") }
+            acceptor.listen(on: Socket(adopting: descriptor), tls: tls)
         }
+    }
+
+    /// A second descriptor of the socket that listens on the address, with the same queue of connections.
+    ///
+    /// - Returns: nil if there is no descriptor left, or it does not listen there.
+    func duplicateListener(_ address: String) -> Int32? {
+        // Listeners were added in the order of the contexts, none left out.
+        contexts.firstIndex { $0.address == address }.flatMap { acceptor.duplicateListener($0) }
     }
 
     /// Connections open now.
@@ -74,7 +83,16 @@ final class Generation {
     func retire(ended: @escaping () -> Void) { acceptor.retire(ended) }
 
     /// Accepts no more, closes idle connections, and lets the others finish the request they serve.
-    func drain(ended: @escaping () -> Void) { acceptor.drain(ended) }
+    func drain(ended: @escaping () -> Void) {
+        isDraining = true
+        acceptor.drain(ended)
+    }
+
+    /// The same, but for no longer than a process may take that is told to end.
+    func expire(ended: @escaping () -> Void) {
+        drain(ended: ended)
+        patience = LoopTimer(loop: loop, interval: shutdownTimeout) { [unowned self] in abort() }
+    }
 
     /// Ends every connection at once.
     func abort() { acceptor.abortAll() }

@@ -18,9 +18,11 @@ final class Watchdog {
     }
 
     private func ask() {
-        // Those that have not answered the last time are still asked.
-        silent.formUnion(workers.running)
+        // Those that have ended owe no answer. Whoever owes one is not asked again: its mailbox must have room for more than
+        // questions.
         silent.formIntersection(workers.running)
+        guard silent.isEmpty else { return }
+        silent = workers.running
         workers.tellAll(.ping)
     }
 

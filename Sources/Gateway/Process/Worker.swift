@@ -61,7 +61,7 @@ final class Worker {
         library = try LibraryContext()
         self.report = report
         current = try Generation(order, loop: loop, pool: pool, library: library, metrics: metrics)
-        current.listen(sockets, after: nil)
+        current.listen(sockets)
         cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
     }
 
@@ -92,10 +92,18 @@ final class Worker {
 
     // MARK: - Generations
 
-    private func prepare(_ order: GenerationOrder, _ sockets: [String: Int32]) {
+    /// Everything that can fail is done here: the change itself cannot.
+    private func prepare(_ order: GenerationOrder, _ new: [String: Int32]) {
         discard()
+        var sockets = new
         do {
             let generation = try Generation(order, loop: loop, pool: pool, library: library, metrics: metrics)
+            for address in generation.addresses where sockets[address] == nil {
+                guard let descriptor = current.duplicateListener(address) else {
+                    throw StartupError("listener \(address): no descriptor is left to hand it over by")
+                }
+                sockets[address] = descriptor
+            }
             prepared = (generation, sockets)
             report(.prepared(fault: nil))
         } catch {
@@ -114,12 +122,12 @@ final class Worker {
         guard let (next, sockets) = prepared, !isDraining else { return discard() }
         prepared = nil
         let previous = current
-        next.listen(sockets, after: previous)
+        next.listen(sockets)
         current = next
         retired.append(previous)
         previous.retire { [unowned self] in forget(previous) }
-        if retired.count > Self.retiredLimit, let oldest = retired.first {
-            oldest.drain { [unowned self] in forget(oldest) }
+        for old in retired.dropLast(Self.retiredLimit) where !old.isDraining {
+            old.expire { [unowned self] in forget(old) }
         }
         report(.adopted)
     }
