@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from client import Client, get, post
+from exposition import scrape
 from paths import REPOSITORY
 from waiting import eventually
 
@@ -350,16 +351,12 @@ def test_lines_that_cannot_be_written_are_counted(start_gateway, own_upstream, p
         assert client.exchange(get("/")).status == 200
         gateway.logged(status=200)
         gateway.limit_files(gateway.access_path.stat().st_size)
-
-        def is_counted():
-            # Files grow again once lines were lost; the next block tells of them.
-            assert client.exchange(get("/")).status == 200
-            gateway.limit_files(None)
-            found = [entry for entry in gateway.access() if entry["event"] == "log_dropped"]
-            if not found:
-                gateway.limit_files(gateway.access_path.stat().st_size)
-            return found
-        assert eventually(is_counted, "the count")[0]["blocks"] >= 1
+        assert client.exchange(get("/")).status == 200
+        eventually(lambda: scrape(gateway)("attestgate_log_dropped_total") >= 1, "the line to be lost")
+        gateway.limit_files(None)
+        # The next block that can be written tells of it.
+        assert client.exchange(get("/")).status == 200
+        assert gateway.logged(event="log_dropped")["blocks"] >= 1
     moved.add("blocks")
 
 

@@ -95,14 +95,12 @@ final class AccessLog {
         startTimer()
     }
 
-    /// Hands everything to the writer.
+    /// Hands everything to the writer, and what was lost before with it.
     func handOver() {
         guard !lines.isEmpty else { return }
+        if writer.takesNews() { note("log_dropped", .blocks, UInt64(writer.droppedInAll), WallClock.microseconds) }
         writer.post(lines.copy())
         lines.removeAll()
-        let lost = writer.takeDropped()
-        guard lost > 0 else { return }
-        note("log_dropped", .blocks, UInt64(lost), WallClock.microseconds)
     }
 
     /// The same for the last time: what was suppressed is told now.

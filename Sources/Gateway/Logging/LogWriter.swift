@@ -92,10 +92,10 @@ final class LogWriter: Sendable {
         if !mailbox.post(.lines(lines)) { dropped.add(1, ordering: .relaxed) }
     }
 
-    /// How many chunks were dropped since it was asked last.
-    func takeDropped() -> Int {
+    /// Whether chunks were dropped since this was asked last: one of all workers tells of them.
+    func takesNews() -> Bool {
         let total = droppedInAll
-        return max(0, total - told.exchange(total, ordering: .relaxed))
+        return told.exchange(total, ordering: .relaxed) < total
     }
 
     /// How many chunks were dropped since the process began.

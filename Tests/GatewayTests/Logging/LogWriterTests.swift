@@ -40,7 +40,7 @@ struct LogWriterTests {
         writer.stop()
         let rotated = try (0..<5).flatMap { try directory.lines("access.log.\($0)") }
         #expect(try rotated + directory.lines() == (0..<250).map { "line \($0)" })
-        #expect(writer.takeDropped() == 0)
+        #expect(writer.droppedInAll == 0)
     }
 
     @Test("the old file is let go of though nothing more is written", .timeLimit(.minutes(1)))
