@@ -85,19 +85,6 @@ public struct AttestationVerifier {
         return try examination.result()
     }
 
-    /// The id of the listed app that an attestation names by its RP id hash. Nothing is verified by that: it is for whoever
-    /// must know the app to tell what the client data hash has to be.
-    ///
-    /// - Throws: what the steps `form` and `rpID` refuse by.
-    public func appID(namedBy attestation: [UInt8]) throws(AttestationFault) -> String {
-        let hash = try AttestationObject(attestation.span).data.rpIDHash
-        let named = apps.first { app in
-            ConstantTime.areEqual(attestation.span.extracting(hash), app.rpIDHash.span)
-        }
-        guard let named else { throw .rpIDMismatch }
-        return named.app.id
-    }
-
     /// Makes all checks, whatever the others say, and tells how each ended.
     ///
     /// Made for people: an attestation is accepted only by `verify`, which this calls.

@@ -17,32 +17,36 @@ extension EnrolmentRules {
         subject.device = label(of: request.keyID)
         let nonce = try nonces.singleUse(of: request.nonce, now: now)
         let app = try app(named: request)
-        subject.app = app.id.description
+        subject.app = app.settings.id.description
         subject.attestation = .refused
         let verified = try verify(request, app, now: now)
         subject.attestation = .verified
-        if let ceiling = app.maximumRisk, let risk = verified.receipt?.fields.riskMetric, risk > ceiling {
+        if let ceiling = app.settings.maximumRisk, let risk = verified.receipt?.fields.riskMetric, risk > ceiling {
             throw .riskTooHigh
         }
         return Registry.InstanceInitialization(
-            identity: try identity(verified, app), attestation: try record(verified, of: request), nonce: nonce,
+            identity: try identity(verified, app.settings), attestation: try record(verified, of: request),
+            nonce: nonce,
             epoch: nonces.epoch)
     }
 
-    private func app(named request: InstanceInitialization) throws(EnrolmentFault) -> EnrolmentSettings.App {
-        let id: String
-        do throws(AttestationFault) { id = try attestations.appID(namedBy: request.attestation) } catch {
+    /// The app that the attestation names. Nothing is verified by that, but its hash cannot be told without the app.
+    private func app(named request: InstanceInitialization) throws(EnrolmentFault) -> App {
+        let attestation = request.attestation
+        do throws(AttestationFault) {
+            let hash = try AttestationObject(attestation.span).data.rpIDHash
+            guard let app = app(withRPIDHash: Array(attestation[hash])) else { throw .rpIDMismatch }
+            return app
+        } catch {
             throw .attestation(error)
         }
-        guard let app = apps[id] else { throw .attestation(.rpIDMismatch) }
-        return app
     }
 
     private func verify(
-        _ request: InstanceInitialization, _ app: EnrolmentSettings.App, now: Int64
+        _ request: InstanceInitialization, _ app: App, now: Int64
     ) throws(EnrolmentFault) -> VerifiedAttestation {
-        let evidence = try request.evidence(app.form, library)
-        do throws(AttestationFault) { return try attestations.verify(evidence, at: now) } catch {
+        let evidence = try request.evidence(app.settings.form, library)
+        do throws(AttestationFault) { return try app.attestations.verify(evidence, at: now) } catch {
             throw .attestation(error)
         }
     }

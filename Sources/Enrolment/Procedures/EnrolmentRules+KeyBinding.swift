@@ -31,24 +31,21 @@ extension EnrolmentRules {
     ) throws(EnrolmentFault) -> Registry.KeyBinding {
         subject.app = device.identity.app.description
         guard device.state != .revoked else { throw .instanceRevoked }
-        guard let app = apps[device.identity.app.description],
-            AttestationEnvironment(app.attested.environment) == device.identity.environment
-        else { throw .appRefused }
-        let assertion = try verifyProof(of: shown.binding, device.identity, app)
+        let (app, rpIDHash) = try app(of: device.identity)
+        let assertion = try verifyProof(of: shown.binding, device.identity.point, app.settings, rpIDHash)
         return Registry.KeyBinding(
             hardwareKey: shown.binding.hardwareKeyID, key: shown.binding.keyID, nonce: shown.nonce, epoch: shown.epoch,
-            counter: assertion.counter, mode: app.counters, admission: try admission(of: shown.binding),
+            counter: assertion.counter, mode: app.settings.counters, admission: try admission(of: shown.binding),
             overlap: overlap)
     }
 
     private func verifyProof(
-        of binding: KeyBinding, _ identity: DeviceIdentity, _ app: EnrolmentSettings.App
+        of binding: KeyBinding, _ point: PublicPoint, _ app: EnrolmentSettings.App, _ rpIDHash: Digest256
     ) throws(EnrolmentFault) -> VerifiedAssertion {
-        let (point, id) = (identity.point.bytes, Array(app.attested.id.utf8))
+        let point = point.bytes
         let key = try EnrolmentFault.checking { () throws(CryptographyError) in
             try P256VerificationKey(point: point.span, library)
         }
-        let rpIDHash = try EnrolmentFault.checking { () throws(CryptographyError) in try library.sha256(of: id.span) }
         let verified = try binding.verifyProof(key: key, rpIDHash: rpIDHash.span, library)
         // An app that has grown too old since it was attested.
         let policy = app.attested.extensions

@@ -6,8 +6,14 @@ internal import Vocabulary
 /// What one generation decides by: all that is built of its settings, the CA's key among it. Belongs to the thread of its
 /// library context.
 struct EnrolmentRules {
-    let apps: [String: EnrolmentSettings.App]
-    let attestations: AttestationVerifier
+    /// An app with what verifies its attestations, by a root of its own if it is one of simulators.
+    struct App {
+        let settings: EnrolmentSettings.App
+        let attestations: AttestationVerifier
+    }
+
+    /// By RP id hash.
+    private let apps: [[UInt8]: App]
     let bindings: KeyBindingVerifier
     let certificates: ClientCertificateIssue
     let nonces: EnrolmentNonces
@@ -20,34 +26,48 @@ struct EnrolmentRules {
         _ settings: EnrolmentSettings, _ identity: StoreIdentity, _ library: LibraryContext
     ) throws(EnrolmentStartError) {
         do {
-            attestations = try Self.verifier(settings, library)
+            apps = try Self.apps(settings, library)
             bindings = KeyBindingVerifier(
                 provider: settings.provider, admission: try Self.tokenVerifier(settings, library), library)
             certificates = try Self.issue(settings, library)
             nonces = try EnrolmentNonces(settings.secrets, identity, life: settings.nonceLife, library)
             logKey = try AuthenticationKey(settings.secrets.log.span, library)
+        } catch let error as EnrolmentStartError {
+            throw error
         } catch {
             throw EnrolmentStartError("\(error)")
-        }
-        apps = Dictionary(settings.apps.map { ($0.attested.id, $0) }) { first, _ in first }
-        guard apps.count == settings.apps.count, settings.apps.allSatisfy({ $0.id.description == $0.attested.id }) else {
-            throw EnrolmentStartError("an app is listed twice")
         }
         admission = settings.admission
         overlap = settings.rotationOverlap
         self.library = library
     }
 
-    private static func verifier(_ settings: EnrolmentSettings, _ library: LibraryContext) throws -> AttestationVerifier {
-        let simulator = try settings.simulatorRoot.map { pem in
-            let certificates = try Certificate.all(inPEM: pem, library)
-            guard certificates.count == 1 else { throw EnrolmentStartError("the simulator's root: one certificate") }
-            return try TrustedRoot(certificates[0], library)
+    private static func apps(_ settings: EnrolmentSettings, _ library: LibraryContext) throws -> [[UInt8]: App] {
+        let apple = try AppleRoots.appAttestation(library)
+        let receipts = try AppleRoots.receipts(library)
+        var apps: [[UInt8]: App] = [:]
+        for app in settings.apps {
+            guard app.id.description == app.attested.id else { throw EnrolmentStartError("app \(app.id): two ids") }
+            let roots = AttestationVerifier.Roots(
+                apple: apple, simulator: try app.simulatorRoot.map { try root($0, of: app, library) },
+                receipts: receipts)
+            let verifier = try AttestationVerifier(apps: [app.attested], roots: roots, library)
+            let id = Array(app.attested.id.utf8)
+            let replaced = apps.updateValue(
+                App(settings: app, attestations: verifier), forKey: try library.sha256(of: id.span).bytes)
+            guard replaced == nil else { throw EnrolmentStartError("app \(app.id): listed twice") }
         }
-        let roots = AttestationVerifier.Roots(
-            apple: try AppleRoots.appAttestation(library), simulator: simulator,
-            receipts: try AppleRoots.receipts(library))
-        return try AttestationVerifier(apps: settings.apps.map(\.attested), roots: roots, library)
+        return apps
+    }
+
+    private static func root(
+        _ pem: [UInt8], of app: EnrolmentSettings.App, _ library: LibraryContext
+    ) throws -> TrustedRoot {
+        let certificates = try Certificate.all(inPEM: pem, library)
+        guard certificates.count == 1 else {
+            throw EnrolmentStartError("app \(app.id): attestation_root: one certificate is wanted")
+        }
+        return try TrustedRoot(certificates[0], library)
     }
 
     private static func tokenVerifier(
@@ -55,17 +75,30 @@ struct EnrolmentRules {
     ) throws -> AdmissionTokenVerifier? {
         guard case .token(let issuer) = settings.admission else { return nil }
         return try AdmissionTokenVerifier(
-            issuer: issuer.issuer, points: issuer.points, audience: settings.provider,
-            longestLife: issuer.longestLife,
+            issuer: issuer.issuer, points: issuer.points, audience: issuer.audience, longestLife: issuer.longestLife,
             pseudonymKey: try AuthenticationKey(settings.secrets.subjects.span, library), library)
     }
 
-    private static func issue(_ settings: EnrolmentSettings, _ library: LibraryContext) throws -> ClientCertificateIssue {
-        let authority = settings.authority
-        let certificates = try Certificate.all(inPEM: authority.certificate, library)
+    private static func issue(
+        _ settings: EnrolmentSettings, _ library: LibraryContext
+    ) throws -> ClientCertificateIssue {
+        let certificates = try Certificate.all(inPEM: settings.authority.certificate, library)
         let issuer = try CertificateIssuer(
-            certificate: certificates[0], key: try PrivateKey(pem: authority.key, library), library)
+            certificate: certificates[0], key: try PrivateKey(pem: settings.authority.key, library), library)
         return try ClientCertificateIssue(issuer, lifetime: settings.certificateLifetime, library)
+    }
+
+    /// The app of that RP id hash: 32 bytes.
+    func app(withRPIDHash hash: [UInt8]) -> App? { apps[hash] }
+
+    /// The app that a device was registered for, if it is still configured, and for that environment.
+    func app(of identity: DeviceIdentity) throws(EnrolmentFault) -> (App, rpIDHash: Digest256) {
+        let id = Array(identity.app.description.utf8)
+        let hash = try EnrolmentFault.checking { () throws(CryptographyError) in try library.sha256(of: id.span) }
+        guard let app = apps[hash.bytes],
+            AttestationEnvironment(app.settings.attested.environment) == identity.environment
+        else { throw .appRefused }
+        return (app, hash)
     }
 
     /// What logs know the device by, the same as in the access log; nil if it cannot be computed, which is no reason to

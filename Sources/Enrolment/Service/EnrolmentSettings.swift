@@ -33,17 +33,20 @@ public struct EnrolmentSettings: Sendable {
         /// What its attestations must be; of the same id.
         public var attested: AttestedApp
         public var form: ClientDataForm
+        /// What attestations of its simulators lead to, in PEM; nil if it is none of a simulator.
+        public var simulatorRoot: [UInt8]?
         /// The greatest risk metric of a receipt, where one says any. Nil: whatever it says.
         public var maximumRisk: UInt32?
         public var counters: CounterMode
 
         public init(
-            id: AppID, attested: AttestedApp, form: ClientDataForm = .nonceAndTag, maximumRisk: UInt32? = nil,
-            counters: CounterMode
+            id: AppID, attested: AttestedApp, form: ClientDataForm = .nonceAndTag, simulatorRoot: [UInt8]? = nil,
+            maximumRisk: UInt32? = nil, counters: CounterMode
         ) {
             self.id = id
             self.attested = attested
             self.form = form
+            self.simulatorRoot = simulatorRoot
             self.maximumRisk = maximumRisk
             self.counters = counters
         }
@@ -59,13 +62,16 @@ public struct EnrolmentSettings: Sendable {
     public struct TokenIssuer: Sendable {
         /// `iss`, byte by byte.
         public var issuer: String
+        /// `aud`.
+        public var audience: ProviderURL
         /// Its public keys: uncompressed points of 65 bytes, 1 to 8.
         public var points: [[UInt8]]
         /// How far ahead `exp` may lie, in seconds.
         public var longestLife: Int64
 
-        public init(issuer: String, points: [[UInt8]], longestLife: Int64) {
+        public init(issuer: String, audience: ProviderURL, points: [[UInt8]], longestLife: Int64 = 3_600) {
             self.issuer = issuer
+            self.audience = audience
             self.points = points
             self.longestLife = longestLife
         }
@@ -102,8 +108,6 @@ public struct EnrolmentSettings: Sendable {
     public var listeners: [Listener]
     public var provider: ProviderURL
     public var apps: [App]
-    /// What attestations of simulators lead to, in PEM; nil if no app is a simulator's.
-    public var simulatorRoot: [UInt8]?
     public var admission: Admission
     public var authority: Authority
     public var secrets: Secrets
@@ -124,13 +128,12 @@ public struct EnrolmentSettings: Sendable {
     public var shutdownTimeout = TimeSpan.seconds(30)
 
     public init(
-        listeners: [Listener], provider: ProviderURL, apps: [App], simulatorRoot: [UInt8]? = nil, admission: Admission,
-        authority: Authority, secrets: Secrets
+        listeners: [Listener], provider: ProviderURL, apps: [App], admission: Admission, authority: Authority,
+        secrets: Secrets
     ) {
         self.listeners = listeners
         self.provider = provider
         self.apps = apps
-        self.simulatorRoot = simulatorRoot
         self.admission = admission
         self.authority = authority
         self.secrets = secrets
