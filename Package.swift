@@ -176,8 +176,8 @@ let package = Package(
         .testTarget(
             name: "EnrolmentTests",
             dependencies: [
-                "Attestation", "Challenges", "Cryptography", "Enrolment", "EventLoop", "HTTP", "Registry", "Server",
-                "TestVectors", "Vocabulary",
+                "Attestation", "Bytes", "Challenges", "Cryptography", "Enrolment", "EventLoop", "Metrics", "Registry",
+                "Server", "TestVectors", "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
