@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import Foundation
-internal import Gateway
 internal import GatewayConfiguration
+internal import Lifecycle
 
 /// The conf file that every command but `pki` takes.
 struct ConfigurationFile: ParsableArguments {

@@ -1,5 +1,5 @@
 internal import ArgumentParser
-internal import Gateway
+internal import Lifecycle
 
 struct Run: ParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,8 +1,9 @@
 internal import Administration
 internal import Cryptography
 internal import EventLoop
-internal import Glibc
+internal import Gateway
 public import GatewayConfiguration
+internal import Glibc
 internal import HTTP
 internal import Policy
 package import Registry
@@ -219,6 +220,13 @@ public struct Blueprint: Sendable {
     /// Decoded hardware keys that each worker keeps at most: 2 KiB each.
     private static let decodedKeys = 16_384
 
+    /// What each worker makes its application from.
+    var application: GatewayApplication.Settings {
+        GatewayApplication.Settings(
+            routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
+            accessLog: accessLog)
+    }
+
     func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {
         Enforcement.Settings(
             apps: apps, secrets: secrets, maxAge: proof.maxAge.components.seconds,
@@ -277,15 +285,6 @@ extension Blueprint.Listener {
         do throws(CryptographyError) { return try body(file.bytes) } catch {
             throw StartupError("listener \(name): \(file.path): \(error)")
         }
-    }
-}
-
-/// The gateway cannot start, and why.
-public struct StartupError: Error, CustomStringConvertible, Sendable {
-    public let description: String
-
-    init(_ description: String) {
-        self.description = description
     }
 }
 

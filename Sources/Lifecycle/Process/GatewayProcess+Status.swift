@@ -1,5 +1,6 @@
 internal import Administration
 internal import EventLoop
+internal import Gateway
 internal import Glibc
 internal import Metrics
 internal import Registry

@@ -1,3 +1,4 @@
+internal import Gateway
 internal import Metrics
 internal import Registry
 

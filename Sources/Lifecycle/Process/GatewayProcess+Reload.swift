@@ -1,5 +1,6 @@
 internal import Administration
 internal import EventLoop
+internal import Gateway
 internal import Registry
 
 /// A change of configuration that is asked for or under way, and how the last one ended.

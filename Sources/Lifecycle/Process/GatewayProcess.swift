@@ -1,5 +1,6 @@
 internal import Administration
 internal import EventLoop
+internal import Gateway
 internal import Glibc
 internal import Logging
 internal import Registry
@@ -169,17 +170,4 @@ public final class GatewayProcess {
     }
 
     private func endNow() { workers.tellAll(.stop) }
-}
-
-extension EventLoopError {
-    static func text(of errno: Int32) -> String { String(cString: strerror(errno)) }
-
-    /// For people.
-    var text: String {
-        switch self {
-        case .outOfMemory: "out of memory"
-        case .system(let call, let errno): "\(call): \(String(cString: strerror(errno)))"
-        case .address(let text): "\(text) is not an IP address with a port"
-        }
-    }
 }

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Gateway
+@testable import Lifecycle
 
 @Suite("A change of configuration happens in all workers or in none")
 struct GenerationChangeTests {
