@@ -28,6 +28,7 @@ public final class GatewayProcess {
     var order: GenerationOrder
     var reload = ReloadState()
     var isStopping = false
+    private var isEnding = false
     /// The workers that serve, and those that have ended since.
     private(set) var begun: Set<Int> = []
     let startedAt = WallClock.seconds
@@ -169,5 +170,9 @@ public final class GatewayProcess {
         deadline = LoopTimer(loop: loop, interval: order.blueprint.shutdownTimeout) { [unowned self] in endNow() }
     }
 
-    private func endNow() { workers.tellAll(.stop) }
+    private func endNow() {
+        guard !isEnding else { return }
+        isEnding = true
+        workers.tellAll(.stop)
+    }
 }
