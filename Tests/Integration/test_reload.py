@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import resource
 import signal
 import socket
@@ -85,6 +86,33 @@ def test_a_failed_reload_changes_nothing_and_says_so(reloadable, phone, spoil, r
     gateway.conf = good
     gateway.write_conf()
     assert reload(gateway).returncode == 0
+
+
+@pytest.mark.parametrize("place", ["certificate", "key", "authorities", "secret"])
+def test_a_pipe_in_place_of_a_file_fails_the_reload_and_holds_up_nobody(reloadable, tmp_path, phone, place):
+    """To open a pipe is to wait for somebody who writes, and the next reload would wait for this one."""
+    gateway, good = reloadable, copy.deepcopy(reloadable.conf)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    listener = gateway.conf["listeners"][0]
+    if place == "authorities":
+        listener["clients"]["authorities"] = [str(pipe)]
+    elif place == "secret":
+        secret = gateway.conf["registry"]["secret"]
+        os.rename(secret, tmp_path / "kept")
+        os.rename(pipe, secret)
+    else:
+        listener["tls"][place] = str(pipe)
+    gateway.write_conf()
+    done = reload(gateway)
+    assert done.returncode == 1 and "is not a regular file" in done.stderr, done.stderr
+    if place == "secret":
+        os.rename(tmp_path / "kept", secret)
+    gateway.conf = good
+    gateway.write_conf()
+    assert reload(gateway).returncode == 0
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/a")).status == 200
 
 
 def test_an_address_in_use_fails_the_reload(reloadable, phone):

@@ -16,22 +16,10 @@ extension GatewaySecrets {
 
     /// - Returns: nil if there is no file.
     static func read(_ path: String) throws(StartupError) -> GatewaySecrets? {
-        var status = stat()
-        if stat(path, &status) != 0 {
-            guard errno == ENOENT else { throw failure(path, "cannot be read: \(String(cString: strerror(errno)))") }
-            return nil
-        }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw failure(path, "is not a file") }
-        guard status.st_mode & 0o077 == 0 else {
-            throw failure(path, "may be read or written by others: its mode must be 0600")
-        }
-        // Whoever owns it can read it.
-        guard status.st_uid == geteuid() || status.st_uid == 0 else {
-            throw failure(path, "belongs to another user (uid \(status.st_uid))")
-        }
         let bytes: [UInt8]
-        do throws(FileContents.Failure) { bytes = try FileContents.read(path) } catch {
-            throw failure(path, error.description)
+        do throws(FileContents.Failure) { bytes = try FileContents.readPrivate(path) } catch {
+            guard !error.isMissing else { return nil }
+            throw failure(path, error.reason)
         }
         do throws(Malformed) { return try GatewaySecrets(parsing: String(decoding: bytes, as: UTF8.self)) } catch {
             throw failure(path, error.line.map { "line \($0) is malformed" } ?? "a line is missing, or one too many")
