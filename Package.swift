@@ -86,7 +86,7 @@ let package = Package(
         // What operators ask of a running gateway.
         .target(
             name: "Administration",
-            dependencies: ["Bytes", "Cryptography", "EventLoop", "HTTP", "Registry", "Server", "Vocabulary"],
+            dependencies: ["Bytes", "Cryptography", "EventLoop", "HTTP", "Registry", "Server", "TLS", "Vocabulary"],
             swiftSettings: memorySafe),
 
         // What becomes of a request.

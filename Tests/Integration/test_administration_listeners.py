@@ -8,7 +8,7 @@ import ssl
 import pytest
 
 from client import Client, get
-from exposition import CONTENT_TYPE, Metrics
+from exposition import CONTENT_TYPE, Metrics, scrape
 from gateway import reserve_port
 from paths import PATIENCE
 from pki import attestgate
@@ -103,6 +103,25 @@ def test_a_web_page_is_refused_even_with_the_token(with_token):
     assert ask(with_token, Origin="null")[:2] == (403, "origin_refused")
 
 
+def refused(gateway, reason):
+    return scrape(gateway)("attestgate_administration_refused_total", reason=reason)
+
+
+def test_who_is_turned_away_is_logged_by_address_and_counted(with_token):
+    gateway = with_token
+    guess = "gue5s-" * 8
+    for token in [None, guess]:
+        assert ask(gateway, token=token)[0] == 401
+    assert ask(gateway, Host="evil.example")[0] == 421
+    assert ask(gateway, Origin="null")[0] == 403
+    assert ask(gateway, "/nowhere")[0] == 404
+    assert [refused(gateway, reason) for reason in ["token", "host", "origin", "handshake"]] == [2, 1, 1, 0]
+    line = f"administration: refused 127.0.0.1 at 127.0.0.1:{gateway.administration_port}: "
+    eventually(lambda: gateway.errors.count(line) == 4, lambda: f"four lines\n{gateway.errors}")
+    assert gateway.errors.count(line + "the token is missing or wrong") == 2
+    assert guess not in gateway.errors and TOKEN not in gateway.errors and "evil.example" not in gateway.errors
+
+
 def test_a_configured_host_is_admitted(start_gateway, own_upstream, tmp_path):
     gateway = start(
         start_gateway, own_upstream, tmp_path, token_file=str(tmp_path / "token"), hosts=["gateway.internal:9464"])
@@ -131,6 +150,7 @@ def test_a_certificate_of_an_operator_opens_and_that_of_a_phone_does_not(
     for identity in [None, phone]:
         with pytest.raises(OSError):
             ask(gateway, token=TOKEN, context=trusting(pki, identity))
+    assert refused(gateway, "handshake") == 2
     with pytest.raises((OSError, http.client.HTTPException)):
         ask(gateway, token=TOKEN)
 

@@ -101,6 +101,7 @@ extension GatewayProcess {
             MetricFamily(
                 .gauge, "attestgate_sessions", "TLS sessions kept for resumption, expired ones included.",
                 order.sessions.count))
+        if let administration { families.append(ProcessFamilies.refusals(administration.refusals)) }
         if let log = order.log {
             families.append(
                 MetricFamily(

@@ -34,7 +34,7 @@ public final class GatewayProcess {
     let startedAt = WallClock.seconds
     private(set) lazy var snapshots = SnapshotRounds(loop: loop, workers: workers)
     private let mayOverlap: Bool
-    private var administration: AdministrationServer?
+    private(set) var administration: AdministrationServer?
     private var deadline: LoopTimer?
     private var watchdog: Watchdog?
 
