@@ -1,8 +1,10 @@
 """The administration over TCP: to whoever shows the token or an operator's certificate, and to no web page."""
 
+import contextlib
 import http.client
 import json
 import os
+import socket
 import ssl
 
 import pytest
@@ -120,6 +122,46 @@ def test_who_is_turned_away_is_logged_by_address_and_counted(with_token):
     eventually(lambda: gateway.errors.count(line) == 4, lambda: f"four lines\n{gateway.errors}")
     assert gateway.errors.count(line + "the token is missing or wrong") == 2
     assert guess not in gateway.errors and TOKEN not in gateway.errors and "evil.example" not in gateway.errors
+
+
+def crowd(gateway, stack, source="127.0.0.1", count=100):
+    """More silent connections than the listener keeps open; those that it has closed already included."""
+    before = refused(gateway, "connections")
+    for _ in range(count):
+        stack.enter_context(socket.create_connection(
+            ("127.0.0.1", gateway.administration_port), timeout=PATIENCE, source_address=(source, 0)))
+    eventually(lambda: refused(gateway, "connections") >= before + count - 64, "the listener to have taken them all")
+
+
+def test_silent_connections_lock_no_operator_out(with_token):
+    with contextlib.ExitStack() as stack:
+        crowd(with_token, stack)
+        for _ in range(3):
+            assert ask(with_token, "/health/live")[0] == 200
+
+
+def test_a_crowd_ends_no_connection_that_has_shown_the_token(with_token):
+    operator = http.client.HTTPConnection("localhost", with_token.administration_port, timeout=PATIENCE)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with contextlib.closing(operator), contextlib.ExitStack() as stack:
+        operator.request("GET", "/health/live", headers=headers)
+        assert operator.getresponse().read() == b"live\n"
+        opened = operator.sock
+        crowd(with_token, stack)
+        operator.request("GET", "/health/live", headers=headers)
+        assert operator.getresponse().read() == b"live\n"
+        assert operator.sock is opened
+
+
+def test_a_crowd_pushes_out_its_own_and_not_who_is_about_to_show_the_token(with_token):
+    with contextlib.ExitStack() as stack:
+        operator = stack.enter_context(socket.create_connection(
+            ("127.0.0.1", with_token.administration_port), timeout=PATIENCE))
+        crowd(with_token, stack, source="127.0.0.2")
+        operator.sendall(
+            f"GET /health/live HTTP/1.1\r\nHost: localhost:{with_token.administration_port}\r\n"
+            f"Authorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n".encode())
+        assert operator.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_configured_host_is_admitted(start_gateway, own_upstream, tmp_path):

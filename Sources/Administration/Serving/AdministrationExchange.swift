@@ -61,6 +61,7 @@ final class AdministrationExchange: Exchange {
                 throw turnedAway(.token, .tokenRequired)
             }
         }
+        connection.isKnown = true
     }
 
     private func turnedAway(

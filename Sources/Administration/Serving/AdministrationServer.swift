@@ -54,24 +54,27 @@ public final class AdministrationServer {
             throw AdministrationStartError(description: "administration socket: \(error)")
         }
         let pool = BufferPool(idleLimit: 4)
-        func open(_ door: AdministrationDoor) -> Acceptor {
+        func open(_ door: AdministrationDoor, _ settings: ServerSettings) -> Acceptor {
             let acceptor = Acceptor(
                 loop: loop, settings: settings, pool: pool,
                 application: AdministrationApplication(table, door, refusals))
             acceptors.append(acceptor)
             return acceptor
         }
-        do throws(SocketFileError) { open(.socket).listen(on: try file.listen()) } catch {
+        do throws(SocketFileError) { open(.socket, settings).listen(on: try file.listen()) } catch {
             throw AdministrationStartError(description: "administration socket: \(error)")
         }
+        // Whom the socket's mode lets in is no stranger.
+        var settings = settings
+        settings.strangersGiveWay = true
         for listener in listeners {
             do {
                 let context = try listener.makeContext(try LibraryContext())
                 let socket = try Socket.listen(on: listener.address, isShared: false)
                 if let context {
-                    open(listener.door).listen(on: socket, tls: context)
+                    open(listener.door, settings).listen(on: socket, tls: context)
                 } else {
-                    open(listener.door).listen(on: socket)
+                    open(listener.door, settings).listen(on: socket)
                 }
             } catch {
                 throw AdministrationStartError(description: "administration listener \(listener.door.name): \(error)")
@@ -132,6 +135,7 @@ extension ServerSettings {
         settings.head = HeadLimits(bytes: 8 * 1024, target: 1024, fields: 32)
         settings.connections = 64
         settings.requestsPerConnection = 1_000
+        settings.handshakeTimeout = .seconds(5)
         settings.headTimeout = .seconds(5)
         settings.contentIdleTimeout = .seconds(5)
         settings.keepAliveTimeout = .seconds(15)
