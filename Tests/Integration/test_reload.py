@@ -13,7 +13,7 @@ import pytest
 from client import Client, IncompleteResponse, get, post
 from denials import assert_denied
 from exposition import ask
-from gateway import Gateway
+from gateway import Gateway, reserve_port
 from pki import attestgate
 from recording_upstream import RecordingUpstream
 from waiting import eventually
@@ -130,12 +130,12 @@ def test_an_address_in_use_fails_the_reload(reloadable, phone):
 def test_listeners_come_and_go(reloadable, phone):
     gateway = reloadable
     first = gateway.conf["listeners"][0]
-    port = free_port()
+    holder, port = reserve_port()
     gateway.conf["listeners"] = [first, dict(first, address=f"127.0.0.1:{port}")]
     gateway.write_conf()
     assert reload(gateway).returncode == 0
     held, gateway.port = gateway.port, port
-    with Client(gateway, phone) as client:
+    with holder, Client(gateway, phone) as client:
         assert client.exchange(get("/a", host=f"localhost:{port}")).status == 200
         gateway.port = held
         gateway.conf["listeners"] = [first]
@@ -147,12 +147,6 @@ def test_listeners_come_and_go(reloadable, phone):
         assert client.exchange(get("/a", host=f"localhost:{port}")).status == 200
     with Client(gateway, phone) as client:
         assert client.exchange(get("/a")).status == 200
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.mark.parametrize("spare", range(8))
