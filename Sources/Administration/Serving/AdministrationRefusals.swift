@@ -1,4 +1,4 @@
-public import EventLoop
+internal import EventLoop
 
 /// Who was turned away from the administration before anything of the request was looked at: counted by reason, and told to
 /// the log, but for a flood. Belongs to the server's loop.

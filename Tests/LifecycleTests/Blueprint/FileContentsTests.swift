@@ -33,10 +33,11 @@ struct FileContentsTests {
     func pipe() throws {
         let path = directory.file("pipe")
         #expect(mkfifo(path, 0o600) == 0)
-        for read in [FileContents.read, FileContents.readPrivate] {
-            let failure = #expect(throws: FileContents.Failure.self) { try read(path) }
-            #expect(failure?.description == "\(path): is not a regular file")
-        }
+        let failures = [
+            #expect(throws: FileContents.Failure.self) { try FileContents.read(path) },
+            #expect(throws: FileContents.Failure.self) { try FileContents.readPrivate(path) },
+        ]
+        for failure in failures { #expect(failure?.description == "\(path): is not a regular file") }
     }
 
     @Test("that is a directory or a device is refused", arguments: ["/tmp", "/dev/zero", "/dev/null"])
