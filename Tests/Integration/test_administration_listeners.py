@@ -164,6 +164,14 @@ def test_a_crowd_pushes_out_its_own_and_not_who_is_about_to_show_the_token(with_
         assert operator.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
+def test_another_token_takes_a_restart_and_the_old_one_stays(with_token, tmp_path):
+    (tmp_path / "token").write_text("an0ther-" * 8)
+    status, error, _ = ask(with_token, "/reload", "POST", **{"Content-Length": "0"})
+    assert (status, error) == (422, "reload_failed")
+    eventually(lambda: "token or certificate takes a restart" in with_token.errors, "the log to say so")
+    assert ask(with_token)[0] == 200
+
+
 def test_a_configured_host_is_admitted(start_gateway, own_upstream, tmp_path):
     gateway = start(
         start_gateway, own_upstream, tmp_path, token_file=str(tmp_path / "token"), hosts=["gateway.internal:9464"])
