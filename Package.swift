@@ -90,23 +90,32 @@ let package = Package(
         // What operators ask of a running gateway.
         .target(
             name: "Administration",
-            dependencies: ["Bytes", "Cryptography", "EventLoop", "HTTP", "Registry", "Server", "Vocabulary"],
+            dependencies: ["Bytes", "Cryptography", "EventLoop", "HTTP", "Registry", "Server", "TLS", "Vocabulary"],
             swiftSettings: memorySafe),
 
-        // The gateway itself.
+        // What becomes of a request.
         .target(
             name: "Gateway",
             dependencies: [
-                "Administration", "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop",
-                "GatewayConfiguration", "HTTP", "Metrics", "Policy", "Registry", "RequestProof", "Server", "TLS",
-                "Upstream", "Vocabulary",
+                "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "HTTP", "Metrics", "Policy",
+                "Registry", "RequestProof", "Server", "TLS", "Upstream", "Vocabulary",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings),
+
+        // One running process by a conf file: the one place that puts the above together.
+        .target(
+            name: "Lifecycle",
+            dependencies: [
+                "Administration", "Bytes", "Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "HTTP",
+                "Metrics", "Policy", "Registry", "Server", "TLS", "Upstream", "Vocabulary",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
         .executableTarget(
             name: "attestgate",
             dependencies: [
-                "Administration", "Attestation", "Cryptography", "Gateway", "GatewayConfiguration", "Registry",
+                "Administration", "Attestation", "Cryptography", "GatewayConfiguration", "Lifecycle", "Registry",
                 "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -114,7 +123,7 @@ let package = Package(
 
         // The gateway with commits that do not outlive a power cut: a test shows that it notices.
         .executableTarget(
-            name: "attestgate-undurable", dependencies: ["Gateway", "GatewayConfiguration", "Registry"],
+            name: "attestgate-undurable", dependencies: ["GatewayConfiguration", "Lifecycle", "Registry"],
             path: "Tests/Undurable", swiftSettings: settings),
 
         // The client side, for apps: no system library below it. On Apple's systems CryptoKit takes swift-crypto's place.
@@ -218,10 +227,14 @@ let package = Package(
                 "Vocabulary",
             ],
             swiftSettings: settings),
+        .testTarget(
+            name: "LifecycleTests", dependencies: ["Cryptography", "EventLoop", "Gateway", "Lifecycle"],
+            swiftSettings: settings),
         .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
         .testTarget(
-            name: "GatewayConfigurationTests", dependencies: ["GatewayConfiguration"], swiftSettings: settings),
+            name: "GatewayConfigurationTests", dependencies: ["Attestation", "Enrolment", "GatewayConfiguration"],
+            swiftSettings: settings),
     ],
     swiftLanguageModes: [.v6]
 )

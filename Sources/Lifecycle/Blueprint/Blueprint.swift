@@ -1,8 +1,9 @@
 internal import Administration
 internal import Cryptography
 internal import EventLoop
-internal import Glibc
+internal import Gateway
 public import GatewayConfiguration
+internal import Glibc
 internal import HTTP
 internal import Policy
 package import Registry
@@ -42,6 +43,9 @@ public struct Blueprint: Sendable {
         let devices: Int
     }
 
+    /// Of the process. One that only enrols has one worker without listeners, routes and upstreams, so that it starts, reloads
+    /// and ends as every other.
+    public let role: Role
     public let workers: Int
     let listeners: [Listener]
     let upstreams: [UpstreamSettings]
@@ -67,21 +71,24 @@ public struct Blueprint: Sendable {
     public private(set) var warnings: [String] = []
 
     public init(_ configuration: Configuration) throws(StartupError) {
+        role = configuration.role
+        let serves = role.servesRequests
         switch configuration.workers {
+        case _ where !serves: workers = 1
         case .automatic: workers = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
         case .exactly(let count): workers = count
         }
         var listeners: [Listener] = []
-        for listener in configuration.listeners { listeners.append(try Self.read(listener)) }
+        for listener in serves ? configuration.listeners : [] { listeners.append(try Self.read(listener)) }
         self.listeners = listeners
-        let names = configuration.upstreams.keys.sorted()
+        let names = serves ? configuration.upstreams.keys.sorted() : []
         var upstreams: [UpstreamSettings] = []
         for name in names {
             guard let upstream = configuration.upstreams[name] else { continue }
             upstreams.append(try Self.resolve(name, upstream))
         }
         self.upstreams = upstreams
-        routes = configuration.routes.map { route in
+        routes = (serves ? configuration.routes : []).map { route in
             Route(
                 name: route.name, host: route.host, prefix: route.path,
                 methods: MethodSet(route.methods.map(Self.method)), requirement: Self.requirement(route.require),
@@ -119,9 +126,9 @@ public struct Blueprint: Sendable {
     }
 
     /// Reads a conf file and everything it refers to, for a reload. What is doubtful in it is among the warnings.
-    public static func read(_ path: String) throws(StartupError) -> Blueprint {
+    public static func read(_ path: String, for role: Role = .both) throws(StartupError) -> Blueprint {
         let loaded: (configuration: Configuration, warnings: [Diagnostic])
-        do throws(ConfigurationError) { loaded = try Configuration.load(path: path) } catch {
+        do throws(ConfigurationError) { loaded = try Configuration.load(path: path, role: role) } catch {
             throw StartupError(error.description)
         }
         var blueprint = try Blueprint(loaded.configuration)
@@ -219,6 +226,13 @@ public struct Blueprint: Sendable {
     /// Decoded hardware keys that each worker keeps at most: 2 KiB each.
     private static let decodedKeys = 16_384
 
+    /// What each worker makes its application from.
+    var application: GatewayApplication.Settings {
+        GatewayApplication.Settings(
+            routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
+            accessLog: accessLog)
+    }
+
     func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {
         Enforcement.Settings(
             apps: apps, secrets: secrets, maxAge: proof.maxAge.components.seconds,
@@ -277,15 +291,6 @@ extension Blueprint.Listener {
         do throws(CryptographyError) { return try body(file.bytes) } catch {
             throw StartupError("listener \(name): \(file.path): \(error)")
         }
-    }
-}
-
-/// The gateway cannot start, and why.
-public struct StartupError: Error, CustomStringConvertible, Sendable {
-    public let description: String
-
-    init(_ description: String) {
-        self.description = description
     }
 }
 

@@ -1,10 +1,9 @@
 internal import Bytes
 internal import Cryptography
 internal import EventLoop
-internal import Policy
+internal import Gateway
 internal import Server
 internal import TLS
-internal import Upstream
 
 /// What one worker serves by one configuration: listeners, routes, upstreams, and the connections that were accepted under
 /// it. These keep it: a request is judged by the rules its connection came in under, whatever was loaded since.
@@ -27,29 +26,15 @@ final class Generation {
         self.loop = loop
         shutdownTimeout = order.blueprint.shutdownTimeout
         let blueprint = order.blueprint
-        // Which has an order of its own.
-        let routes = RouteTable(blueprint.routes.map(\.unshared))
         let application = GatewayApplication(
-            routes: routes,
-            upstreams: blueprint.upstreams.map { UpstreamPool(loop: loop, buffers: pool, settings: $0) },
-            upstreamRequest: UpstreamRequest(policy: FieldPolicy(additional: blueprint.strippedFields)),
-            denials: DenialResponses(uriPrefix: blueprint.denialURI),
-            continuesTraces: !blueprint.strippedFields.contains("traceparent"), pool: pool,
-            log: order.log.map {
-                AccessLog(
-                    loop: loop, writer: $0, settings: blueprint.accessLog, routes: routes.routes.map(\.name),
-                    upstreams: blueprint.upstreams.map(\.name))
-            }, metrics: metrics)
+            blueprint.application, loop: loop, pool: pool, log: order.log, metrics: metrics)
         let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         self.application = application
         self.acceptor = acceptor
         contexts = try blueprint.listeners.map { ($0.name, try $0.makeContext(library, order.sessions)) }
         if let (settings, registry) = order.enforcement {
-            // Events come for as long as the generation lives, and the acceptor is the generation's.
-            application.enforcement = try Enforcement(
-                settings, registry, routes: application.routes, upstreams: blueprint.upstreams.map(\.name), loop: loop,
-                pool: pool, library
-            ) { [unowned acceptor] keys in
+            // The acceptor lives as long as the application: both are the generation's.
+            try application.enforce(settings, registry, loop: loop, library) { [unowned acceptor] keys in
                 let barred = Set(keys)
                 acceptor.abort { $0.identity?.keyID.map(barred.contains) ?? false }
             }
@@ -77,7 +62,7 @@ final class Generation {
 
     /// Connections open now.
     var connections: Int { acceptor.connectionCount }
-    var upstreams: [UpstreamPool] { application.upstreams }
+    var upstreams: [WorkerSnapshot.Upstream] { application.upstreamSnapshots }
 
     /// Accepts no more. - Parameter ended: called once, when the last connection has closed.
     func retire(ended: @escaping () -> Void) { acceptor.retire(ended) }
@@ -98,19 +83,5 @@ final class Generation {
     func abort() { acceptor.abortAll() }
 
     /// Nothing is under way any more: lets go of what waits for more.
-    func close() {
-        application.log?.finish()
-        for upstream in application.upstreams { upstream.closeIdle() }
-    }
-}
-
-extension Route {
-    /// A copy whose arrays no other thread refers to.
-    fileprivate var unshared: Route {
-        Route(
-            name: String(decoding: Array(name.utf8), as: UTF8.self), host: String(decoding: host, as: UTF8.self),
-            prefix: String(decoding: prefix, as: UTF8.self), methods: methods, requirement: requirement,
-            apps: apps.unshared, components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
-            upstream: upstream, contentLimit: contentLimit)
-    }
+    func close() { application.close() }
 }

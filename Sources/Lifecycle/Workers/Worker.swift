@@ -1,6 +1,7 @@
 internal import Bytes
 internal import Cryptography
 internal import EventLoop
+internal import Gateway
 internal import Glibc
 
 /// One worker: a thread with a loop, and the generations it serves, the current one and those that still have connections.
@@ -152,14 +153,10 @@ final class Worker {
 
     private var snapshot: WorkerSnapshot {
         let generations = retired + [current]
-        let upstreams = generations.flatMap(\.upstreams).map { pool in
-            WorkerSnapshot.Upstream(
-                name: pool.settings.name, busy: pool.connectionCount - pool.idleCount, idle: pool.idleCount)
-        }
         return WorkerSnapshot(
             counts: metrics.counts, generation: current.number, retiredGenerations: retired.count,
             connections: generations.reduce(0) { $0 + $1.connections },
-            upstreams: upstreams, buffersInUse: pool.outstanding,
+            upstreams: generations.flatMap(\.upstreams), buffersInUse: pool.outstanding,
             buffersIdle: pool.unused)
     }
 
@@ -167,7 +164,7 @@ final class Worker {
     private func watchLag() {
         lagExpected = .now + Self.lagInterval
         lagTimer = LoopTimer(loop: loop, interval: Self.lagInterval) { [unowned self] in
-            metrics.counts.loopWasLate(by: loop.now - lagExpected)
+            metrics.loopWasLate(by: loop.now - lagExpected)
             lagExpected = .now + Self.lagInterval
             lagTimer?.start()
         }

@@ -7,7 +7,8 @@ struct GenerationChange {
         case wait
         /// Every worker is ready: let them all serve it.
         case adopt
-        /// Some worker could not: let the others drop it.
+        /// Some worker could not: let all drop it. Nobody is still making it ready, so what a worker says next is about the
+        /// next change.
         case discard(fault: String)
         /// Every worker serves it.
         case finish
@@ -15,7 +16,8 @@ struct GenerationChange {
 
     private var preparing: Set<Int>
     private var adopting: Set<Int>
-    private var isDiscarded = false
+    /// Why the first of those that could not could not.
+    private var fault: String?
 
     /// - Parameter workers: their numbers, at least one.
     init(workers: some Sequence<Int>) {
@@ -25,16 +27,14 @@ struct GenerationChange {
 
     /// - Parameter fault: why the worker could not; nil if it is ready.
     mutating func prepared(by worker: Int, fault: String?) -> Action {
-        guard preparing.remove(worker) != nil, !isDiscarded else { return .wait }
-        if let fault {
-            isDiscarded = true
-            return .discard(fault: fault)
-        }
-        return preparing.isEmpty ? .adopt : .wait
+        guard preparing.remove(worker) != nil else { return .wait }
+        self.fault = self.fault ?? fault
+        guard preparing.isEmpty else { return .wait }
+        return self.fault.map { .discard(fault: $0) } ?? .adopt
     }
 
     mutating func adopted(by worker: Int) -> Action {
-        guard preparing.isEmpty, !isDiscarded, adopting.remove(worker) != nil else { return .wait }
+        guard preparing.isEmpty, fault == nil, adopting.remove(worker) != nil else { return .wait }
         return adopting.isEmpty ? .finish : .wait
     }
 }

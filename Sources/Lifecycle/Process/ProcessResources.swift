@@ -1,4 +1,5 @@
 internal import EventLoop
+internal import Gateway
 internal import Glibc
 internal import Logging
 internal import Registry

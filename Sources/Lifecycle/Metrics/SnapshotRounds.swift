@@ -1,4 +1,5 @@
 internal import EventLoop
+internal import Gateway
 
 /// Asks all workers for snapshots, and waits for those that answer in time. Belongs to the main thread.
 final class SnapshotRounds {

@@ -1,3 +1,5 @@
+internal import Administration
+internal import Gateway
 internal import Metrics
 internal import Registry
 
@@ -37,6 +39,16 @@ enum ProcessFamilies {
             .gauge, "attestgate_app_simulator", "Whether software phones of the app are admitted: never in production.")
         for app in blueprint.apps { family.add(app.environment == .simulator ? 1 : 0, ["app": app.id.description]) }
         return [family]
+    }
+
+    static func refusals(_ refusals: AdministrationRefusals) -> MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_administration_refused_total",
+            "Requests and connections turned away from the administration, by what was missing or wrong.")
+        for reason in AdministrationRefusals.Reason.allCases {
+            family.add(refusals.count(of: reason), ["reason": reason.rawValue])
+        }
+        return family
     }
 
     static func registry(_ registry: DeviceRegistry) -> [MetricFamily] {

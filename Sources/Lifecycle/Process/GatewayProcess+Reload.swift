@@ -1,38 +1,7 @@
 internal import Administration
 internal import EventLoop
+internal import Gateway
 internal import Registry
-
-/// A change of configuration that is asked for or under way, and how the last one ended.
-struct ReloadState {
-    enum Outcome: Equatable, Sendable {
-        case done(generation: Int)
-        /// Nothing has changed.
-        case failed(String)
-    }
-
-    /// Who is told how it ended.
-    var waiting: [(Outcome) -> Void] = []
-    /// Asked for while another was under way, which may have read the file before it was written.
-    var waitingForNext: [(Outcome) -> Void] = []
-    var isUnderWay = false
-    /// Told to the workers, and not yet served by all of them.
-    var change: (GenerationChange, GenerationOrder)?
-    /// The last one, and when it ended, in seconds since 1970; nil if there was none.
-    private(set) var last: (outcome: Outcome, at: Int64)?
-    /// How many have ended either way.
-    private(set) var succeeded = 0
-    private(set) var failed = 0
-
-    mutating func ended(_ outcome: Outcome, at time: Int64) {
-        change = nil
-        isUnderWay = false
-        last = (outcome, time)
-        switch outcome {
-        case .done: succeeded += 1
-        case .failed: failed += 1
-        }
-    }
-}
 
 /// Changing the configuration while serving: read on a thread of its own, made ready by all workers, then served by all. If
 /// any step fails, nothing has changed.
@@ -58,11 +27,12 @@ extension GatewayProcess {
     }
 
     func loaded(_ result: Result<Blueprint, StartupError>) {
+        // Not if the process has been told to end since.
+        guard reload.isUnderWay else { return }
         do throws(StartupError) {
             let blueprint = try result.get()
             for warning in blueprint.warnings { logger.warning("\(warning)") }
             if let obstacle = order.blueprint.obstacle(to: blueprint) { throw StartupError(obstacle) }
-            guard !isStopping else { throw StartupError("the gateway is stopping") }
             try prepare(blueprint)
         } catch {
             reloadEnded(.failed(error.description))
@@ -123,11 +93,11 @@ extension GatewayProcess {
 
     /// The process is told to end: workers drop what they have not begun to serve, and say no more of it.
     func reloadInterrupted() {
-        if reload.isUnderWay { reloadEnded(.failed("the gateway is stopping")) }
+        reloadEnded(.failed("the gateway is stopping"))
     }
 
     private func reloadEnded(_ outcome: ReloadState.Outcome) {
-        reload.ended(outcome, at: WallClock.seconds)
+        guard reload.ended(outcome, at: WallClock.seconds) else { return }
         switch outcome {
         case .done(let generation): logger.notice("reloaded: generation \(generation)")
         case .failed(let reason): logger.error("not reloaded, nothing has changed: \(reason)")
@@ -166,10 +136,10 @@ extension Blueprint {
     func obstacle(to next: Blueprint) -> String? {
         if next.workers != workers { return "workers: another number of threads takes a restart" }
         if next.registry != registry { return "registry: another registry takes a restart" }
-        if next.administrationListeners != administrationListeners {
-            return "administration: a changed listener, token or certificate takes a restart"
+        // What the conf file says, and what stands in the files it names.
+        if next.administration != administration || next.administrationListeners != administrationListeners {
+            return "administration: a changed socket, listener, token or certificate takes a restart"
         }
-        if next.administration != administration { return "administration: another socket or listener takes a restart" }
         if (next.accessDestination == nil) != (accessDestination == nil) {
             return "log: access: beginning or ending to log takes a restart"
         }

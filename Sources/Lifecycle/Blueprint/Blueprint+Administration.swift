@@ -2,7 +2,6 @@ internal import Administration
 internal import Cryptography
 internal import EventLoop
 internal import GatewayConfiguration
-internal import Glibc
 
 /// Where the administration is served besides its socket.
 extension Blueprint {
@@ -31,12 +30,7 @@ extension Blueprint {
     }
 
     private static func readToken(_ path: String) throws -> AdministrationToken {
-        let bytes = try FileContents.read(path)
-        var status = stat()
-        guard stat(path, &status) == 0, status.st_mode & 0o077 == 0 else {
-            throw StartupError("\(path): may be read or written by others: its mode must be 0600")
-        }
-        guard let token = AdministrationToken(bytes) else {
+        guard let token = AdministrationToken(try FileContents.readPrivate(path)) else {
             throw StartupError(
                 "\(path): a token has at least \(AdministrationToken.shortest) characters, printable and without blanks"
             )

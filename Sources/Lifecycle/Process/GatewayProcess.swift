@@ -1,5 +1,6 @@
 internal import Administration
 internal import EventLoop
+internal import Gateway
 internal import Glibc
 internal import Logging
 internal import Registry
@@ -27,12 +28,13 @@ public final class GatewayProcess {
     var order: GenerationOrder
     var reload = ReloadState()
     var isStopping = false
+    private var isEnding = false
     /// The workers that serve, and those that have ended since.
     private(set) var begun: Set<Int> = []
     let startedAt = WallClock.seconds
     private(set) lazy var snapshots = SnapshotRounds(loop: loop, workers: workers)
     private let mayOverlap: Bool
-    private var administration: AdministrationServer?
+    private(set) var administration: AdministrationServer?
     private var deadline: LoopTimer?
     private var watchdog: Watchdog?
 
@@ -128,7 +130,8 @@ public final class GatewayProcess {
             }
         }
         for sockets in sockets { try workers.start(order, sockets: sockets) }
-        let addresses = blueprint.listeners.map(\.name).joined(separator: ", ")
+        let names = blueprint.listeners.map(\.name)
+        let addresses = names.isEmpty ? "no requests" : names.joined(separator: ", ")
         let count = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
         logger.info("serving \(addresses) with \(count), process \(getpid())")
         notifier?.ready("serving \(addresses)")
@@ -168,18 +171,9 @@ public final class GatewayProcess {
         deadline = LoopTimer(loop: loop, interval: order.blueprint.shutdownTimeout) { [unowned self] in endNow() }
     }
 
-    private func endNow() { workers.tellAll(.stop) }
-}
-
-extension EventLoopError {
-    static func text(of errno: Int32) -> String { String(cString: strerror(errno)) }
-
-    /// For people.
-    var text: String {
-        switch self {
-        case .outOfMemory: "out of memory"
-        case .system(let call, let errno): "\(call): \(String(cString: strerror(errno)))"
-        case .address(let text): "\(text) is not an IP address with a port"
-        }
+    private func endNow() {
+        guard !isEnding else { return }
+        isEnding = true
+        workers.tellAll(.stop)
     }
 }

@@ -1,5 +1,6 @@
 internal import Administration
 internal import EventLoop
+internal import Gateway
 internal import Glibc
 internal import Metrics
 internal import Registry
@@ -100,6 +101,7 @@ extension GatewayProcess {
             MetricFamily(
                 .gauge, "attestgate_sessions", "TLS sessions kept for resumption, expired ones included.",
                 order.sessions.count))
+        if let administration { families.append(ProcessFamilies.refusals(administration.refusals)) }
         if let log = order.log {
             families.append(
                 MetricFamily(

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Gateway
+@testable import Lifecycle
 
 @Suite("A change of configuration happens in all workers or in none")
 struct GenerationChangeTests {
@@ -16,11 +16,12 @@ struct GenerationChangeTests {
         #expect(change.adopted(by: 2) == .finish)
     }
 
-    @Test("one that cannot keeps it from all, and is reported once")
+    @Test("one that cannot keeps it from all, and is reported once, when nobody can say more of it")
     func discarded() {
         var change = GenerationChange(workers: [0, 1, 2])
         #expect(change.prepared(by: 0, fault: nil) == .wait)
-        #expect(change.prepared(by: 1, fault: "no memory") == .discard(fault: "no memory"))
+        #expect(change.prepared(by: 1, fault: "no memory") == .wait, "worker 2 is still making it ready")
+        #expect(change.prepared(by: 2, fault: "no descriptors") == .discard(fault: "no memory"))
         #expect(change.prepared(by: 2, fault: nil) == .wait)
         #expect(change.adopted(by: 0) == .wait)
     }

@@ -19,7 +19,7 @@ final class WorkerGroup {
     /// Starts one more worker. - Parameter sockets: descriptors of its listening sockets by address; taken over.
     func start(_ order: GenerationOrder, sockets: [String: Int32]) throws {
         let index = workers.count
-        let mailbox = try Mailbox<Worker.Command>(limit: 64)
+        let mailbox = try Mailbox<Worker.Command>(limit: Self.limit)
         let (report, logger) = (report, logger)
         let thread = try LoopThread(name: "worker-\(index)") {
             do {
@@ -38,14 +38,23 @@ final class WorkerGroup {
 
     /// - Parameter sockets: for each worker, descriptors of new listening sockets by address; taken over.
     func prepare(_ order: GenerationOrder, sockets: [[String: Int32]]) {
-        for (worker, sockets) in zip(workers, sockets) { worker.mailbox.post(.prepare(order, sockets: sockets)) }
+        for (index, sockets) in sockets.enumerated() { tell(index, .prepare(order, sockets: sockets)) }
     }
 
-    func tell(_ worker: Int, _ command: Worker.Command) { workers[worker].mailbox.post(command) }
+    /// No command is lost: a reload would be half told, a stop never come about. Whoever asks something (a generation to be
+    /// made ready, a ping, a snapshot) asks again only when it is answered, and the rest is told once. So however long a
+    /// worker stands still, no more than these wait: how one change ended, the next one, a ping, a snapshot, drain, stop.
+    func tell(_ worker: Int, _ command: Worker.Command) {
+        let isTaken = workers[worker].mailbox.post(command)
+        precondition(isTaken, "a worker was told more than it was asked to answer")
+    }
 
+    /// Those that have ended hear nothing any more.
     func tellAll(_ command: Worker.Command) {
-        for worker in workers { worker.mailbox.post(command) }
+        for worker in running { tell(worker, command) }
     }
+
+    private static let limit = 16
 
     /// Waits until every thread has ended.
     func join() {
