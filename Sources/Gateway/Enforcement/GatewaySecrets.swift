@@ -1,5 +1,5 @@
 internal import Challenges
-internal import Cryptography
+public import Cryptography
 internal import Glibc
 internal import Vocabulary
 
@@ -79,12 +79,21 @@ struct GatewaySecrets: Sendable {
         try derivedKey("attestgate log-device", library)
     }
 
+    /// The key of the pseudonyms by which the registry knows the people that devices were admitted for: 32 bytes.
+    func subjectKey(_ library: LibraryContext) throws(CryptographyError) -> [UInt8] {
+        try derivedBytes("attestgate subject", library)
+    }
+
     private func derivedKey(
         _ purpose: String, _ library: LibraryContext
     ) throws(CryptographyError) -> AuthenticationKey {
-        let info = Array(purpose.utf8)
-        let key = try KeyDerivation.hkdfSHA256(secret: pseudonyms.span, info: info.span, count: 32, library)
+        let key = try derivedBytes(purpose, library)
         return try AuthenticationKey(key.span, library)
+    }
+
+    private func derivedBytes(_ purpose: String, _ library: LibraryContext) throws(CryptographyError) -> [UInt8] {
+        let info = Array(purpose.utf8)
+        return try KeyDerivation.hkdfSHA256(secret: pseudonyms.span, info: info.span, count: 32, library)
     }
 }
 
@@ -143,5 +152,29 @@ extension GatewaySecrets {
 
     private static func failure(_ path: String, _ reason: String) -> StartupError {
         StartupError("registry: secret: \(path): \(reason)")
+    }
+}
+
+/// For those who administer a registry's file while no gateway has it.
+public enum RegistrySecrets {
+    /// The names by which the registry knows people.
+    ///
+    /// - Parameter path: of the secret; one that is not there is refused, for nobody could have been admitted by it.
+    public static func subjects(
+        path: String, _ library: LibraryContext
+    ) throws(StartupError) -> SubjectPseudonyms {
+        guard let secrets = try GatewaySecrets.read(path) else {
+            throw StartupError("registry: secret: \(path): there is no such file")
+        }
+        do throws(CryptographyError) { return try secrets.subjects(library) } catch {
+            throw StartupError("registry: secret: \(path): \(error)")
+        }
+    }
+}
+
+extension GatewaySecrets {
+    func subjects(_ library: LibraryContext) throws(CryptographyError) -> SubjectPseudonyms {
+        let key = try subjectKey(library)
+        return SubjectPseudonyms(try AuthenticationKey(key.span, library))
     }
 }
