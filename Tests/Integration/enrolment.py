@@ -1,0 +1,63 @@
+"""A gateway that enrols, with an authority for the phones that come to it."""
+
+import json
+import subprocess
+
+from enrolling_phone import AttestationAuthority, EnrolmentAddress, EnrollingPhone, MTLSKey, error_of
+from gateway import APP, Gateway, reserve_port
+from pki import openssl
+from waiting import eventually
+
+ROUTES = [
+    {"name": "records", "host": "localhost", "path": "/", "require": "request-proof"},
+    {"name": "device", "host": "localhost", "path": "/device", "require": "device"},
+]
+
+
+class Enrolling:
+    """`enrolment`: changes of that section; `app`: of the entry of the app; further settings as `Gateway` takes them."""
+
+    def __init__(self, directory, pki, upstream, enrolment=None, app=None, **settings):
+        self.pki, self.upstream, self.directory = pki, upstream, directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self.authority = AttestationAuthority(directory)
+        self.holder, port = reserve_port()
+        self.provider = f"https://localhost:{port}"
+        self.service = EnrolmentAddress(pki, port)
+        section = {
+            "address": f"127.0.0.1:{port}", "url": self.provider,
+            "tls": {"certificate": str(pki.server_certificate), "key": str(pki.server_key)},
+            "authority": {"certificate": str(pki.gms.certificate), "key": str(pki.gms.key)},
+            "admission": "open", "requests_per_minute": 100_000, **(enrolment or {})}
+        apps = [{"id": APP, "environment": "simulator", "attestation_root": str(self.authority.path), **(app or {})}]
+        self.gateway = Gateway(
+            directory / "gateway", pki, {"service": upstream.address}, ROUTES, apps=apps, enrolment=section, **settings)
+
+    def start(self):
+        self.gateway.start()
+        eventually(self._answers, lambda: f"the enrolment listener to answer\n{self.gateway.errors}")
+        return self
+
+    def _answers(self):
+        try:
+            self.service.connect().close()
+            return True
+        except (ConnectionError, OSError):
+            return False
+
+    def stop(self):
+        self.gateway.stop()
+        self.holder.close()
+
+    def phone(self, app=APP):
+        return EnrollingPhone(self.service, self.authority, self.provider, app)
+
+    def enrolled(self):
+        """A phone that has a certificate. - Returns: the phone, its key, and the answer."""
+        phone, mtls = self.phone(), MTLSKey()
+        response = phone.enrol(mtls)
+        assert response.status == 200, response
+        return phone, mtls, response
+
+    def devices(self):
+        return json.loads(self.gateway.device_command("list", "--json"))
