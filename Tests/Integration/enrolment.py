@@ -1,11 +1,10 @@
 """A gateway that enrols, with an authority for the phones that come to it."""
 
 import json
-import subprocess
 
-from enrolling_phone import AttestationAuthority, EnrolmentAddress, EnrollingPhone, MTLSKey, error_of
+from enrolling_phone import AttestationAuthority, EnrolmentAddress, EnrollingPhone, MTLSKey
 from gateway import APP, Gateway, reserve_port
-from pki import openssl
+from pki import attestgate
 from waiting import eventually
 
 ROUTES = [
@@ -59,5 +58,17 @@ class Enrolling:
         assert response.status == 200, response
         return phone, mtls, response
 
+    def change(self, **enrolment):
+        """Another conf file, served."""
+        self.gateway.conf["enrolment"].update(enrolment)
+        self.gateway.write_conf()
+        done = attestgate("reload", "--config", self.gateway.conf_path)
+        assert done.returncode == 0, done.stderr
+
+    def status(self):
+        done = attestgate("status", "--config", self.gateway.conf_path, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
     def devices(self):
-        return json.loads(self.gateway.device_command("list", "--json"))
+        return json.loads(self.gateway.device_command("list", "--json"))["devices"]

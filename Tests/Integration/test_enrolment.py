@@ -2,19 +2,25 @@
 
 import base64
 import json
+import socket
 import threading
 import time
+from datetime import timezone
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 import client as http
-from client import IncompleteResponse
 from enrolling_phone import AttestationAuthority, MTLSKey, b64url, error_of, from_b64url, jws, sha256
 from enrolment import Enrolling
+from exposition import ask
+from paths import PATIENCE
 from phone import HardwareKey
+from pki import attestgate
+from waiting import eventually
 
 REFUSED = (403, "invalid_request")
 
@@ -65,7 +71,7 @@ def test_a_phone_that_nobody_knows_gets_a_certificate(enrolling, tmp_path):
     body = json.loads(response.content)
     assert response.value("cache-control") == "no-store"
     leaf, authority = (x509.load_der_x509_certificate(base64.b64decode(text)) for text in body["certificate_chain"])
-    leaf.verify_directly_issued_by(authority)
+    authority.public_key().verify(leaf.signature, leaf.tbs_certificate_bytes, ec.ECDSA(hashes.SHA256()))
     assert leaf.public_key().public_bytes(
         serialization.Encoding.X962, serialization.PublicFormat.UncompressedPoint) == mtls.point
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -74,7 +80,7 @@ def test_a_phone_that_nobody_knows_gets_a_certificate(enrolling, tmp_path):
     usage = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
     assert leaf.serial_number.bit_length() >= 128
-    assert int(leaf.not_valid_after_utc.timestamp()) == body["expires_at"]
+    assert int(leaf.not_valid_after.replace(tzinfo=timezone.utc).timestamp()) == body["expires_at"]
     assert abs(body["expires_at"] - time.time() - 30 * 86_400) < 600
     listed = [device for device in enrolling.devices() if base64.b64decode(device["key_id"]) == phone.key.key_id]
     assert [device["state"] for device in listed] == ["active"]
@@ -100,7 +106,8 @@ def test_from_nothing_enrol_request_rotate_request_revoke_be_refused(enrolling, 
     number = next(
         device["device"] for device in enrolling.devices() if base64.b64decode(device["key_id"]) == phone.key.key_id)
     gateway.device_command("revoke", str(number))
-    refused = ask(second)
+    with phone.requesting(gateway, second).connect() as client:
+        refused = client.exchange(http.get("/"))
     assert (refused.status, json.loads(refused.content)["error"]) == (403, "device_revoked")
     assert error_of(phone.bind(MTLSKey())) == REFUSED
     assert error_of(phone.initialize()) == REFUSED
@@ -185,7 +192,7 @@ def test_a_nonce_of_an_earlier_epoch_is_refused(start):
 
 
 @pytest.mark.parametrize("bend", [
-    lambda nonce: b64url(bytes(58)), lambda nonce: nonce[:-4] + b64url(b"abc"),
+    lambda nonce: b64url(bytes(58)), lambda nonce: nonce[:40] + b64url(b"abc") + nonce[44:],
     lambda nonce: b64url(from_b64url(nonce) + b"\0")])
 def test_a_nonce_that_is_not_ours_is_refused(enrolling, bend):
     assert error_of(enrolling.phone().initialize(nonce=bend(enrolling.service.nonce()))) == REFUSED
@@ -275,8 +282,7 @@ def test_a_device_whose_app_has_since_become_too_old_fails_the_integrity_check(s
     phone = enrolling.phone()
     assert phone.initialize().status == 204
     enrolling.gateway.conf["apps"][0].update(minimum_bundle_version="2.0", absent_extensions="refuse")
-    enrolling.gateway.write_conf()
-    enrolling.gateway.reload()
+    enrolling.change()
     assert error_of(phone.bind(MTLSKey())) == (403, "integrity_check_error")
 
 
@@ -389,7 +395,7 @@ def test_the_certificate_that_was_lost_is_had_again_for_the_same_key(enrolling):
         x509.load_der_x509_certificate(base64.b64decode(json.loads(answer.content)["certificate_chain"][0]))
         for answer in (response, again))
     assert first.serial_number != second.serial_number
-    assert first.public_key() == second.public_key()
+    assert first.public_key().public_numbers() == second.public_key().public_numbers()
 
 
 def test_when_the_overlap_is_over_the_old_key_opens_nothing(start, tmp_path):
@@ -403,7 +409,6 @@ def test_when_the_overlap_is_over_the_old_key_opens_nothing(start, tmp_path):
         with phone.requesting(enrolling.gateway, identity).connect() as client:
             return client.exchange(http.get("/device")).status
     assert status(new) == 200
-    from waiting import eventually
     eventually(lambda: status(old) != 200, "the old key's binding to end")
     assert error_of(phone.bind(mtls)) == REFUSED, "a rotation is not taken back"
 
@@ -529,7 +534,6 @@ def test_an_address_has_so_many_connections(start):
         with pytest.raises(OSError):
             enrolling.service.connect()
         assert first.exchange(http.get("/nonce")).status == 200
-    from waiting import eventually
 
     def again():
         try:
@@ -548,7 +552,6 @@ def test_without_the_store_nothing_is_enrolled_and_nobody_is_told_why(start):
     assert error_of(refused) == (503, "temporarily_unavailable")
     assert refused.value("retry-after")
     enrolling.gateway.limit_files(None)
-    from waiting import eventually
     eventually(
         lambda: enrolling.service.post("/instance-initialization", body).status == 204, "the store to be back")
 
@@ -562,7 +565,6 @@ def test_every_decision_is_told_without_what_was_proven(enrolling, initialized):
     token = initialized.token(mtls, nonce=nonce, signer=MTLSKey())
     before = len(enrolling.gateway.errors)
     enrolling.service.post("/key-binding", {"assertion": token})
-    from waiting import eventually
     told = eventually(
         lambda: [line for line in enrolling.gateway.errors[before:].splitlines() if "key-binding" in line],
         "the decision to be told")
@@ -574,7 +576,8 @@ def test_every_decision_is_told_without_what_was_proven(enrolling, initialized):
 
 def test_what_enrolment_does_is_counted(enrolling, initialized):
     assert initialized.bind(MTLSKey()).status == 200
-    metrics = enrolling.gateway.metrics()
+    metrics = ask(enrolling.gateway, "/metrics")[2]
+
     def value(line):
         return next(float(text.split(" ")[-1]) for text in metrics.splitlines() if text.startswith(line))
     assert value('attestgate_enrolment_requests_total{endpoint="key-binding",result="ok"}') >= 1
@@ -583,7 +586,7 @@ def test_what_enrolment_does_is_counted(enrolling, initialized):
 
 
 def test_status_says_where_devices_are_enrolled_and_who_is_let_in(enrolling):
-    status = enrolling.gateway.status()
+    status = enrolling.status()
     assert status["enrolment"] == {"listener": f"127.0.0.1:{enrolling.service.port}", "admission": "open"}
     assert "issuer" in {certificate["role"] for certificate in status["certificates"]}
 
@@ -595,13 +598,9 @@ def test_a_reload_changes_who_is_let_in(start):
     enrolling = start()
     phone = enrolling.phone()
     assert phone.initialize().status == 204
-    enrolling.gateway.conf["enrolment"]["admission"] = "approval"
-    enrolling.gateway.write_conf()
-    enrolling.gateway.reload()
+    enrolling.change(admission="approval")
     assert error_of(phone.bind(MTLSKey())) == REFUSED
-    enrolling.gateway.conf["enrolment"]["admission"] = "open"
-    enrolling.gateway.write_conf()
-    enrolling.gateway.reload()
+    enrolling.change(admission="open")
     assert phone.bind(MTLSKey()).status == 200
 
 
@@ -613,3 +612,39 @@ def test_the_role_gateway_enrols_nobody_and_needs_no_key_of_the_ca(start, tmp_pa
     enrolling.gateway.start()
     with pytest.raises(OSError):
         enrolling.service.connect()
+
+
+def test_the_role_enrolment_enrols_and_serves_no_requests_and_needs_none_of_their_keys(start, tmp_path):
+    enrolling = start()
+    enrolling.gateway.halt()
+    enrolling.gateway.conf["listeners"][0]["tls"]["key"] = str(tmp_path / "not there")
+    enrolling.gateway.arguments = ["--role", "enrolment"]
+    enrolling.gateway.awaited_port = enrolling.service.port
+    enrolling.start()
+    enrolling.enrolled()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", enrolling.gateway.port), timeout=PATIENCE)
+
+
+def test_a_failed_reload_changes_nothing(start, tmp_path):
+    enrolling = start()
+    authority = enrolling.gateway.conf["enrolment"]["authority"]
+    enrolling.gateway.conf["enrolment"]["authority"] = {**authority, "key": str(enrolling.pki.server_key)}
+    enrolling.gateway.write_conf()
+    done = attestgate("reload", "--config", enrolling.gateway.conf_path)
+    assert done.returncode == 1 and "enrolment" in done.stderr, done.stderr
+    enrolling.enrolled()
+
+
+def test_what_is_asked_for_while_the_gateway_ends_is_finished(start):
+    enrolling = start()
+    phone = enrolling.phone()
+    content = json.dumps(phone.initialization()).encode()
+    with enrolling.service.connect() as client:
+        client.send(http.get(
+            "/instance-initialization", f"Content-Length: {len(content)}", method="POST") + content[:-1])
+        client.wait_until_delivered()
+        enrolling.gateway.signal()
+        eventually(lambda: "finishing open requests" in enrolling.gateway.errors, "the gateway to begin to end")
+        assert client.send(content[-1:]).read_response("POST").status == 204
+    assert enrolling.gateway.wait() == 0
