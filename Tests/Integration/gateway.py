@@ -48,8 +48,6 @@ class Gateway:
         self.process = None
         # Further ones of `attestgate run`.
         self.arguments = []
-        # Where it listens, if not where it serves requests.
-        self.awaited_port = None
         self.conf = self._conf(upstreams, routes, strip_headers, settings)
 
     def _conf(self, upstreams, routes, strip_headers, settings):

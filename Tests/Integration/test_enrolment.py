@@ -619,7 +619,6 @@ def test_the_role_enrolment_enrols_and_serves_no_requests_and_needs_none_of_thei
     enrolling.gateway.halt()
     enrolling.gateway.conf["listeners"][0]["tls"]["key"] = str(tmp_path / "not there")
     enrolling.gateway.arguments = ["--role", "enrolment"]
-    enrolling.gateway.awaited_port = enrolling.service.port
     enrolling.start()
     enrolling.enrolled()
     with pytest.raises(ConnectionRefusedError):
