@@ -226,7 +226,8 @@ let package = Package(
         .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
         .testTarget(
-            name: "GatewayConfigurationTests", dependencies: ["GatewayConfiguration"], swiftSettings: settings),
+            name: "GatewayConfigurationTests", dependencies: ["Attestation", "Enrolment", "GatewayConfiguration"],
+            swiftSettings: settings),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -21,6 +21,7 @@ public struct Blueprint: Sendable {
         let certificates: PEMFile
         let key: PEMFile
         let authorities: [PEMFile]
+        let admitsSelfSigned: Bool
         let minimumVersion: ServerContext.Version
         let name: String
     }
@@ -43,6 +44,9 @@ public struct Blueprint: Sendable {
         let devices: Int
     }
 
+    /// Of the process. One that only enrols has one worker without listeners, routes and upstreams, so that it starts, reloads
+    /// and ends as every other.
+    public let role: Role
     public let workers: Int
     let listeners: [Listener]
     let upstreams: [UpstreamSettings]
@@ -68,21 +72,24 @@ public struct Blueprint: Sendable {
     public private(set) var warnings: [String] = []
 
     public init(_ configuration: Configuration) throws(StartupError) {
+        role = configuration.role
+        let serves = role.servesRequests
         switch configuration.workers {
+        case _ where !serves: workers = 1
         case .automatic: workers = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
         case .exactly(let count): workers = count
         }
         var listeners: [Listener] = []
-        for listener in configuration.listeners { listeners.append(try Self.read(listener)) }
+        for listener in serves ? configuration.listeners : [] { listeners.append(try Self.read(listener)) }
         self.listeners = listeners
-        let names = configuration.upstreams.keys.sorted()
+        let names = serves ? configuration.upstreams.keys.sorted() : []
         var upstreams: [UpstreamSettings] = []
         for name in names {
             guard let upstream = configuration.upstreams[name] else { continue }
             upstreams.append(try Self.resolve(name, upstream))
         }
         self.upstreams = upstreams
-        routes = configuration.routes.map { route in
+        routes = (serves ? configuration.routes : []).map { route in
             Route(
                 name: route.name, host: route.host, prefix: route.path,
                 methods: MethodSet(route.methods.map(Self.method)), requirement: Self.requirement(route.require),
@@ -120,9 +127,9 @@ public struct Blueprint: Sendable {
     }
 
     /// Reads a conf file and everything it refers to, for a reload. What is doubtful in it is among the warnings.
-    public static func read(_ path: String) throws(StartupError) -> Blueprint {
+    public static func read(_ path: String, for role: Role = .both) throws(StartupError) -> Blueprint {
         let loaded: (configuration: Configuration, warnings: [Diagnostic])
-        do throws(ConfigurationError) { loaded = try Configuration.load(path: path) } catch {
+        do throws(ConfigurationError) { loaded = try Configuration.load(path: path, role: role) } catch {
             throw StartupError(error.description)
         }
         var blueprint = try Blueprint(loaded.configuration)
@@ -136,6 +143,7 @@ public struct Blueprint: Sendable {
                 address: try SocketAddress(listener.address.description),
                 certificates: try PEMFile(listener.tls.certificatePath), key: try PEMFile(listener.tls.keyPath),
                 authorities: try listener.clients.authoritiesPaths.map { try PEMFile($0) },
+                admitsSelfSigned: listener.clients.acceptsRegistered,
                 minimumVersion: listener.tls.minimumVersion == .tls12 ? .tls12 : .tls13,
                 name: listener.address.description)
         } catch {
@@ -266,8 +274,8 @@ extension Blueprint.Listener {
         for file in authorities { trusted += try certificates(in: file, library) }
         do throws(CryptographyError) {
             return try ServerContext(
-                chain: chain, key: privateKey, authorities: trusted, minimumVersion: minimumVersion,
-                sessions: sessions, library: library)
+                chain: chain, key: privateKey, authorities: trusted, admitsSelfSigned: admitsSelfSigned,
+                minimumVersion: minimumVersion, sessions: sessions, library: library)
         } catch {
             throw StartupError("listener \(name): \(error)")
         }

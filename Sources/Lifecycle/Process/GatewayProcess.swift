@@ -130,7 +130,8 @@ public final class GatewayProcess {
             }
         }
         for sockets in sockets { try workers.start(order, sockets: sockets) }
-        let addresses = blueprint.listeners.map(\.name).joined(separator: ", ")
+        let names = blueprint.listeners.map(\.name)
+        let addresses = names.isEmpty ? "no requests" : names.joined(separator: ", ")
         let count = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
         logger.info("serving \(addresses) with \(count), process \(getpid())")
         notifier?.ready("serving \(addresses)")

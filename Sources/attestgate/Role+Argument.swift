@@ -1,0 +1,6 @@
+public import ArgumentParser
+public import GatewayConfiguration
+
+extension Role: ExpressibleByArgument {
+    static let choices = allCases.map(\.rawValue).joined(separator: ", ")
+}
