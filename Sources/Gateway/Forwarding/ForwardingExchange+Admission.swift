@@ -201,9 +201,7 @@ extension ForwardingExchange {
         decision = .answered
         let isSent = sendHead(204, content: .none) { output in
             output.appendField("Cache-Control", "no-store")
-            output.append("Date: ")
-            output.append(gateway.httpDate())
-            output.append("\r\n")
+            gateway.appendDate(to: &output)
             gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: nil)
         }
         guard isSent else { return abort() }
