@@ -35,7 +35,8 @@ struct EnrolmentRegistryTests {
             KeyBinding(
                 hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(key),
                 nonce: Self.nonce(1_000 + nonce),
-                epoch: registry.identity.epoch, counter: counter, mode: .strict, admission: admission, overlap: overlap)
+                epoch: registry.identity.epoch, counter: counter, mode: .strict, admission: admission, overlap: overlap,
+                serial: Fixture.randomSerial(), notAfter: WallClock.seconds + 3_600)
         )
     }
 
