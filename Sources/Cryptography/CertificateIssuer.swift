@@ -34,6 +34,15 @@ public struct CertificateIssuer {
         return try CertificateIssuer(certificate: certificate, key: key, context)
     }
 
+    /// Makes a client certificate that nobody but its own key vouches for: the form in which TLS takes the key of a client
+    /// that is known by it.
+    public static func selfSignedClient(
+        commonName: String, lifetime: Int64, key: PrivateKey, _ context: LibraryContext
+    ) throws(CryptographyError) -> Certificate {
+        let template = CertificateTemplate(purpose: .client, commonName: commonName, lifetime: lifetime)
+        return try sign(template, for: key.publicKey, issuer: nil, key: key, context)
+    }
+
     /// Issues a certificate for a public key.
     public func issue(_ template: CertificateTemplate, for key: PublicKey) throws(CryptographyError) -> Certificate {
         try Self.sign(template, for: key, issuer: certificate, key: self.key, context)

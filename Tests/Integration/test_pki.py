@@ -219,7 +219,7 @@ def test_a_key_or_passphrase_that_others_may_read_is_refused(name, mode, authori
 def test_a_key_that_is_no_file_is_refused_at_once(authority, tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
-    for path, reason in [(pipe, "is not a file"), (tmp_path, "is not a file"), (tmp_path / "none", "No such file")]:
+    for path, reason in [(pipe, "is not a regular file"), (tmp_path, "is not a regular file"), (tmp_path / "none", "No such file")]:
         done = issue(authority, tmp_path, "--ca-certificate", authority.certificate, "--ca-key", path)
         assert done.returncode == 1 and reason in done.stderr, done.stderr
 

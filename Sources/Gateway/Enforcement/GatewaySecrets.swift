@@ -89,6 +89,12 @@ package struct GatewaySecrets: Sendable {
         try derivedBytes("attestgate subject", library)
     }
 
+    /// The names by which the registry knows people.
+    package func subjects(_ library: LibraryContext) throws(CryptographyError) -> SubjectPseudonyms {
+        let key = try subjectKey(library)
+        return SubjectPseudonyms(try AuthenticationKey(key.span, library))
+    }
+
     private func derivedKey(
         _ purpose: String, _ library: LibraryContext
     ) throws(CryptographyError) -> AuthenticationKey {

@@ -25,14 +25,14 @@ public struct AuthorityFiles: Equatable, Sendable {
     /// Reads the files; key and passphrase file must be their owner's alone. What is in them `AuthoritySource.issuer` finds
     /// out.
     public func read() throws(StartupError) -> AuthoritySource {
-        let (certificate, key): ([UInt8], [UInt8])
+        let passphrase = try readPassphrase()
         do throws(FileContents.Failure) {
-            certificate = try FileContents.read(certificatePath)
-            key = try FileContents.readPrivate(keyPath)
+            return AuthoritySource(
+                certificate: try FileContents.read(certificatePath), key: try FileContents.readPrivate(keyPath),
+                passphrase: passphrase)
         } catch {
             throw StartupError(error.description)
         }
-        return AuthoritySource(certificate: certificate, key: key, passphrase: try readPassphrase())
     }
 
     private func readPassphrase() throws(StartupError) -> Passphrase? {

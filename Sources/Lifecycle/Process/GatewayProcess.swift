@@ -1,6 +1,6 @@
 internal import Administration
-internal import Enrolment
 internal import Cryptography
+internal import Enrolment
 internal import EventLoop
 internal import Gateway
 internal import Glibc
