@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import socket
 import threading
 import time
@@ -16,8 +17,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 import client as http
 from enrolling_phone import AttestationAuthority, MTLSKey, b64url, error_of, from_b64url, jws, sha256
 from enrolment import Enrolling
-from exposition import ask
-from paths import PATIENCE
+from exposition import ask, scrape
+from paths import PATIENCE, REPOSITORY
 from phone import HardwareKey
 from pki import attestgate
 from waiting import eventually
@@ -583,6 +584,12 @@ def test_what_enrolment_does_is_counted(enrolling, initialized):
     assert value('attestgate_enrolment_requests_total{endpoint="key-binding",result="ok"}') >= 1
     assert value('attestgate_enrolment_attestations_total{result="verified"}') >= 1
     assert value("attestgate_enrolment_certificates_issued_total") >= 1
+
+
+def test_every_metric_of_enrolment_is_documented(enrolling):
+    page = (REPOSITORY / "docs" / "enrolment.md").read_text()
+    documented = set(re.findall(r"^\| `(attestgate_enrolment_\w+)[`{]", page, re.MULTILINE))
+    assert {name for name in scrape(enrolling.gateway).kinds if name.startswith("attestgate_enrolment_")} == documented
 
 
 def test_status_says_where_devices_are_enrolled_and_who_is_let_in(enrolling):
