@@ -78,9 +78,13 @@ let package = Package(
         .target(name: "Upstream", dependencies: ["EventLoop", "HTTP", "Bytes"], swiftSettings: memorySafe),
         .target(name: "Policy", dependencies: ["HTTP"], swiftSettings: memorySafe),
 
-        // How devices become registered: what can be decided from bytes.
+        // How devices become registered: what can be decided from bytes, and the service that does.
         .target(
-            name: "Enrolment", dependencies: ["Attestation", "Challenges", "Cryptography", "Vocabulary"],
+            name: "Enrolment",
+            dependencies: [
+                "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "HTTP", "Metrics", "Registry",
+                "Server", "TLS", "Vocabulary",
+            ],
             swiftSettings: memorySafe + lifetimes),
 
         // What operators ask of a running gateway.
@@ -103,8 +107,9 @@ let package = Package(
         .target(
             name: "Lifecycle",
             dependencies: [
-                "Administration", "Bytes", "Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "HTTP",
-                "Metrics", "Policy", "Registry", "Server", "TLS", "Upstream", "Vocabulary",
+                "Administration", "Attestation", "Bytes", "Challenges", "Cryptography", "Enrolment", "EventLoop",
+                "Gateway", "GatewayConfiguration", "HTTP", "Metrics", "Policy", "Registry", "Server", "TLS",
+                "Upstream", "Vocabulary",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
@@ -180,7 +185,10 @@ let package = Package(
         .testTarget(name: "ChallengesTests", dependencies: ["Challenges", "Cryptography"], swiftSettings: settings),
         .testTarget(
             name: "EnrolmentTests",
-            dependencies: ["Attestation", "Challenges", "Cryptography", "Enrolment", "Vocabulary"],
+            dependencies: [
+                "Attestation", "Bytes", "Challenges", "Cryptography", "Enrolment", "EventLoop", "Metrics", "Registry",
+                "Server", "TestVectors", "Vocabulary",
+            ],
             swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),

@@ -51,7 +51,7 @@ public final class Acceptor {
     private func open(_ socket: consuming Socket, peer: SocketAddress, tls: ServerContext?) {
         guard let connection = ServerConnection(acceptor: self, socket: socket, peer: peer, tls: tls) else { return }
         if connectionCount >= settings.connections { makeRoom() }
-        guard connectionCount < settings.connections else {
+        guard connectionCount < settings.connections, application.admits(connection) else {
             application.connectionRefused(connection, .limit)
             return  // dropping the connection closes it
         }
@@ -84,6 +84,7 @@ public final class Acceptor {
         connections[connection.slot] = nil
         freeSlots.append(connection.slot)
         connectionCount -= 1
+        application.connectionClosed(connection)
         reportIfDrained()
     }
 
