@@ -7,6 +7,8 @@ struct LogOutput: Sendable {
     let destination: LogWriter.Destination
     /// A file takes any amount at once; a pipe or terminal as much as it is ready for.
     let isFile: Bool
+    /// The last line has no end: the disk was full when it was written.
+    var isTorn = false
 
     init(_ destination: LogWriter.Destination) throws(EventLoopError) {
         self.destination = destination
@@ -24,5 +26,17 @@ struct LogOutput: Sendable {
 
     func close() {
         if case .file = destination { Glibc.close(descriptor) }
+    }
+
+    /// An earlier process may have ended in the middle of a line. To be asked while this one writes nothing there.
+    mutating func lookAtEnd() {
+        guard case .file(let path) = destination, isFile else { return }
+        let reading = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        // A file that may be written alone is taken for whole.
+        guard reading >= 0 else { return }
+        defer { Glibc.close(reading) }
+        var octet: UInt8 = 0
+        let size = lseek(reading, 0, SEEK_END)
+        isTorn = size > 0 && pread(reading, &octet, 1, size - 1) == 1 && octet != UInt8(ascii: "\n")
     }
 }

@@ -53,7 +53,9 @@ package final class LogWriter: Sendable {
     private static let spareLimit = 4
 
     package init(_ destination: Destination) throws(EventLoopError) {
-        outputs = Mutex(Outputs(current: try LogOutput(destination)))
+        var output = try LogOutput(destination)
+        output.lookAtEnd()
+        outputs = Mutex(Outputs(current: output))
         let mailbox = try Mailbox<Message>(limit: Self.messageLimit)
         self.mailbox = mailbox
         let started = try LoopThread(name: "log") { [self] in
@@ -150,8 +152,9 @@ package final class LogWriter: Sendable {
     /// On the writer's thread.
     private func current() -> LogOutput {
         outputs.withLock { outputs in
-            if let next = outputs.next.take() {
+            if var next = outputs.next.take() {
                 outputs.current.close()
+                next.lookAtEnd()
                 outputs.current = next
             }
             return outputs.current
@@ -161,7 +164,15 @@ package final class LogWriter: Sendable {
     // MARK: - Writing
 
     private func write(_ lines: [UInt8], to output: LogOutput) {
-        if put(lines, to: output) < lines.count { lost() }
+        // A line that was cut short takes no other with it: those that follow begin afresh.
+        if output.isTorn {
+            guard put(Self.lineEnd, to: output) == 1 else { return lost() }
+            markTorn(false)
+        }
+        let written = put(lines, to: output)
+        guard written < lines.count else { return }
+        lost()
+        if written > 0, lines[written - 1] != Self.lineEnd[0] { markTorn(true) }
     }
 
     /// Waits for room rather than blocking in the write: a reader that has stopped reading must not keep the process from
@@ -190,9 +201,13 @@ package final class LogWriter: Sendable {
         return written
     }
 
+    /// On the writer's thread, the only one that changes which output is the current.
+    private func markTorn(_ isTorn: Bool) { outputs.withLock { $0.current.isTorn = isTorn } }
+
     /// Lines are counted that could not be written.
     func lost() { dropped.add(1, ordering: .relaxed) }
 
+    private static let lineEnd = [UInt8(ascii: "\n")]
     /// Milliseconds.
     private static let pollInterval: Int32 = 500
 }

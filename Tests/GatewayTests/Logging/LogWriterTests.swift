@@ -57,6 +57,20 @@ struct LogWriterTests {
         writer.stop()
     }
 
+    @Test("a line that was cut short takes no other with it", arguments: ["", "a\nb\n", "a\nha"])
+    func torn(before: String) throws {
+        let directory = try LogDirectory()
+        try Data(before.utf8).write(to: URL(filePath: directory.file))
+        let writer = try LogWriter(.file(directory.file))
+        post(0..<2, to: writer)
+        // The file as this process has left it is whole.
+        #expect(try writer.reopen())
+        post(2..<3, to: writer)
+        writer.stop()
+        let text = try String(contentsOfFile: directory.file, encoding: .utf8)
+        #expect(text == before + (before.hasSuffix("ha") ? "\n" : "") + "line 0\nline 1\nline 2\n")
+    }
+
     @Test("a file that was moved away is opened anew, and no line is lost or doubled", .timeLimit(.minutes(1)))
     func reopened() throws {
         let directory = try LogDirectory()
