@@ -112,7 +112,12 @@ struct LogForm {
     /// Text with a part from outside: quoted and escaped in both forms, and cut.
     func text(_ member: Member, _ text: String, to line: inout ByteBuffer) {
         prefix(member, to: &line)
-        line.appendJSON(String(text.unicodeScalars.prefix(Self.longestText / 2)))
+        var shown = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars.prefix(Self.longestText / 2) {
+            // ASCII is escaped below.
+            shown.append(scalar.isASCII || scalar.isPlain ? scalar : " ")
+        }
+        line.appendJSON(String(shown))
     }
 
     /// The same for what a client sent: any bytes.

@@ -86,6 +86,12 @@ struct AccessLogTests {
         #expect(try written(entry) == #","event":"accept_paused","detail":"Too many open files"}"#)
     }
 
+    @Test("a reason has nothing in it that ends a line or turns it round", arguments: [true, false])
+    func plainDetail(isJSON: Bool) throws {
+        let entry = AccessLog.Entry(event: "accept_paused", detail: "a\u{85}b\u{2028}c\u{202e}d\u{2066}é")
+        #expect(try written(entry, isJSON: isJSON).contains("\"a b c d é\""))
+    }
+
     @Test("the longest network of a client fits", arguments: [true, false])
     func longestClient(isJSON: Bool) throws {
         var settings = AccessLog.Settings()
