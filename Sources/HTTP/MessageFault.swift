@@ -38,6 +38,8 @@ public enum MessageFault: Error, Equatable, Sendable, CaseIterable {
     case fieldRepeated
     // Responses.
     case statusLineMalformed
+    case contentImpossible
+    case interimResponsesRepeated
 }
 
 extension MessageFault {
@@ -92,6 +94,8 @@ extension MessageFault {
         case .connectionMalformed: "Connection is not a list of tokens"
         case .expectationUnknown: "Expect is not 100-continue"
         case .statusLineMalformed: "the status line is not HTTP/1.1 SP status"
+        case .contentImpossible: "a response of a status that has no content announces some"
+        case .interimResponsesRepeated: "there are too many interim responses before the final one"
         }
     }
 }
