@@ -27,6 +27,7 @@ public enum MessageFault: Error, Equatable, Sendable, CaseIterable {
     case contentLengthMalformed
     case contentLengthRepeated
     case contentLengthWithTransferEncoding
+    case contentUnexpected
     case transferEncodingUnsupported
     case chunkMalformed
     case trailerTooLarge
@@ -85,6 +86,7 @@ extension MessageFault {
         case .contentLengthMalformed: "Content-Length is not a plain decimal number"
         case .contentLengthRepeated: "there is more than one Content-Length"
         case .contentLengthWithTransferEncoding: "Content-Length and Transfer-Encoding are both present"
+        case .contentUnexpected: "a GET, HEAD or DELETE of HTTP/1.0 has content"
         case .transferEncodingUnsupported: "Transfer-Encoding is not a single 'chunked', or the version is 1.0"
         case .chunkMalformed: "the chunked coding is broken"
         case .trailerTooLarge: "the trailer section is too large"
