@@ -184,7 +184,8 @@ let package = Package(
         .testTarget(
             name: "DeviceSimulatorTests",
             dependencies: [
-                "Attestation", "Cryptography", "DeviceSimulator", "RequestProof", "TrustClient", "Vocabulary",
+                "Attestation", "Challenges", "Cryptography", "DeviceSimulator", "Enrolment", "RequestProof",
+                "TrustClient", "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(
