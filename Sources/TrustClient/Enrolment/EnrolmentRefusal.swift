@@ -50,7 +50,9 @@ public enum EnrolmentAdvice: Equatable, Sendable, CaseIterable {
 extension EnrolmentRefusal {
     /// What mends it, as far as the code tells. The same advice after it was followed means: give up.
     public func advice(for endpoint: EnrolmentRequest.Endpoint) -> EnrolmentAdvice {
-        switch (code, endpoint) {
+        // The request came too slowly, whatever is said besides.
+        if status == 408 { return .later }
+        return switch (code, endpoint) {
         case (.server, _), (.temporarilyUnavailable, _): .later
         case (.integrityCheck, _): .update
         // An attestation speaks for one nonce, and a key is attested once: with the nonce both are lost.
@@ -60,7 +62,7 @@ extension EnrolmentRefusal {
         case (.notFound, .keyBinding): .newHardwareKey
         case (.badRequest, _), (.validation, _), (.invalidRequest, .nonce), (.notFound, _): .giveUp
         // Not the service itself: a proxy before it, for example.
-        case (nil, _): status == 408 || status == 429 || status >= 500 ? .later : .giveUp
+        case (nil, _): status == 429 || status >= 500 ? .later : .giveUp
         }
     }
 }
