@@ -78,31 +78,44 @@ let package = Package(
         .target(name: "Upstream", dependencies: ["EventLoop", "HTTP", "Bytes"], swiftSettings: memorySafe),
         .target(name: "Policy", dependencies: ["HTTP"], swiftSettings: memorySafe),
 
-        // How devices become registered: what can be decided from bytes.
+        // How devices become registered: what can be decided from bytes, and the service that does.
         .target(
-            name: "Enrolment", dependencies: ["Attestation", "Challenges", "Cryptography", "Vocabulary"],
+            name: "Enrolment",
+            dependencies: [
+                "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "HTTP", "Metrics", "Registry",
+                "Server", "TLS", "Vocabulary",
+            ],
             swiftSettings: memorySafe + lifetimes),
 
         // What operators ask of a running gateway.
         .target(
             name: "Administration",
-            dependencies: ["Bytes", "Cryptography", "EventLoop", "HTTP", "Registry", "Server", "Vocabulary"],
+            dependencies: ["Bytes", "Cryptography", "EventLoop", "HTTP", "Registry", "Server", "TLS", "Vocabulary"],
             swiftSettings: memorySafe),
 
-        // The gateway itself.
+        // What becomes of a request.
         .target(
             name: "Gateway",
             dependencies: [
-                "Administration", "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop",
-                "GatewayConfiguration", "HTTP", "Metrics", "Policy", "Registry", "RequestProof", "Server", "TLS",
-                "Upstream", "Vocabulary",
+                "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "HTTP", "Metrics", "Policy",
+                "Registry", "RequestProof", "Server", "TLS", "Upstream", "Vocabulary",
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: settings),
+
+        // One running process by a conf file: the one place that puts the above together.
+        .target(
+            name: "Lifecycle",
+            dependencies: [
+                "Administration", "Bytes", "Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "HTTP",
+                "Metrics", "Policy", "Registry", "Server", "TLS", "Upstream", "Vocabulary",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
         .executableTarget(
             name: "attestgate",
             dependencies: [
-                "Administration", "Attestation", "Cryptography", "Gateway", "GatewayConfiguration", "Registry",
+                "Administration", "Attestation", "Cryptography", "GatewayConfiguration", "Lifecycle", "Registry",
                 "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -110,7 +123,7 @@ let package = Package(
 
         // The gateway with commits that do not outlive a power cut: a test shows that it notices.
         .executableTarget(
-            name: "attestgate-undurable", dependencies: ["Gateway", "GatewayConfiguration", "Registry"],
+            name: "attestgate-undurable", dependencies: ["GatewayConfiguration", "Lifecycle", "Registry"],
             path: "Tests/Undurable", swiftSettings: settings),
 
         // The client side, for apps: no system library below it. On Apple's systems CryptoKit takes swift-crypto's place.
@@ -171,7 +184,10 @@ let package = Package(
         .testTarget(name: "ChallengesTests", dependencies: ["Challenges", "Cryptography"], swiftSettings: settings),
         .testTarget(
             name: "EnrolmentTests",
-            dependencies: ["Attestation", "Challenges", "Cryptography", "Enrolment", "Vocabulary"],
+            dependencies: [
+                "Attestation", "Bytes", "Challenges", "Cryptography", "Enrolment", "EventLoop", "Metrics", "Registry",
+                "Server", "TestVectors", "Vocabulary",
+            ],
             swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
@@ -212,10 +228,14 @@ let package = Package(
                 "Vocabulary",
             ],
             swiftSettings: settings),
+        .testTarget(
+            name: "LifecycleTests", dependencies: ["Cryptography", "EventLoop", "Gateway", "Lifecycle"],
+            swiftSettings: settings),
         .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
         .testTarget(
-            name: "GatewayConfigurationTests", dependencies: ["GatewayConfiguration"], swiftSettings: settings),
+            name: "GatewayConfigurationTests", dependencies: ["Attestation", "Enrolment", "GatewayConfiguration"],
+            swiftSettings: settings),
     ],
     swiftLanguageModes: [.v6]
 )

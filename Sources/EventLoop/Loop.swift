@@ -1,4 +1,5 @@
 internal import CLibevent
+internal import Glibc
 
 /// One libevent loop, run by one thread. Everything registered with it is called on that thread.
 ///
@@ -68,4 +69,15 @@ public enum EventLoopError: Error, Equatable, Sendable {
     case system(call: String, errno: Int32)
     /// An address is not of the form HOST:PORT with a literal IP address.
     case address(String)
+
+    /// For people.
+    public var text: String {
+        switch self {
+        case .outOfMemory: "out of memory"
+        case .system(let call, let errno): "\(call): \(Self.text(of: errno))"
+        case .address(let text): "\(text) is not an IP address with a port"
+        }
+    }
+
+    public static func text(of errno: Int32) -> String { String(cString: strerror(errno)) }
 }

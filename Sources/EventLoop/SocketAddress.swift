@@ -110,6 +110,16 @@ public struct SocketAddress: Sendable {
         }
     }
 
+    /// Whom limits count the address for.
+    public var block: AddressBlock {
+        guard !isUnix else { return AddressBlock(family: family, prefix: 0) }
+        return withUnsafeBytes(of: storage) { bytes in
+            // The address stands at offset 4 (IPv4) or 8 (IPv6).
+            let prefix = isIPv6 ? bytes[8..<16] : bytes[4..<8]
+            return AddressBlock(family: family, prefix: prefix.reduce(0) { $0 << 8 | UInt64($1) })
+        }
+    }
+
     /// The address without its port: `192.0.2.7` or `2001:db8::7`. For Unix sockets `unix`: clients there have no name.
     public var host: String {
         guard !isUnix else { return "unix" }

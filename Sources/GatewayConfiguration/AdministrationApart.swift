@@ -2,12 +2,13 @@
 enum AdministrationApart {
     /// - Parameter root: where the settings stand.
     static func check(
-        _ administration: AdministrationConfiguration, _ listeners: [ListenerConfiguration], in root: Item,
-        _ reading: Reading
+        _ administration: AdministrationConfiguration, _ listeners: [ListenerConfiguration],
+        _ enrolment: EnrolmentConfiguration?, in root: Item, _ reading: Reading
     ) {
         let place = root["administration"]?.place(of: "listeners") ?? root.place
         let addresses = Set(listeners.map(\.address))
-        let authorities = Set(listeners.flatMap(\.clients.authoritiesPaths))
+        let authorities = Set(
+            listeners.flatMap(\.clients.authoritiesPaths) + [enrolment?.authority.certificatePath].compactMap(\.self))
         for listener in administration.listeners {
             if addresses.contains(listener.address) {
                 reading.refuse(

@@ -98,14 +98,18 @@ extension AdministrationListenerConfiguration.TLS {
 extension ListenerConfiguration.Clients {
     enum AdministrationKeys {
         static let section = Section(
-            path: "administration.listeners.tls.clients", settings: [Keys.authorities.setting])
+            path: "administration.listeners.tls.clients", settings: [authorities.setting])
+        static let authorities = Key(
+            "authorities", Keys.authorities.kind, whenMissing: .refused,
+            "The authorities to one of which every operator's certificate must chain.")
     }
 
     fileprivate init?(administering item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, AdministrationKeys.section, reading),
-            let authoritiesPaths = reader.read(Keys.authorities)
+            let authoritiesPaths = reader.read(AdministrationKeys.authorities)
         else { return nil }
         self.authoritiesPaths = authoritiesPaths
+        acceptsRegistered = false
     }
 }
 

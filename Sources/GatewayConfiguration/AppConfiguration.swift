@@ -5,6 +5,8 @@ public struct AppConfiguration: Equatable, Sendable {
     public let id: AppID
     public let environment: Environment
     public let counter: CounterRule
+    /// Of those that are enrolled; a device that an operator adds has none.
+    public let attestation: AttestationDemands
 
     /// Where the app's keys must have been attested.
     public enum Environment: String, CaseIterable, Sendable {
@@ -35,7 +37,9 @@ extension AppConfiguration {
             "counter", .text(CounterRuleText.expected, CounterRuleText.parse), whenMissing: .means("strict"),
             "Which values of a device's counter are accepted, each once.")
 
-        static let section = Section(path: "apps", settings: [id.setting, environment.setting, counter.setting])
+        static let section = Section(
+            path: "apps",
+            settings: [id.setting, environment.setting, counter.setting] + AttestationDemands.Keys.settings)
     }
 
     init?(_ item: Item, _ reading: Reading) {
@@ -43,10 +47,12 @@ extension AppConfiguration {
         let id = reader.read(Keys.id)
         let environment = reader.read(Keys.environment)
         let counter = reader.read(Keys.counter)
-        guard let id, let environment, let counter else { return nil }
+        let attestation = AttestationDemands(reader, environment, reading)
+        guard let id, let environment, let counter, let attestation else { return nil }
         self.id = id
         self.environment = environment
         self.counter = counter
+        self.attestation = attestation
     }
 }
 

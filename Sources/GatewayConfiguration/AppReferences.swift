@@ -8,6 +8,9 @@ enum AppReferences {
         // An id that is not readable is reported already; whoever refers to it made no further mistake.
         let ids = root["apps"]?.elements.map { $0["id"]?.text.flatMap { AppID($0) } } ?? []
         let known = ids.contains(nil) ? [] : ids.compactMap(\.self)
+        for listener in root["listeners"]?.elements ?? [] where !lacking.isEmpty {
+            checkAcceptance(of: listener, lacking, reading)
+        }
         for route in root["routes"]?.elements ?? [] {
             guard let require = level(of: route), require != .certificate else { continue }
             if !lacking.isEmpty {
@@ -20,7 +23,7 @@ enum AppReferences {
 
     /// What of the two sections there is too little of, as it is said to an operator. A section that is there but
     /// refused counts: that is a mistake of its own.
-    private static func lacking(in root: Item) -> [String] {
+    static func lacking(in root: Item) -> [String] {
         var lacking: [String] = []
         if root["registry"] == nil { lacking.append("a section `registry`") }
         switch root["apps"]?.content {
@@ -36,6 +39,16 @@ enum AppReferences {
         guard case .mapping = route.content else { return nil }
         guard let require = route["require"] else { return .standard }
         return require.text.flatMap { RouteConfiguration.Requirement(rawValue: $0) }
+    }
+
+    /// A self-signed certificate says nothing by itself.
+    private static func checkAcceptance(of listener: Item, _ lacking: [String], _ reading: Reading) {
+        let words = listener["clients"]?["accept"]?.elements ?? []
+        guard let item = words.first(where: { $0.text == ListenerConfiguration.Clients.Acceptance.registered.rawValue })
+        else { return }
+        reading.refuse(
+            item.place, "`registered` needs the sections `registry` and `apps`: only they know whose certificate it is",
+            expected: "\(lacking.joined(separator: " and ")), or `accept: [issued]`")
     }
 
     /// A level that cannot be enforced is refused, never weakened: the default too.

@@ -1,5 +1,7 @@
 /// All that an operator decides, read completely from one conf file or not at all.
 public struct Configuration: Equatable, Sendable {
+    /// Of the process that the configuration was read for.
+    public let role: Role
     public let workers: Workers
     /// At least one; no address twice.
     public let listeners: [ListenerConfiguration]
@@ -11,6 +13,8 @@ public struct Configuration: Equatable, Sendable {
     public let apps: [AppConfiguration]
     /// There if a route demands more than a certificate.
     public let registry: RegistryConfiguration?
+    /// There if devices can be enrolled; then so are a registry and apps. Whether this process does it is the role's to say.
+    public let enrolment: EnrolmentConfiguration?
     public let administration: AdministrationConfiguration?
     public let proof: ProofConfiguration
     public let limits: LimitsConfiguration
@@ -31,14 +35,15 @@ public struct Configuration: Equatable, Sendable {
 extension Configuration {
     /// Reads a conf file. Relative paths in it are meant from the directory it lies in.
     ///
+    /// - Parameter role: files that only another role needs are not looked at.
     /// - Returns: the configuration, and what is doubtful in it.
     /// - Throws: everything that is wrong with the file.
     public static func load(
-        path: String, files: FileInspector = .system
+        path: String, files: FileInspector = .system, role: Role = .both
     ) throws(ConfigurationError) -> (configuration: Configuration, warnings: [Diagnostic]) {
         // One byte more than is taken, to tell a file that is too large from one that just fits.
         switch FileReader.read(path, atMost: SourceGuard.largestFile + 1) {
-        case .success(let bytes): return try parse(bytes, path: path, files: files)
+        case .success(let bytes): return try parse(bytes, path: path, files: files, role: role)
         case .failure(let reason):
             throw ConfigurationError(
                 Diagnostic(
@@ -55,15 +60,15 @@ extension Configuration {
         guard case .success(let bytes) = FileReader.read(path, atMost: SourceGuard.largestFile + 1),
             let text = try? SourceGuard.text(of: bytes, file: path)
         else { return nil }
-        let reading = Reading(source: text, files: .system)
+        let reading = Reading(source: text, files: .system, role: .both)
         return Document.root(reading)?["administration"]?["socket"]?.text.map(reading.resolve)
     }
 
     /// `load` for the bytes of a conf file. Touches the file system through `files` only.
     public static func parse(
-        _ bytes: [UInt8], path: String, files: FileInspector
+        _ bytes: [UInt8], path: String, files: FileInspector, role: Role = .both
     ) throws(ConfigurationError) -> (configuration: Configuration, warnings: [Diagnostic]) {
-        let reading = Reading(source: try SourceGuard.text(of: bytes, file: path), files: files)
+        let reading = Reading(source: try SourceGuard.text(of: bytes, file: path), files: files, role: role)
         guard let root = Document.root(reading), let configuration = Configuration(root, reading) else {
             try reading.fail()
         }
@@ -87,6 +92,9 @@ extension Configuration {
         static let registry = Key(
             "registry", .section(RegistryConfiguration.init), whenMissing: .allowed,
             "Where registered devices and their counters are kept.")
+        static let enrolment = Key(
+            "enrolment", .section(EnrolmentConfiguration.init), whenMissing: .allowed,
+            "How phones become registered devices with a certificate.")
         static let administration = Key(
             "administration", .section(AdministrationConfiguration.init), whenMissing: .allowed,
             "Where operators administer the running gateway.")
@@ -111,19 +119,20 @@ extension Configuration {
             path: "",
             settings: [
                 workers.setting, listeners.setting, upstreams.setting, routes.setting, apps.setting,
-                registry.setting, administration.setting, proof.setting, limits.setting, timeouts.setting,
-                stripHeaders.setting, log.setting, denialURI.setting,
+                registry.setting, enrolment.setting, administration.setting, proof.setting, limits.setting,
+                timeouts.setting, stripHeaders.setting, log.setting, denialURI.setting,
             ])
     }
 
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let workers = reader.read(Keys.workers)
-        let listeners = reader.read(Keys.listeners)
+        let listeners = reading.sparingFiles(if: !reading.role.servesRequests) { reader.read(Keys.listeners) }
         let upstreams = reader.read(Keys.upstreams)
         let routes = reader.read(Keys.routes)
         let apps = reader.read(Keys.apps)
         let registry = reader.read(Keys.registry)
+        let enrolment = reading.sparingFiles(if: !reading.role.enrols) { reader.read(Keys.enrolment) }
         let administration = reader.read(Keys.administration)
         let proof = reader.read(Keys.proof)
         let limits = reader.read(Keys.limits)
@@ -134,17 +143,27 @@ extension Configuration {
         UpstreamReferences.check(item, reading)
         AppReferences.check(item, reading)
         if let routes, let limits { HeldContent.check(routes, limits, in: item, reading) }
-        if let listeners, let administration { AdministrationApart.check(administration, listeners, in: item, reading) }
+        EnrolmentReferences.check(item, reading)
+        if let apps { EnrolmentReferences.checkRoots(apps, in: item, reading) }
+        if let listeners, let enrolment {
+            EnrolmentReferences.check(enrolment, listeners, administration, in: item, reading)
+        }
+        if let listeners, let administration {
+            AdministrationApart.check(administration, listeners, enrolment, in: item, reading)
+        }
         WrittenFiles(registry, administration, log, in: item).check(reading)
+        guard enrolment != nil || !reader.has(Keys.enrolment) else { return nil }
         guard let workers, let listeners, let upstreams, let routes, let apps, let proof, let limits, let timeouts,
             let strippedFields, let log, let denialURI
         else { return nil }
+        role = reading.role
         self.workers = workers
         self.listeners = listeners
         self.upstreams = upstreams
         self.routes = routes.map { $0.apps.isEmpty ? $0.admitting(apps.map(\.id)) : $0 }
         self.apps = apps
         self.registry = registry
+        self.enrolment = enrolment
         self.administration = administration
         self.proof = proof
         self.limits = limits

@@ -8,13 +8,17 @@ public struct FileInspector: Sendable {
     /// What speaks against making a file at this path, or opening the one that is there. Nothing if its directory is
     /// there and it is none itself.
     let makingObjection: @Sendable (String) -> String?
+    /// What speaks against keeping a secret in the file at this path. Nothing if its owner alone may read and write it.
+    let privacyObjection: @Sendable (String) -> String?
 
     public init(
         objection: @escaping @Sendable (String) -> String?,
-        makingObjection: @escaping @Sendable (String) -> String? = { _ in nil }
+        makingObjection: @escaping @Sendable (String) -> String? = { _ in nil },
+        privacyObjection: @escaping @Sendable (String) -> String? = { _ in nil }
     ) {
         self.objection = objection
         self.makingObjection = makingObjection
+        self.privacyObjection = privacyObjection
     }
 
     /// The real file system.
@@ -32,13 +36,21 @@ public struct FileInspector: Sendable {
             case .success(false): "its directory: it is none"
             case .success(true): FileReader.isDirectory(path) == .success(true) ? "it is a directory" : nil
             }
-        })
+        },
+        privacyObjection: FileReader.exposure)
 }
 
 extension Kind where Value == String {
     /// A file that must be there, readable and not empty; the path is resolved. What is in it is for others to judge.
     static func file(_ what: String) -> Kind {
         path(what) { path, reading in reading.objection(toFile: path) }
+    }
+
+    /// The same, with a secret in it: nobody but its owner may read or write it.
+    static func secretFile(_ what: String) -> Kind {
+        path(what + ", mode 0600") { path, reading in
+            reading.objection(toFile: path) ?? reading.objection(toSecretIn: path)
+        }
     }
 
     /// A file that need not be there, in a directory that must; the path is resolved.

@@ -34,6 +34,18 @@ enum FileReader {
         return .success(status.st_mode & S_IFMT == S_IFDIR)
     }
 
+    /// What speaks against keeping a secret in the file at this path; symbolic links are followed. Nothing if it is this
+    /// user's, or root's, and nobody else may read or write it.
+    static func exposure(of path: String) -> String? {
+        var status = stat()
+        guard unsafe stat(path, &status) == 0 else { return Failure.last.text }
+        guard status.st_mode & 0o077 == 0 else { return "others may read or write it: its mode must be 0600" }
+        guard status.st_uid == geteuid() || status.st_uid == 0 else {
+            return "it belongs to another user (uid \(status.st_uid))"
+        }
+        return nil
+    }
+
     private static func read(_ descriptor: Int32, atMost limit: Int) -> Result<[UInt8], Failure> {
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: min(limit, 1 << 16))

@@ -21,8 +21,18 @@ public struct ListenerConfiguration: Equatable, Sendable {
 
     /// Whom the gateway believes.
     public struct Clients: Equatable, Sendable {
-        /// PEM files, at least one.
+        /// PEM files; empty if only self-signed certificates are taken.
         public let authoritiesPaths: [String]
+        /// Whether self-signed certificates are taken, of keys that are bound to a registered device.
+        public let acceptsRegistered: Bool
+
+        /// What a client's certificate may be.
+        public enum Acceptance: String, CaseIterable, Sendable {
+            /// One of an authority of `authoritiesPaths`.
+            case issued
+            /// Self-signed, its key bound to a registered device.
+            case registered
+        }
     }
 }
 
@@ -37,7 +47,7 @@ extension ListenerConfiguration {
         static let tls = Key(
             "tls", .section(TLS.init), whenMissing: .refused, "How the gateway shows itself to clients.")
         static let clients = Key(
-            "clients", .section(Clients.init), whenMissing: .refused, "Whose certificates clients must present.")
+            "clients", .section(Clients.init), whenMissing: .refused, "Which certificates clients must present.")
 
         static let section = Section(
             path: "listeners", settings: [address.setting, tls.setting, clients.setting])
@@ -71,7 +81,12 @@ extension ListenerConfiguration.TLS {
     }
 
     init?(_ item: Item, _ reading: Reading) {
-        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        self.init(item, in: Keys.section, reading)
+    }
+
+    /// - Parameter section: with the same keys, wherever it stands.
+    init?(_ item: Item, in section: Section, _ reading: Reading) {
+        guard let reader = SectionReader(item, section, reading) else { return nil }
         let certificatePath = reader.read(Keys.certificate)
         let keyPath = reader.read(Keys.key)
         let minimumVersion = reader.read(Keys.minimumVersion)
@@ -84,18 +99,36 @@ extension ListenerConfiguration.TLS {
 
 extension ListenerConfiguration.Clients {
     enum Keys {
+        static let accept = Key(
+            "accept", .distinct(.choice as Kind<Acceptance>, minimum: 1), whenMissing: .means("[issued]"),
+            "What a client's certificate may be: of an authority, or self-signed by a registered device.")
         static let authorities = Key(
-            "authorities", .distinct(.file("a readable PEM file"), minimum: 1), whenMissing: .refused,
-            "The authorities to one of which every client certificate must chain.")
+            "authorities", .distinct(.file("a readable PEM file"), minimum: 1), whenMissing: .allowed,
+            "The authorities to one of which an issued client certificate must chain.")
 
-        static let section = Section(path: "listeners.clients", settings: [authorities.setting])
+        static let section = Section(path: "listeners.clients", settings: [accept.setting, authorities.setting])
     }
 
     init?(_ item: Item, _ reading: Reading) {
-        guard let reader = SectionReader(item, Keys.section, reading),
-            let authoritiesPaths = reader.read(Keys.authorities)
-        else { return nil }
-        self.authoritiesPaths = authoritiesPaths
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let accept = reader.read(Keys.accept)
+        let authoritiesPaths = reader.read(Keys.authorities)
+        guard let accept, authoritiesPaths != nil || !reader.has(Keys.authorities) else { return nil }
+        switch (accept.contains(.issued), authoritiesPaths) {
+        case (true, nil):
+            reading.refuse(
+                item.place, "`authorities` is missing",
+                expected: "`authorities`: \(Keys.authorities.setting.type), or `accept: [registered]`")
+            return nil
+        case (false, _?):
+            reading.refuse(
+                reader.place(of: Keys.authorities), "`authorities` means nothing where `accept` lacks `issued`",
+                expected: "`issued` in `accept`, or no `authorities`")
+            return nil
+        case (true, _?), (false, nil): break
+        }
+        self.authoritiesPaths = authoritiesPaths ?? []
+        acceptsRegistered = accept.contains(.registered)
     }
 }
 

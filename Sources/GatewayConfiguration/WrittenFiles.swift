@@ -40,7 +40,7 @@ struct WrittenFiles {
     }
 
     /// Other spellings of one path count as that path: `var/a`, `./var//a`, `var/b/../a`. Links are not looked up.
-    private static func segments(of path: String) -> [Substring] {
+    static func segments(of path: String) -> [Substring] {
         var segments: [Substring] = path.hasPrefix("/") ? ["/"] : []
         for segment in path.split(separator: "/") where segment != "." {
             if segment == "..", let last = segments.last, last != "..", last != "/" {

@@ -17,6 +17,8 @@ public final class Acceptor {
     /// Set when the worker stops: each response then ends its connection.
     public private(set) var isDraining = false
     private var drained: (() -> Void)?
+    /// Connections taken since the beginning.
+    private var opened: UInt64 = 0
 
     public init(loop: Loop, settings: ServerSettings, pool: BufferPool, application: Application) {
         self.loop = loop
@@ -48,11 +50,14 @@ public final class Acceptor {
 
     private func open(_ socket: consuming Socket, peer: SocketAddress, tls: ServerContext?) {
         guard let connection = ServerConnection(acceptor: self, socket: socket, peer: peer, tls: tls) else { return }
-        guard connectionCount < settings.connections else {
+        if connectionCount >= settings.connections { makeRoom() }
+        guard connectionCount < settings.connections, application.admits(connection) else {
             application.connectionRefused(connection, .limit)
             return  // dropping the connection closes it
         }
         connectionCount += 1
+        opened += 1
+        connection.number = opened
         if let slot = freeSlots.popLast() {
             connection.slot = slot
             connections[slot] = connection
@@ -63,11 +68,23 @@ public final class Acceptor {
         connection.start()
     }
 
+    /// Ends the oldest stranger's connection, of the address that has the most of them: a crowd that comes from elsewhere does
+    /// not push out whoever is about to show who he is.
+    private func makeRoom() {
+        guard settings.strangersGiveWay else { return }
+        let strangers = connections.compactMap { $0 }.filter { !$0.isKnown }
+        let crowds = Dictionary(grouping: strangers) { $0.peer.host }.values
+        guard let stranger = crowds.max(by: { $0.count < $1.count })?.min(by: { $0.number < $1.number }) else { return }
+        application.connectionRefused(stranger, .limit)
+        stranger.abort()
+    }
+
     /// Lets go of a connection that has closed itself.
     func remove(_ connection: ServerConnection) {
         connections[connection.slot] = nil
         freeSlots.append(connection.slot)
         connectionCount -= 1
+        application.connectionClosed(connection)
         reportIfDrained()
     }
 

@@ -7,6 +7,14 @@ open class Application {
     /// The exchange that serves all requests of one connection, one after the other.
     open func makeExchange(for connection: ServerConnection) -> Exchange { Exchange(connection: connection) }
 
+    /// A connection was accepted; nothing of it has been read.
+    ///
+    /// - Returns: false to close it at once. If true, `connectionClosed` follows when it ends.
+    open func admits(_ connection: ServerConnection) -> Bool { true }
+
+    /// A connection that was admitted has ended.
+    open func connectionClosed(_ connection: ServerConnection) {}
+
     /// A TLS handshake is complete, and its client's certificate verified.
     ///
     /// - Parameter isResumed: whether that was in an earlier handshake, whose session goes on.
@@ -23,7 +31,7 @@ open class Application {
 
 /// Why a connection is ended without an HTTP answer.
 public enum ConnectionRefusal: Sendable {
-    /// The worker serves as many connections as it may.
+    /// The worker serves as many connections as it may, or the application admits no more of this client.
     case limit
     case handshake(TLSFailure)
     case handshakeTimeout

@@ -15,6 +15,10 @@ public final class ServerConnection: SocketHandler {
     public let peer: SocketAddress
     let acceptor: Acceptor
     var slot = 0
+    /// Counts the connections of the acceptor.
+    var number: UInt64 = 0
+    /// The client has shown who it is, by whatever the application asks for; the application says so.
+    public var isKnown = false
 
     let transport: Transport
     var input: ByteBuffer

@@ -6,6 +6,9 @@ public struct ServerSettings: Sendable {
     public var head = HeadLimits.standard
     /// Open connections per worker; further ones are closed as soon as they are accepted.
     public var connections = 10_000
+    /// Whether at that limit a new connection takes the place of one whose client has shown nothing yet
+    /// (`ServerConnection.isKnown`), so that silent clients cannot keep all others out.
+    public var strangersGiveWay = false
     /// Requests served on one connection before it is closed.
     public var requestsPerConnection = 10_000
     /// Total time for the TLS handshake.

@@ -1,5 +1,5 @@
 internal import ArgumentParser
-internal import Gateway
+internal import Lifecycle
 
 /// The command line: argument parsing, then one call.
 @main

@@ -1,5 +1,6 @@
 internal import ArgumentParser
-internal import Gateway
+internal import GatewayConfiguration
+internal import Lifecycle
 
 struct Check: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -8,8 +9,11 @@ struct Check: ParsableCommand {
 
     @OptionGroup var file: ConfigurationFile
 
+    @Option(help: "For a process that does this part of the work: \(Role.choices).")
+    var role = Role.both
+
     func run() throws {
-        let blueprint = try file.load()
+        let blueprint = try file.load(for: role)
         print("\(file.config): ok (\(blueprint.summary))")
     }
 }

@@ -1,7 +1,7 @@
 internal import ArgumentParser
 internal import Foundation
-internal import Gateway
 internal import GatewayConfiguration
+internal import Lifecycle
 
 /// The conf file that every command but `pki` takes.
 struct ConfigurationFile: ParsableArguments {
@@ -14,10 +14,10 @@ struct ConfigurationFile: ParsableArguments {
         try explaining { try Configuration.load(path: config, files: .unquestioned).configuration }
     }
 
-    /// Reads the file and everything it refers to. Warnings go to standard error.
-    func load() throws -> Blueprint {
+    /// Reads the file and everything it refers to that the role needs. Warnings go to standard error.
+    func load(for role: Role) throws -> Blueprint {
         try explaining {
-            let (configuration, warnings) = try Configuration.load(path: config)
+            let (configuration, warnings) = try Configuration.load(path: config, role: role)
             for warning in warnings { Failure.print("\(warning)") }
             let blueprint = try Blueprint(configuration)
             for warning in blueprint.warnings { Failure.print("\(config): warning: \(warning)") }

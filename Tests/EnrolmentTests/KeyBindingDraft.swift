@@ -24,23 +24,28 @@ struct KeyBindingDraft {
     /// Members of the body beside `assertion`.
     var body = Draft(members: [])
 
-    init(_ keys: Keys) throws {
+    init(
+        _ keys: Keys, hardwareKey: P256SigningKey? = nil, newKey: P256SigningKey? = nil, nonce: String = Self.nonce,
+        counter: UInt8 = 7, now: Int64 = Self.now
+    ) throws {
         self.keys = keys
-        newKey = try keys.generate()
-        hardwareKey = try keys.generate()
+        let newKey = try newKey ?? keys.generate()
+        let hardwareKey = try hardwareKey ?? keys.generate()
+        self.newKey = newKey
+        self.hardwareKey = hardwareKey
         signer = newKey
         let x = base64URL(Array(newKey.point[1..<33]))
         let y = base64URL(Array(newKey.point[33...]))
         jwk = Draft(members: [("kty", "\"EC\""), ("crv", "\"P-256\""), ("x", quoted(x)), ("y", quoted(y))])
         let thumbprint = base64URL(try keys.hash(Array(#"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#.utf8)))
         let tag = base64URL(try keys.hash(hardwareKey.point))
-        let data = try keys.hash(Array(Self.appID.utf8)) + [0x40, 0, 0, 0, 7]
-        let clientData = #"{"nonce":"\#(Self.nonce)","jwk_thumbprint":"\#(thumbprint)"}"#
+        let data = try keys.hash(Array(Self.appID.utf8)) + [0x40, 0, 0, 0, counter]
+        let clientData = #"{"nonce":"\#(nonce)","jwk_thumbprint":"\#(thumbprint)"}"#
         let signature = try keys.sign(authenticatorData: data, clientData: Array(clientData.utf8), hardwareKey)
         header = Draft(members: [("alg", "\"ES256\""), ("kid", quoted(thumbprint)), ("typ", "\"rp-kb+jwt\"")])
         claims = Draft(members: [
             ("iss", quoted("\(Self.provider)/instance/\(thumbprint)")), ("aud", quoted(Self.provider)),
-            ("iat", "\(Self.now)"), ("exp", "\(Self.now + 300)"), ("nonce", quoted(Self.nonce)),
+            ("iat", "\(now)"), ("exp", "\(now + 300)"), ("nonce", quoted(nonce)),
             ("hardware_key_tag", quoted(tag)), ("hardware_signature", quoted(base64URL(signature))),
             ("key_attestation", quoted(base64URL(data))), ("cnf", "{}"),
         ])

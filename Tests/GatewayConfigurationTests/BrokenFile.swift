@@ -29,6 +29,13 @@ struct BrokenFile: Sendable, CustomTestStringConvertible {
         self.init(description, Conf.attested(replacing: piece, by: other), message, suggestion: suggestion)
     }
 
+    /// The file that enrols, with one piece written differently.
+    init(
+        enrolling description: String, _ piece: String, _ other: String, _ message: String, suggestion: String? = nil
+    ) {
+        self.init(description, Conf.enrolling(replacing: piece, by: other), message, suggestion: suggestion)
+    }
+
     init(_ description: String, _ marked: String, _ message: String, suggestion: String? = nil) {
         let parts = marked.split(separator: Self.mark, omittingEmptySubsequences: false)
         precondition(parts.count == 2, "one place is marked")

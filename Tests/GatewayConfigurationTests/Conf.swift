@@ -62,13 +62,41 @@ enum Conf {
 
         """
 
+    /// One in which phones are enrolled, with an issuer's tokens and an encrypted CA key.
+    static let enrolling =
+        attested + """
+            enrolment:
+              address: 127.0.0.1:8444
+              tls:
+                certificate: server.pem
+                key: server.key
+              url: https://localhost:8444
+              authority:
+                certificate: ca.pem
+                key: ca.key
+                passphrase_file: ca.passphrase
+              certificate_life: 720h
+              rotation_overlap: 0s
+              nonce_life: 1m
+              admission: token
+              token:
+                issuer: https://login.example.org/
+                audience: https://enrol.example.org
+                keys: [login.pem, login-next.pem]
+              content_limit: 48KiB
+              requests_per_minute: 6
+              connections: 10
+              connections_per_address: 2
+
+            """
+
     /// Every file is there.
     static let anyFile = FileInspector { _ in nil }
 
     static func read(
-        _ text: String, files: FileInspector = anyFile
+        _ text: String, files: FileInspector = anyFile, role: Role = .both
     ) throws(ConfigurationError) -> (configuration: Configuration, warnings: [Diagnostic]) {
-        try Configuration.parse(Array(text.utf8), path: path, files: files)
+        try Configuration.parse(Array(text.utf8), path: path, files: files, role: role)
     }
 
     /// What is said about a file: the diagnostics of a refusal, or the warnings.
@@ -88,6 +116,11 @@ enum Conf {
     /// The same with the file that demands request proofs.
     static func attested(replacing piece: String, by other: String) -> String {
         replacing(piece, by: other, in: attested)
+    }
+
+    /// The same with the file that enrols.
+    static func enrolling(replacing piece: String, by other: String) -> String {
+        replacing(piece, by: other, in: enrolling)
     }
 
     private static func replacing(_ piece: String, by other: String, in text: String) -> String {

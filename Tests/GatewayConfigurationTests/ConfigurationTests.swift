@@ -23,6 +23,7 @@ struct ConfigurationTests {
         #expect(configuration.routes.map(\.components) == [[]])
         #expect(configuration.apps.isEmpty)
         #expect(configuration.registry == nil)
+        #expect(configuration.enrolment == nil)
         #expect(configuration.administration == nil)
         #expect(configuration.proof.maxAge == .seconds(300))
         #expect(configuration.proof.challengeLife == .seconds(300))

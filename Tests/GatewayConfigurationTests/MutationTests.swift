@@ -11,12 +11,12 @@ struct MutationTests {
         "\\", "#", " #", "%", "%YAML 1.2\n", "---\n", "...\n", "? ", "<<: ", "@", "`", "~", "\r", "\u{85}", "\u{2028}",
         "\u{FEFF}", "\u{E000}", "ä", "\u{308}", "\u{1F600}", "\u{0}", "0", "path: /\n", "routes:\n", "records",
         "apps:\n", "apps: []\n", "registry:\n", "request-proof", "certificate", "window ",
-        "simulator", "ABCDE12345.org.example.app",
+        "simulator", "ABCDE12345.org.example.app", "enrolment:\n", "token:\n", "open", "https://", "receipt: required",
     ]
 
     @Test(
         "changed at random, it never stops the process, and a refusal always says why",
-        arguments: [Conf.valid, Conf.attested], 0..<8)
+        arguments: [Conf.valid, Conf.attested, Conf.enrolling], 0..<8)
     func mutations(file: String, seed: UInt64) throws {
         var random = SplitMix(state: seed)
         for _ in 0..<500 {
@@ -25,6 +25,9 @@ struct MutationTests {
             do throws(ConfigurationError) {
                 let (configuration, _) = try Conf.read(text)
                 #expect(!configuration.routes.isEmpty && !configuration.listeners.isEmpty)
+                if configuration.enrolment != nil {
+                    #expect(configuration.registry != nil && !configuration.apps.isEmpty)
+                }
                 for route in configuration.routes where route.require != .certificate {
                     #expect(configuration.registry != nil && !route.apps.isEmpty)
                     #expect(Set(route.apps).isSubset(of: configuration.apps.map(\.id)))

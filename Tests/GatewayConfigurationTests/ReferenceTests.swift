@@ -43,6 +43,27 @@ struct ReferenceTests {
         }
     }
 
+    @Test("its section for enrolment can be taken as it stands")
+    func enrolment() throws {
+        let bytes = try FileReader.read(Self.path, atMost: 1 << 20).get()
+        var isEnrolment = false
+        let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false).map
+        {
+            line -> Substring in
+            if line == "# enrolment:" { isEnrolment = true }
+            if line.isEmpty { isEnrolment = false }
+            let isRoot = line.hasPrefix("    # attestation_root:")
+            return isEnrolment || isRoot ? line.replacing("# ", with: "", maxReplacements: 1)[...] : line
+        }
+        let (configuration, warnings) = try Conf.read(lines.joined(separator: "\n"))
+        #expect(warnings.map(\.message).allSatisfy { $0.contains("accepts software phones") } && warnings.count == 1)
+        let enrolment = try #require(configuration.enrolment)
+        #expect(enrolment.certificateLife == .seconds(2_592_000) && enrolment.rotationOverlap == .seconds(600))
+        #expect(enrolment.nonceLife == .seconds(300) && enrolment.contentLimit == 64 << 10)
+        #expect(enrolment.requestsPerMinute == 60)
+        #expect(enrolment.connections == 1000 && enrolment.connectionsPerAddress == 32)
+    }
+
     @Test("every setting has a summary, every section its keys once")
     func tables() {
         for section in Section.all {
@@ -58,6 +79,10 @@ struct ReferenceTests {
             ("limits.head", "1KiB to 24KiB"), ("timeouts.handshake", "100ms to 5m"),
             ("upstreams.idle_timeout", "1s to 1h"), ("registry.devices", "16 to 16777216"),
             ("proof.max_age", "10s to 1h"), ("proof.challenge_life", "10s to 1h"),
+            ("enrolment.certificate_life", "1m to 365d"), ("enrolment.rotation_overlap", "0s to 7d"),
+            ("enrolment.nonce_life", "10s to 1h"), ("enrolment.content_limit", "32KiB to 64KiB"),
+            ("enrolment.requests_per_minute", "1 to 100000"), ("enrolment.connections", "1 to 100000"),
+            ("enrolment.connections_per_address", "1 to 100000"), ("apps.maximum_risk", "0 to 4294967295"),
             ("log.sample", "1 to 1000000"), ("log.refusals_per_second", "1 to 1000000"),
         ])
     func ranges(path: String, range: String) throws {
@@ -71,9 +96,15 @@ struct ReferenceTests {
     /// A line whose key is commented out, as if it were not.
     private static func uncommented(_ line: Substring) -> Substring {
         guard let mark = line.firstRange(of: "# ") else { return line }
-        let key = line[mark.upperBound...].drop { $0 == " " || $0 == "-" }
+        let rest = line[mark.upperBound...]
+        let key = rest.drop { $0 == " " || $0 == "-" }
+        // A key may be commented out within a section that is.
+        if key.hasPrefix("# ") {
+            let inner = uncommented(rest)
+            return inner == rest ? line : line[..<mark.lowerBound] + inner
+        }
         guard let colon = key.firstIndex(of: ":"), names.contains(String(key[..<colon])) else { return line }
-        return line[..<mark.lowerBound] + line[mark.upperBound...]
+        return line[..<mark.lowerBound] + rest
     }
 
     private static let names = Set(Section.all.flatMap(\.names))

@@ -8,7 +8,7 @@ struct ValueSyntaxTests {
         "durations",
         arguments: [
             ("1ms", Duration.milliseconds(1)), ("0s", .zero), ("500ms", .milliseconds(500)), ("10s", .seconds(10)),
-            ("5m", .seconds(300)), ("1h", .seconds(3600)),
+            ("5m", .seconds(300)), ("1h", .seconds(3600)), ("720h", .seconds(2_592_000)), ("30d", .seconds(2_592_000)),
         ])
     func durations(text: String, duration: Duration) throws {
         #expect(try DurationText.parse(text) == duration)
@@ -18,7 +18,8 @@ struct ValueSyntaxTests {
     @Test(
         "what is no duration",
         arguments: [
-            "", "s", "10", "-1s", "+1s", "1.5s", "01s", " 1s", "1 s", "1S", "1d", "٣s", "1s1s", "99999999999999999999s",
+            "", "s", "10", "-1s", "+1s", "1.5s", "01s", " 1s", "1 s", "1S", "1D", "1w", "٣s", "1s1s",
+            "99999999999999999999s",
         ])
     func noDurations(text: String) {
         #expect(throws: Complaint.self) { try DurationText.parse(text) }
@@ -39,7 +40,7 @@ struct ValueSyntaxTests {
         "what a wrong unit probably meant",
         arguments: [
             ("5sec", "5s"), ("5 s", "5s"), ("5msec", "5ms"), ("5millis", "5ms"), ("5min", "5m"), ("5H", "5h"),
-            ("5d", nil),
+            ("5days", "5d"), ("5w", nil),
         ])
     func meantDuration(text: String, suggestion: String?) {
         let complaint = #expect(throws: Complaint.self) { try DurationText.parse(text) }

@@ -7,6 +7,7 @@ import socket
 import subprocess
 
 from paths import PATIENCE
+from waiting import eventually
 
 NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"')
@@ -121,9 +122,14 @@ class Metrics:
 
 
 def scrape(gateway):
-    status, content_type, text = ask(gateway, "/metrics")
-    assert (status, content_type) == (200, CONTENT_TYPE), text
-    return Metrics(text)
+    def find():
+        status, content_type, text = ask(gateway, "/metrics")
+        assert (status, content_type) == (200, CONTENT_TYPE), text
+        metrics = Metrics(text)
+        # Of a worker that did not answer within a second, it tells what was true before.
+        workers = metrics.labels("attestgate_worker_up")
+        return metrics if metrics("attestgate_worker_up") == len(workers) else None
+    return eventually(find, "a scrape that every worker has answered")
 
 
 def promtool_objections(text):

@@ -10,6 +10,7 @@ import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
+from exposition import ask
 from paths import BINARY, ENVIRONMENT, PATIENCE
 from pki import attestgate
 from waiting import eventually
@@ -86,33 +87,42 @@ class Gateway:
         # JSON is YAML.
         self.conf_path.write_text(json.dumps(self.conf, indent=1))
 
-    def start(self):
+    def start(self, until=None):
+        """Starts it, and waits until every worker serves, or `until()` is true."""
         # The port is held by `holder`, so overlap is meant.
         self.write_conf()
         self.process = subprocess.Popen(
             self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=open(self.error_path, "wb"), env=ENVIRONMENT)
         running.append(self)
-        eventually(self._answers, lambda: f"the gateway to listen\n{self.errors}")
+        eventually(until or self._is_ready, lambda: f"the gateway to start\n{self.errors}")
         return self
 
     def command(self):
         return [BINARY, "run", "--overlap", "--config", self.conf_path]
 
-    def _answers(self):
+    def _is_ready(self):
         assert self.process.poll() is None, f"the gateway ended with {self.process.returncode}:\n{self.errors}"
+        administration = self.conf.get("administration", {})
+        if "socket" not in administration:
+            return self.listens()
         try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).close()
-            # Served a moment later.
-            administration = self.conf.get("administration", {})
-            if "socket" in administration:
-                with socket.socket(socket.AF_UNIX) as probe:
-                    probe.connect(administration["socket"])
+            # No connection of ours comes to the listener: a test that counts those finds only its own.
+            if ask(self, "/health/ready")[0] != 200:
+                return False
             for listener in administration.get("listeners", []):
                 host, port = listener["address"].rsplit(":", 1)
                 socket.create_connection((host, port), timeout=PATIENCE).close()
             return True
         except (ConnectionRefusedError, FileNotFoundError):
+            return False
+
+    def listens(self):
+        assert self.process.poll() is None, f"the gateway ended with {self.process.returncode}:\n{self.errors}"
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE).close()
+            return True
+        except ConnectionRefusedError:
             return False
 
     def signal(self, number=signal.SIGTERM):
@@ -253,6 +263,11 @@ class Gateway:
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def lowest_free_descriptor(self):
+        """The number that the next one gets."""
+        taken = set(map(int, os.listdir(f"/proc/{self.process.pid}/fd")))
+        return next(number for number in range(len(taken) + 1) if number not in taken)
 
     def connections(self):
         """How many sockets it has besides those it listens on."""

@@ -1,14 +1,16 @@
 """The administration over TCP: to whoever shows the token or an operator's certificate, and to no web page."""
 
+import contextlib
 import http.client
 import json
 import os
+import socket
 import ssl
 
 import pytest
 
 from client import Client, get
-from exposition import CONTENT_TYPE, Metrics
+from exposition import CONTENT_TYPE, Metrics, scrape
 from gateway import reserve_port
 from paths import PATIENCE
 from pki import attestgate
@@ -103,6 +105,73 @@ def test_a_web_page_is_refused_even_with_the_token(with_token):
     assert ask(with_token, Origin="null")[:2] == (403, "origin_refused")
 
 
+def refused(gateway, reason):
+    return scrape(gateway)("attestgate_administration_refused_total", reason=reason)
+
+
+def test_who_is_turned_away_is_logged_by_address_and_counted(with_token):
+    gateway = with_token
+    guess = "gue5s-" * 8
+    for token in [None, guess]:
+        assert ask(gateway, token=token)[0] == 401
+    assert ask(gateway, Host="evil.example")[0] == 421
+    assert ask(gateway, Origin="null")[0] == 403
+    assert ask(gateway, "/nowhere")[0] == 404
+    assert [refused(gateway, reason) for reason in ["token", "host", "origin", "handshake"]] == [2, 1, 1, 0]
+    line = f"administration: refused 127.0.0.1 at 127.0.0.1:{gateway.administration_port}: "
+    eventually(lambda: gateway.errors.count(line) == 4, lambda: f"four lines\n{gateway.errors}")
+    assert gateway.errors.count(line + "the token is missing or wrong") == 2
+    assert guess not in gateway.errors and TOKEN not in gateway.errors and "evil.example" not in gateway.errors
+
+
+def crowd(gateway, stack, source="127.0.0.1", count=100):
+    """More silent connections than the listener keeps open; those that it has closed already included."""
+    before = refused(gateway, "connections")
+    for _ in range(count):
+        stack.enter_context(socket.create_connection(
+            ("127.0.0.1", gateway.administration_port), timeout=PATIENCE, source_address=(source, 0)))
+    eventually(lambda: refused(gateway, "connections") >= before + count - 64, "the listener to have taken them all")
+
+
+def test_silent_connections_lock_no_operator_out(with_token):
+    with contextlib.ExitStack() as stack:
+        crowd(with_token, stack)
+        for _ in range(3):
+            assert ask(with_token, "/health/live")[0] == 200
+
+
+def test_a_crowd_ends_no_connection_that_has_shown_the_token(with_token):
+    operator = http.client.HTTPConnection("localhost", with_token.administration_port, timeout=PATIENCE)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with contextlib.closing(operator), contextlib.ExitStack() as stack:
+        operator.request("GET", "/health/live", headers=headers)
+        assert operator.getresponse().read() == b"live\n"
+        opened = operator.sock
+        crowd(with_token, stack)
+        operator.request("GET", "/health/live", headers=headers)
+        assert operator.getresponse().read() == b"live\n"
+        assert operator.sock is opened
+
+
+def test_a_crowd_pushes_out_its_own_and_not_who_is_about_to_show_the_token(with_token):
+    with contextlib.ExitStack() as stack:
+        operator = stack.enter_context(socket.create_connection(
+            ("127.0.0.1", with_token.administration_port), timeout=PATIENCE))
+        crowd(with_token, stack, source="127.0.0.2")
+        operator.sendall(
+            f"GET /health/live HTTP/1.1\r\nHost: localhost:{with_token.administration_port}\r\n"
+            f"Authorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n".encode())
+        assert operator.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
+def test_another_token_takes_a_restart_and_the_old_one_stays(with_token, tmp_path):
+    (tmp_path / "token").write_text("an0ther-" * 8)
+    status, error, _ = ask(with_token, "/reload", "POST", **{"Content-Length": "0"})
+    assert (status, error) == (422, "reload_failed")
+    eventually(lambda: "token or certificate takes a restart" in with_token.errors, "the log to say so")
+    assert ask(with_token)[0] == 200
+
+
 def test_a_configured_host_is_admitted(start_gateway, own_upstream, tmp_path):
     gateway = start(
         start_gateway, own_upstream, tmp_path, token_file=str(tmp_path / "token"), hosts=["gateway.internal:9464"])
@@ -131,6 +200,7 @@ def test_a_certificate_of_an_operator_opens_and_that_of_a_phone_does_not(
     for identity in [None, phone]:
         with pytest.raises(OSError):
             ask(gateway, token=TOKEN, context=trusting(pki, identity))
+    assert refused(gateway, "handshake") == 2
     with pytest.raises((OSError, http.client.HTTPException)):
         ask(gateway, token=TOKEN)
 

@@ -114,7 +114,8 @@ def test_requests_under_way_are_given_no_more_than_the_shutdown_time(start_gatew
 def test_a_signal_in_the_first_moment_ends_in_order(pki, own_upstream, tmp_path):
     for attempt in range(10):
         gateway = Gateway(tmp_path / f"gateway-{attempt}", pki, {"service": own_upstream.address}, workers=8)
-        gateway.start()
+        # Not all of its workers may serve yet.
+        gateway.start(until=gateway.listens)
         gateway.signal()
         assert gateway.wait() == 0
         gateway.stop()

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import resource
 import signal
 import socket
@@ -12,7 +13,7 @@ import pytest
 from client import Client, IncompleteResponse, get, post
 from denials import assert_denied
 from exposition import ask
-from gateway import Gateway
+from gateway import Gateway, reserve_port
 from pki import attestgate
 from recording_upstream import RecordingUpstream
 from waiting import eventually
@@ -87,6 +88,33 @@ def test_a_failed_reload_changes_nothing_and_says_so(reloadable, phone, spoil, r
     assert reload(gateway).returncode == 0
 
 
+@pytest.mark.parametrize("place", ["certificate", "key", "authorities", "secret"])
+def test_a_pipe_in_place_of_a_file_fails_the_reload_and_holds_up_nobody(reloadable, tmp_path, phone, place):
+    """To open a pipe is to wait for somebody who writes, and the next reload would wait for this one."""
+    gateway, good = reloadable, copy.deepcopy(reloadable.conf)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe, 0o600)
+    listener = gateway.conf["listeners"][0]
+    if place == "authorities":
+        listener["clients"]["authorities"] = [str(pipe)]
+    elif place == "secret":
+        secret = gateway.conf["registry"]["secret"]
+        os.rename(secret, tmp_path / "kept")
+        os.rename(pipe, secret)
+    else:
+        listener["tls"][place] = str(pipe)
+    gateway.write_conf()
+    done = reload(gateway)
+    assert done.returncode == 1 and "is not a regular file" in done.stderr, done.stderr
+    if place == "secret":
+        os.rename(tmp_path / "kept", secret)
+    gateway.conf = good
+    gateway.write_conf()
+    assert reload(gateway).returncode == 0
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/a")).status == 200
+
+
 def test_an_address_in_use_fails_the_reload(reloadable, phone):
     gateway = reloadable
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -102,12 +130,12 @@ def test_an_address_in_use_fails_the_reload(reloadable, phone):
 def test_listeners_come_and_go(reloadable, phone):
     gateway = reloadable
     first = gateway.conf["listeners"][0]
-    port = free_port()
+    holder, port = reserve_port()
     gateway.conf["listeners"] = [first, dict(first, address=f"127.0.0.1:{port}")]
     gateway.write_conf()
     assert reload(gateway).returncode == 0
     held, gateway.port = gateway.port, port
-    with Client(gateway, phone) as client:
+    with holder, Client(gateway, phone) as client:
         assert client.exchange(get("/a", host=f"localhost:{port}")).status == 200
         gateway.port = held
         gateway.conf["listeners"] = [first]
@@ -119,12 +147,6 @@ def test_listeners_come_and_go(reloadable, phone):
         assert client.exchange(get("/a", host=f"localhost:{port}")).status == 200
     with Client(gateway, phone) as client:
         assert client.exchange(get("/a")).status == 200
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.mark.parametrize("spare", range(8))

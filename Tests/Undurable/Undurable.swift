@@ -1,5 +1,5 @@
-internal import Gateway
 internal import GatewayConfiguration
+internal import Lifecycle
 
 /// `attestgate run`, with `synchronous=NORMAL` forced upon the registry. Commits then return before they are durable,
 /// which no crash of a process shows, only a trace of its system calls.

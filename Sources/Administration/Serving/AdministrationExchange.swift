@@ -6,6 +6,7 @@ internal import Server
 final class AdministrationExchange: Exchange {
     private let endpoints: EndpointTable
     private let door: AdministrationDoor
+    private let refusals: AdministrationRefusals
     private var endpoint: AdministrationEndpoint?
     private var parameter = ""
     private var query: [String: String] = [:]
@@ -16,9 +17,13 @@ final class AdministrationExchange: Exchange {
 
     static let contentLimit = 64 * 1024
 
-    init(connection: ServerConnection, endpoints: EndpointTable, door: AdministrationDoor) {
+    init(
+        connection: ServerConnection, endpoints: EndpointTable, door: AdministrationDoor,
+        refusals: AdministrationRefusals
+    ) {
         self.endpoints = endpoints
         self.door = door
+        self.refusals = refusals
         super.init(connection: connection)
     }
 
@@ -34,13 +39,7 @@ final class AdministrationExchange: Exchange {
     }
 
     private func admit() throws(AdministrationFault) {
-        // A web page that has the address of this server resolved to its own name, or sends a form here, shows itself.
-        guard door.hosts.contains(text(head.authority)) else { throw .misdirected }
-        guard !head.fields.contains(where: { $0.name == .origin }) else { throw .originRefused }
-        if let token = door.token {
-            let credentials = head.fields.filter { $0.name == .authorization }.map { text($0.valueRange) }
-            guard credentials.count == 1, token.isMeant(by: credentials[0]) else { throw .tokenRequired }
-        }
+        try admitClient()
         switch endpoints.find(head.method, text(head.path)) {
         case .unknown: throw .notFound("There is no such endpoint.")
         case .methodRefused(let allowed): return answer(AdministrationResponse(.methodRefused), allowed: allowed)
@@ -50,6 +49,26 @@ final class AdministrationExchange: Exchange {
             self.endpoint = endpoint
             self.parameter = parameter
         }
+    }
+
+    private func admitClient() throws(AdministrationFault) {
+        // A web page that has the address of this server resolved to its own name, or sends a form here, shows itself.
+        guard door.hosts.contains(text(head.authority)) else { throw turnedAway(.host, .misdirected) }
+        guard !head.fields.contains(where: { $0.name == .origin }) else { throw turnedAway(.origin, .originRefused) }
+        if let token = door.token {
+            let credentials = head.fields.filter { $0.name == .authorization }.map { text($0.valueRange) }
+            guard credentials.count == 1, token.isMeant(by: credentials[0]) else {
+                throw turnedAway(.token, .tokenRequired)
+            }
+        }
+        connection.isKnown = true
+    }
+
+    private func turnedAway(
+        _ reason: AdministrationRefusals.Reason, _ fault: AdministrationFault
+    ) -> AdministrationFault {
+        refusals.add(reason, connection.clientName, at: door.name, .now)
+        return fault
     }
 
     private func admitContent(_ endpoint: AdministrationEndpoint) throws(AdministrationFault) {
@@ -146,4 +165,9 @@ final class AdministrationExchange: Exchange {
         response = []
         sent = 0
     }
+}
+
+extension ServerConnection {
+    /// For the log: the user of a Unix socket, or the address without the port.
+    var clientName: String { peerUser.map { "user \($0)" } ?? peer.host }
 }

@@ -4,12 +4,15 @@ public import EventLoop
 internal import HTTP
 public import Registry
 internal import Server
+internal import TLS
 
 /// Serves the administration of a running gateway on a Unix socket, which only the gateway's own user, and root, can reach,
 /// and on TCP addresses to those who show a token or a certificate.
 ///
 /// Lives on one loop, which must not be a worker's: what operators ask for must not wait for traffic, nor traffic for it.
 public final class AdministrationServer {
+    /// Who was turned away since the server began.
+    public let refusals: AdministrationRefusals
     private let file: SocketFile
     /// One for each door.
     private var acceptors: [Acceptor] = []
@@ -20,7 +23,8 @@ public final class AdministrationServer {
     ///   - listeners: where else than on the socket.
     ///   - registry: whose devices are administered; nil if there is none, and no endpoint for them either.
     ///   - endpoints: what is served besides.
-    ///   - audit: told of each change of a device that was asked for: what, by whom, and what came of it.
+    ///   - audit: told of each change of a device that was asked for: what, by whom, and what came of it; and of clients that
+    ///     were turned away, up to 30 in a minute.
     public convenience init(
         loop: Loop, socketPath: String, listeners: [AdministrationListener] = [], registry: DeviceRegistry?,
         endpoints: [AdministrationEndpoint] = [], audit: @escaping (String) -> Void = { _ in }
@@ -34,6 +38,8 @@ public final class AdministrationServer {
         loop: Loop, socketPath: String, listeners: [AdministrationListener] = [], registry: DeviceRegistry?,
         endpoints: [AdministrationEndpoint], settings: ServerSettings, audit: @escaping (String) -> Void = { _ in }
     ) throws(AdministrationStartError) {
+        let refusals = AdministrationRefusals(notice: audit)
+        self.refusals = refusals
         let table: EndpointTable
         do {
             var endpoints = endpoints
@@ -48,23 +54,27 @@ public final class AdministrationServer {
             throw AdministrationStartError(description: "administration socket: \(error)")
         }
         let pool = BufferPool(idleLimit: 4)
-        func open(_ door: AdministrationDoor) -> Acceptor {
+        func open(_ door: AdministrationDoor, _ settings: ServerSettings) -> Acceptor {
             let acceptor = Acceptor(
-                loop: loop, settings: settings, pool: pool, application: AdministrationApplication(table, door))
+                loop: loop, settings: settings, pool: pool,
+                application: AdministrationApplication(table, door, refusals))
             acceptors.append(acceptor)
             return acceptor
         }
-        do throws(SocketFileError) { open(.socket).listen(on: try file.listen()) } catch {
+        do throws(SocketFileError) { open(.socket, settings).listen(on: try file.listen()) } catch {
             throw AdministrationStartError(description: "administration socket: \(error)")
         }
+        // Whom the socket's mode lets in is no stranger.
+        var settings = settings
+        settings.strangersGiveWay = true
         for listener in listeners {
             do {
                 let context = try listener.makeContext(try LibraryContext())
                 let socket = try Socket.listen(on: listener.address, isShared: false)
                 if let context {
-                    open(listener.door).listen(on: socket, tls: context)
+                    open(listener.door, settings).listen(on: socket, tls: context)
                 } else {
-                    open(listener.door).listen(on: socket)
+                    open(listener.door, settings).listen(on: socket)
                 }
             } catch {
                 throw AdministrationStartError(description: "administration listener \(listener.door.name): \(error)")
@@ -95,14 +105,26 @@ public struct AdministrationStartError: Error, Equatable, CustomStringConvertibl
 private final class AdministrationApplication: Application {
     private let endpoints: EndpointTable
     private let door: AdministrationDoor
+    private let refusals: AdministrationRefusals
 
-    init(_ endpoints: EndpointTable, _ door: AdministrationDoor) {
+    init(_ endpoints: EndpointTable, _ door: AdministrationDoor, _ refusals: AdministrationRefusals) {
         self.endpoints = endpoints
         self.door = door
+        self.refusals = refusals
     }
 
     override func makeExchange(for connection: ServerConnection) -> Exchange {
-        AdministrationExchange(connection: connection, endpoints: endpoints, door: door)
+        AdministrationExchange(connection: connection, endpoints: endpoints, door: door, refusals: refusals)
+    }
+
+    override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
+        switch refusal {
+        case .limit: refusals.add(.connections, connection.clientName, at: door.name, .now)
+        // Who looks whether something listens here.
+        case .handshake(.disconnected): break
+        case .handshake, .handshakeTimeout, .certificateExpired:
+            refusals.add(.handshake, connection.clientName, at: door.name, .now)
+        }
     }
 }
 
@@ -113,6 +135,7 @@ extension ServerSettings {
         settings.head = HeadLimits(bytes: 8 * 1024, target: 1024, fields: 32)
         settings.connections = 64
         settings.requestsPerConnection = 1_000
+        settings.handshakeTimeout = .seconds(5)
         settings.headTimeout = .seconds(5)
         settings.contentIdleTimeout = .seconds(5)
         settings.keepAliveTimeout = .seconds(15)

@@ -26,6 +26,8 @@ public enum AdmissionFault: Error, Equatable, Sendable {
     case signature
     /// The token was used before. Found by who remembers.
     case used
+    /// The subject is revoked, or the device was admitted for another. Found by who remembers.
+    case subject
     /// The check could not be made. Our fault; the token counts as refused.
     case checkFailed(CryptographyError)
 
@@ -40,6 +42,7 @@ public enum AdmissionFault: Error, Equatable, Sendable {
         case .key: "the admission token is for another key"
         case .signature: "the admission token's signature does not verify"
         case .used: "the admission token was used before"
+        case .subject: "the admission token is of somebody who may not enrol this device"
         case .checkFailed: "the admission token could not be checked"
         }
     }

@@ -39,8 +39,16 @@ public enum EnrolmentFault: Error, Equatable, Sendable {
     case instanceRevoked
     /// The counter of the assertion was spent before.
     case counterSpent
+    /// The counter of the assertion is further behind than the app's mode allows.
+    case counterLate
     /// The new key is, or was, another device's, or not the one that the attestation speaks for.
     case keyRefused
+    /// An operator has yet to let the device in.
+    case approvalPending
+    /// The device's app is not configured any more, or for another environment.
+    case appRefused
+    /// The receipt's risk metric is above the app's ceiling.
+    case riskTooHigh
     case storeUnavailable
     /// The check could not be made. Our fault, not the client's.
     case checkFailed(CryptographyError)
@@ -59,10 +67,22 @@ extension EnrolmentFault {
         case .admission: .invalidRequest
         case .attestation(let fault): fault.enrolmentError
         case .assertion(let fault): fault.enrolmentError
-        case .nonceRefused, .instanceKnown, .instanceRevoked, .counterSpent, .keyRefused: .invalidRequest
+        case .nonceRefused, .instanceKnown, .instanceRevoked, .counterSpent, .counterLate, .keyRefused,
+            .approvalPending, .appRefused:
+            .invalidRequest
+        case .riskTooHigh: .integrityCheck
         case .instanceUnknown: .notFound
         case .storeUnavailable: .temporarilyUnavailable
         case .checkFailed: .server
+        }
+    }
+
+    /// In how many seconds the same may succeed, with a new nonce and new proofs; nil if waiting mends nothing.
+    public var retryAfter: Int? {
+        switch self {
+        case .approvalPending: 60
+        case .storeUnavailable: 5
+        default: nil
         }
     }
 
@@ -93,7 +113,11 @@ extension EnrolmentFault {
         case .instanceUnknown: "no app instance has this hardware_key_tag"
         case .instanceRevoked: "the app instance is revoked"
         case .counterSpent: "the assertion was used before"
+        case .counterLate: "the assertion is older than others that were used: make a new one"
         case .keyRefused: "the new key cannot be bound to this app instance"
+        case .approvalPending: "an operator has yet to approve the app instance: ask again later, with a new nonce"
+        case .appRefused: "the app is not admitted"
+        case .riskTooHigh: "too many keys were attested on this device lately"
         case .storeUnavailable: "the registry cannot be asked"
         case .checkFailed: "a check could not be made"
         }

@@ -9,15 +9,19 @@ public struct EnrolmentResponse: Equatable, Sendable {
     /// JSON, or nothing.
     public let content: [UInt8]
 
+    private let further: [Field]
+
     /// Besides those that frame the content. Nothing here is for caches: nonces, certificates, verdicts of the moment.
     public var fields: [Field] {
         let noStore = Field(name: "Cache-Control", value: "no-store")
-        return content.isEmpty ? [noStore] : [noStore, Field(name: "Content-Type", value: "application/json")]
+        let type = Field(name: "Content-Type", value: "application/json")
+        return (content.isEmpty ? [noStore] : [noStore, type]) + further
     }
 
-    private init(_ status: UInt16, _ content: String = "") {
+    private init(_ status: UInt16, _ content: String = "", further: [Field] = []) {
         self.status = status
         self.content = Array(content.utf8)
+        self.further = further
     }
 
     /// `GET /nonce`. - Parameter nonce: base64url.
@@ -38,8 +42,22 @@ public struct EnrolmentResponse: Equatable, Sendable {
     public static func refusal(_ fault: EnrolmentFault) -> EnrolmentResponse {
         let row = fault.error.row
         let description = fault.error.isOurs ? "\(row.sentence)" : "\(row.sentence) Here: \(fault.reason)."
+        return refusal(row.status, row.code, description, retryAfter: fault.retryAfter)
+    }
+
+    /// A refusal before any endpoint has looked at the content.
+    static func refusal(_ fault: RequestFault) -> EnrolmentResponse {
+        let allowed = fault.allowed.map { [Field(name: "Allow", value: $0)] } ?? []
+        return refusal(
+            fault.status, fault.error.row.code, fault.description, retryAfter: fault.retryAfter, further: allowed)
+    }
+
+    private static func refusal(
+        _ status: UInt16, _ code: StaticString, _ description: String, retryAfter: Int?, further: [Field] = []
+    ) -> EnrolmentResponse {
+        let retry = retryAfter.map { [Field(name: "Retry-After", value: "\($0)")] } ?? []
         return EnrolmentResponse(
-            row.status, #"{"error":"\#(row.code)","error_description":"\#(escaped(description))"}"#)
+            status, #"{"error":"\#(code)","error_description":"\#(escaped(description))"}"#, further: further + retry)
     }
 
     /// Our own sentences are ASCII without controls, but may quote (RFC 8259 section 7).

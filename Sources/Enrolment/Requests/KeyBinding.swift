@@ -18,7 +18,7 @@ public struct KeyBinding: Equatable, Sendable {
     public let thumbprint: String
     /// The hardware key's assertion.
     public let proof: AssertionParts
-    /// Who let the device in, where a token decides that.
+    /// Who let the device in, where a token decides that and one was sent.
     public let admission: Admission?
 
     /// What the hardware key signs: these bytes, this order, no white space. Both values are base64url.

@@ -42,13 +42,10 @@ public struct KeyBindingVerifier {
             admission: try admission(token, thumbprint, now))
     }
 
-    /// Where no token is asked for, the app must not believe that one was looked at.
+    /// Where no token is asked for, the app must not believe that one was looked at. Where one is, a device that was let
+    /// in before needs no other: whether this one was, is for who keeps state.
     private func checkAdmissionMember(_ token: KeyBindingToken) throws(EnrolmentFault) {
-        switch (admission, token.admissionToken) {
-        case (nil, nil), (_?, _?): break
-        case (nil, _?): throw .tokenMembers
-        case (_?, nil): throw .memberMissing(.admissionToken)
-        }
+        if admission == nil, token.admissionToken != nil { throw .tokenMembers }
     }
 
     /// The algorithm is never the sender's to choose (RFC 8725 section 3.1), nor is the kind of token (section 3.11).

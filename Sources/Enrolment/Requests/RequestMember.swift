@@ -25,8 +25,8 @@ public enum RequestMember: String, Sendable, CaseIterable {
 
 /// The content of requests.
 public enum RequestContent {
-    /// Most bytes: an attestation of the greatest length in base64url, and room for the rest.
-    public static let lengthLimit = 32 << 10
+    /// Most bytes: an attestation of the greatest length in base64url, and room for the rest; or a token of the greatest.
+    public static let lengthLimit = 64 << 10
 }
 
 extension JSONObject {

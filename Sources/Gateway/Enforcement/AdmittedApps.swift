@@ -1,6 +1,6 @@
 internal import Cryptography
-internal import Registry
-internal import Vocabulary
+package import Registry
+package import Vocabulary
 
 /// An app whose devices may be served, as requests need it.
 struct AdmittedApp {
@@ -13,12 +13,18 @@ struct AdmittedApp {
 }
 
 /// The apps of the configuration, for one worker.
-struct AdmittedApps {
+package struct AdmittedApps {
     /// What the configuration says of one.
-    struct Setting: Sendable {
-        let id: AppID
-        let environment: AttestationEnvironment
+    package struct Setting: Sendable {
+        package let id: AppID
+        package let environment: AttestationEnvironment
         let counters: CounterMode
+
+        package init(id: AppID, environment: AttestationEnvironment, counters: CounterMode) {
+            self.id = id
+            self.environment = environment
+            self.counters = counters
+        }
     }
 
     private let apps: [AdmittedApp]

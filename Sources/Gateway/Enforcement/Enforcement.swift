@@ -10,19 +10,32 @@ internal import Vocabulary
 /// What one worker needs to hold requests to their routes' demands: the registry, the apps, the verification of proofs.
 ///
 /// Decides nothing about the order of things: that is the exchange's, one request after the other.
-final class Enforcement {
+package final class Enforcement {
     /// The same for all workers.
-    struct Settings: Sendable {
+    package struct Settings: Sendable {
         let apps: [AdmittedApps.Setting]
         let secrets: GatewaySecrets
-        /// How old a proof may be, in seconds.
         let maxAge: Int64
-        /// How long a challenge is good for, in seconds.
         let challengeLife: UInt64
-        /// Decoded hardware keys kept by each worker.
         let keyLimit: Int
-        /// Content held by each worker for requests that cannot be forwarded yet, in bytes.
         let heldContent: Int
+
+        /// - Parameters:
+        ///   - maxAge: how old a proof may be, in seconds.
+        ///   - challengeLife: how long a challenge is good for, in seconds.
+        ///   - keyLimit: decoded hardware keys kept by each worker.
+        ///   - heldContent: content held by each worker for requests that cannot be forwarded yet, in bytes.
+        package init(
+            apps: [AdmittedApps.Setting], secrets: GatewaySecrets, maxAge: Int64, challengeLife: UInt64, keyLimit: Int,
+            heldContent: Int
+        ) {
+            self.apps = apps
+            self.secrets = secrets
+            self.maxAge = maxAge
+            self.challengeLife = challengeLife
+            self.keyLimit = keyLimit
+            self.heldContent = heldContent
+        }
     }
 
     let proofs: ProofVerifier

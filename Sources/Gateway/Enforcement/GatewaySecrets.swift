@@ -1,6 +1,5 @@
 internal import Challenges
-internal import Cryptography
-internal import Glibc
+package import Cryptography
 internal import Vocabulary
 
 /// The secrets that all gateways of one store share: from the file that `registry.secret` names.
@@ -10,7 +9,7 @@ internal import Vocabulary
 ///     challenge 2 <64 digits>      signs challenges, and verifies
 ///     challenge 1 <64 digits>      optional: the generation before, verifies only
 ///     pseudonyms <64 digits>       derives what services know devices by; never changes
-struct GatewaySecrets: Sendable {
+package struct GatewaySecrets: Sendable {
     let current: ChallengeSecret
     let previous: ChallengeSecret?
     /// Keys are derived from it, one for each purpose.
@@ -18,7 +17,7 @@ struct GatewaySecrets: Sendable {
 
     private static let length = 32
 
-    init(parsing text: String) throws(Malformed) {
+    package init(parsing text: String) throws(Malformed) {
         var challenges: [ChallengeSecret] = []
         var pseudonyms: [UInt8]?
         for (number, line) in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline).enumerated() {
@@ -50,13 +49,13 @@ struct GatewaySecrets: Sendable {
     }
 
     /// Says where, never what: the file holds secrets.
-    struct Malformed: Error, Equatable {
+    package struct Malformed: Error, Equatable {
         /// From 1; nil if a line is missing, or one too many.
-        let line: Int?
+        package let line: Int?
     }
 
     /// The text of a new file.
-    static func fresh(_ library: LibraryContext) throws(CryptographyError) -> String {
+    package static func fresh(_ library: LibraryContext) throws(CryptographyError) -> String {
         """
         # Secrets of AttestGate: whoever knows them can make challenges, and link devices across services.
         # All gateways that share a registry have the same file. To change the challenge secret, put a new line with the
@@ -85,63 +84,5 @@ struct GatewaySecrets: Sendable {
         let info = Array(purpose.utf8)
         let key = try KeyDerivation.hkdfSHA256(secret: pseudonyms.span, info: info.span, count: 32, library)
         return try AuthenticationKey(key.span, library)
-    }
-}
-
-extension GatewaySecrets {
-    /// Reads the file, which nobody but its owner may read; makes it where there is none.
-    ///
-    /// - Parameter made: called after a file was made.
-    static func load(_ path: String, made: () -> Void = {}) throws(StartupError) -> GatewaySecrets {
-        if let secrets = try read(path) { return secrets }
-        try create(path)
-        guard let secrets = try read(path) else { throw failure(path, "cannot be read back") }
-        made()
-        return secrets
-    }
-
-    /// - Returns: nil if there is no file.
-    static func read(_ path: String) throws(StartupError) -> GatewaySecrets? {
-        var status = stat()
-        if stat(path, &status) != 0 {
-            guard errno == ENOENT else { throw failure(path, "cannot be read: \(String(cString: strerror(errno)))") }
-            return nil
-        }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw failure(path, "is not a file") }
-        guard status.st_mode & 0o077 == 0 else {
-            throw failure(path, "may be read or written by others: its mode must be 0600")
-        }
-        // Whoever owns it can read it.
-        guard status.st_uid == geteuid() || status.st_uid == 0 else {
-            throw failure(path, "belongs to another user (uid \(status.st_uid))")
-        }
-        let bytes: [UInt8]
-        do throws(FileContents.Failure) { bytes = try FileContents.read(path) } catch {
-            throw failure(path, error.description)
-        }
-        do throws(Malformed) { return try GatewaySecrets(parsing: String(decoding: bytes, as: UTF8.self)) } catch {
-            throw failure(path, error.line.map { "line \($0) is malformed" } ?? "a line is missing, or one too many")
-        }
-    }
-
-    /// Written beside and linked into place, so that two processes that start at once agree on one file, complete.
-    private static func create(_ path: String) throws(StartupError) {
-        let text: String
-        do throws(CryptographyError) { text = try fresh(try LibraryContext()) } catch {
-            throw failure(path, error.description)
-        }
-        let beside = "\(path).\(getpid())"
-        let descriptor = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw failure(path, "cannot be made: \(String(cString: strerror(errno)))") }
-        defer { unlink(beside) }
-        let isWritten = write(descriptor, text, text.utf8.count) == text.utf8.count && fsync(descriptor) == 0
-        close(descriptor)
-        guard isWritten, link(beside, path) == 0 || errno == EEXIST else {
-            throw failure(path, "cannot be made: \(String(cString: strerror(errno)))")
-        }
-    }
-
-    private static func failure(_ path: String, _ reason: String) -> StartupError {
-        StartupError("registry: secret: \(path): \(reason)")
     }
 }

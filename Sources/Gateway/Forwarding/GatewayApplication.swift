@@ -2,12 +2,12 @@ internal import Bytes
 internal import EventLoop
 internal import HTTP
 internal import Policy
-internal import Server
+package import Server
 internal import Upstream
 internal import Vocabulary
 
 /// What one worker's requests need to be served: routes, upstreams, prepared answers, log.
-final class GatewayApplication: Application {
+package final class GatewayApplication: Application {
     let routes: RouteTable
     let upstreams: [UpstreamPool]
     let upstreamRequest: UpstreamRequest
@@ -42,11 +42,11 @@ final class GatewayApplication: Application {
         upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
     }
 
-    override func makeExchange(for connection: ServerConnection) -> Exchange {
+    package override func makeExchange(for connection: ServerConnection) -> Exchange {
         ForwardingExchange(connection: connection, gateway: self)
     }
 
-    override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
+    package override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         metrics.counts.connectionRefused(Denial(refusal), inHandshake: refusal.endsHandshake)
         guard let log, let denial = Denial(refusal) else { return }
         var entry = AccessLog.Entry(
@@ -57,11 +57,11 @@ final class GatewayApplication: Application {
         log.record(entry)
     }
 
-    override func handshakeCompleted(_ connection: ServerConnection, isResumed: Bool) {
+    package override func handshakeCompleted(_ connection: ServerConnection, isResumed: Bool) {
         metrics.counts.handshakeEnded(isResumed: isResumed, after: connection.handshakeDuration)
     }
 
-    override func acceptingPaused(errno: Int32) {
+    package override func acceptingPaused(errno: Int32) {
         metrics.counts.acceptingPaused()
         log?.record(AccessLog.Entry(event: "accept_paused", detail: EventLoopError.text(of: errno)))
     }

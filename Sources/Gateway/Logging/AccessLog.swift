@@ -8,14 +8,23 @@ internal import Vocabulary
 ///
 /// It says which route, not which path or query: patients' ids live there. Addresses are cut to their network. What says
 /// more is written only where the operator asked for it.
-final class AccessLog {
-    struct Settings: Sendable {
+package final class AccessLog {
+    package struct Settings: Sendable {
         var isJSON = true
         var disclosed = DisclosedFields()
         /// Of the requests that were neither refused nor aborted, one in so many is written.
         var sample: UInt64 = 1
         /// Lines about the others in each second at most.
         var refusalsPerSecond = 1_000
+
+        init() {}
+
+        package init(isJSON: Bool, disclosed: DisclosedFields, sample: UInt64, refusalsPerSecond: Int) {
+            self.isJSON = isJSON
+            self.disclosed = disclosed
+            self.sample = sample
+            self.refusalsPerSecond = refusalsPerSecond
+        }
     }
 
     /// One request, or one connection refused before any.

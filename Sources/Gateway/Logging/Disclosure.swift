@@ -2,13 +2,17 @@ internal import EventLoop
 internal import HTTP
 
 /// What may say who a patient is, and is logged only where the conf file names it in `log.fields`.
-struct DisclosedFields: OptionSet, Sendable {
-    let rawValue: UInt8
+package struct DisclosedFields: OptionSet, Sendable {
+    package let rawValue: UInt8
 
-    static let path = DisclosedFields(rawValue: 1)
-    static let query = DisclosedFields(rawValue: 2)
-    static let clientAddress = DisclosedFields(rawValue: 4)
-    static let userAgent = DisclosedFields(rawValue: 8)
+    package init(rawValue: UInt8) {
+        self.rawValue = rawValue
+    }
+
+    package static let path = DisclosedFields(rawValue: 1)
+    package static let query = DisclosedFields(rawValue: 2)
+    package static let clientAddress = DisclosedFields(rawValue: 4)
+    package static let userAgent = DisclosedFields(rawValue: 8)
 }
 
 /// The same of one request: copies, for they are rarely wanted.

@@ -1,24 +1,30 @@
 internal import EventLoop
 internal import Glibc
-internal import Logging
+package import Logging
 
 /// The error log: starts, stops, failures. One line each on standard error, apart from the access log.
 ///
 ///     {"time":"2026-11-21T07:12:11Z","level":"info","message":"stopped"}
 ///     2026-11-21T07:12:11Z info stopped
-struct ErrorLog: LogHandler {
-    var metadata: Logger.Metadata = [:]
-    var logLevel: Logger.Level
+package struct ErrorLog: LogHandler {
+    package var metadata: Logger.Metadata = [:]
+    package var logLevel: Logger.Level
     let isJSON: Bool
     /// Nil to write at once.
     let writer: LogWriter?
 
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+    package init(logLevel: Logger.Level, isJSON: Bool, writer: LogWriter?) {
+        self.logLevel = logLevel
+        self.isJSON = isJSON
+        self.writer = writer
+    }
+
+    package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }
         set { metadata[key] = newValue }
     }
 
-    func log(event: LogEvent) {
+    package func log(event: LogEvent) {
         let line = Self.line(
             event.message.description, event.level.rawValue, at: WallClock.seconds, isJSON: isJSON)
         // Whoever says such a thing may end the process with the next statement.

@@ -1,4 +1,4 @@
-internal import EventLoop
+package import EventLoop
 internal import Glibc
 internal import Synchronization
 
@@ -7,8 +7,8 @@ internal import Synchronization
 ///
 /// Bounded: while the writer is that far behind, further chunks are dropped and counted, and the count is logged once it
 /// has caught up.
-final class LogWriter: Sendable {
-    enum Destination: Equatable, Sendable {
+package final class LogWriter: Sendable {
+    package enum Destination: Equatable, Sendable {
         case standardOutput
         case standardError
         /// Appended to, and made if it is not there.
@@ -67,7 +67,7 @@ final class LogWriter: Sendable {
     /// Chunks of up to 32 KiB that may wait.
     private static let limit = 512
 
-    init(_ destination: Destination) throws(EventLoopError) {
+    package init(_ destination: Destination) throws(EventLoopError) {
         outputs = Mutex(Outputs(current: try Output(destination)))
         let mailbox = try Mailbox<Message>(limit: Self.limit)
         self.mailbox = mailbox
@@ -88,7 +88,7 @@ final class LogWriter: Sendable {
         thread.withLock { $0 = started }
     }
 
-    func post(_ lines: [UInt8]) {
+    package func post(_ lines: [UInt8]) {
         if !mailbox.post(.lines(lines)) { dropped.add(1, ordering: .relaxed) }
     }
 
@@ -99,10 +99,10 @@ final class LogWriter: Sendable {
     }
 
     /// How many chunks were dropped since the process began.
-    var droppedInAll: Int { dropped.load(ordering: .relaxed) }
+    package var droppedInAll: Int { dropped.load(ordering: .relaxed) }
 
     /// Writes what waits, as far as it is taken, and ends the thread.
-    func stop() {
+    package func stop() {
         isStopping.store(true, ordering: .relaxed)
         while !mailbox.post(.stop) { usleep(1_000) }
         thread.withLock { $0.take() }?.join()
@@ -113,7 +113,7 @@ final class LogWriter: Sendable {
     /// Writes to another file from the next chunk on; no line is lost, doubled or divided between the two.
     ///
     /// - Throws: if it cannot be opened; nothing changes then.
-    func redirect(to destination: Destination) throws(EventLoopError) {
+    package func redirect(to destination: Destination) throws(EventLoopError) {
         let opened = try Output(destination)
         outputs.withLock { outputs in
             // One that was never written to.
@@ -127,7 +127,7 @@ final class LogWriter: Sendable {
     /// Opens the file anew under its name, after somebody has moved it away.
     ///
     /// - Returns: false if lines go to no file.
-    func reopen() throws(EventLoopError) -> Bool {
+    package func reopen() throws(EventLoopError) -> Bool {
         let latest = outputs.withLock { ($0.next ?? $0.current).destination }
         guard case .file = latest else { return false }
         try redirect(to: latest)

@@ -1,10 +1,10 @@
-internal import EventLoop
+package import EventLoop
 internal import Metrics
 internal import Upstream
 internal import Vocabulary
 
 /// What one worker has counted since it began: additions to arrays, no text and nothing shared.
-struct WorkerCounts: Sendable {
+package struct WorkerCounts: Sendable {
     private(set) var routes = SeriesNames()
     private(set) var upstreams = SeriesNames()
     /// By the route's place and the decision.
@@ -94,8 +94,12 @@ struct WorkerCounts: Sendable {
 }
 
 /// One worker's counts, which all its generations go on with. Belongs to its thread; a scrape gets a copy.
-final class WorkerMetrics {
-    var counts = WorkerCounts()
+package final class WorkerMetrics {
+    package internal(set) var counts = WorkerCounts()
+
+    package init() {}
+
+    package func loopWasLate(by time: TimeSpan) { counts.loopWasLate(by: time) }
 }
 
 /// What an upstream's failures are told apart by in metrics.

@@ -1,20 +1,20 @@
-internal import Metrics
+package import Metrics
 internal import Vocabulary
 
 /// What the workers have counted, as metrics: summed, and by worker where one alone may be in trouble.
-struct WorkerFamilies {
+package struct WorkerFamilies {
     private let workers: [(number: Int, snapshot: WorkerSnapshot)]
     private let answered: Set<Int>
 
     /// - Parameters:
     ///   - latest: the last snapshot of each worker.
     ///   - answered: the workers of which it is of now.
-    init(_ latest: [Int: WorkerSnapshot], answered: Set<Int>) {
+    package init(_ latest: [Int: WorkerSnapshot], answered: Set<Int>) {
         workers = latest.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
         self.answered = answered
     }
 
-    var all: [MetricFamily] {
+    package var all: [MetricFamily] {
         [requests, denials, handshakes, durations] + perWorker + upstreams + [buffers, acceptPauses]
     }
 
@@ -196,7 +196,7 @@ struct WorkerFamilies {
 
 extension WorkerSnapshot.Upstream {
     /// Of several workers, by name.
-    static func sum(of snapshots: [WorkerSnapshot]) -> [Self] {
+    package static func sum(of snapshots: [WorkerSnapshot]) -> [Self] {
         var sums: [String: Self] = [:]
         for upstream in snapshots.flatMap(\.upstreams) {
             var sum = sums[upstream.name] ?? Self(name: upstream.name, busy: 0, idle: 0)

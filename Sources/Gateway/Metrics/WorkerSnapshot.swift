@@ -1,23 +1,36 @@
 /// One worker's counts, and what it holds, at one moment: what it sends to whoever scrapes.
-struct WorkerSnapshot: Sendable {
-    struct Upstream: Sendable {
-        let name: String
+package struct WorkerSnapshot: Sendable {
+    package struct Upstream: Sendable {
+        package let name: String
         /// Connections that serve a request.
-        var busy: Int
+        package var busy: Int
         /// Connections kept for the next one.
-        var idle: Int
+        package var idle: Int
     }
 
-    let counts: WorkerCounts
+    package let counts: WorkerCounts
     /// The number of the generation that it serves.
-    let generation: Int
+    package let generation: Int
     /// Earlier ones that still have connections.
-    let retiredGenerations: Int
-    let connections: Int
+    package let retiredGenerations: Int
+    package let connections: Int
     /// Of all its generations: a name may be there several times.
-    let upstreams: [Upstream]
+    package let upstreams: [Upstream]
     /// Blocks of 32 KiB that hold bytes on their way.
-    let buffersInUse: Int
+    package let buffersInUse: Int
     /// Blocks kept for the next ones.
-    let buffersIdle: Int
+    package let buffersIdle: Int
+
+    package init(
+        counts: WorkerCounts, generation: Int, retiredGenerations: Int, connections: Int, upstreams: [Upstream],
+        buffersInUse: Int, buffersIdle: Int
+    ) {
+        self.counts = counts
+        self.generation = generation
+        self.retiredGenerations = retiredGenerations
+        self.connections = connections
+        self.upstreams = upstreams
+        self.buffersInUse = buffersInUse
+        self.buffersIdle = buffersIdle
+    }
 }

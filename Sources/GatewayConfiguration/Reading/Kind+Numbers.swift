@@ -33,14 +33,14 @@ extension Kind where Value == Int {
 extension Kind where Value == Duration {
     /// A span of time.
     static func duration(_ range: ClosedRange<Duration>) -> Kind {
-        .text("a duration \(bounds(range)): a whole number with ms, s, m or h") { text throws(Complaint) in
+        .text("a duration \(bounds(range)): a whole number with ms, s, m, h or d") { text throws(Complaint) in
             try parse(text, range)
         }
     }
 
     /// A span of time that is compared with times in seconds, so that a fraction would quietly be lost.
     static func wholeSeconds(_ range: ClosedRange<Duration>) -> Kind {
-        .text("a duration \(bounds(range)): a whole number with s, m or h") { text throws(Complaint) in
+        .text("a duration \(bounds(range)): a whole number with s, m, h or d") { text throws(Complaint) in
             let duration = try parse(text, range)
             guard duration.components.attoseconds == 0 else {
                 throw Complaint("\(Printable.quoted(text)) is not a whole number of seconds")

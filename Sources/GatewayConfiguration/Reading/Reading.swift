@@ -5,15 +5,18 @@
 final class Reading {
     let source: SourceText
     private let directory: String
-    private let files: FileInspector
+    /// What this process does, of all that the file may speak of.
+    let role: Role
+    private var files: FileInspector
     private var diagnostics: [Diagnostic] = []
     private var omitted = 0
 
     /// Enough to mend in one go; a file that is no conf file at all would have one for every line.
     private static let mostDiagnostics = 100
 
-    init(source: SourceText, files: FileInspector) {
+    init(source: SourceText, files: FileInspector, role: Role = .both) {
         self.source = source
+        self.role = role
         self.files = files
         directory = source.file.lastIndex(of: "/").map { String(source.file[...$0]) } ?? ""
     }
@@ -35,6 +38,17 @@ final class Reading {
 
     /// What speaks against reading this file, if anything does.
     func objection(toFile path: String) -> String? { files.objection(path) }
+
+    /// What speaks against keeping a secret in this file, if anything does.
+    func objection(toSecretIn path: String) -> String? { files.privacyObjection(path) }
+
+    /// Reads a part of the file; those that it names are not looked at if they are another process' business.
+    func sparingFiles<Part>(if isSpared: Bool, _ read: () -> Part) -> Part {
+        let all = files
+        defer { files = all }
+        if isSpared { files = .unquestioned }
+        return read()
+    }
 
     /// What speaks against making a file here, if anything does.
     func objection(toMaking path: String) -> String? { files.makingObjection(path) }

@@ -32,6 +32,8 @@ public struct Section: Equatable, Sendable {
         Configuration.Keys.section, ListenerConfiguration.Keys.section, ListenerConfiguration.TLS.Keys.section,
         ListenerConfiguration.Clients.Keys.section, UpstreamConfiguration.Keys.section,
         RouteConfiguration.Keys.section, AppConfiguration.Keys.section, RegistryConfiguration.Keys.section,
+        EnrolmentConfiguration.Keys.section, EnrolmentConfiguration.tlsSection,
+        EnrolmentAuthorityConfiguration.Keys.section, AdmissionTokenConfiguration.Draft.Keys.section,
         AdministrationConfiguration.Keys.section,
         AdministrationListenerConfiguration.Keys.section, AdministrationListenerConfiguration.TLS.Keys.section,
         ListenerConfiguration.Clients.AdministrationKeys.section, ProofConfiguration.Keys.section,

@@ -1,8 +1,8 @@
-/// Durations as the conf file writes them: `500ms`, `10s`, `5m`, `1h`. A number alone is refused: half of the world
+/// Durations as the conf file writes them: `500ms`, `10s`, `5m`, `1h`, `30d`. A number alone is refused: half of the world
 /// would take it for seconds and the other half for milliseconds.
 enum DurationText {
     private static let units: [(name: String, milliseconds: Int)] = [
-        ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1),
+        ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1),
     ]
 
     static func parse(_ text: String) throws(Complaint) -> Duration {
@@ -24,6 +24,7 @@ enum DurationText {
     static func format(_ duration: Duration) -> String {
         let (seconds, attoseconds) = duration.components
         let milliseconds = Int(seconds) * 1000 + Int(attoseconds / 1_000_000_000_000_000)
+        guard milliseconds > 0 else { return "0s" }
         for unit in units where milliseconds >= unit.milliseconds && milliseconds % unit.milliseconds == 0 {
             return "\(milliseconds / unit.milliseconds)\(unit.name)"
         }
@@ -32,7 +33,9 @@ enum DurationText {
 
     private static func suggestion(_ number: Int, _ unit: Substring) -> String? {
         let word = unit.lowercased().filter { $0 != " " }
-        let meant = ["ms", "milli", "s", "m", "h"].first { $0.count > 1 ? word.hasPrefix($0) : word.first == $0.first }
+        let meant = ["ms", "milli", "s", "m", "h", "d"].first {
+            $0.count > 1 ? word.hasPrefix($0) : word.first == $0.first
+        }
         return meant.map { "\(number)\($0 == "milli" ? "ms" : $0)" }
     }
 }

@@ -4,6 +4,11 @@ public struct StoreIdentity: Equatable, Sendable {
     public let store: RandomID
     /// Drawn anew whenever counters may have gone back. Challenges and conditional writes of another epoch are refused.
     public let epoch: RandomID
+
+    package init(store: RandomID, epoch: RandomID) {
+        self.store = store
+        self.epoch = epoch
+    }
 }
 
 /// 16 random bytes.

@@ -1,5 +1,4 @@
 import Cryptography
-import Foundation
 import Testing
 
 @testable import Gateway
@@ -32,28 +31,6 @@ struct GatewaySecretsTests {
         #expect(throws: GatewaySecrets.Malformed(line: line)) { try GatewaySecrets(parsing: text) }
     }
 
-    @Test("a missing file is made, readable by its owner alone, and stays as it is")
-    func made() throws {
-        let path = try Self.directory() + "/secret"
-        let first = try GatewaySecrets.load(path)
-        let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
-        #expect(mode == 0o600)
-        let text = try String(contentsOfFile: path, encoding: .utf8)
-        #expect(first.current.generation == 1)
-        _ = try GatewaySecrets.load(path)
-        #expect(try String(contentsOfFile: path, encoding: .utf8) == text)
-        #expect(try FileManager.default.contentsOfDirectory(atPath: path.dropLast(7).description) == ["secret"])
-    }
-
-    @Test("a file that others may read is refused, and so is what is no file", arguments: [0o640, 0o604, 0o620, 0o666])
-    func readable(mode: Int) throws {
-        let path = try Self.directory() + "/secret"
-        _ = try GatewaySecrets.load(path)
-        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
-        #expect(throws: StartupError.self) { try GatewaySecrets.load(path) }
-        #expect(throws: StartupError.self) { try GatewaySecrets.load(path.dropLast(7).description) }
-    }
-
     @Test("two upstreams know one device by two names, and keep them when the challenge secret changes")
     func pseudonyms() throws {
         let library = try LibraryContext()
@@ -81,11 +58,5 @@ struct GatewaySecretsTests {
         let after = try names("challenge 2 \(Self.two)\npseudonyms \(Self.two)")
         #expect(before[0] != before[1])
         #expect(before == after)
-    }
-
-    private static func directory() throws -> String {
-        let url = FileManager.default.temporaryDirectory.appendingPathComponent("secrets-\(UUID().uuidString)")
-        try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
-        return url.path
     }
 }

@@ -1,0 +1,81 @@
+internal import Attestation
+internal import Cryptography
+internal import Registry
+internal import Vocabulary
+
+/// Key binding: from content to what the registry is asked to do, in two steps, since the hardware key is the registry's to
+/// tell.
+extension EnrolmentRules {
+    /// A token that is right in all that needs no state, and its nonce, which is ours and fresh.
+    struct ShownBinding {
+        let binding: KeyBinding
+        let nonce: SingleUse
+        /// Of the nonce.
+        let epoch: RandomID
+    }
+
+    func binding(
+        _ content: [UInt8], now: Int64, _ subject: inout EnrolmentSubject
+    ) throws(EnrolmentFault) -> ShownBinding {
+        let binding = try bindings.verify(content, now: now)
+        subject.device = label(of: binding.hardwareKeyID)
+        return ShownBinding(
+            binding: binding, nonce: try nonces.singleUse(of: binding.nonce, now: now), epoch: nonces.epoch)
+    }
+
+    /// Verifies that the device's hardware key speaks for the new key.
+    ///
+    /// - Parameter device: the one that is registered under the hardware key.
+    func command(
+        _ shown: ShownBinding, of device: Device, _ subject: inout EnrolmentSubject
+    ) throws(EnrolmentFault) -> Registry.KeyBinding {
+        subject.app = device.identity.app.description
+        guard device.state != .revoked else { throw .instanceRevoked }
+        let (app, rpIDHash) = try app(of: device.identity)
+        let assertion = try verifyProof(of: shown.binding, device.identity.point, app.settings, rpIDHash)
+        return Registry.KeyBinding(
+            hardwareKey: shown.binding.hardwareKeyID, key: shown.binding.keyID, nonce: shown.nonce, epoch: shown.epoch,
+            counter: assertion.counter, mode: app.settings.counters, admission: try admission(of: shown.binding),
+            overlap: overlap)
+    }
+
+    private func verifyProof(
+        of binding: KeyBinding, _ point: PublicPoint, _ app: EnrolmentSettings.App, _ rpIDHash: Digest256
+    ) throws(EnrolmentFault) -> VerifiedAssertion {
+        let point = point.bytes
+        let key = try EnrolmentFault.checking { () throws(CryptographyError) in
+            try P256VerificationKey(point: point.span, library)
+        }
+        let verified = try binding.verifyProof(key: key, rpIDHash: rpIDHash.span, library)
+        // An app that has grown too old since it was attested.
+        let policy = app.attested.extensions
+        if let refusal = policy.refusal(of: verified.extensions.validationCategory) {
+            throw .attestation(.validationCategory(refusal))
+        }
+        let assertion = binding.proof.assertion
+        let version = verified.extensions.bundleVersion.map { Array(assertion[$0]) }
+        if let refusal = policy.refusal(ofBundleVersion: version?.span) { throw .attestation(.bundleVersion(refusal)) }
+        return verified
+    }
+
+    private func admission(of binding: KeyBinding) throws(EnrolmentFault) -> Registry.Admission {
+        switch admission {
+        case .open: return .open
+        case .approval: return .approval
+        case .token(let issuer):
+            guard let shown = binding.admission else { return .earlier }
+            // One issuer's ids say nothing about another's. The length goes first, so that no byte can be moved.
+            let id = Array("\(issuer.issuer.utf8.count):\(issuer.issuer)".utf8) + shown.tokenID
+            let digest = try EnrolmentFault.checking { () throws(CryptographyError) in try library.sha256(of: id.span) }
+            return .token(
+                SingleUse(id: Fingerprint(digest), expiresAt: shown.expiry), subject: Fingerprint(shown.subject))
+        }
+    }
+
+    /// The certificate for a key whose binding is durable.
+    func issue(for binding: KeyBinding, now: Int64) throws(EnrolmentFault) -> IssuedClientCertificate {
+        try EnrolmentFault.checking { () throws(CryptographyError) in
+            try certificates.issue(forKey: binding.point, device: binding.hardwareKeyID, now: now)
+        }
+    }
+}

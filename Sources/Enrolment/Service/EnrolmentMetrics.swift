@@ -1,0 +1,64 @@
+public import Metrics
+
+/// What a service has counted since it was started.
+public struct EnrolmentMetrics: Sendable {
+    /// By endpoint, the last row for none of them, and in it by result: answered as asked, then each error.
+    private var requests: [[UInt64]]
+    private var durations: [LatencyHistogram]
+    var attestationsVerified: UInt64 = 0
+    var attestationsRefused: UInt64 = 0
+    var certificatesIssued: UInt64 = 0
+    var requestsLimited: UInt64 = 0
+    var connectionsLimited: UInt64 = 0
+    var handshakesFailed: UInt64 = 0
+
+    init() {
+        let row = [UInt64](repeating: 0, count: EnrolmentError.allCases.count + 1)
+        requests = [[UInt64]](repeating: row, count: EnrolmentEndpoint.allCases.count + 1)
+        durations = [LatencyHistogram](repeating: LatencyHistogram(), count: EnrolmentEndpoint.allCases.count + 1)
+    }
+
+    mutating func answered(_ endpoint: EnrolmentEndpoint?, _ error: EnrolmentError?, nanoseconds: Int64) {
+        let row = endpoint?.rawValue ?? EnrolmentEndpoint.allCases.count
+        let result = error.flatMap { EnrolmentError.allCases.firstIndex(of: $0) }.map { $0 + 1 } ?? 0
+        requests[row][result] += 1
+        durations[row].record(nanoseconds: nanoseconds)
+    }
+
+    private static let endpoints = EnrolmentEndpoint.allCases.map(\.name) + ["other"]
+    private static let results = ["ok"] + EnrolmentError.allCases.map { "\($0.row.code)" }
+
+    /// For a scrape.
+    public var families: [MetricFamily] {
+        var answers = MetricFamily(
+            .counter, "attestgate_enrolment_requests_total", "Requests to the enrolment endpoints, by result.")
+        var times = MetricFamily(
+            .histogram, "attestgate_enrolment_request_duration_seconds",
+            "From the end of the head to the answer, the wait for the registry included.")
+        for (row, endpoint) in Self.endpoints.enumerated() {
+            for (place, result) in Self.results.enumerated() {
+                answers.add(requests[row][place], ["endpoint": endpoint, "result": result])
+            }
+            times.add(durations[row], ["endpoint": endpoint])
+        }
+        var attestations = MetricFamily(
+            .counter, "attestgate_enrolment_attestations_total", "Attestations that were examined, by verdict.")
+        attestations.add(attestationsVerified, ["result": "verified"])
+        attestations.add(attestationsRefused, ["result": "refused"])
+        var limited = MetricFamily(
+            .counter, "attestgate_enrolment_limited_total",
+            "Requests answered 503, and connections closed, because of a limit.")
+        limited.add(requestsLimited, ["limit": "requests"])
+        limited.add(connectionsLimited, ["limit": "connections"])
+        return [
+            answers, times, attestations, limited,
+            MetricFamily(
+                .counter, "attestgate_enrolment_certificates_issued_total", "Client certificates issued.",
+                certificatesIssued),
+            MetricFamily(
+                .counter, "attestgate_enrolment_handshakes_failed_total",
+                "Connections to the enrolment listener that ended before the TLS handshake was complete.",
+                handshakesFailed),
+        ]
+    }
+}

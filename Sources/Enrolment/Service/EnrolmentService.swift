@@ -1,0 +1,110 @@
+public import Cryptography
+public import EventLoop
+public import Metrics
+public import Registry
+internal import Glibc
+internal import Synchronization
+
+/// The enrolment endpoints, served by a thread of their own: what verifies attestations and holds the CA's key shares
+/// neither loop nor library context with the workers.
+///
+/// Whoever starts it hands over listening sockets and is told by reports, on the service's thread, how each command ended.
+/// Settings change in two steps, as those of the workers do: `prepare` makes everything and can fail, `adopt` cannot.
+public final class EnrolmentService: Sendable {
+    public enum Report: Equatable, Sendable {
+        case serving
+        /// - fault: why the settings could not be made ready; nil if they are.
+        case prepared(fault: String?)
+        case adopted
+        case pong
+        /// Something failed that no request is answered by; for the log.
+        case failed(String)
+        case ended
+    }
+
+    enum Command: Sendable {
+        case prepare(EnrolmentSettings, sockets: [String: Int32])
+        case adopt
+        case discard
+        case ping
+        case drain
+        case stop
+    }
+
+    private let mailbox: Mailbox<Command>
+    private let thread: LoopThread
+    private let counts: EnrolmentCounts
+
+    /// Starts the thread. It serves when it has reported so.
+    ///
+    /// - Parameters:
+    ///   - settings: which `check` has found right.
+    ///   - sockets: descriptors of listening sockets by the listeners' names; taken over.
+    ///   - audit: told of each decision, on the service's thread.
+    ///   - report: called on the service's thread.
+    ///   - failed: called on that thread if it cannot begin, which is for want of memory or descriptors.
+    public init(
+        _ settings: EnrolmentSettings, sockets: [String: Int32], registry: DeviceRegistry,
+        audit: @escaping @Sendable (EnrolmentDecision) -> Void, report: @escaping @Sendable (Report) -> Void,
+        failed: @escaping @Sendable (String) -> Void
+    ) throws(EventLoopError) {
+        let mailbox = try Mailbox<Command>(limit: 64)
+        let counts = EnrolmentCounts()
+        self.mailbox = mailbox
+        self.counts = counts
+        thread = try LoopThread(name: "enrolment") {
+            do {
+                try EnrolmentThread(
+                    settings, sockets: sockets, registry: registry, counts: counts, audit: audit, report: report
+                ).run(mailbox)
+            } catch {
+                failed("\(error)")
+            }
+        }
+    }
+
+    /// Finds what is wrong with settings, without serving anything: builds all that a service would be made of.
+    ///
+    /// - Parameter library: of the calling thread.
+    public static func check(_ settings: EnrolmentSettings, _ library: LibraryContext) throws(EnrolmentStartError) {
+        try EnrolmentGeneration.check(settings, library)
+    }
+
+    /// Makes other settings ready. `Report.prepared` follows.
+    ///
+    /// - Parameter sockets: of the listeners that are new, by their names; taken over.
+    public func prepare(_ settings: EnrolmentSettings, sockets: [String: Int32]) {
+        mailbox.post(.prepare(settings, sockets: sockets))
+    }
+
+    /// Serves what was prepared. Connections that are open finish by the settings they came in under.
+    public func adopt() { mailbox.post(.adopt) }
+
+    /// Drops what was prepared.
+    public func discard() { mailbox.post(.discard) }
+
+    /// `Report.pong` follows if the loop goes round.
+    public func ping() { mailbox.post(.ping) }
+
+    /// Accepts no more, lets requests finish, then ends.
+    public func drain() { mailbox.post(.drain) }
+
+    /// Ends now.
+    public func stop() { mailbox.post(.stop) }
+
+    /// Waits until the thread has ended.
+    public func join() { thread.join() }
+
+    /// For a scrape; any thread.
+    public var families: [MetricFamily] { counts.current.families }
+}
+
+/// Why enrolment cannot be served by some settings.
+public struct EnrolmentStartError: Error, Equatable, CustomStringConvertible {
+    /// For people.
+    public let description: String
+
+    init(_ description: String) {
+        self.description = description
+    }
+}

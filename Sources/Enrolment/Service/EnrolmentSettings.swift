@@ -1,0 +1,152 @@
+public import Attestation
+public import Challenges
+public import EventLoop
+internal import HTTP
+public import Registry
+public import Server
+public import TLS
+public import Vocabulary
+
+/// All that an enrolment service is made of: a configuration with its files read. Plain values, so that whoever reads files
+/// hands them over, and the service's thread alone makes keys of them.
+public struct EnrolmentSettings: Sendable {
+    /// Where it listens, and how it shows itself there. Clients are asked for no certificate.
+    public struct Listener: Sendable {
+        /// The address as text; sockets are found by it.
+        public var name: String
+        /// Texts in PEM.
+        public var certificates: [UInt8]
+        public var key: [UInt8]
+        public var minimumVersion: ServerContext.Version
+
+        public init(name: String, certificates: [UInt8], key: [UInt8], minimumVersion: ServerContext.Version = .tls13) {
+            self.name = name
+            self.certificates = certificates
+            self.key = key
+            self.minimumVersion = minimumVersion
+        }
+    }
+
+    /// An app whose phones may enrol.
+    public struct App: Sendable {
+        public var id: AppID
+        /// What its attestations must be; of the same id.
+        public var attested: AttestedApp
+        public var form: ClientDataForm
+        /// What attestations of its simulators lead to, in PEM; nil if it is none of a simulator.
+        public var simulatorRoot: [UInt8]?
+        /// The greatest risk metric of a receipt, where one says any. Nil: whatever it says.
+        public var maximumRisk: UInt32?
+        public var counters: CounterMode
+
+        public init(
+            id: AppID, attested: AttestedApp, form: ClientDataForm = .nonceAndTag, simulatorRoot: [UInt8]? = nil,
+            maximumRisk: UInt32? = nil, counters: CounterMode
+        ) {
+            self.id = id
+            self.attested = attested
+            self.form = form
+            self.simulatorRoot = simulatorRoot
+            self.maximumRisk = maximumRisk
+            self.counters = counters
+        }
+    }
+
+    /// Who is let in besides being a genuine app.
+    public enum Admission: Sendable {
+        case open
+        case approval
+        case token(TokenIssuer)
+    }
+
+    public struct TokenIssuer: Sendable {
+        /// `iss`, byte by byte.
+        public var issuer: String
+        /// `aud`.
+        public var audience: ProviderURL
+        /// Its public keys: uncompressed points of 65 bytes, 1 to 8.
+        public var points: [[UInt8]]
+        /// How far ahead `exp` may lie, in seconds.
+        public var longestLife: Int64
+
+        public init(issuer: String, audience: ProviderURL, points: [[UInt8]], longestLife: Int64 = 3_600) {
+            self.issuer = issuer
+            self.audience = audience
+            self.points = points
+            self.longestLife = longestLife
+        }
+    }
+
+    /// The GMS CA, texts in PEM.
+    public struct Authority: Sendable {
+        public var certificate: [UInt8]
+        public var key: [UInt8]
+
+        public init(certificate: [UInt8], key: [UInt8]) {
+            self.certificate = certificate
+            self.key = key
+        }
+    }
+
+    /// What is derived of the secrets that all gateways of one store share.
+    public struct Secrets: Sendable {
+        public var current: ChallengeSecret
+        public var previous: ChallengeSecret?
+        /// Of the short ids by which logs know devices: 32 bytes.
+        public var log: [UInt8]
+        /// Of the pseudonyms of those whom tokens name: 32 bytes.
+        public var subjects: [UInt8]
+
+        public init(current: ChallengeSecret, previous: ChallengeSecret?, log: [UInt8], subjects: [UInt8]) {
+            self.current = current
+            self.previous = previous
+            self.log = log
+            self.subjects = subjects
+        }
+    }
+
+    public var listeners: [Listener]
+    public var provider: ProviderURL
+    public var apps: [App]
+    public var admission: Admission
+    public var authority: Authority
+    public var secrets: Secrets
+    /// How long issued certificates are good for, in seconds.
+    public var certificateLifetime = ClientCertificateIssue.defaultLifetime
+    /// How long a key that was replaced stays good, in seconds.
+    public var rotationOverlap: Int64 = 86_400
+    /// How long a nonce is good for, in seconds.
+    public var nonceLife: UInt64 = 300
+    /// Bytes of a request's content; no more than `RequestContent.lengthLimit`.
+    public var contentLimit = RequestContent.lengthLimit
+    /// For each client address. Nil: no limit.
+    public var requestsPerMinute: Int? = 120
+    public var connectionsPerAddress: Int? = 64
+    /// Timeouts and the limits of all clients together.
+    public var server = EnrolmentSettings.standardServer
+    /// How long connections may take to end once they are to.
+    public var shutdownTimeout = TimeSpan.seconds(30)
+
+    public init(
+        listeners: [Listener], provider: ProviderURL, apps: [App], admission: Admission, authority: Authority,
+        secrets: Secrets
+    ) {
+        self.listeners = listeners
+        self.provider = provider
+        self.apps = apps
+        self.admission = admission
+        self.authority = authority
+        self.secrets = secrets
+    }
+
+    /// For phones that come seldom and for a moment.
+    public static var standardServer: ServerSettings {
+        var settings = ServerSettings()
+        settings.head = HeadLimits(bytes: 8 * 1024, target: 1024, fields: 64)
+        settings.connections = 1_000
+        settings.requestsPerConnection = 100
+        settings.contentIdleTimeout = .seconds(10)
+        settings.keepAliveTimeout = .seconds(15)
+        return settings
+    }
+}

@@ -1,0 +1,147 @@
+internal import Bytes
+internal import Cryptography
+internal import EventLoop
+internal import Glibc
+internal import Registry
+
+/// The thread of one enrolment service: its loop, and the generations it serves, the current one and those that still have
+/// connections.
+final class EnrolmentThread {
+    private let surroundings: EnrolmentGeneration.Surroundings
+    private let loop: Loop
+    private let report: (EnrolmentService.Report) -> Void
+    private var identity: StoreIdentity
+    private var current: EnrolmentGeneration?
+    private var retired: [EnrolmentGeneration] = []
+    private var prepared: (generation: EnrolmentGeneration, sockets: [String: Int32])?
+    /// Of those retired, the ones whose last connection has closed.
+    private var emptied: [EnrolmentGeneration] = []
+    private var cleaner: LoopTimer?
+    private var isDraining = false
+
+    /// Where the epoch is told to, before there is a thread to tell.
+    private final class Renewal {
+        var tell: (StoreIdentity) -> Void = { _ in }
+    }
+
+    /// - Parameter sockets: descriptors of listening sockets by name, one for each listener; taken over.
+    init(
+        _ settings: EnrolmentSettings, sockets: [String: Int32], registry: DeviceRegistry, counts: EnrolmentCounts,
+        audit: @escaping (EnrolmentDecision) -> Void, report: @escaping (EnrolmentService.Report) -> Void
+    ) throws {
+        let loop = try Loop()
+        let renewal = Renewal()
+        let questions = try RegistryQuestions(registry, loop: loop) { renewal.tell($0) }
+        self.loop = loop
+        self.report = report
+        identity = registry.identity
+        surroundings = EnrolmentGeneration.Surroundings(
+            loop: loop, pool: BufferPool(idleLimit: 16), library: try LibraryContext(), registry: registry,
+            questions: questions, shared: EnrolmentShared(counts), audit: audit)
+        let generation = try EnrolmentGeneration(settings, identity, surroundings)
+        generation.listen(sockets)
+        current = generation
+        renewal.tell = { [unowned self] in renew($0) }
+        // In an event of its own: the one that closes a generation's last connection is still that connection's.
+        cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
+    }
+
+    /// Serves until told to end. Blocks the thread.
+    func run(_ mailbox: Mailbox<EnrolmentService.Command>) {
+        let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { [self] in receive($0) }
+        report(.serving)
+        withExtendedLifetime(receiver) { loop.run() }
+        discard()
+        report(.ended)
+    }
+
+    private func receive(_ command: EnrolmentService.Command) {
+        switch command {
+        case .prepare(let settings, let sockets): prepare(settings, sockets)
+        case .adopt: adopt()
+        case .discard: discard()
+        case .ping: report(.pong)
+        case .drain: drain()
+        case .stop:
+            for generation in generations { generation.abort() }
+            loop.stop()
+        }
+    }
+
+    private var generations: [EnrolmentGeneration] { retired + (current.map { [$0] } ?? []) }
+
+    private func renew(_ identity: StoreIdentity) {
+        self.identity = identity
+        for generation in generations + (prepared.map { [$0.generation] } ?? []) {
+            do throws(CryptographyError) { try generation.renew(identity) } catch {
+                // Its nonces are of an epoch that has ended, and the registry refuses them.
+                report(.failed("nonces of the new epoch cannot be made: \(error)"))
+            }
+        }
+    }
+
+    // MARK: - Generations
+
+    /// Everything that can fail is done here: the change itself cannot.
+    private func prepare(_ settings: EnrolmentSettings, _ new: [String: Int32]) {
+        discard()
+        var sockets = new
+        do throws(EnrolmentStartError) {
+            let generation = try EnrolmentGeneration(settings, identity, surroundings)
+            for name in generation.names where sockets[name] == nil {
+                guard let descriptor = current?.duplicateListener(name) else {
+                    throw EnrolmentStartError("listener \(name): no descriptor is left to hand it over by")
+                }
+                sockets[name] = descriptor
+            }
+            prepared = (generation, sockets)
+            report(.prepared(fault: nil))
+        } catch {
+            for descriptor in sockets.values { close(descriptor) }
+            report(.prepared(fault: "enrolment: \(error)"))
+        }
+    }
+
+    private func discard() {
+        guard let prepared else { return }
+        for descriptor in prepared.sockets.values { close(descriptor) }
+        self.prepared = nil
+    }
+
+    private func adopt() {
+        guard let (next, sockets) = prepared, let previous = current, !isDraining else { return discard() }
+        prepared = nil
+        next.listen(sockets)
+        current = next
+        retired.append(previous)
+        previous.retire { [unowned self] in forget(previous) }
+        report(.adopted)
+    }
+
+    private func forget(_ generation: EnrolmentGeneration) {
+        emptied.append(generation)
+        cleaner?.start()
+    }
+
+    private func clean() {
+        for generation in emptied { retired.removeAll { $0 === generation } }
+        emptied.removeAll()
+        if isDraining, current == nil, retired.isEmpty { loop.stop() }
+    }
+
+    // MARK: - The end
+
+    /// What was asked of the registry is seen to its end there; whoever waited for it is told, for connections that serve a
+    /// request are waited for.
+    private func drain() {
+        guard !isDraining else { return }
+        isDraining = true
+        discard()
+        if let current {
+            retired.append(current)
+            self.current = nil
+        }
+        for generation in retired { generation.drain { [unowned self] in forget(generation) } }
+        cleaner?.start()
+    }
+}

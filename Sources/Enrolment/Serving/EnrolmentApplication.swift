@@ -1,0 +1,48 @@
+internal import EventLoop
+internal import Server
+
+/// What the listeners of one generation do with connections and requests.
+final class EnrolmentApplication: Application {
+    let desk: EnrolmentDesk
+    let contentLimit: Int
+    private let rates: AddressLimits.Rates
+    private let shared: EnrolmentShared
+
+    init(desk: EnrolmentDesk, contentLimit: Int, rates: AddressLimits.Rates, shared: EnrolmentShared) {
+        self.desk = desk
+        self.contentLimit = contentLimit
+        self.rates = rates
+        self.shared = shared
+    }
+
+    override func makeExchange(for connection: ServerConnection) -> Exchange {
+        EnrolmentExchange(connection: connection, application: self)
+    }
+
+    override func admits(_ connection: ServerConnection) -> Bool {
+        shared.limits.openConnection(of: connection.peer.block, rates)
+    }
+
+    override func connectionClosed(_ connection: ServerConnection) {
+        shared.limits.closeConnection(of: connection.peer.block)
+    }
+
+    override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
+        switch refusal {
+        case .limit: shared.count { $0.connectionsLimited += 1 }
+        case .handshake, .handshakeTimeout: shared.count { $0.handshakesFailed += 1 }
+        case .certificateExpired: break  // no client has one
+        }
+    }
+
+    /// - Returns: nil if one more request may come; else in how many seconds.
+    func takeRequest(of connection: ServerConnection, now: Instant) -> Int? {
+        let wait = shared.limits.takeRequest(of: connection.peer.block, rates, now: now)
+        if wait != nil { shared.count { $0.requestsLimited += 1 } }
+        return wait
+    }
+
+    func answered(_ endpoint: EnrolmentEndpoint?, _ error: EnrolmentError?, took: TimeSpan) {
+        shared.count { $0.answered(endpoint, error, nanoseconds: took.nanoseconds) }
+    }
+}

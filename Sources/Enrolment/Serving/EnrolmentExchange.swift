@@ -1,0 +1,144 @@
+internal import Bytes
+internal import EventLoop
+internal import HTTP
+internal import Server
+
+/// One request and its answer: admitted, collected, handed to the desk.
+final class EnrolmentExchange: Exchange {
+    private let application: EnrolmentApplication
+    private var endpoint: EnrolmentEndpoint?
+    private var content: [UInt8] = []
+    private var reply: EnrolmentReply?
+    private var response: [UInt8] = []
+    private var sent = 0
+
+    init(connection: ServerConnection, application: EnrolmentApplication) {
+        self.application = application
+        super.init(connection: connection)
+    }
+
+    // MARK: - The request
+
+    override func headReceived() {
+        do throws(RequestFault) {
+            try admit()
+            if head.expectsContinue { sendContinue() }
+        } catch {
+            refuse(error)
+        }
+    }
+
+    private func admit() throws(RequestFault) {
+        if let seconds = application.takeRequest(of: connection, now: began) {
+            throw .tooManyRequests(retryAfter: seconds)
+        }
+        guard let endpoint = EnrolmentEndpoint(path: text(head.path)) else { throw .endpointUnknown }
+        self.endpoint = endpoint
+        guard head.method == endpoint.method else { throw .methodRefused(allowed: "\(endpoint.method.name)") }
+        guard head.query == nil else { throw .queryRefused }
+        guard endpoint != .nonce else {
+            if head.framing.hasContent { throw .contentRefused }
+            return
+        }
+        if case .length(let length) = head.framing, length > UInt64(application.contentLimit) { throw tooLarge }
+        // What is sent without a type is taken for what it must be; a form's type shows that a library has encoded it.
+        let type = head.fields.first { $0.name == .contentType }.map { text($0.valueRange).lowercased() }
+        let admitted = ["application/json", "application/json; charset=utf-8", "application/json;charset=utf-8"]
+        if let type, !admitted.contains(type) { throw .mediaTypeRefused }
+    }
+
+    private var tooLarge: RequestFault { .contentTooLarge(limit: application.contentLimit) }
+
+    private func text(_ range: ByteRange) -> String {
+        let bytes = headBytes.copy()
+        return String(decoding: bytes[range.start..<range.end], as: UTF8.self)
+    }
+
+    override func receive(content: Span<UInt8>) -> Int {
+        // What is refused already is read over.
+        guard !isAnswered else { return content.count }
+        guard self.content.count + content.count <= application.contentLimit else {
+            refuse(tooLarge)
+            return content.count
+        }
+        for index in content.indices { self.content.append(content[index]) }
+        return content.count
+    }
+
+    override func contentEnded() {
+        guard !isAnswered, let endpoint else { return }
+        let reply = EnrolmentReply(to: self)
+        self.reply = reply
+        application.desk.serve(endpoint, content, reply)
+    }
+
+    override func requestFaulted(_ fault: MessageFault) { refuse(.malformed(fault)) }
+    override func requestTimedOut() { refuse(.timeout) }
+
+    private func refuse(_ fault: RequestFault) {
+        if isAnswered { abort() } else { answer(EnrolmentResponse.refusal(fault), fault.error) }
+    }
+
+    // MARK: - The response
+
+    /// - Parameter error: the row it is a refusal by; nil if it is none.
+    func answer(_ response: EnrolmentResponse, _ error: EnrolmentError?) {
+        guard !isAnswered else { return }
+        application.answered(endpoint, error, took: Instant.now - began)
+        let length = UInt64(response.content.count)
+        // The answer to HEAD, which no endpoint admits, has no content either; nor has 204.
+        let isBare = head.method == .head || response.status == 204
+        let isSent = sendHead(
+            response.status, content: isBare ? .none : .length(length),
+            statedLength: response.status == 204 ? nil : length
+        ) { output in
+            for field in response.fields {
+                let (name, value) = (Array(field.name.utf8), Array(field.value.utf8))
+                output.appendField(name.span, value.span)
+            }
+        }
+        guard isSent else { return abort() }
+        if !isBare { self.response = response.content }
+        push()
+    }
+
+    private func push() {
+        while sent < response.count {
+            let taken = sendContent(response.span.extracting(sent...))
+            guard taken > 0 else { return }
+            sent += taken
+        }
+        _ = sendEnd()  // no chunks, so there is always room for the end
+    }
+
+    override func outputDrained() {
+        if isAnswered { push() }
+    }
+
+    override func ended() {
+        reply?.exchange = nil
+        reply = nil
+        endpoint = nil
+        content = []
+        response = []
+        sent = 0
+    }
+}
+
+/// The way back to whoever asked. Refers to its exchange only while the request is under way: an answer that comes later
+/// goes nowhere.
+final class EnrolmentReply {
+    fileprivate(set) var exchange: EnrolmentExchange?
+
+    init(to exchange: EnrolmentExchange) {
+        self.exchange = exchange
+    }
+
+    /// Answers. Only the first answer counts.
+    func send(_ response: EnrolmentResponse, _ error: EnrolmentError? = nil) {
+        guard let exchange else { return }
+        self.exchange = nil
+        exchange.answer(response, error)
+        exchange.settle()
+    }
+}

@@ -1,0 +1,94 @@
+package import Bytes
+package import Cryptography
+package import EventLoop
+package import Policy
+package import Registry
+package import Upstream
+package import Vocabulary
+
+/// How a worker makes its application from a configuration, and lets go of it.
+extension GatewayApplication {
+    /// What the configuration says of requests: the same for all workers.
+    package struct Settings: Sendable {
+        let routes: [Route]
+        let upstreams: [UpstreamSettings]
+        let strippedFields: [String]
+        let denialURI: String
+        let accessLog: AccessLog.Settings
+
+        /// - Parameters:
+        ///   - routes: which refer to the upstreams by their place.
+        ///   - strippedFields: names of header fields that reach no upstream, besides those that never do.
+        ///   - denialURI: of `error_uri`; the denial's code is appended.
+        package init(
+            routes: [Route], upstreams: [UpstreamSettings], strippedFields: [String], denialURI: String,
+            accessLog: AccessLog.Settings
+        ) {
+            self.routes = routes
+            self.upstreams = upstreams
+            self.strippedFields = strippedFields
+            self.denialURI = denialURI
+            self.accessLog = accessLog
+        }
+    }
+
+    /// - Parameters:
+    ///   - log: nil if access is not logged.
+    ///   - metrics: the worker's, for all its generations.
+    package convenience init(
+        _ settings: Settings, loop: Loop, pool: BufferPool, log: LogWriter?, metrics: WorkerMetrics
+    ) {
+        // Which has an order of its own.
+        let routes = RouteTable(settings.routes.map(\.unshared))
+        self.init(
+            routes: routes,
+            upstreams: settings.upstreams.map { UpstreamPool(loop: loop, buffers: pool, settings: $0) },
+            upstreamRequest: UpstreamRequest(policy: FieldPolicy(additional: settings.strippedFields)),
+            denials: DenialResponses(uriPrefix: settings.denialURI),
+            continuesTraces: !settings.strippedFields.contains("traceparent"), pool: pool,
+            log: log.map {
+                AccessLog(
+                    loop: loop, writer: $0, settings: settings.accessLog, routes: routes.routes.map(\.name),
+                    upstreams: settings.upstreams.map(\.name))
+            }, metrics: metrics)
+    }
+
+    /// Devices and proofs are looked at from now on. To be called before anything is accepted.
+    ///
+    /// - Parameter barred: called with the mTLS keys whose open connections are to be closed, for as long as the
+    ///   application lives.
+    package func enforce(
+        _ settings: Enforcement.Settings, _ registry: DeviceRegistry, loop: Loop, _ library: LibraryContext,
+        barred: @escaping ([KeyID]) -> Void
+    ) throws {
+        enforcement = try Enforcement(
+            settings, registry, routes: routes, upstreams: upstreams.map(\.settings.name), loop: loop, pool: pool,
+            library,
+            barred: barred)
+    }
+
+    /// What its pools hold now.
+    package var upstreamSnapshots: [WorkerSnapshot.Upstream] {
+        upstreams.map { pool in
+            WorkerSnapshot.Upstream(
+                name: pool.settings.name, busy: pool.connectionCount - pool.idleCount, idle: pool.idleCount)
+        }
+    }
+
+    /// Nothing is under way any more: lets go of what waits for more.
+    package func close() {
+        log?.finish()
+        for upstream in upstreams { upstream.closeIdle() }
+    }
+}
+
+extension Route {
+    /// A copy whose arrays no other thread refers to.
+    fileprivate var unshared: Route {
+        Route(
+            name: String(decoding: Array(name.utf8), as: UTF8.self), host: String(decoding: host, as: UTF8.self),
+            prefix: String(decoding: prefix, as: UTF8.self), methods: methods, requirement: requirement,
+            apps: apps.unshared, components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
+            upstream: upstream, contentLimit: contentLimit)
+    }
+}

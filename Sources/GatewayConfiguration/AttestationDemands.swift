@@ -1,0 +1,198 @@
+/// What is demanded of an app's attestation when a device is enrolled, besides that it is genuine.
+public struct AttestationDemands: Equatable, Sendable {
+    /// At least one, each once.
+    public let platforms: [Platform]
+    /// At least one; nil for every category, which is what software phones have without the key.
+    public let validationCategories: Set<ValidationCategory>?
+    public let minimumBundleVersion: BundleVersion?
+    /// What it means that a statement says neither category nor version.
+    public let absentExtensions: AbsentExtensions
+    public let clientData: ClientData
+    public let receipt: Receipt
+    /// The certificate that attestations of software phones lead to, a PEM file. Nil for all others, which lead to Apple's.
+    public let rootPath: String?
+
+    /// Where the app may run.
+    public enum Platform: String, CaseIterable, Sendable {
+        /// iPadOS too.
+        case ios
+        case macos
+        case tvos
+        case watchos
+        case visionos
+    }
+
+    /// How the app came to be trusted by the system it was launched on: Apple's number.
+    public struct ValidationCategory: Hashable, Sendable {
+        public let number: UInt32
+    }
+
+    /// One to eight numbers of at most 18 digits, with full stops between them.
+    public struct BundleVersion: Hashable, Sendable {
+        public let text: String
+    }
+
+    public enum AbsentExtensions: String, CaseIterable, Sendable {
+        case accept
+        case refuse
+    }
+
+    /// What the app hands to `attestKey(_:clientDataHash:)`.
+    public enum ClientData: String, CaseIterable, Sendable {
+        case nonceAndTag = "nonce-and-tag"
+        case nonce
+        case dsr
+    }
+
+    public enum Receipt: Equatable, Sendable {
+        case optional
+        /// The highest risk metric that is let in; nil for every one.
+        case required(maximumRisk: UInt32?)
+
+        enum Name: String, CaseIterable, Sendable {
+            case required
+            case optional
+        }
+    }
+}
+
+extension AttestationDemands {
+    /// Keys of the section of an app, among others.
+    enum Keys {
+        static let platforms = Key(
+            "platforms", .distinct(.choice as Kind<Platform>, minimum: 1), whenMissing: .means("[ios]"),
+            "Where the app may run.")
+        static let validationCategories = Key(
+            "validation_categories", .distinct(.validationCategory, minimum: 1, maximum: 32), whenMissing: .allowed,
+            "How the app may have come to the phone.")
+        static let minimumBundleVersion = Key(
+            "minimum_bundle_version", .bundleVersion, whenMissing: .allowed,
+            "The lowest CFBundleVersion of the app that is let in.")
+        static let absentExtensions = Key(
+            "absent_extensions", .choice as Kind<AbsentExtensions>, whenMissing: .means("accept"),
+            "What it means that a phone says neither category nor version.")
+        static let clientData = Key(
+            "client_data", .choice as Kind<ClientData>, whenMissing: .means("nonce-and-tag"),
+            "What the app's attestations are made for.")
+        static let receipt = Key(
+            "receipt", .choice as Kind<Receipt.Name>, whenMissing: .means("optional"),
+            "Whether an attestation must come with a genuine receipt.")
+        static let maximumRisk = Key(
+            "maximum_risk", .integer(0...Int(UInt32.max)), unit: "keys attested lately, as Apple counts them",
+            whenMissing: .allowed, "The highest risk metric that is let in.")
+        static let root = Key(
+            "attestation_root", .file("a readable PEM file"), whenMissing: .allowed,
+            "The certificate that attestations of software phones lead to.")
+
+        static let settings = [
+            platforms.setting, validationCategories.setting, minimumBundleVersion.setting, absentExtensions.setting,
+            clientData.setting, receipt.setting, maximumRisk.setting, root.setting,
+        ]
+    }
+
+    /// - Parameter environment: the app's; nil if it is refused.
+    init?(_ reader: SectionReader, _ environment: AppConfiguration.Environment?, _ reading: Reading) {
+        let platforms = reader.read(Keys.platforms)
+        let categories = reader.read(Keys.validationCategories)
+        let minimumBundleVersion = reader.read(Keys.minimumBundleVersion)
+        let absentExtensions = reader.read(Keys.absentExtensions)
+        let clientData = reader.read(Keys.clientData)
+        let name = reader.read(Keys.receipt)
+        let maximumRisk = reader.read(Keys.maximumRisk)
+        let rootPath = reader.read(Keys.root)
+        guard let platforms, categories != nil || !reader.has(Keys.validationCategories),
+            minimumBundleVersion != nil || !reader.has(Keys.minimumBundleVersion), let absentExtensions,
+            let clientData, let name, maximumRisk != nil || !reader.has(Keys.maximumRisk),
+            rootPath != nil || !reader.has(Keys.root), let environment
+        else { return nil }
+        guard rootPath == nil || environment == .simulator else {
+            reading.refuse(
+                reader.place(of: Keys.root),
+                "`attestation_root` means nothing with `environment: \(environment.rawValue)`: Apple's root is known",
+                expected: "`environment: simulator`, or no `attestation_root`")
+            return nil
+        }
+        guard let receipt = Receipt(name, maximumRisk, reader, reading) else { return nil }
+        self.platforms = platforms
+        validationCategories = categories.map { Set($0) } ?? Self.fitting(environment, platforms)
+        self.minimumBundleVersion = minimumBundleVersion
+        self.absentExtensions = absentExtensions
+        self.clientData = clientData
+        self.receipt = receipt
+        self.rootPath = rootPath
+    }
+
+    /// What an app of this environment can honestly be.
+    private static func fitting(
+        _ environment: AppConfiguration.Environment, _ platforms: [Platform]
+    ) -> Set<ValidationCategory>? {
+        switch environment {
+        case .production:
+            // Only on macOS is there a way besides three.
+            platforms.contains(.macos)
+                ? [.testFlight, .appStore, .enterprise, .developerID] : [.testFlight, .appStore, .enterprise]
+        case .development: [.development]
+        case .simulator: nil
+        }
+    }
+}
+
+extension AttestationDemands.Receipt {
+    fileprivate init?(_ name: Name, _ maximumRisk: Int?, _ reader: SectionReader, _ reading: Reading) {
+        switch (name, maximumRisk) {
+        case (.required, let maximumRisk): self = .required(maximumRisk: maximumRisk.map { UInt32(clamping: $0) })
+        case (.optional, nil): self = .optional
+        case (.optional, _?):
+            reading.refuse(
+                reader.place(of: AttestationDemands.Keys.maximumRisk),
+                "`maximum_risk` could be evaded by sending no receipt",
+                expected: "`receipt: required`, or no `maximum_risk`")
+            return nil
+        }
+    }
+}
+
+extension AttestationDemands.ValidationCategory {
+    static let testFlight = Self(number: 2)
+    static let development = Self(number: 3)
+    static let appStore = Self(number: 4)
+    static let enterprise = Self(number: 5)
+    static let developerID = Self(number: 6)
+
+    /// Apple's numbers, by the names the conf file has for them.
+    static let names: [(name: String, category: Self)] = [
+        ("operating-system", Self(number: 1)), ("testflight", testFlight), ("development", development),
+        ("app-store", appStore), ("enterprise", enterprise), ("developer-id", developerID), ("other", Self(number: 10)),
+    ]
+}
+
+extension Kind where Value == AttestationDemands.ValidationCategory {
+    /// A name or a number: Apple may add categories.
+    fileprivate static var validationCategory: Kind {
+        let names = Value.names.map(\.name)
+        return .text("one of: \(names.joined(separator: ", ")), or the number of another") { text throws(Complaint) in
+            if let known = Value.names.first(where: { $0.name == text }) { return known.category }
+            guard let number = Decimal.parse(text[...]).flatMap({ UInt32(exactly: $0) }) else {
+                throw Complaint(
+                    "\(Printable.quoted(text)) is not known here", suggestion: Spelling.nearest(to: text, among: names))
+            }
+            return Value(number: number)
+        }
+    }
+}
+
+extension Kind where Value == AttestationDemands.BundleVersion {
+    fileprivate static var bundleVersion: Kind {
+        .text("a CFBundleVersion: one to eight numbers with full stops between them") { text throws(Complaint) in
+            let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+            let isVersion = parts.allSatisfy { part in
+                (1...18).contains(part.utf8.count)
+                    && part.utf8.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }
+            }
+            guard isVersion, (1...8).contains(parts.count) else {
+                throw Complaint("\(Printable.quoted(text)) is not a bundle version")
+            }
+            return Value(text: text)
+        }
+    }
+}

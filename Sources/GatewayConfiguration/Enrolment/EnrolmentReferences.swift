@@ -1,0 +1,69 @@
+internal import Vocabulary
+
+/// What holds between enrolment and the rest of the conf file.
+enum EnrolmentReferences {
+    /// What enrolment cannot do without. It looks at the file as written, so that a section with another mistake still
+    /// counts as there.
+    static func check(_ root: Item, _ reading: Reading) {
+        guard root["enrolment"] != nil else {
+            if reading.role == .enrolment {
+                reading.refuse(
+                    root.place, "the role `enrolment` needs the section `enrolment`", expected: "`enrolment`: a mapping"
+                )
+            }
+            return
+        }
+        let lacking = AppReferences.lacking(in: root)
+        if !lacking.isEmpty {
+            reading.refuse(
+                root.place(of: "enrolment"), "`enrolment` needs the sections `registry` and `apps`",
+                expected: lacking.joined(separator: " and "))
+        }
+    }
+
+    /// A software phone's statements lead to no root of Apple's, so its own must be named.
+    ///
+    /// - Parameter root: where the settings stand.
+    static func checkRoots(_ apps: [AppConfiguration], in root: Item, _ reading: Reading) {
+        guard root["enrolment"] != nil else { return }
+        for (index, app) in apps.enumerated()
+        where app.environment == .simulator && app.attestation.rootPath == nil {
+            // Every app that was read stands in the file at its place.
+            guard let item = root["apps"]?.elements[index] else { continue }
+            reading.refuse(
+                item.place(of: "environment"),
+                "devices of the app `\(app.id)` could not be enrolled: software phones have no root of Apple's",
+                expected: "`attestation_root`, their own authority's certificate")
+        }
+    }
+
+    /// Its address is its own, and its certificates are good for something.
+    ///
+    /// - Parameter root: where the settings stand.
+    static func check(
+        _ enrolment: EnrolmentConfiguration, _ listeners: [ListenerConfiguration],
+        _ administration: AdministrationConfiguration?, in root: Item, _ reading: Reading
+    ) {
+        guard let item = root["enrolment"] else { return }
+        let address = enrolment.address
+        if listeners.contains(where: { $0.address == address }) {
+            reading.refuse(
+                item.place(of: "address"), "\(address) is a listener of the gateway's clients",
+                expected: "another address")
+        } else if administration?.listeners.contains(where: { $0.address == address }) ?? false {
+            reading.refuse(
+                item.place(of: "address"), "\(address) is a listener of the administration", expected: "another address"
+            )
+        }
+        let path = enrolment.authority.certificatePath
+        let authority = WrittenFiles.segments(of: path)
+        if !listeners.flatMap(\.clients.authoritiesPaths).contains(where: { WrittenFiles.segments(of: $0) == authority }
+        ) {
+            reading.warn(
+                item["authority"]?.place(of: "certificate") ?? item.place,
+                "no listener trusts \(Printable.quoted(path)): phones would be issued certificates that no listener"
+                    + " takes",
+                expected: "the same file among `clients.authorities` of a listener")
+        }
+    }
+}

@@ -1,0 +1,40 @@
+internal import Administration
+internal import Cryptography
+internal import EventLoop
+internal import GatewayConfiguration
+
+/// Where the administration is served besides its socket.
+extension Blueprint {
+    static func administrationListeners(
+        _ administration: AdministrationConfiguration?
+    ) throws(StartupError) -> [AdministrationListener] {
+        var listeners: [AdministrationListener] = []
+        for listener in administration?.listeners ?? [] {
+            do {
+                let made = AdministrationListener(
+                    address: try SocketAddress(listener.address.description), name: listener.address.description,
+                    hosts: ["localhost:\(listener.address.port)"] + listener.hosts.map(\.description),
+                    token: try listener.tokenPath.map(readToken),
+                    tls: try listener.tls.map { tls in
+                        AdministrationListener.TLS(
+                            certificates: try PEMFile(tls.certificatePath).bytes, key: try PEMFile(tls.keyPath).bytes,
+                            authorities: try tls.authoritiesPaths.map { try $0.map { try PEMFile($0).bytes } })
+                    })
+                try made.check(try LibraryContext())
+                listeners.append(made)
+            } catch {
+                throw StartupError("administration listener \(listener.address): \(error)")
+            }
+        }
+        return listeners
+    }
+
+    private static func readToken(_ path: String) throws -> AdministrationToken {
+        guard let token = AdministrationToken(try FileContents.readPrivate(path)) else {
+            throw StartupError(
+                "\(path): a token has at least \(AdministrationToken.shortest) characters, printable and without blanks"
+            )
+        }
+        return token
+    }
+}

@@ -1,0 +1,315 @@
+internal import Administration
+internal import Cryptography
+internal import EventLoop
+internal import Gateway
+public import GatewayConfiguration
+internal import Glibc
+internal import HTTP
+internal import Policy
+package import Registry
+internal import Server
+internal import TLS
+internal import Upstream
+internal import Vocabulary
+
+/// A configuration with everything it refers to read and resolved: what each worker builds its own objects from.
+///
+/// Made completely or not at all. `Sendable`: plain values only, so each worker's objects are its own.
+public struct Blueprint: Sendable {
+    struct Listener: Sendable {
+        let address: SocketAddress
+        let certificates: PEMFile
+        let key: PEMFile
+        let authorities: [PEMFile]
+        let minimumVersion: ServerContext.Version
+        let name: String
+    }
+
+    /// A file's bytes, and its name for whoever has to mend it.
+    struct PEMFile: Sendable {
+        let path: String
+        let bytes: [UInt8]
+
+        init(_ path: String) throws {
+            self.path = path
+            bytes = try FileContents.read(path)
+        }
+    }
+
+    /// Where the registry lies, and how much of it is kept in memory.
+    struct RegistrySettings: Equatable, Sendable {
+        let path: String
+        let secretPath: String
+        let devices: Int
+    }
+
+    /// Of the process. One that only enrols has one worker without listeners, routes and upstreams, so that it starts, reloads
+    /// and ends as every other.
+    public let role: Role
+    public let workers: Int
+    let listeners: [Listener]
+    let upstreams: [UpstreamSettings]
+    let routes: [Route]
+    let settings: ServerSettings
+    /// Nil if there is none: then all routes are for certificates.
+    let registry: RegistrySettings?
+    /// Where operators administer the running gateway; nil if nowhere.
+    let administration: AdministrationConfiguration?
+    let administrationListeners: [AdministrationListener]
+    let apps: [AdmittedApps.Setting]
+    let proof: ProofConfiguration
+    let heldContent: Int
+    let strippedFields: [String]
+    let denialURI: String
+    let log: LogConfiguration
+    let shutdownTimeout: TimeSpan
+    /// Full, but in a program that shows that tests notice anything less.
+    package var durability = StoreOptions.Durability.full
+    /// The certificates of all listeners.
+    private(set) var certificates: [CertificateExpiry] = []
+    /// What is doubtful but no reason not to start; for people.
+    public private(set) var warnings: [String] = []
+
+    public init(_ configuration: Configuration) throws(StartupError) {
+        role = configuration.role
+        let serves = role.servesRequests
+        switch configuration.workers {
+        case _ where !serves: workers = 1
+        case .automatic: workers = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+        case .exactly(let count): workers = count
+        }
+        var listeners: [Listener] = []
+        for listener in serves ? configuration.listeners : [] { listeners.append(try Self.read(listener)) }
+        self.listeners = listeners
+        let names = serves ? configuration.upstreams.keys.sorted() : []
+        var upstreams: [UpstreamSettings] = []
+        for name in names {
+            guard let upstream = configuration.upstreams[name] else { continue }
+            upstreams.append(try Self.resolve(name, upstream))
+        }
+        self.upstreams = upstreams
+        routes = (serves ? configuration.routes : []).map { route in
+            Route(
+                name: route.name, host: route.host, prefix: route.path,
+                methods: MethodSet(route.methods.map(Self.method)), requirement: Self.requirement(route.require),
+                apps: Self.apps(route, configuration), components: route.components,
+                // Every route names a configured upstream: the configuration is refused otherwise.
+                upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit))
+        }
+        settings = Self.settings(configuration)
+        registry = configuration.registry.map {
+            RegistrySettings(path: $0.path, secretPath: $0.secretPath, devices: $0.devices)
+        }
+        administration = configuration.administration
+        administrationListeners = try Self.administrationListeners(configuration.administration)
+        apps = configuration.apps.map(Self.app)
+        proof = configuration.proof
+        heldContent = configuration.limits.heldContent
+        strippedFields = configuration.strippedFields
+        denialURI = configuration.denialURI
+        log = configuration.log
+        shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
+        (certificates, warnings) = try checkTLS()
+        try checkRegistry()
+    }
+
+    /// As far as it can be seen without taking the registry from a gateway that runs.
+    private func checkRegistry() throws(StartupError) {
+        guard let registry else { return }
+        _ = try GatewaySecrets.read(registry.secretPath)
+        for path in [registry.path, registry.secretPath] {
+            let directory = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+            guard Glibc.access(directory.isEmpty ? "/" : directory, W_OK | X_OK) == 0 else {
+                throw StartupError("registry: \(directory): files cannot be made in it by this user")
+            }
+        }
+    }
+
+    /// Reads a conf file and everything it refers to, for a reload. What is doubtful in it is among the warnings.
+    public static func read(_ path: String, for role: Role = .both) throws(StartupError) -> Blueprint {
+        let loaded: (configuration: Configuration, warnings: [Diagnostic])
+        do throws(ConfigurationError) { loaded = try Configuration.load(path: path, role: role) } catch {
+            throw StartupError(error.description)
+        }
+        var blueprint = try Blueprint(loaded.configuration)
+        blueprint.warnings = loaded.warnings.map(\.description) + blueprint.warnings
+        return blueprint
+    }
+
+    private static func read(_ listener: ListenerConfiguration) throws(StartupError) -> Listener {
+        do {
+            return Listener(
+                address: try SocketAddress(listener.address.description),
+                certificates: try PEMFile(listener.tls.certificatePath), key: try PEMFile(listener.tls.keyPath),
+                authorities: try listener.clients.authoritiesPaths.map { try PEMFile($0) },
+                minimumVersion: listener.tls.minimumVersion == .tls12 ? .tls12 : .tls13,
+                name: listener.address.description)
+        } catch {
+            throw StartupError("listener \(listener.address): \(error)")
+        }
+    }
+
+    private static func resolve(
+        _ name: String, _ upstream: UpstreamConfiguration
+    ) throws(StartupError) -> UpstreamSettings {
+        var servers: [SocketAddress] = []
+        for server in upstream.servers {
+            do {
+                servers += try SocketAddress.resolve(host: server.host, port: server.port)
+            } catch {
+                throw StartupError("upstream \(name): cannot resolve \(server.host)")
+            }
+        }
+        var settings = UpstreamSettings(name: name, servers: servers)
+        settings.connections = upstream.connections
+        settings.idleConnections = upstream.idleConnections
+        settings.connectTimeout = TimeSpan(upstream.connectTimeout)
+        settings.responseTimeout = TimeSpan(upstream.responseTimeout)
+        settings.idleTimeout = TimeSpan(upstream.idleTimeout)
+        return settings
+    }
+
+    private static func settings(_ configuration: Configuration) -> ServerSettings {
+        var settings = ServerSettings()
+        let limits = configuration.limits
+        settings.head = HeadLimits(bytes: limits.head, target: limits.target, fields: limits.fields)
+        settings.connections = limits.connections
+        settings.requestsPerConnection = limits.requestsPerConnection
+        settings.handshakeTimeout = TimeSpan(configuration.timeouts.handshake)
+        settings.headTimeout = TimeSpan(configuration.timeouts.head)
+        settings.contentIdleTimeout = TimeSpan(configuration.timeouts.contentIdle)
+        settings.keepAliveTimeout = TimeSpan(configuration.timeouts.keepAlive)
+        return settings
+    }
+
+    private static func method(_ method: RouteConfiguration.Method) -> Method {
+        switch method {
+        case .get: .get
+        case .head: .head
+        case .post: .post
+        case .put: .put
+        case .patch: .patch
+        case .delete: .delete
+        case .options: .options
+        }
+    }
+
+    private static func requirement(_ requirement: RouteConfiguration.Requirement) -> Requirement {
+        switch requirement {
+        case .certificate: .certificate
+        case .device: .device
+        case .requestProof: .requestProof
+        }
+    }
+
+    private static func apps(_ route: RouteConfiguration, _ configuration: Configuration) -> AppSet {
+        let ids = configuration.apps.map(\.id)
+        return AppSet(places: route.apps.compactMap { ids.firstIndex(of: $0) }, of: ids.count)
+    }
+
+    private static func app(_ app: AppConfiguration) -> AdmittedApps.Setting {
+        let environment: AttestationEnvironment =
+            switch app.environment {
+            case .production: .production
+            case .development: .development
+            case .simulator: .simulator
+            }
+        let counters: CounterMode =
+            switch app.counter {
+            case .strict: .strict
+            // The configuration admits no window that is no mode; strict refuses more, if it ever did.
+            case .window(let count): CounterMode(window: count) ?? .strict
+            }
+        return AdmittedApps.Setting(id: app.id, environment: environment, counters: counters)
+    }
+
+    /// Decoded hardware keys that each worker keeps at most: 2 KiB each.
+    private static let decodedKeys = 16_384
+
+    /// What each worker makes its application from.
+    var application: GatewayApplication.Settings {
+        GatewayApplication.Settings(
+            routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
+            accessLog: accessLog)
+    }
+
+    func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {
+        Enforcement.Settings(
+            apps: apps, secrets: secrets, maxAge: proof.maxAge.components.seconds,
+            challengeLife: UInt64(proof.challengeLife.components.seconds),
+            keyLimit: min(registry?.devices ?? 0, Self.decodedKeys), heldContent: heldContent)
+    }
+
+    /// Builds every TLS context once and drops it, so that a bad certificate is found before anything is started.
+    ///
+    /// - Returns: the certificates, and what is doubtful but no reason not to start.
+    private func checkTLS() throws(StartupError) -> ([CertificateExpiry], warnings: [String]) {
+        let library: LibraryContext
+        do throws(CryptographyError) { library = try LibraryContext() } catch { throw StartupError(error.description) }
+        let sessions = SessionTable(limit: 1)
+        var known: [CertificateExpiry] = []
+        var warnings: [String] = []
+        for listener in listeners {
+            _ = try listener.makeContext(library, sessions)
+            let files = [(listener.certificates, CertificateExpiry.Role.server)]
+            for (file, role) in files + listener.authorities.map({ ($0, .authority) }) {
+                let certificates = try listener.certificates(in: file, library)
+                known += certificates.map { CertificateExpiry($0, role: role, listener: listener.name) }
+                if certificates.contains(where: \.isExpired) {
+                    warnings.append("listener \(listener.name): \(file.path): a certificate in it has expired")
+                }
+            }
+        }
+        return (known, warnings)
+    }
+}
+
+extension Blueprint.Listener {
+    func makeContext(_ library: LibraryContext, _ sessions: SessionTable) throws(StartupError) -> ServerContext {
+        let chain = try certificates(in: certificates, library)
+        let privateKey = try parse(key) { pem throws(CryptographyError) in try PrivateKey(pem: pem, library) }
+        var trusted: [Certificate] = []
+        for file in authorities { trusted += try certificates(in: file, library) }
+        do throws(CryptographyError) {
+            return try ServerContext(
+                chain: chain, key: privateKey, authorities: trusted, minimumVersion: minimumVersion,
+                sessions: sessions, library: library)
+        } catch {
+            throw StartupError("listener \(name): \(error)")
+        }
+    }
+
+    func certificates(
+        in file: Blueprint.PEMFile, _ library: LibraryContext
+    ) throws(StartupError) -> [Certificate] {
+        try parse(file) { pem throws(CryptographyError) in try Certificate.all(inPEM: pem, library) }
+    }
+
+    private func parse<Value>(
+        _ file: Blueprint.PEMFile, _ body: ([UInt8]) throws(CryptographyError) -> Value
+    ) throws(StartupError) -> Value {
+        do throws(CryptographyError) { return try body(file.bytes) } catch {
+            throw StartupError("listener \(name): \(file.path): \(error)")
+        }
+    }
+}
+
+extension Certificate {
+    /// One whose end cannot be read counts as over.
+    fileprivate var isExpired: Bool { (notAfter ?? 0) <= WallClock.seconds }
+}
+
+extension TimeSpan {
+    init(_ duration: Duration) {
+        let (seconds, attoseconds) = duration.components
+        self.init(nanoseconds: seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+    }
+}
+
+extension Blueprint {
+    /// One line for `attestgate check`.
+    public var summary: String {
+        [(listeners.count, "listener"), (routes.count, "route"), (upstreams.count, "upstream"), (workers, "worker")]
+            .map { count, noun in "\(count) \(noun)\(count == 1 ? "" : "s")" }.joined(separator: ", ")
+    }
+}

@@ -1,0 +1,49 @@
+internal import Cryptography
+internal import Gateway
+internal import Glibc
+
+extension GatewaySecrets {
+    /// Reads the file, which nobody but its owner may read; makes it where there is none.
+    ///
+    /// - Parameter made: called after a file was made.
+    static func load(_ path: String, made: () -> Void = {}) throws(StartupError) -> GatewaySecrets {
+        if let secrets = try read(path) { return secrets }
+        try create(path)
+        guard let secrets = try read(path) else { throw failure(path, "cannot be read back") }
+        made()
+        return secrets
+    }
+
+    /// - Returns: nil if there is no file.
+    static func read(_ path: String) throws(StartupError) -> GatewaySecrets? {
+        let bytes: [UInt8]
+        do throws(FileContents.Failure) { bytes = try FileContents.readPrivate(path) } catch {
+            guard !error.isMissing else { return nil }
+            throw failure(path, error.reason)
+        }
+        do throws(Malformed) { return try GatewaySecrets(parsing: String(decoding: bytes, as: UTF8.self)) } catch {
+            throw failure(path, error.line.map { "line \($0) is malformed" } ?? "a line is missing, or one too many")
+        }
+    }
+
+    /// Written beside and linked into place, so that two processes that start at once agree on one file, complete.
+    private static func create(_ path: String) throws(StartupError) {
+        let text: String
+        do throws(CryptographyError) { text = try fresh(try LibraryContext()) } catch {
+            throw failure(path, error.description)
+        }
+        let beside = "\(path).\(getpid())"
+        let descriptor = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw failure(path, "cannot be made: \(String(cString: strerror(errno)))") }
+        defer { unlink(beside) }
+        let isWritten = write(descriptor, text, text.utf8.count) == text.utf8.count && fsync(descriptor) == 0
+        close(descriptor)
+        guard isWritten, link(beside, path) == 0 || errno == EEXIST else {
+            throw failure(path, "cannot be made: \(String(cString: strerror(errno)))")
+        }
+    }
+
+    private static func failure(_ path: String, _ reason: String) -> StartupError {
+        StartupError("registry: secret: \(path): \(reason)")
+    }
+}

@@ -1,0 +1,113 @@
+internal import Administration
+internal import Gateway
+internal import Metrics
+internal import Registry
+
+/// Metrics of what the process has once, for all workers.
+enum ProcessFamilies {
+    static var build: [MetricFamily] {
+        var family = MetricFamily(.gauge, "attestgate_build_info", "Which AttestGate this is; always 1.")
+        family.add(1, ["version": GatewayVersion.text])
+        return [family]
+    }
+
+    /// By subject, not by file: paths tell of the machine. Of several with one subject, the one that ends first.
+    static func certificates(of blueprint: Blueprint) -> [MetricFamily] {
+        var family = MetricFamily(
+            .gauge, "attestgate_certificate_expiry_timestamp_seconds",
+            "When a certificate of the configuration ends, in seconds since 1970.")
+        var ends: [CertificateExpiry] = []
+        for certificate in blueprint.certificates {
+            let place = ends.firstIndex {
+                $0.listener == certificate.listener && $0.role == certificate.role && $0.subject == certificate.subject
+            }
+            if let place {
+                if certificate.notAfter < ends[place].notAfter { ends[place] = certificate }
+            } else {
+                ends.append(certificate)
+            }
+        }
+        for end in ends {
+            family.add(
+                end.notAfter, ["listener": end.listener, "role": end.role.rawValue, "subject": end.subject])
+        }
+        return [family]
+    }
+
+    static func apps(of blueprint: Blueprint) -> [MetricFamily] {
+        var family = MetricFamily(
+            .gauge, "attestgate_app_simulator", "Whether software phones of the app are admitted: never in production.")
+        for app in blueprint.apps { family.add(app.environment == .simulator ? 1 : 0, ["app": app.id.description]) }
+        return [family]
+    }
+
+    static func refusals(_ refusals: AdministrationRefusals) -> MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_administration_refused_total",
+            "Requests and connections turned away from the administration, by what was missing or wrong.")
+        for reason in AdministrationRefusals.Reason.allCases {
+            family.add(refusals.count(of: reason), ["reason": reason.rawValue])
+        }
+        return family
+    }
+
+    static func registry(_ registry: DeviceRegistry) -> [MetricFamily] {
+        let metrics = registry.metrics
+        var batches = MetricFamily(
+            .histogram, "attestgate_registry_batch_size", "Counters that were made durable together.")
+        batches.add(
+            buckets: metrics.batchSizes.map(UInt64.init), upTo: RegistryMetrics.batchBounds, sum: metrics.counters)
+        var waiting = MetricFamily(.gauge, "attestgate_registry_waiting", "What waits for the store now.")
+        waiting.add(metrics.waiting, ["kind": "counter"])
+        waiting.add(metrics.waitingLookups, ["kind": "lookup"])
+        waiting.add(metrics.waitingCommands, ["kind": "command"])
+        return [
+            MetricFamily(
+                .gauge, "attestgate_registry_available", "Whether counters can be made durable.",
+                registry.isAvailable ? 1 : 0),
+            MetricFamily(
+                .counter, "attestgate_registry_counters_committed_total", "Counters made durable.", metrics.counters),
+            MetricFamily(
+                .counter, "attestgate_registry_commits_total", "Transactions that made counters durable.",
+                metrics.commits),
+            batches, waiting,
+            MetricFamily(
+                .counter, "attestgate_registry_overflows_total",
+                "Requests refused because as many as may waited for the store.", metrics.overflows),
+            MetricFamily(
+                .counter, "attestgate_registry_loads_total", "Lookups answered from the file, not from memory.",
+                metrics.loads),
+            MetricFamily(
+                .counter, "attestgate_registry_errors_total", "Errors after which the store was opened again.",
+                metrics.storeErrors),
+        ]
+    }
+}
+
+extension ReloadState {
+    func families(generation: Int) -> [MetricFamily] {
+        var reloads = MetricFamily(
+            .counter, "attestgate_reloads_total", "Changes of configuration asked for, by outcome.")
+        reloads.add(succeeded, ["result": "success"])
+        reloads.add(failed, ["result": "failure"])
+        var families = [
+            MetricFamily(
+                .gauge, "attestgate_generation", "The generation of the configuration that is served; 1 at the start.",
+                generation),
+            reloads,
+        ]
+        // Before the first, the configuration is that of the start.
+        let isGood = if case .failed = last?.outcome { false } else { true }
+        families.append(
+            MetricFamily(
+                .gauge, "attestgate_last_reload_success", "Whether the last reload succeeded; 1 before the first.",
+                isGood ? 1 : 0))
+        if let last {
+            families.append(
+                MetricFamily(
+                    .gauge, "attestgate_last_reload_timestamp_seconds",
+                    "When the last reload ended, in seconds since 1970.", last.at))
+        }
+        return families
+    }
+}

@@ -1,0 +1,149 @@
+internal import Administration
+internal import EventLoop
+internal import Gateway
+internal import Registry
+
+/// Changing the configuration while serving: read on a thread of its own, made ready by all workers, then served by all. If
+/// any step fails, nothing has changed.
+extension GatewayProcess {
+    /// - Parameter completion: told once how it ended.
+    func reloadAsked(_ completion: @escaping (ReloadState.Outcome) -> Void) {
+        guard !isStopping else { return completion(.failed("the gateway is stopping")) }
+        guard !reload.isUnderWay else { return reload.waitingForNext.append(completion) }
+        reload.isUnderWay = true
+        reload.waiting = [completion]
+        notifier?.reloading()
+        let (source, events) = (source, events)
+        do throws(EventLoopError) {
+            // Names are looked up and files read, which may take their time.
+            _ = try LoopThread(name: "loader") {
+                do throws(StartupError) { events.post(.loaded(.success(try source()))) } catch {
+                    events.post(.loaded(.failure(error)))
+                }
+            }
+        } catch {
+            reloadEnded(.failed(error.text))
+        }
+    }
+
+    func loaded(_ result: Result<Blueprint, StartupError>) {
+        // Not if the process has been told to end since.
+        guard reload.isUnderWay else { return }
+        do throws(StartupError) {
+            let blueprint = try result.get()
+            for warning in blueprint.warnings { logger.warning("\(warning)") }
+            if let obstacle = order.blueprint.obstacle(to: blueprint) { throw StartupError(obstacle) }
+            try prepare(blueprint)
+        } catch {
+            reloadEnded(.failed(error.description))
+        }
+    }
+
+    private func prepare(_ blueprint: Blueprint) throws(StartupError) {
+        let known = Set(order.blueprint.listeners.map(\.name))
+        var enforcement = order.enforcement
+        if let registry = blueprint.registry, let running = order.enforcement {
+            // The secrets too: that is how they are changed.
+            enforcement = (blueprint.enforcement(try GatewaySecrets.load(registry.secretPath)), running.registry)
+        }
+        let sockets = try ListeningAddresses.bind(
+            blueprint.listeners.filter { !known.contains($0.name) }, workers: blueprint.workers, mayOverlap: false)
+        let next = GenerationOrder(
+            number: order.number + 1, blueprint: blueprint, sessions: order.sessions, log: order.log,
+            enforcement: enforcement)
+        reload.change = (GenerationChange(workers: workers.running), next)
+        workers.prepare(next, sockets: sockets)
+    }
+
+    func prepared(by worker: Int, fault: String?) {
+        act { $0.prepared(by: worker, fault: fault) }
+    }
+
+    func adopted(by worker: Int) {
+        act { $0.adopted(by: worker) }
+    }
+
+    private func act(_ step: (inout GenerationChange) -> GenerationChange.Action) {
+        guard let (before, next) = reload.change else { return }
+        var change = before
+        let action = step(&change)
+        reload.change = (change, next)
+        switch action {
+        case .wait: break
+        case .adopt:
+            do throws(EventLoopError) {
+                // The last step that can fail.
+                if let destination = next.blueprint.accessDestination, destination != order.blueprint.accessDestination
+                {
+                    try order.log?.redirect(to: destination)
+                }
+                workers.tellAll(.adopt)
+            } catch {
+                workers.tellAll(.discard)
+                reloadEnded(.failed("log: access: \(error.text)"))
+            }
+        case .discard(let fault):
+            workers.tellAll(.discard)
+            reloadEnded(.failed(fault))
+        case .finish:
+            order = next
+            reloadEnded(.done(generation: next.number))
+        }
+    }
+
+    /// The process is told to end: workers drop what they have not begun to serve, and say no more of it.
+    func reloadInterrupted() {
+        reloadEnded(.failed("the gateway is stopping"))
+    }
+
+    private func reloadEnded(_ outcome: ReloadState.Outcome) {
+        guard reload.ended(outcome, at: WallClock.seconds) else { return }
+        switch outcome {
+        case .done(let generation): logger.notice("reloaded: generation \(generation)")
+        case .failed(let reason): logger.error("not reloaded, nothing has changed: \(reason)")
+        }
+        // Whoever was told that the process stops must not hear that it is ready.
+        if !isStopping { notifier?.ready("generation \(order.number)") }
+        let (waiting, next) = (reload.waiting, reload.waitingForNext)
+        reload.waiting = []
+        reload.waitingForNext = []
+        for completion in waiting { completion(outcome) }
+        guard !next.isEmpty else { return }
+        reloadAsked { outcome in
+            for completion in next { completion(outcome) }
+        }
+    }
+
+    /// `POST /reload`: answered when the change is served, or has failed.
+    var reloadEndpoint: AdministrationEndpoint {
+        AdministrationEndpoint(.post, "/reload") { [unowned self] request, reply throws(AdministrationFault) in
+            logger.notice("administration: reload, by \(request.peer)")
+            reloadAsked { outcome in
+                switch outcome {
+                case .done(let generation): reply.send(AdministrationResponse(json: ["generation": generation]))
+                case .failed(let reason):
+                    reply.send(AdministrationResponse(AdministrationFault(422, "reload_failed", reason)))
+                }
+            }
+        }
+    }
+}
+
+extension Blueprint {
+    /// What of a changed configuration takes a restart.
+    ///
+    /// - Returns: why it cannot be served by this process; nil if it can.
+    func obstacle(to next: Blueprint) -> String? {
+        if next.workers != workers { return "workers: another number of threads takes a restart" }
+        if next.registry != registry { return "registry: another registry takes a restart" }
+        // What the conf file says, and what stands in the files it names.
+        if next.administration != administration || next.administrationListeners != administrationListeners {
+            return "administration: a changed socket, listener, token or certificate takes a restart"
+        }
+        if (next.accessDestination == nil) != (accessDestination == nil) {
+            return "log: access: beginning or ending to log takes a restart"
+        }
+        if next.log.level != log.level { return "log: level: another level takes a restart" }
+        return nil
+    }
+}

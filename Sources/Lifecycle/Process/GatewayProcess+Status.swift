@@ -1,0 +1,114 @@
+internal import Administration
+internal import EventLoop
+internal import Gateway
+internal import Glibc
+internal import Metrics
+internal import Registry
+
+/// What operators and their tools ask: health, metrics, status.
+extension GatewayProcess {
+    /// Why this gateway should get no new connections; empty if it should.
+    private var obstacles: [String] {
+        if isStopping { return ["the gateway is stopping"] }
+        let missing = workers.running.subtracting(begun)
+        return missing.sorted().map { "worker \($0) does not serve yet" }
+    }
+
+    /// `GET /health/live`: the main thread goes round. `GET /health/ready`: every rule, key and authority of the generation is
+    /// loaded, and every worker listens.
+    ///
+    /// A store that is not available makes nobody unready: routes that need none go on, and another gateway would not have it
+    /// either.
+    var healthEndpoints: [AdministrationEndpoint] {
+        [
+            AdministrationEndpoint(.get, "/health/live") { _, reply throws(AdministrationFault) in
+                reply.send(AdministrationResponse(200, contentType: "text/plain", Array("live\n".utf8)))
+            },
+            AdministrationEndpoint(.get, "/health/ready") { [unowned self] _, reply throws(AdministrationFault) in
+                let obstacles = obstacles
+                let text = obstacles.isEmpty ? "ready\n" : obstacles.map { "\($0)\n" }.joined()
+                reply.send(
+                    AdministrationResponse(obstacles.isEmpty ? 200 : 503, contentType: "text/plain", Array(text.utf8)))
+            },
+        ]
+    }
+
+    /// `GET /metrics`, for Prometheus.
+    var metricsEndpoint: AdministrationEndpoint {
+        AdministrationEndpoint(.get, "/metrics") { [unowned self] _, reply throws(AdministrationFault) in
+            snapshots.collect { [unowned self] latest, answered in
+                let families =
+                    WorkerFamilies(latest, answered: answered).all + ownFamilies
+                    + ProcessFigures.families(startedAt: startedAt)
+                reply.send(
+                    AdministrationResponse(200, contentType: MetricsText.contentType, MetricsText.encode(families)))
+            }
+        }
+    }
+
+    /// `GET /status`, for people.
+    var statusEndpoint: AdministrationEndpoint {
+        AdministrationEndpoint(.get, "/status") { [unowned self] _, reply throws(AdministrationFault) in
+            snapshots.collect { [unowned self] latest, answered in
+                reply.send(AdministrationResponse(json: status(latest, answered)))
+            }
+        }
+    }
+
+    private func status(_ latest: [Int: WorkerSnapshot], _ answered: Set<Int>) -> StatusDocument {
+        let blueprint = order.blueprint
+        let lastReload = reload.last.map { last in
+            switch last.outcome {
+            case .done: StatusDocument.Reload(succeeded: true, at: last.at, reason: nil)
+            case .failed(let reason): StatusDocument.Reload(succeeded: false, at: last.at, reason: reason)
+            }
+        }
+        let registry = order.enforcement.map { _, registry in
+            let metrics = registry.metrics
+            return StatusDocument.Registry(
+                available: registry.isAvailable, countersCommitted: metrics.counters, countersWaiting: metrics.waiting)
+        }
+        let upstreams = WorkerSnapshot.Upstream.sum(of: Array(latest.values))
+        return StatusDocument(
+            version: GatewayVersion.text, process: Int(getpid()), startedAt: startedAt, obstacles: obstacles,
+            generation: order.number, lastReload: lastReload,
+            workers: latest.sorted { $0.key < $1.key }.map { number, snapshot in
+                StatusDocument.Worker(
+                    worker: number, up: answered.contains(number), generation: snapshot.generation,
+                    connections: snapshot.connections, retiredGenerations: snapshot.retiredGenerations)
+            },
+            listeners: blueprint.listeners.map(\.name),
+            upstreams: upstreams.map { StatusDocument.Upstream(name: $0.name, busy: $0.busy, idle: $0.idle) },
+            certificates: blueprint.certificates.map {
+                StatusDocument.Certificate(
+                    listener: $0.listener, role: $0.role.rawValue, subject: $0.subject, expiresAt: $0.notAfter)
+            },
+            apps: blueprint.apps.map {
+                StatusDocument.App(id: $0.id.description, environment: $0.environment.rawValue)
+            }, registry: registry)
+    }
+
+    /// What the workers do not count.
+    private var ownFamilies: [MetricFamily] {
+        var families = ProcessFamilies.build + ProcessFamilies.certificates(of: order.blueprint)
+        families += ProcessFamilies.apps(of: order.blueprint)
+        families += reload.families(generation: order.number)
+        families.append(
+            MetricFamily(
+                .gauge, "attestgate_ready", "Whether the gateway should get new connections, as /health/ready says.",
+                obstacles.isEmpty ? 1 : 0))
+        families.append(
+            MetricFamily(
+                .gauge, "attestgate_sessions", "TLS sessions kept for resumption, expired ones included.",
+                order.sessions.count))
+        if let administration { families.append(ProcessFamilies.refusals(administration.refusals)) }
+        if let log = order.log {
+            families.append(
+                MetricFamily(
+                    .counter, "attestgate_log_dropped_total",
+                    "Blocks of access log lines, 32 KiB at most each, that could not be written.", log.droppedInAll))
+        }
+        if let registry = order.enforcement?.registry { families += ProcessFamilies.registry(registry) }
+        return families
+    }
+}

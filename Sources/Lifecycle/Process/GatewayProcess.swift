@@ -1,0 +1,179 @@
+internal import Administration
+internal import EventLoop
+internal import Gateway
+internal import Glibc
+internal import Logging
+internal import Registry
+internal import Synchronization
+internal import TLS
+
+/// The running gateway: starts the workers, waits for signals, changes their configuration, stops them in order.
+public final class GatewayProcess {
+    /// Reads the configuration anew. Called on a thread of its own.
+    public typealias Source = @Sendable () throws(StartupError) -> Blueprint
+
+    enum Event: Sendable {
+        case worker(Int, Worker.Report)
+        case loaded(Result<Blueprint, StartupError>)
+    }
+
+    let source: Source
+    let loop: Loop
+    let events: Mailbox<Event>
+    private let errorWriter: LogWriter
+    let logger: Logger
+    let workers: WorkerGroup
+    let notifier = ServiceNotifier.system
+    /// What is served now.
+    var order: GenerationOrder
+    var reload = ReloadState()
+    var isStopping = false
+    private var isEnding = false
+    /// The workers that serve, and those that have ended since.
+    private(set) var begun: Set<Int> = []
+    let startedAt = WallClock.seconds
+    private(set) lazy var snapshots = SnapshotRounds(loop: loop, workers: workers)
+    private let mayOverlap: Bool
+    private(set) var administration: AdministrationServer?
+    private var deadline: LoopTimer?
+    private var watchdog: Watchdog?
+
+    /// Sessions kept for resumption: some 130 MB when the table is full.
+    private static let sessionLimit = 20_000
+
+    private init(_ blueprint: Blueprint, source: @escaping Source, mayOverlap: Bool) throws {
+        self.source = source
+        self.mayOverlap = mayOverlap
+        loop = try Loop()
+        let events = try Mailbox<Event>(limit: 4096)
+        self.events = events
+        let errorWriter = try LogWriter(.standardError)
+        self.errorWriter = errorWriter
+        logger = Logger(label: "attestgate") { _ in blueprint.errorLog(errorWriter) }
+        ProcessResources.raiseDescriptorLimit(for: blueprint, logger)
+        let registry = try blueprint.registry.map { [logger] settings throws(StartupError) in
+            let secrets = try GatewaySecrets.load(settings.secretPath) {
+                logger.notice(
+                    "registry: made a new secret, \(settings.secretPath): services know no device by an old name")
+            }
+            let registry = try ProcessResources.openRegistry(settings, durability: blueprint.durability, logger)
+            return (blueprint.enforcement(secrets), registry)
+        }
+        order = GenerationOrder(
+            number: 1, blueprint: blueprint, sessions: SessionTable(limit: Self.sessionLimit),
+            log: try ProcessResources.openLog(blueprint), enforcement: registry)
+        workers = WorkerGroup(logger: logger) { worker, report in events.post(.worker(worker, report)) }
+    }
+
+    /// Runs the gateway until a signal stops it.
+    ///
+    /// - Parameters:
+    ///   - source: reads the configuration anew, for a reload.
+    ///   - mayOverlap: whether another process may be listening on the same addresses, to be stopped once this one serves.
+    /// - Throws: `StartupError` if it cannot start; nothing was served then.
+    public static func run(_ blueprint: Blueprint, source: @escaping Source, mayOverlap: Bool) throws {
+        SignalWatcher.ignoreWriteSignals()
+        do {
+            let process = try GatewayProcess(blueprint, source: source, mayOverlap: mayOverlap)
+            defer { process.errorWriter.stop() }
+            try process.serve()
+        } catch let error as EventLoopError {
+            throw StartupError(error.text)
+        }
+    }
+
+    private func serve() throws {
+        // Before anything listens: whoever sees the gateway listen may stop it in order.
+        watchSignals()
+        try start()
+        let receiver = MailboxReceiver(loop: loop, mailbox: events) { [unowned self] in receive($0) }
+        withExtendedLifetime(receiver) { loop.run() }
+        workers.join()
+        administration?.stop()
+        // After the workers: what they spent is committed and folded.
+        if let registry = order.enforcement?.registry { stop(registry) }
+        order.log?.stop()
+        logger.info("stopped")
+    }
+
+    private func stop(_ registry: DeviceRegistry) {
+        registry.stop()
+        let metrics = registry.metrics
+        logger.info("registry: \(metrics.counters) counters in \(metrics.commits) commits")
+    }
+
+    /// Until the process is gone, so never let go of: a further signal in its last moment must neither cut the log short nor
+    /// be its exit status.
+    private func watchSignals() {
+        func watch(_ signal: Int32, _ action: @escaping () -> Void) {
+            _ = Unmanaged.passRetained(SignalWatcher(loop: loop, signal: signal, action: action))
+        }
+        for signal in [SIGTERM, SIGINT] { watch(signal) { [self] in stopAsked() } }
+        watch(SIGHUP) { [self] in reloadAsked { _ in } }
+        watch(SIGUSR1) { [self] in ProcessResources.reopen(order.log, logger) }
+        watch(SIGUSR2) { [logger] in logger.warning("SIGUSR2 ignored: it means nothing here") }
+    }
+
+    private func start() throws {
+        let blueprint = order.blueprint
+        let sockets = try ListeningAddresses.bind(
+            blueprint.listeners, workers: blueprint.workers, mayOverlap: mayOverlap)
+        if let path = blueprint.administration?.socketPath {
+            do throws(AdministrationStartError) {
+                administration = try AdministrationServer(
+                    loop: loop, socketPath: path, listeners: blueprint.administrationListeners,
+                    registry: order.enforcement?.registry,
+                    endpoints: [reloadEndpoint, metricsEndpoint, statusEndpoint] + healthEndpoints
+                ) { [logger] change in logger.notice("administration: \(change)") }
+            } catch {
+                throw StartupError(error.description)
+            }
+        }
+        for sockets in sockets { try workers.start(order, sockets: sockets) }
+        let names = blueprint.listeners.map(\.name)
+        let addresses = names.isEmpty ? "no requests" : names.joined(separator: ", ")
+        let count = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
+        logger.info("serving \(addresses) with \(count), process \(getpid())")
+        notifier?.ready("serving \(addresses)")
+        if let notifier, notifier.watchdogInterval != nil {
+            watchdog = Watchdog(loop: loop, notifier: notifier, workers: workers)
+        }
+    }
+
+    private func receive(_ event: Event) {
+        switch event {
+        case .loaded(let result): loaded(result)
+        case .worker(let worker, let report):
+            switch report {
+            case .serving: begun.insert(worker)
+            case .snapshot(let snapshot): snapshots.received(snapshot, from: worker)
+            case .prepared(let fault): prepared(by: worker, fault: fault)
+            case .adopted: adopted(by: worker)
+            case .pong: watchdog?.answered(worker)
+            case .ended:
+                workers.ended(worker)
+                snapshots.ended(worker)
+                if workers.running.isEmpty { loop.stop() }
+            }
+        }
+    }
+
+    // MARK: - The end
+
+    /// The first signal lets requests finish, the second ends at once.
+    private func stopAsked() {
+        if isStopping { return endNow() }
+        isStopping = true
+        logger.info("stopping: finishing open requests")
+        notifier?.stopping()
+        reloadInterrupted()
+        workers.tellAll(.drain)
+        deadline = LoopTimer(loop: loop, interval: order.blueprint.shutdownTimeout) { [unowned self] in endNow() }
+    }
+
+    private func endNow() {
+        guard !isEnding else { return }
+        isEnding = true
+        workers.tellAll(.stop)
+    }
+}

@@ -1,0 +1,87 @@
+internal import Bytes
+internal import Cryptography
+internal import EventLoop
+internal import Gateway
+internal import Server
+internal import TLS
+
+/// What one worker serves by one configuration: listeners, routes, upstreams, and the connections that were accepted under
+/// it. These keep it: a request is judged by the rules its connection came in under, whatever was loaded since.
+final class Generation {
+    let number: Int
+    private let application: GatewayApplication
+    private let acceptor: Acceptor
+    /// By listener, in the order of the configuration.
+    private let contexts: [(address: String, tls: ServerContext)]
+    private(set) var isDraining = false
+    /// Ends what does not end by itself, once it drains for another generation's sake.
+    private var patience: LoopTimer?
+    private let loop: Loop
+    private let shutdownTimeout: TimeSpan
+
+    init(_ order: GenerationOrder, loop: Loop, pool: BufferPool, library: LibraryContext, metrics: WorkerMetrics)
+        throws
+    {
+        number = order.number
+        self.loop = loop
+        shutdownTimeout = order.blueprint.shutdownTimeout
+        let blueprint = order.blueprint
+        let application = GatewayApplication(
+            blueprint.application, loop: loop, pool: pool, log: order.log, metrics: metrics)
+        let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
+        self.application = application
+        self.acceptor = acceptor
+        contexts = try blueprint.listeners.map { ($0.name, try $0.makeContext(library, order.sessions)) }
+        if let (settings, registry) = order.enforcement {
+            // The acceptor lives as long as the application: both are the generation's.
+            try application.enforce(settings, registry, loop: loop, library) { [unowned acceptor] keys in
+                let barred = Set(keys)
+                acceptor.abort { $0.identity?.keyID.map(barred.contains) ?? false }
+            }
+        }
+    }
+
+    /// The addresses it listens on.
+    var addresses: [String] { contexts.map(\.address) }
+
+    /// Begins to accept. - Parameter sockets: descriptors of listening sockets, one for each address; taken over.
+    func listen(_ sockets: [String: Int32]) {
+        for (address, tls) in contexts {
+            guard let descriptor = sockets[address] else { preconditionFailure("no socket for \(address)") }
+            acceptor.listen(on: Socket(adopting: descriptor), tls: tls)
+        }
+    }
+
+    /// A second descriptor of the socket that listens on the address, with the same queue of connections.
+    ///
+    /// - Returns: nil if there is no descriptor left, or it does not listen there.
+    func duplicateListener(_ address: String) -> Int32? {
+        // Listeners were added in the order of the contexts, none left out.
+        contexts.firstIndex { $0.address == address }.flatMap { acceptor.duplicateListener($0) }
+    }
+
+    /// Connections open now.
+    var connections: Int { acceptor.connectionCount }
+    var upstreams: [WorkerSnapshot.Upstream] { application.upstreamSnapshots }
+
+    /// Accepts no more. - Parameter ended: called once, when the last connection has closed.
+    func retire(ended: @escaping () -> Void) { acceptor.retire(ended) }
+
+    /// Accepts no more, closes idle connections, and lets the others finish the request they serve.
+    func drain(ended: @escaping () -> Void) {
+        isDraining = true
+        acceptor.drain(ended)
+    }
+
+    /// The same, but for no longer than a process may take that is told to end.
+    func expire(ended: @escaping () -> Void) {
+        drain(ended: ended)
+        patience = LoopTimer(loop: loop, interval: shutdownTimeout) { [unowned self] in abort() }
+    }
+
+    /// Ends every connection at once.
+    func abort() { acceptor.abortAll() }
+
+    /// Nothing is under way any more: lets go of what waits for more.
+    func close() { application.close() }
+}

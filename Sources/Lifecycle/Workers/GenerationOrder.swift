@@ -1,0 +1,14 @@
+internal import Gateway
+internal import Registry
+internal import TLS
+
+/// What a worker needs to make a generation: a configuration, read and resolved, and what outlives configurations.
+struct GenerationOrder: Sendable {
+    /// Counts the configurations of this process, from 1.
+    let number: Int
+    let blueprint: Blueprint
+    let sessions: SessionTable
+    let log: LogWriter?
+    /// Nil if there is no registry.
+    let enforcement: (settings: Enforcement.Settings, registry: DeviceRegistry)?
+}

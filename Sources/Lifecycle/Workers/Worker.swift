@@ -1,0 +1,193 @@
+internal import Bytes
+internal import Cryptography
+internal import EventLoop
+internal import Gateway
+internal import Glibc
+
+/// One worker: a thread with a loop, and the generations it serves, the current one and those that still have connections.
+/// Workers share nothing but the session table, the registry's records and the log's mailbox.
+final class Worker {
+    enum Command: Sendable {
+        /// Make a generation ready. Descriptors of new listening sockets, by address, are taken over.
+        case prepare(GenerationOrder, sockets: [String: Int32])
+        /// Serve what was prepared.
+        case adopt
+        /// Drop what was prepared.
+        case discard
+        /// Say that the loop goes round.
+        case ping
+        /// Say what was counted.
+        case snapshot
+        /// Stop accepting, finish what is under way, then end.
+        case drain
+        /// End now.
+        case stop
+    }
+
+    enum Report: Sendable {
+        /// The first generation serves.
+        case serving
+        /// - fault: why it could not be made ready; nil if it is.
+        case prepared(fault: String?)
+        case adopted
+        case pong
+        case snapshot(WorkerSnapshot)
+        case ended
+    }
+
+    private let loop: Loop
+    private let pool = BufferPool()
+    private let library: LibraryContext
+    private let report: (Report) -> Void
+    private let metrics = WorkerMetrics()
+    private var lagTimer: LoopTimer?
+    private var lagExpected = Instant.now
+    private var current: Generation
+    /// Those that still have connections, oldest first.
+    private var retired: [Generation] = []
+    private var prepared: (generation: Generation, sockets: [String: Int32])?
+    /// Of those, the ones whose last connection has closed.
+    private var emptied: [Generation] = []
+    private var cleaner: LoopTimer?
+    private var isDraining = false
+
+    /// Older ones are drained: somebody who holds one connection open after each reload must not hold ever more memory.
+    private static let retiredLimit = 8
+
+    /// - Parameters:
+    ///   - sockets: descriptors of listening sockets by address, one for each listener; taken over.
+    ///   - report: called on this worker's thread.
+    init(_ order: GenerationOrder, sockets: [String: Int32], report: @escaping (Report) -> Void) throws {
+        loop = try Loop()
+        library = try LibraryContext()
+        self.report = report
+        current = try Generation(order, loop: loop, pool: pool, library: library, metrics: metrics)
+        current.listen(sockets)
+        cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
+    }
+
+    /// Serves until told to end. Blocks the thread.
+    func run(_ mailbox: Mailbox<Command>) {
+        let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { [self] in receive($0) }
+        watchLag()
+        report(.serving)
+        withExtendedLifetime(receiver) { loop.run() }
+        for generation in retired + [current] { generation.close() }
+        report(.snapshot(snapshot))
+        report(.ended)
+    }
+
+    private func receive(_ command: Command) {
+        switch command {
+        case .prepare(let order, let sockets): prepare(order, sockets)
+        case .adopt: adopt()
+        case .discard: discard()
+        case .ping: report(.pong)
+        case .snapshot: report(.snapshot(snapshot))
+        case .drain: drain()
+        case .stop:
+            for generation in retired + [current] { generation.abort() }
+            loop.stop()
+        }
+    }
+
+    // MARK: - Generations
+
+    /// Everything that can fail is done here: the change itself cannot.
+    private func prepare(_ order: GenerationOrder, _ new: [String: Int32]) {
+        discard()
+        var sockets = new
+        do {
+            let generation = try Generation(order, loop: loop, pool: pool, library: library, metrics: metrics)
+            for address in generation.addresses where sockets[address] == nil {
+                guard let descriptor = current.duplicateListener(address) else {
+                    throw StartupError("listener \(address): no descriptor is left to hand it over by")
+                }
+                sockets[address] = descriptor
+            }
+            prepared = (generation, sockets)
+            report(.prepared(fault: nil))
+        } catch {
+            for descriptor in sockets.values { close(descriptor) }
+            report(.prepared(fault: "\(error)"))
+        }
+    }
+
+    private func discard() {
+        guard let prepared else { return }
+        for descriptor in prepared.sockets.values { close(descriptor) }
+        self.prepared = nil
+    }
+
+    private func adopt() {
+        guard let (next, sockets) = prepared, !isDraining else { return discard() }
+        prepared = nil
+        let previous = current
+        next.listen(sockets)
+        current = next
+        retired.append(previous)
+        previous.retire { [unowned self] in forget(previous) }
+        for old in retired.dropLast(Self.retiredLimit) where !old.isDraining {
+            old.expire { [unowned self] in forget(old) }
+        }
+        report(.adopted)
+    }
+
+    /// The last connection of a generation has closed. What it had is let go of in an event of its own: this one may be of
+    /// one of its upstream connections.
+    private func forget(_ generation: Generation) {
+        emptied.append(generation)
+        cleaner?.start()
+    }
+
+    private func clean() {
+        for generation in emptied {
+            generation.close()
+            retired.removeAll { $0 === generation }
+        }
+        emptied.removeAll()
+        if isDraining { endIfDrained() }
+    }
+
+    // MARK: - What is told
+
+    private var snapshot: WorkerSnapshot {
+        let generations = retired + [current]
+        return WorkerSnapshot(
+            counts: metrics.counts, generation: current.number, retiredGenerations: retired.count,
+            connections: generations.reduce(0) { $0 + $1.connections },
+            upstreams: generations.flatMap(\.upstreams), buffersInUse: pool.outstanding,
+            buffersIdle: pool.unused)
+    }
+
+    /// How late a timer is: as late as everything else that waits for the loop.
+    private func watchLag() {
+        lagExpected = .now + Self.lagInterval
+        lagTimer = LoopTimer(loop: loop, interval: Self.lagInterval) { [unowned self] in
+            metrics.loopWasLate(by: loop.now - lagExpected)
+            lagExpected = .now + Self.lagInterval
+            lagTimer?.start()
+        }
+    }
+
+    private static let lagInterval = TimeSpan.milliseconds(500)
+
+    // MARK: - The end
+
+    private var isCurrentDrained = false
+
+    private func drain() {
+        isDraining = true
+        discard()
+        // A copy: those without connections leave while it is gone through.
+        for generation in Array(retired) { generation.drain { [unowned self] in forget(generation) } }
+        current.drain { [unowned self] in
+            isCurrentDrained = true
+            endIfDrained()
+        }
+    }
+
+    private func endIfDrained() {
+        if isCurrentDrained, retired.isEmpty { loop.stop() }
+    }
+}

@@ -1,0 +1,213 @@
+@testable import GatewayConfiguration
+
+/// Enrolment.
+extension BrokenFile {
+    static let enrolment = [
+        BrokenFile(
+            enrolling: "an enrolment without an address",
+            "  address: 127.0.0.1:8444\n  tls:\n    certificate: server.pem\n    key: server.key\n  url",
+            "  ▶tls:\n    certificate: server.pem\n    key: server.key\n  url",
+            "`address` is missing"),
+        BrokenFile(
+            enrolling: "a name to listen on",
+            "address: 127.0.0.1:8444",
+            "address: ▶localhost:8444",
+            "`localhost` is a name, not an address",
+            suggestion: "127.0.0.1:8444"),
+        BrokenFile(
+            enrolling: "the address of a listener",
+            "address: 127.0.0.1:8444",
+            "address: ▶127.0.0.1:8443",
+            "127.0.0.1:8443 is a listener of the gateway's clients"),
+        BrokenFile(
+            enrolling: "phones are asked for no certificate",
+            "  url: https://localhost:8444",
+            "    ▶clients: { authorities: [ca.pem] }\n  url: https://localhost:8444",
+            "unknown key `clients`"),
+        BrokenFile(
+            enrolling: "a URL without TLS",
+            "url: https://localhost:8444",
+            "url: ▶http://localhost:8444",
+            "`http://localhost:8444` does not begin with https://",
+            suggestion: "https://localhost:8444"),
+        BrokenFile(
+            enrolling: "a URL that is only a host",
+            "url: https://localhost:8444",
+            "url: ▶localhost:8444",
+            "does not begin with https://",
+            suggestion: "https://localhost:8444"),
+        BrokenFile(
+            enrolling: "a URL with a slash at the end",
+            "url: https://localhost:8444",
+            "url: ▶https://localhost:8444/",
+            "`https://localhost:8444/` ends with a slash",
+            suggestion: "https://localhost:8444"),
+        BrokenFile(
+            enrolling: "a URL with a query",
+            "url: https://localhost:8444",
+            "url: ▶https://localhost:8444/a?b",
+            "is not a URL of scheme, host, port and path"),
+        BrokenFile(
+            enrolling: "a URL with a user",
+            "url: https://localhost:8444",
+            "url: ▶https://me@localhost:8444",
+            "is not a URL of scheme, host, port and path"),
+        BrokenFile(
+            enrolling: "a URL without a host",
+            "url: https://localhost:8444",
+            "url: ▶https:///enrol",
+            "is not a host name"),
+        BrokenFile(
+            enrolling: "a URL with a host in capitals",
+            "url: https://localhost:8444",
+            "url: ▶https://Enrol.example.org",
+            "`Enrol.example.org` is not in lower case",
+            suggestion: "enrol.example.org"),
+        BrokenFile(
+            enrolling: "a URL with a port that is none",
+            "url: https://localhost:8444",
+            "url: ▶https://localhost:99999",
+            "`99999` is not a port"),
+        BrokenFile(
+            enrolling: "an authority without its key",
+            "    certificate: ca.pem\n    key: ca.key\n",
+            "    ▶certificate: ca.pem\n",
+            "`key` is missing"),
+        BrokenFile(
+            enrolling: "two passphrases",
+            "passphrase_file: ca.passphrase",
+            "passphrase_file: ca.passphrase\n    passphrase_variable: ▶CA_PASSPHRASE",
+            "`passphrase_file` says the passphrase already"),
+        BrokenFile(
+            enrolling: "a variable as shells write it",
+            "passphrase_file: ca.passphrase",
+            "passphrase_variable: ▶$CA_PASSPHRASE",
+            "is no name of a variable",
+            suggestion: "CA_PASSPHRASE"),
+        BrokenFile(
+            enrolling: "a variable that is none",
+            "passphrase_file: ca.passphrase",
+            "passphrase_variable: ▶1CA",
+            "is no name of a variable"),
+        BrokenFile(
+            enrolling: "a certificate that lives no minute",
+            "certificate_life: 720h",
+            "certificate_life: ▶59s",
+            "`59s` is out of range"),
+        BrokenFile(
+            enrolling: "a certificate for more than a year",
+            "certificate_life: 720h",
+            "certificate_life: ▶366d",
+            "`366d` is out of range"),
+        BrokenFile(
+            enrolling: "an overlap of half a second",
+            "rotation_overlap: 0s",
+            "rotation_overlap: ▶500ms",
+            "is not a whole number of seconds"),
+        BrokenFile(
+            enrolling: "a nonce for a day",
+            "nonce_life: 1m",
+            "nonce_life: ▶1d",
+            "`1d` is out of range"),
+        BrokenFile(
+            enrolling: "content smaller than an attestation",
+            "content_limit: 48KiB",
+            "content_limit: ▶16KiB",
+            "`16KiB` is out of range"),
+        BrokenFile(
+            enrolling: "no requests",
+            "requests_per_minute: 6",
+            "requests_per_minute: ▶0",
+            "0 is out of range"),
+        BrokenFile(
+            enrolling: "more connections for one client than for all",
+            "connections_per_address: 2",
+            "connections_per_address: ▶11",
+            "`connections_per_address` (11) is larger than `connections` (10)"),
+        BrokenFile(
+            enrolling: "fewer connections than one client has without saying",
+            "connections: 10\n  connections_per_address: 2\n",
+            "connections: ▶10\n",
+            "`connections_per_address` (32) is larger than `connections` (10)"),
+    ]
+
+    /// Who lets devices in.
+    static let admission = [
+        BrokenFile(
+            enrolling: "nothing about who lets devices in",
+            """
+              address: 127.0.0.1:8444
+              tls:
+                certificate: server.pem
+                key: server.key
+              url: https://localhost:8444
+              authority:
+                certificate: ca.pem
+                key: ca.key
+                passphrase_file: ca.passphrase
+              certificate_life: 720h
+              rotation_overlap: 0s
+              nonce_life: 1m
+              admission: token
+              token:
+                issuer: https://login.example.org/
+                audience: https://enrol.example.org
+                keys: [login.pem, login-next.pem]
+            """,
+            """
+              ▶address: 127.0.0.1:8444
+              tls:
+                certificate: server.pem
+                key: server.key
+              url: https://localhost:8444
+              authority:
+                certificate: ca.pem
+                key: ca.key
+            """,
+            "`admission` is missing"),
+        BrokenFile(
+            enrolling: "an unknown admission",
+            "admission: token",
+            "admission: ▶tokens",
+            "`tokens` is not known here",
+            suggestion: "token"),
+        BrokenFile(
+            enrolling: "an issuer whose tokens nobody asks for",
+            "admission: token\n  token:\n    ",
+            "admission: open\n  token:\n    ▶",
+            "`token` means nothing with `admission: open`"),
+        BrokenFile(
+            enrolling: "an issuer beside an operator",
+            "admission: token\n  token:\n    ",
+            "admission: approval\n  token:\n    ▶",
+            "`token` means nothing with `admission: approval`"),
+        BrokenFile(
+            enrolling: "tokens of nobody",
+            """
+              admission: token
+              token:
+                issuer: https://login.example.org/
+                audience: https://enrol.example.org
+                keys: [login.pem, login-next.pem]
+
+            """,
+            "  admission: ▶token\n",
+            "`admission: token` needs to know who signs the tokens"),
+        BrokenFile(
+            enrolling: "an issuer without keys",
+            "keys: [login.pem, login-next.pem]",
+            "keys: ▶[]",
+            "the list is empty"),
+        BrokenFile(
+            enrolling: "an issuer with more keys than are tried",
+            "keys: [login.pem, login-next.pem]",
+            "keys: ▶[1, 2, 3, 4, 5, 6, 7, 8, 9]",
+            "the list has 9 entries"),
+        BrokenFile(
+            enrolling: "an issuer that is no URL",
+            "issuer: https://login.example.org/",
+            "issuer: ▶login",
+            "`login` does not begin with https://",
+            suggestion: "https://login"),
+    ]
+}

@@ -1,0 +1,191 @@
+import Testing
+
+@testable import GatewayConfiguration
+
+@Suite("Enrolment in the conf file")
+struct EnrolmentConfigurationTests {
+    @Test("everything that is said is kept")
+    func everything() throws {
+        let (configuration, warnings) = try Conf.read(Conf.enrolling)
+        #expect(warnings.isEmpty)
+        #expect(configuration.role == .both)
+        let enrolment = try #require(configuration.enrolment)
+        #expect(enrolment.address.description == "127.0.0.1:8444")
+        #expect(enrolment.tls.certificatePath == "conf/server.pem" && enrolment.tls.keyPath == "conf/server.key")
+        #expect(enrolment.tls.minimumVersion == .tls13)
+        #expect(enrolment.url.text == "https://localhost:8444")
+        #expect(enrolment.authority.certificatePath == "conf/ca.pem" && enrolment.authority.keyPath == "conf/ca.key")
+        #expect(enrolment.authority.passphrase == .file("conf/ca.passphrase"))
+        #expect(enrolment.certificateLife == .seconds(2_592_000))
+        #expect(enrolment.rotationOverlap == .zero)
+        #expect(enrolment.nonceLife == .seconds(60))
+        guard case .token(let token) = enrolment.admission else {
+            Issue.record("\(enrolment.admission)")
+            return
+        }
+        #expect(token.issuer.text == "https://login.example.org/")
+        #expect(token.audience.text == "https://enrol.example.org")
+        #expect(token.keysPaths == ["conf/login.pem", "conf/login-next.pem"])
+        #expect(enrolment.contentLimit == 48 << 10)
+        #expect(enrolment.requestsPerMinute == 6)
+        #expect(enrolment.connections == 10 && enrolment.connectionsPerAddress == 2)
+    }
+
+    private static let short =
+        Conf.attested + """
+            enrolment:
+              address: "[::1]:8444"
+              tls: { certificate: server.pem, key: server.key }
+              url: https://enrol.example.org/phones
+              authority: { certificate: ca.pem, key: ca.key }
+              admission: open
+
+            """
+
+    @Test("what is not said has its default")
+    func defaults() throws {
+        let enrolment = try #require(try Conf.read(Self.short).configuration.enrolment)
+        #expect(enrolment.authority.passphrase == nil)
+        #expect(enrolment.certificateLife == .seconds(2_592_000))
+        #expect(enrolment.rotationOverlap == .seconds(600))
+        #expect(enrolment.nonceLife == .seconds(300))
+        #expect(enrolment.admission == .open)
+        #expect(enrolment.contentLimit == 64 << 10)
+        #expect(enrolment.requestsPerMinute == 60)
+        #expect(enrolment.connections == 1000 && enrolment.connectionsPerAddress == 32)
+    }
+
+    @Test("tokens are for the service's own URL if nothing else is said")
+    func audience() throws {
+        let text = Conf.enrolling(replacing: "    audience: https://enrol.example.org\n", by: "")
+        let enrolment = try #require(try Conf.read(text).configuration.enrolment)
+        guard case .token(let token) = enrolment.admission else {
+            Issue.record("\(enrolment.admission)")
+            return
+        }
+        #expect(token.audience == enrolment.url)
+    }
+
+    @Test("a passphrase may be in a variable")
+    func variable() throws {
+        let text = Conf.enrolling(
+            replacing: "passphrase_file: ca.passphrase", by: "passphrase_variable: GMS_CA_PASSPHRASE")
+        #expect(
+            try Conf.read(text).configuration.enrolment?.authority.passphrase == .variable("GMS_CA_PASSPHRASE"))
+    }
+
+    @Test("a CA that no listener trusts is warned of, however its path is spelt")
+    func foreignAuthority() throws {
+        let other = Conf.enrolling(replacing: "certificate: ca.pem", by: "certificate: other.pem")
+        let warnings = try Conf.read(other).warnings
+        #expect(warnings.map(\.message).count == 1)
+        #expect(warnings.first?.message.contains("no listener trusts `conf/other.pem`") ?? false)
+        #expect(warnings.first?.line == 41)
+        let same = Conf.enrolling(replacing: "certificate: ca.pem", by: "certificate: ./x/../ca.pem")
+        #expect(try Conf.read(same).warnings.isEmpty)
+    }
+
+    @Test(
+        "without a registry or apps it is refused",
+        arguments: [
+            ("", ["a section `registry` and a section `apps`"]),
+            ("registry: { path: a, secret: b }\n", ["a section `apps`"]),
+            ("registry: { path: a, secret: b }\napps: []\n", ["at least one app in the section `apps`"]),
+            ("apps: [{ id: ABCDE12345.org.example.app, environment: production }]\n", ["a section `registry`"]),
+        ])
+    func needs(sections: String, expected: [String]) throws {
+        let text =
+            Conf.valid + sections + """
+                enrolment:
+                  address: 127.0.0.1:8444
+                  tls: { certificate: server.pem, key: server.key }
+                  url: https://localhost:8444
+                  authority: { certificate: ca.pem, key: ca.key }
+                  admission: approval
+
+                """
+        let diagnostics = Conf.diagnostics(text)
+        #expect(diagnostics.map(\.message) == ["`enrolment` needs the sections `registry` and `apps`"])
+        #expect(diagnostics.map(\.expected) == expected)
+    }
+
+    @Test("the address of the administration is refused")
+    func administrationAddress() throws {
+        let text = Conf.enrolling(
+            replacing: "socket: administration.socket",
+            by: "socket: a\n  listeners: [{ address: 127.0.0.1:8444, token_file: t }]")
+        #expect(Conf.diagnostics(text).map(\.message) == ["127.0.0.1:8444 is a listener of the administration"])
+    }
+
+    @Test("phones' certificates administer nothing, also those that are issued and trusted nowhere else")
+    func administrationAuthority() throws {
+        let text = Conf.enrolling(
+            replacing: "socket: administration.socket",
+            by: "socket: a\n  listeners: [{ address: 127.0.0.1:9, tls: { certificate: c, key: k, "
+                + "clients: { authorities: [ca.pem] } } }]")
+        #expect(
+            Conf.diagnostics(text).map(\.message)
+                == ["every client of the gateway has a certificate of `conf/ca.pem`"])
+    }
+
+    @Test("software phones need a root of their own where phones are enrolled, and only there")
+    func root() throws {
+        let without = Conf.enrolling(replacing: "environment: development", by: "environment: simulator")
+        let errors = Conf.diagnostics(without).filter { $0.severity == .error }
+        #expect(
+            errors.map(\.message) == [
+                "devices of the app `ABCDE12345.org.example.other` could not be enrolled: software phones have no root of"
+                    + " Apple's"
+            ])
+        #expect(errors.first?.line == 24 && errors.first?.column == 18)
+        let with = Conf.enrolling(
+            replacing: "environment: development", by: "environment: simulator\n    attestation_root: root.pem")
+        #expect(try Conf.read(with).configuration.apps.map(\.attestation.rootPath) == [nil, "conf/root.pem"])
+        let alone = Conf.attested(replacing: "environment: development", by: "environment: simulator")
+        #expect(try Conf.read(alone).configuration.apps.map(\.attestation.rootPath) == [nil, nil])
+    }
+
+    // MARK: - Roles
+
+    /// Remembers every path it is asked for.
+    private final class Asked: @unchecked Sendable {
+        // One thread reads a conf file.
+        var paths: Set<String> = []
+    }
+
+    private func asked(_ role: Role) throws -> Set<String> {
+        let asked = Asked()
+        let note: @Sendable (String) -> String? = { path in
+            asked.paths.insert(path)
+            return nil
+        }
+        let files = FileInspector(objection: note, makingObjection: note, privacyObjection: note)
+        let configuration = try Conf.read(Conf.enrolling, files: files, role: role).configuration
+        #expect(configuration.role == role && configuration.enrolment != nil)
+        return asked.paths
+    }
+
+    @Test("the role gateway looks at no file of enrolment, least of all at the CA's key")
+    func gatewayRole() throws {
+        let paths = try asked(.gateway)
+        #expect(paths.isDisjoint(with: ["conf/ca.key", "conf/ca.passphrase", "conf/login.pem"]))
+        #expect(paths.isSuperset(of: ["conf/server.key", "conf/ca.pem", "conf/registry.sqlite"]))
+        #expect(try asked(.both).isSuperset(of: ["conf/ca.key", "conf/ca.passphrase", "conf/login.pem"]))
+    }
+
+    @Test("the role enrolment looks at no file of the listeners")
+    func enrolmentRole() throws {
+        let text = Conf.enrolling(
+            replacing: "clients:\n      authorities: [ca.pem]", by: "clients:\n      authorities: [ca.pem, phones.pem]")
+        let files = FileInspector { $0 == "conf/phones.pem" ? "Permission denied" : nil }
+        #expect(Conf.diagnostics(text, files: files).count == 1)
+        _ = try Conf.read(text, files: files, role: .enrolment)
+    }
+
+    @Test("the role enrolment needs the section")
+    func enrolmentWithoutSection() throws {
+        let error = try #require(throws: ConfigurationError.self) { try Conf.read(Conf.attested, role: .enrolment) }
+        #expect(error.diagnostics.map(\.message) == ["the role `enrolment` needs the section `enrolment`"])
+        _ = try Conf.read(Conf.attested, role: .gateway)
+    }
+}

@@ -1,0 +1,36 @@
+import Foundation
+import Testing
+
+@testable import Gateway
+@testable import Lifecycle
+
+@Suite("The file of secrets on its disk")
+struct GatewaySecretsFileTests {
+    private let directory: ScratchDirectory
+
+    init() throws {
+        directory = try ScratchDirectory()
+    }
+
+    @Test("a missing file is made, readable by its owner alone, and stays as it is")
+    func made() throws {
+        let path = directory.file("secret")
+        let first = try GatewaySecrets.load(path)
+        let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
+        #expect(mode == 0o600)
+        let text = try String(contentsOfFile: path, encoding: .utf8)
+        #expect(first.current.generation == 1)
+        _ = try GatewaySecrets.load(path)
+        #expect(try String(contentsOfFile: path, encoding: .utf8) == text)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["secret"])
+    }
+
+    @Test("a file that others may read is refused, and so is what is no file", arguments: [0o640, 0o604, 0o620, 0o666])
+    func readable(mode: Int) throws {
+        let path = directory.file("secret")
+        _ = try GatewaySecrets.load(path)
+        try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
+        #expect(throws: StartupError.self) { try GatewaySecrets.load(path) }
+        #expect(throws: StartupError.self) { try GatewaySecrets.load(directory.path) }
+    }
+}

@@ -1,0 +1,28 @@
+import Testing
+
+@testable import Lifecycle
+
+@Suite("A reload")
+struct ReloadStateTests {
+    @Test("ends once, whoever says so again: it is counted once, and its first outcome stays")
+    func once() {
+        var reload = ReloadState()
+        reload.isUnderWay = true
+        let ends = [
+            reload.ended(.failed("the gateway is stopping"), at: 7),
+            // The loader had not finished then.
+            reload.ended(.failed("no such file"), at: 8), reload.ended(.done(generation: 2), at: 9),
+        ]
+        #expect(ends == [true, false, false])
+        #expect(reload.last?.outcome == .failed("the gateway is stopping") && reload.last?.at == 7)
+        #expect((reload.succeeded, reload.failed) == (0, 1))
+    }
+
+    @Test("that nobody has begun does not end")
+    func none() {
+        var reload = ReloadState()
+        let isEnd = reload.ended(.failed("the gateway is stopping"), at: 7)
+        #expect(!isEnd)
+        #expect(reload.last == nil && reload.failed == 0)
+    }
+}
