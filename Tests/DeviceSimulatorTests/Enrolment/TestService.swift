@@ -31,6 +31,7 @@ final class TestService {
 
     private let attestations: AttestationVerifier
     private let bindings: KeyBindingVerifier
+    private let demandsToken: Bool
     private let issue: ClientCertificateIssue
     let authority: Certificate
 
@@ -41,6 +42,7 @@ final class TestService {
     ) throws {
         self.library = library
         self.form = form
+        demandsToken = admission != nil
         let pem = try Data(contentsOf: URL(fileURLWithPath: simulator + "/simulator-root.pem"))
         let root = try Certificate.all(inPEM: Array(pem), library)[0]
         attestations = try AttestationVerifier(
@@ -134,6 +136,8 @@ final class TestService {
         let binding = try bindings.verify(content, now: now)
         guard isGiven(binding.nonce) else { throw .nonceRefused }
         guard let instance = instances[binding.hardwareKeyID] else { throw .instanceUnknown }
+        // Who is in needs none.
+        if demandsToken, instance.boundKeys.isEmpty, binding.admission == nil { throw .memberMissing(.admissionToken) }
         let appID = Array(Sample.appID.description.utf8)
         let hash = try EnrolmentFault.testing { () throws(CryptographyError) in try library.sha256(of: appID.span) }
         let key = try EnrolmentFault.testing { () throws(CryptographyError) in
