@@ -1,11 +1,12 @@
 internal import COpenSSL
 internal import Glibc
+public import Vocabulary
 
 /// A certification authority that can sign: its certificate and its key.
 public struct CertificateIssuer {
     public let certificate: Certificate
-    private let key: PrivateKey
-    private let context: LibraryContext
+    let key: PrivateKey
+    let context: LibraryContext
 
     /// - Throws: if the key is not the certificate's, or the certificate is no authority's.
     public init(certificate: Certificate, key: PrivateKey, _ context: LibraryContext) throws(CryptographyError) {
@@ -33,6 +34,15 @@ public struct CertificateIssuer {
         return try CertificateIssuer(certificate: certificate, key: key, context)
     }
 
+    /// Makes a client certificate that nobody but its own key vouches for: the form in which TLS takes the key of a client
+    /// that is known by it.
+    public static func selfSignedClient(
+        commonName: String, lifetime: Int64, key: PrivateKey, _ context: LibraryContext
+    ) throws(CryptographyError) -> Certificate {
+        let template = CertificateTemplate(purpose: .client, commonName: commonName, lifetime: lifetime)
+        return try sign(template, for: key.publicKey, issuer: nil, key: key, context)
+    }
+
     /// Issues a certificate for a public key.
     public func issue(_ template: CertificateTemplate, for key: PublicKey) throws(CryptographyError) -> Certificate {
         try Self.sign(template, for: key, issuer: certificate, key: self.key, context)
@@ -45,12 +55,19 @@ public struct CertificateIssuer {
         ERR_clear_error()
         guard let pointer = X509_new_ex(context.pointer, nil) else { throw .fromQueue(doing: "create a certificate") }
         let certificate = Certificate(owning: pointer)
+        let serial: CertificateSerial
+        if let chosen = template.serial { serial = chosen } else { serial = try context.randomSerial() }
         let now = time(nil)
+        let end =
+            switch template.end {
+            case .after(let seconds): now + Int(seconds)
+            case .at(let time): Int(time)
+            }
         guard
             X509_set_version(pointer, 2) == 1,  // version 3 is encoded as 2
-            setSerial(of: pointer, try context.randomBytes(16)),
+            serial.write(to: X509_get_serialNumber(pointer)),
             ASN1_TIME_set(X509_getm_notBefore(pointer), now - 300) != nil,
-            ASN1_TIME_set(X509_getm_notAfter(pointer), now + Int(template.lifetime)) != nil,
+            ASN1_TIME_set(X509_getm_notAfter(pointer), end) != nil,
             X509_set_pubkey(pointer, subjectKey.pointer) == 1,
             X509_NAME_add_entry_by_txt(
                 X509_get_subject_name(pointer), "CN", MBSTRING_UTF8, template.commonName, -1, -1, 0) == 1,
@@ -64,14 +81,6 @@ public struct CertificateIssuer {
             throw .fromQueue(doing: "sign the certificate")
         }
         return certificate
-    }
-
-    /// 128 random bits behind a one: positive, of one length, at most 20 octets (RFC 5280 section 4.1.2.2).
-    private static func setSerial(of certificate: OpaquePointer, _ random: [UInt8]) -> Bool {
-        let octets = [1] + random
-        guard let number = BN_bin2bn(octets, Int32(octets.count), nil) else { return false }
-        defer { BN_free(number) }
-        return BN_to_ASN1_INTEGER(number, X509_get_serialNumber(certificate)) != nil
     }
 
     private static func add(
@@ -99,6 +108,25 @@ public struct CertificateIssuer {
         else { throw .fromQueue(doing: "make the extension \(own.identifier)") }
         defer { X509_EXTENSION_free(made) }
         guard X509_add_ext(certificate, made, -1) == 1 else { throw .fromQueue(doing: "add an extension") }
+    }
+}
+
+extension LibraryContext {
+    /// A serial number nobody can predict, and nobody has had before.
+    public func randomSerial() throws(CryptographyError) -> CertificateSerial {
+        guard let serial = CertificateSerial(random: try randomBytes(16)) else {
+            preconditionFailure("a serial number is made of 16 random octets")
+        }
+        return serial
+    }
+}
+
+extension CertificateSerial {
+    /// - Returns: false without memory.
+    func write(to field: UnsafeMutablePointer<ASN1_INTEGER>?) -> Bool {
+        guard let number = BN_bin2bn(bytes, Int32(bytes.count), nil) else { return false }
+        defer { BN_free(number) }
+        return BN_to_ASN1_INTEGER(number, field) != nil
     }
 }
 

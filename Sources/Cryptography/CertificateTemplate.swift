@@ -35,13 +35,28 @@ public struct CertificateTemplate: Sendable {
     public var purpose: Purpose
     /// The subject's common name; at most 64 characters (X.520).
     public var commonName: String
-    /// Seconds of validity from now. Validity starts five minutes earlier, for clocks that are behind.
-    public var lifetime: Int64
+    public var end: End
+    /// Nil if it is to be drawn when the certificate is issued.
+    public var serial: CertificateSerial?
 
+    /// When validity ends. It begins five minutes before the certificate is issued, for clocks that are behind.
+    public enum End: Sendable {
+        /// So many seconds after the certificate is issued.
+        case after(Int64)
+        /// In seconds since 1970.
+        case at(Int64)
+    }
+
+    /// - Parameter lifetime: in seconds from the moment the certificate is issued.
     public init(purpose: Purpose, commonName: String, lifetime: Int64) {
+        self.init(purpose: purpose, commonName: commonName, end: .after(lifetime), serial: nil)
+    }
+
+    public init(purpose: Purpose, commonName: String, end: End, serial: CertificateSerial?) {
         self.purpose = purpose
         self.commonName = commonName
-        self.lifetime = lifetime
+        self.end = end
+        self.serial = serial
     }
 
     /// The extensions in OpenSSL's notation. The key identifiers come first: the authority's may refer to the subject's.

@@ -26,17 +26,37 @@ public final class PrivateKey {
         return PrivateKey(owning: key)
     }
 
-    /// Reads an unencrypted PEM private key (PKCS #8, or the older forms OpenSSL knows).
-    public convenience init(pem: [UInt8], _ context: LibraryContext) throws(CryptographyError) {
-        self.init(owning: try Self.read(pem, context))
+    /// Reads a PEM private key: PKCS #8, or the older forms OpenSSL knows.
+    ///
+    /// - Parameter passphrase: what it is encrypted with; nil if it is not. An unencrypted key with a passphrase is refused:
+    ///   somebody believes it protected, and it is not.
+    public convenience init(
+        pem: [UInt8], passphrase: Passphrase? = nil, _ context: LibraryContext
+    ) throws(CryptographyError) {
+        self.init(owning: try Self.read(pem, passphrase, context))
     }
 
-    private static func read(_ pem: [UInt8], _ context: LibraryContext) throws(CryptographyError) -> OpaquePointer {
+    private static func read(
+        _ pem: [UInt8], _ passphrase: Passphrase?, _ context: LibraryContext
+    ) throws(CryptographyError) -> OpaquePointer {
         let source = MemoryBIO(reading: pem)
+        var asked = PassphraseQuestion(passphrase: passphrase)
         ERR_clear_error()
-        // The callback answers "no passphrase": without it OpenSSL would ask on the terminal.
-        guard let key = PEM_read_bio_PrivateKey_ex(source.pointer, nil, { _, _, _, _ in 0 }, nil, context.pointer, nil)
-        else { throw .fromQueue(doing: "read the PEM private key") }
+        // With a callback of ours, always: OpenSSL's own asks on the terminal.
+        let key = withUnsafeMutablePointer(to: &asked) { question in
+            PEM_read_bio_PrivateKey_ex(source.pointer, nil, answerPassphrase, question, context.pointer, nil)
+        }
+        guard let key else {
+            guard asked.isAsked else { throw .fromQueue(doing: "read the PEM private key") }
+            guard passphrase == nil else { throw .fromQueue(doing: "decrypt the private key with this passphrase") }
+            ERR_clear_error()
+            throw CryptographyError(doing: "read the private key: it is encrypted, and there is no passphrase for it")
+        }
+        guard asked.isAsked || passphrase == nil else {
+            EVP_PKEY_free(key)
+            throw CryptographyError(
+                doing: "read the private key: there is a passphrase for it, but it is not encrypted")
+        }
         return key
     }
 
@@ -55,4 +75,22 @@ public final class PrivateKey {
         EVP_PKEY_up_ref(pointer)
         return PublicKey(owning: pointer)
     }
+}
+
+/// What OpenSSL asks while it reads a key.
+private struct PassphraseQuestion {
+    let passphrase: Passphrase?
+    var isAsked = false
+}
+
+/// `pem_password_cb`. - Returns: the passphrase's length; -1 if there is none, for 0 would be an empty one.
+private func answerPassphrase(
+    _ room: UnsafeMutablePointer<CChar>?, _ size: Int32, _: Int32, _ question: UnsafeMutableRawPointer?
+) -> Int32 {
+    // The address given with the callback, good for as long as the call that makes it.
+    guard let question = question?.assumingMemoryBound(to: PassphraseQuestion.self) else { return -1 }
+    question.pointee.isAsked = true
+    guard let room, let bytes = question.pointee.passphrase?.bytes, bytes.count <= Int(size) else { return -1 }
+    for (index, byte) in bytes.enumerated() { room[index] = CChar(bitPattern: byte) }
+    return Int32(bytes.count)
 }

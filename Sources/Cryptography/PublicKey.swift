@@ -87,6 +87,9 @@ public final class PublicKey {
         return OBJ_txt2nid(name) == NID_X9_62_prime256v1
     }
 
+    var isElliptic: Bool { EVP_PKEY_get_base_id(pointer) == EVP_PKEY_EC }
+    var isRSA: Bool { EVP_PKEY_get_base_id(pointer) == EVP_PKEY_RSA }
+
     /// OpenSSL's estimate of the key's strength in bits: 128 for P-256, Ed25519 and RSA-3072.
     public var securityBits: Int { Int(EVP_PKEY_get_security_bits(pointer)) }
 

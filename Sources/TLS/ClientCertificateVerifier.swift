@@ -6,18 +6,24 @@ internal import Cryptography
 /// Beyond OpenSSL's chain building (to the configured authorities only, validity, signatures, critical extensions): the
 /// leaf must say clientAuth, must be no authority, and every key and signature of the chain must be as strong as P-256
 /// (security level 3: 128 bits).
+///
+/// A self-signed certificate has a kind of its own, on listeners that admit them: `SelfSignedCertificate` decides about it.
+/// No certificate can be of both kinds: what leads to a configured authority, or is one, is judged as issued.
 enum ClientCertificateVerifier {
     private static let securityLevel: Int32 = 3
 
     /// - Returns: the identity, or the fault; on a fault the context holds the error whose alert fits.
     static func verify(
-        _ context: OpaquePointer, _ library: LibraryContext
+        _ context: OpaquePointer, admittingSelfSigned: Bool, _ library: LibraryContext
     ) -> Result<ClientIdentity, ClientCertificateFault> {
         X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(context), securityLevel)
         let accepted = X509_verify_cert(context) == 1
         guard let pointer = X509_STORE_CTX_get0_cert(context) else { return refuse(context, .missing) }
         let leaf = Certificate(sharing: pointer)
         guard accepted else {
+            if admittingSelfSigned, let certificate = SelfSignedCertificate(leaf) {
+                return certificate.identity(library).flatMapError { refuse(context, $0) }
+            }
             return refuse(context, .of(verifyError: X509_STORE_CTX_get_error(context), subject: leaf.subject))
         }
         if let reason = unsuitability(of: leaf) {
@@ -25,7 +31,7 @@ enum ClientCertificateVerifier {
         }
         do {
             let identity = ClientIdentity(
-                keyID: try leaf.publicKey?.keyID(library), thumbprint: try leaf.thumbprint(library),
+                kind: .issued, keyID: try leaf.publicKey?.keyID(library), thumbprint: try leaf.thumbprint(library),
                 notAfter: earliestEnd(of: context))
             return .success(identity)
         } catch {

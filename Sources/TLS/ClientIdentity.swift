@@ -3,14 +3,24 @@ public import Vocabulary
 /// What a connection knows of its client certificate. Immutable, so a resumed session shares it with the one that
 /// verified the certificate, on whatever thread.
 public final class ClientIdentity: Sendable {
-    /// The key id of the certificate's key; nil if the key is not P-256.
+    /// Who vouches for the key.
+    public enum Kind: Sendable {
+        /// One of the configured authorities.
+        case issued
+        /// Nobody: the certificate says only that its holder has the key. Whatever it may do is the registry's to say.
+        case selfSigned
+    }
+
+    public let kind: Kind
+    /// The key id of the certificate's key; nil if the key is not P-256, which that of a self-signed one always is.
     public let keyID: KeyID?
     /// SHA-256 of the certificate's DER encoding: `x5t#S256` (RFC 8705).
     public let thumbprint: [UInt8]
     /// The earliest end of validity in the chain, in seconds since 1970: the connection lives no longer.
     public let notAfter: Int64
 
-    init(keyID: KeyID?, thumbprint: [UInt8], notAfter: Int64) {
+    init(kind: Kind, keyID: KeyID?, thumbprint: [UInt8], notAfter: Int64) {
+        self.kind = kind
         self.keyID = keyID
         self.thumbprint = thumbprint
         self.notAfter = notAfter

@@ -51,13 +51,16 @@ public final class SessionTable: Sendable {
         }
     }
 
+    /// - Parameter admittingSelfSigned: whether the listener that asks takes such certificates. The session id context tells
+    ///   it already; this does not depend on what goes into that.
     /// - Returns: the session with one more reference, which the caller takes over, or nil.
-    func find(_ id: SessionID) -> OpaquePointer? {
+    func find(_ id: SessionID, admittingSelfSigned: Bool) -> OpaquePointer? {
         shards[id.shard(of: shards.count)].shard.withLock { shard in
             guard let session = shard.sessions[id] else { return nil }
             guard let identity = ServerContext.identity(of: session.pointer), identity.notAfter > time(nil) else {
                 return nil
             }
+            guard admittingSelfSigned || identity.kind == .issued else { return nil }
             SSL_SESSION_up_ref(session.pointer)
             return session.pointer
         }

@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// The date of HTTP messages, IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7). The two obsolete
 /// forms, which no gateway sends, are not read.
 enum HTTPDate {
@@ -12,7 +14,8 @@ enum HTTPDate {
             let minute = number(bytes[20..<22]), let second = number(bytes[23..<25]),
             (1...31).contains(day), hour < 24, minute < 60, second <= 60, year >= 1970
         else { return nil }
-        return days(year, Int64(month) + 1, day) * 86_400 + hour * 3_600 + minute * 60 + second
+        let days = GregorianDays.count(to: year, Int64(month) + 1, day)
+        return days * 86_400 + hour * 3_600 + minute * 60 + second
     }
 
     private static let weekdays: Set = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
@@ -27,12 +30,5 @@ enum HTTPDate {
             value = value * 10 + Int64(digit - 0x30)
         }
         return value
-    }
-
-    /// Days from 1970 to a day of the Gregorian calendar; years begin in March, so that the leap day is a year's last.
-    private static func days(_ year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
-        let shifted = month <= 2 ? year - 1 : year
-        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
-        return 365 * shifted + shifted / 4 - shifted / 100 + shifted / 400 + dayOfYear - 719_468
     }
 }

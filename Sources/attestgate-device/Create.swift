@@ -12,7 +12,8 @@ struct Create: ParsableCommand {
             Prints what registering the device takes:
               attestgate device add --app-id ID --public-key B64 --certificate-key PEM
               attestgate pki issue --directory certs --certificate-key PEM --out DIR/certificate.pem
-            `request` expects the client certificate there. All files are readable by their owner alone; none is replaced.
+            `request` expects the client certificate there. With --self-signed it is made here and issued by nobody: for \
+            listeners whose `clients.accept` has `registered`. All files are readable by their owner alone; none is replaced.
             """)
 
     @Option(help: ArgumentHelp("Where to write.", valueName: "DIR"))
@@ -20,6 +21,9 @@ struct Create: ParsableCommand {
 
     @Option(help: ArgumentHelp("The app, as in ABCDE12345.org.example.app.", valueName: "ID"))
     var appId: String
+
+    @Flag(help: "Make the client certificate, too, signed by its own key; for a year.")
+    var selfSigned = false
 
     @Flag(help: "Print one JSON object.")
     var json = false
@@ -32,8 +36,9 @@ struct Create: ParsableCommand {
         guard let app = AppID(appId) else { return }
         let library = try LibraryContext()
         let device = try DeviceDirectory.create(directory, appID: app, library)
+        if selfSigned { try device.signCertificate(library) }
         let summary = Summary(
-            device, try AssertionMaker(device.hardwareKey(library), rpID: appId, library))
+            device, try AssertionMaker(device.hardwareKey(library), rpID: appId, library), isSelfSigned: selfSigned)
         if json {
             let encoder = JSONEncoder()
             encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
@@ -51,6 +56,7 @@ struct Create: ParsableCommand {
         let certificateKey: String
         /// Path at which the client certificate is expected.
         let certificate: String
+        private let isSelfSigned: Bool
 
         enum CodingKeys: String, CodingKey {
             case appID = "app_id"
@@ -60,7 +66,8 @@ struct Create: ParsableCommand {
             case certificate
         }
 
-        init(_ device: DeviceDirectory, _ maker: AssertionMaker) {
+        init(_ device: DeviceDirectory, _ maker: AssertionMaker, isSelfSigned: Bool) {
+            self.isSelfSigned = isSelfSigned
             appID = device.appID.description
             keyID = maker.keyID.base64
             publicKey = Data(maker.point).base64EncodedString()
@@ -74,7 +81,7 @@ struct Create: ParsableCommand {
             key id:          \(keyID)
             public key:      \(publicKey)
             certificate key: \(certificateKey)
-            certificate:     \(certificate) (to be issued)
+            certificate:     \(certificate) (\(isSelfSigned ? "self-signed" : "to be issued"))
             """
         }
     }

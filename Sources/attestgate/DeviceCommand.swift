@@ -69,13 +69,15 @@ struct DeviceName: ParsableArguments {
             The device's number, or a key id: of its hardware key, or of a certificate key that is or was bound to it; \
             base64, base64url or hexadecimal.
             """, valueName: "DEVICE"),
-        transform: { text in
-            guard let selection = DeviceSelection(text) else {
-                throw ValidationError("'\(text)' is neither a device number nor a key id")
-            }
-            return selection
-        })
+        transform: Self.parse)
     var selection: DeviceSelection
+
+    static func parse(_ text: String) throws -> DeviceSelection {
+        guard let selection = DeviceSelection(text) else {
+            throw ValidationError("'\(text)' is neither a device number nor a key id")
+        }
+        return selection
+    }
 }
 
 struct DeviceShow: ParsableCommand {
@@ -99,17 +101,6 @@ struct DeviceApprove: ParsableCommand {
     @OptionGroup var device: DeviceName
 
     func run() throws { try access.perform(.approve(device.selection)) }
-}
-
-struct DeviceRevoke: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "revoke", abstract: "Refuse a device from now on, on open connections too.",
-        discussion: "A device that is revoked already stays as it is.")
-
-    @OptionGroup var access: DeviceAccess
-    @OptionGroup var device: DeviceName
-
-    func run() throws { try access.perform(.revoke(device.selection)) }
 }
 
 struct DeviceRestore: ParsableCommand {

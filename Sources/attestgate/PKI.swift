@@ -3,8 +3,8 @@ internal import ArgumentParser
 struct PKI: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pki",
-        abstract: "Make certificates for development: a GMS CA, a server certificate, client certificates.",
-        subcommands: [PKIInit.self, PKIIssue.self])
+        abstract: "Make certificates for development; issue certificates and revocation lists of the GMS CA.",
+        subcommands: [PKIInit.self, PKIIssue.self, PKIRevocationList.self])
 }
 
 struct PKIInit: ParsableCommand {
@@ -33,36 +33,5 @@ struct PKIInit: ParsableCommand {
 
     func validate() throws {
         guard !host.isEmpty else { throw ValidationError("--host is required") }
-    }
-}
-
-struct PKIIssue: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "issue",
-        abstract: "Issue a client certificate from the development GMS CA.",
-        discussion: """
-            The key stays where it is: a private key in the file serves only to tell its public half.
-            A key is made by: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out phone.key
-            """)
-
-    @Option(help: ArgumentHelp("Where `pki init` has written.", valueName: "DIR"))
-    var directory: String
-
-    @Option(help: ArgumentHelp("The client's P-256 key: PEM, public or private.", valueName: "PEM"))
-    var certificateKey: String
-
-    @Option(help: ArgumentHelp("Where to write the certificate; never over an existing file.", valueName: "FILE"))
-    var out: String
-
-    @Option(help: "Days until the certificate expires.")
-    var days = 30
-
-    func run() throws {
-        try DevelopmentPKI.issue(from: directory, keyFile: certificateKey, to: out, days: days)
-        print("wrote \(out)")
-    }
-
-    func validate() throws {
-        guard (1...825).contains(days) else { throw ValidationError("--days is between 1 and 825") }
     }
 }

@@ -1,5 +1,5 @@
-internal import ArgumentParser
-internal import GatewayConfiguration
+public import ArgumentParser
+public import GatewayConfiguration
 
 extension Role: ExpressibleByArgument {
     static let choices = allCases.map(\.rawValue).joined(separator: ", ")

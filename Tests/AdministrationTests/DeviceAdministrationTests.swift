@@ -16,7 +16,7 @@ struct DeviceAdministrationTests {
     }
 
     private func administration(socket: String?) -> DeviceAdministration {
-        DeviceAdministration(registryPath: registryPath, socketPath: socket, attempts: 2, patience: .seconds(10))
+        DeviceAdministration(registryPath: registryPath, socketPath: socket, attempts: 2, patience: .seconds(30))
     }
 
     @Test("is the file itself while no gateway runs, and the socket while one does, with the same answers")

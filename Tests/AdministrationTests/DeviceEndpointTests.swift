@@ -119,7 +119,7 @@ struct DeviceEndpointTests {
             loop.stop()
         }
         _ = try served.client.perform(.revoke(.key(registration.publicKey.id)))
-        let limit = LoopTimer(loop: loop, interval: .seconds(10)) { loop.stop() }
+        let limit = LoopTimer(loop: loop, interval: .seconds(30)) { loop.stop() }
         withExtendedLifetime((worker, limit)) { loop.run() }
         #expect(barred == [registration.certificateKey.id])
     }

@@ -22,7 +22,7 @@ struct DeviceImportTests {
     private var administration: DeviceAdministration {
         DeviceAdministration(
             registryPath: TestAdministration.registryPath(in: directory), socketPath: directory.socket, attempts: 2,
-            patience: .seconds(10))
+            patience: .seconds(30))
     }
 
     /// With a gateway that runs meanwhile, or without.

@@ -1,3 +1,4 @@
+import Cryptography
 import EventLoop
 import Foundation
 import Synchronization
@@ -19,6 +20,8 @@ final class TestAdministration {
 
     init(
         in directory: SocketDirectory? = nil, maximumPages: Int? = nil,
+        subjects: @escaping @Sendable () throws -> SubjectPseudonyms? = { nil },
+        audit: @escaping @Sendable (String) -> Void = { _ in },
         endpoints: @escaping @Sendable () -> [AdministrationEndpoint] = { [] },
         change: @escaping @Sendable (inout ServerSettings) -> Void = { _ in }
     ) throws {
@@ -42,7 +45,8 @@ final class TestAdministration {
                 var settings = ServerSettings.administration
                 change(&settings)
                 let server = try AdministrationServer(
-                    loop: loop, socketPath: path, registry: registry, endpoints: endpoints(), settings: settings)
+                    loop: loop, socketPath: path, registry: registry, subjects: try subjects(),
+                    endpoints: endpoints(), settings: settings, audit: audit)
                 let receiver = MailboxReceiver(loop: loop, mailbox: commands) { _ in
                     server.stop()
                     loop.stop()

@@ -26,8 +26,11 @@ struct ClientCertificateIssueTests {
         let issue = try ClientCertificateIssue(authority, keys.library)
         let key = try keys.generate()
         let device = try #require(try keys.keyID(keys.generate().point))
-        let issued = try issue.issue(forKey: key.point, device: device, now: now)
+        let planned = try issue.plan(now: now)
+        let issued = try issue.issue(planned, forKey: key.point, device: device)
         #expect(issued.chain.count == 2)
+        #expect(issued.expiresAt == planned.notAfter && planned.notAfter == now + 2_592_000)
+        #expect(issued.serial == planned.serial.description)
         let leaf = try read(issued.chain[0])
         #expect(leaf.publicKey?.uncompressedPoint == key.point)
         #expect(leaf.subject == "CN=AttestGate device")
@@ -35,7 +38,8 @@ struct ClientCertificateIssueTests {
         let names = try #require(leaf.extensionValues("2.5.29.17").first)
         #expect(String(decoding: names.dropFirst(4), as: UTF8.self) == "urn:attestgate:device:\(device)")
         #expect(leaf.notAfter == issued.expiresAt)
-        #expect(leaf.notBefore.map { issued.expiresAt - $0 } == 2_592_300)
+        let begin = try #require(leaf.notBefore)
+        #expect(begin >= now - 300 && begin < now)
         #expect(try read(issued.chain[1]).thumbprint(keys.library) == authority.certificate.thumbprint(keys.library))
 
         let response = EnrolmentResponse.bound(issued)
@@ -50,12 +54,12 @@ struct ClientCertificateIssueTests {
         let device = try #require(try keys.keyID(keys.generate().point))
         let point = try keys.generate().point
         let short = try ClientCertificateIssue(authority(lifetime: 10_000), lifetime: 600, keys.library)
-        let leaf = try read(short.issue(forKey: point, device: device, now: now).chain[0])
-        #expect(leaf.notBefore.flatMap { begin in leaf.notAfter.map { $0 - begin } } == 900)
+        let leaf = try read(short.issue(short.plan(now: now), forKey: point, device: device).chain[0])
+        #expect(leaf.notAfter == now + 600)
         let authority = try authority(lifetime: 1_000)
         let capped = try ClientCertificateIssue(authority, keys.library)
-        #expect(try capped.issue(forKey: point, device: device, now: now).expiresAt == authority.certificate.notAfter)
-        #expect(throws: CryptographyError.self) { try capped.issue(forKey: point, device: device, now: now + 2_000) }
+        #expect(try capped.plan(now: now).notAfter == authority.certificate.notAfter)
+        #expect(throws: CryptographyError.self) { try capped.plan(now: now + 2_000) }
         for lifetime: Int64 in [0, 59, 31_536_001] {
             #expect(throws: CryptographyError.self) {
                 try ClientCertificateIssue(authority, lifetime: lifetime, keys.library)
@@ -70,7 +74,9 @@ struct ClientCertificateIssueTests {
         var offCurve = try keys.generate().point
         offCurve[64] ^= 1
         for point in [[], offCurve] {
-            #expect(throws: CryptographyError.self) { try issue.issue(forKey: point, device: device, now: now) }
+            #expect(throws: CryptographyError.self) {
+                try issue.issue(issue.plan(now: now), forKey: point, device: device)
+            }
         }
     }
 }

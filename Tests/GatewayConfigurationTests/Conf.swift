@@ -4,28 +4,40 @@
 enum Conf {
     static let path = "conf/attestgate.yaml"
 
-    static let valid = """
-        listeners:
-          - address: 127.0.0.1:8443
-            tls:
-              certificate: server.pem
-              key: server.key
-            clients:
-              authorities: [ca.pem]
-        upstreams:
-          records:
-            servers: [127.0.0.1:9000]
-        routes:
-          - name: records
-            host: localhost
-            path: /records
-            require: certificate
-            upstream: records
+    static let valid =
+        beginning + """
+                require: certificate
+                upstream: records
 
-        """
+            """
 
     /// One in which a route demands a request proof, and every optional section stands.
-    static let attested = """
+    static let attested =
+        beginning + """
+                require: request-proof
+                apps: [ABCDE12345.org.example.app]
+                components: [x-location]
+                upstream: records
+            apps:
+              - id: ABCDE12345.org.example.app
+                environment: production
+                counter: window 64
+              - id: ABCDE12345.org.example.other
+                environment: development
+            registry:
+              path: registry.sqlite
+              secret: challenge.secret
+              devices: 1000
+            administration:
+              socket: administration.socket
+            proof:
+              max_age: 60s
+              challenge_life: 2m
+
+            """
+
+    /// What both have in common: up to the first route, whose level comes next.
+    private static let beginning = """
         listeners:
           - address: 127.0.0.1:8443
             tls:
@@ -40,25 +52,6 @@ enum Conf {
           - name: records
             host: localhost
             path: /records
-            require: request-proof
-            apps: [ABCDE12345.org.example.app]
-            components: [x-location]
-            upstream: records
-        apps:
-          - id: ABCDE12345.org.example.app
-            environment: production
-            counter: window 64
-          - id: ABCDE12345.org.example.other
-            environment: development
-        registry:
-          path: registry.sqlite
-          secret: challenge.secret
-          devices: 1000
-        administration:
-          socket: administration.socket
-        proof:
-          max_age: 60s
-          challenge_life: 2m
 
         """
 

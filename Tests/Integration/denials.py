@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from client import Client, get
 from exposition import scrape
 from paths import REPOSITORY
+from waiting import eventually
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,17 @@ exercised = set()
 
 
 def assert_denied(gateway, response, code, status, method="GET", is_logged=True):
-    """The response is that denial in every respect, and the log says the same, which takes a moment to be written."""
+    """The response is that denial in every respect, and metrics and log say the same.
+
+    They may do so a moment later: a request is counted and logged when what is left of its content was read over.
+    """
     row = STATUS_ROWS[(code, status)]
     assert response.status == status, f"{response}\n{gateway.errors}"
     assert response.value("content-type") == "application/json"
     assert response.value("cache-control") == "no-store"
     assert re.fullmatch(r"\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT", response.value("date"))
     exercised.add(row.case)
-    assert scrape(gateway)("attestgate_denials_total", code=code) >= 1
+    wait_for_count(gateway, 1, "attestgate_denials_total", code=code)
     if method == "HEAD":
         assert int(response.value("content-length")) > 0
         return gateway.logged(denial=code, status=status)
@@ -64,10 +68,12 @@ def assert_denied(gateway, response, code, status, method="GET", is_logged=True)
     return entry
 
 
+def wait_for_count(gateway, count, name, **labels):
+    eventually(lambda: scrape(gateway)(name, **labels) >= count, f"{name} {labels} to be {count}")
+
+
 def assert_connection_refused(gateway, code, count=1):
     """The log tells of that many connections refused for this reason."""
-    from waiting import eventually
-
     row = next(row for row in TABLE.values() if row.code == code)
 
     def entries():
@@ -75,10 +81,9 @@ def assert_connection_refused(gateway, code, count=1):
 
     eventually(lambda: len(entries()) >= count, lambda: f"{count} times {code} in {gateway.access()[-5:]}")
     exercised.add(row.case)
-    metrics = scrape(gateway)
-    assert metrics("attestgate_denials_total", code=code) >= count
+    wait_for_count(gateway, count, "attestgate_denials_total", code=code)
     if row.answer != "close" and row.case != "certificateExpired":
-        assert metrics("attestgate_handshakes_total", result=code) >= count
+        wait_for_count(gateway, count, "attestgate_handshakes_total", result=code)
     return entries()[-1]
 
 

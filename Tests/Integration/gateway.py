@@ -13,6 +13,7 @@ from pathlib import Path
 from exposition import ask
 from paths import BINARY, ENVIRONMENT, PATIENCE
 from pki import attestgate
+from ports import reserve_port
 from waiting import eventually
 
 # The app that simulated phones have.
@@ -20,15 +21,6 @@ APP = "TEAMID1234.org.example.app"
 
 # Every gateway of the test that runs now; a failure shows their logs.
 running = []
-
-
-def reserve_port():
-    """A free port on loopback, kept for us: bound but not listening, so that only a SO_REUSEPORT listener of this
-    user can share it and no other program is given it."""
-    holder = socket.socket()
-    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    holder.bind(("127.0.0.1", 0))
-    return holder, holder.getsockname()[1]
 
 
 class Gateway:

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from paths import PATIENCE
+from ports import uncommon_port
 from waiting import eventually
 
 CONF = """
@@ -38,9 +39,7 @@ class Nginx:
         self.directory = Path(directory)
         self.files = self.directory / "files" / "files"
         self.files.mkdir(parents=True)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = uncommon_port()
         self.address = f"127.0.0.1:{port}"
         conf = self.directory / "nginx.conf"
         # As root, nginx would serve as a user who may not read the test's directory.

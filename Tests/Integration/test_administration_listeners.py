@@ -11,18 +11,12 @@ import pytest
 
 from client import Client, get
 from exposition import CONTENT_TYPE, Metrics, scrape
-from gateway import reserve_port
 from paths import PATIENCE
 from pki import attestgate
+from ports import uncommon_port
 from waiting import eventually
 
 TOKEN = "t0ken-" * 8
-
-
-def free_port():
-    holder, port = reserve_port()
-    holder.close()
-    return port
 
 
 @pytest.fixture
@@ -35,7 +29,7 @@ def start(start_gateway, upstream, tmp_path, **listener):
     token = tmp_path / "token"
     token.write_text(TOKEN + "\n")
     token.chmod(0o600)
-    port = free_port()
+    port = uncommon_port()
     gateway = start_gateway({"service": upstream.address}, registry={"devices": 64}, administration={
         "socket": str(tmp_path / "admin.sock"),
         "listeners": [{"address": f"127.0.0.1:{port}", **listener}]})

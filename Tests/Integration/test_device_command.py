@@ -10,27 +10,12 @@ import subprocess
 
 import pytest
 
+import least_conf
 from paths import BINARY, ENVIRONMENT, PATIENCE
 from pki import attestgate, openssl
 
 APP = "ABCDE12345.org.example.app"
-CONF = """\
-listeners:
-  - address: 127.0.0.1:8443
-    tls:
-      certificate: {pki}/server.pem
-      key: {pki}/server.key
-    clients:
-      authorities: [{pki}/gms-ca.pem]
-upstreams:
-  records:
-    servers: [127.0.0.1:9000]
-routes:
-  - name: records
-    host: localhost
-    path: /records
-    require: certificate
-    upstream: records
+CONF = least_conf.CONF + """\
 registry:
   path: {directory}/registry.db
   secret: {directory}/challenge.secret

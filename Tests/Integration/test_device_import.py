@@ -5,6 +5,7 @@ import os
 import pty
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,7 @@ def test_devices_that_were_imported_are_let_through_with_their_proofs(gateway, f
         gateway.start()
     done = subprocess.run(
         [BINARY.with_name("attestgate-load"), "--mode", "attested", "--prepared", fleet.parent, "--certificates",
-         pki.directory, "--connections", str(DEVICES), "--warmup", "0", "--duration", "0.3", "--json", "--quiet",
+         pki.directory, "--connections", str(DEVICES), "--warmup", "0", "--duration", "1", "--json", "--quiet",
          f"https://localhost:{gateway.port}/records"],
         capture_output=True, text=True, timeout=2 * PATIENCE, env=ENVIRONMENT)
     report = json.loads(done.stdout)
@@ -143,14 +144,17 @@ def test_devices_that_were_imported_are_let_through_with_their_proofs(gateway, f
 
 def test_progress_is_for_terminals_and_for_what_takes_long(gateway, fleet):
     reader, writer = pty.openpty()
+    start = time.monotonic()
     try:
         done = subprocess.run(
             [BINARY, "device", "import", "--config", gateway.conf_path, fleet], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=writer, text=True, timeout=PATIENCE, env=ENVIRONMENT)
         assert (done.returncode, done.stdout) == (0, f"registered {DEVICES} devices\n")
         os.set_blocking(reader, False)
-        with pytest.raises(BlockingIOError):
-            os.read(reader, 1)
+        # A machine may be so slow that even this takes long.
+        if time.monotonic() < start + 2:
+            with pytest.raises(BlockingIOError):
+                os.read(reader, 1)
     finally:
         os.close(reader)
         os.close(writer)

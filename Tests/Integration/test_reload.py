@@ -13,8 +13,9 @@ import pytest
 from client import Client, IncompleteResponse, get, post
 from denials import assert_denied
 from exposition import ask
-from gateway import Gateway, reserve_port
+from gateway import Gateway
 from pki import attestgate
+from ports import uncommon_port
 from recording_upstream import RecordingUpstream
 from waiting import eventually
 
@@ -130,12 +131,12 @@ def test_an_address_in_use_fails_the_reload(reloadable, phone):
 def test_listeners_come_and_go(reloadable, phone):
     gateway = reloadable
     first = gateway.conf["listeners"][0]
-    holder, port = reserve_port()
+    port = uncommon_port()
     gateway.conf["listeners"] = [first, dict(first, address=f"127.0.0.1:{port}")]
     gateway.write_conf()
     assert reload(gateway).returncode == 0
     held, gateway.port = gateway.port, port
-    with holder, Client(gateway, phone) as client:
+    with Client(gateway, phone) as client:
         assert client.exchange(get("/a", host=f"localhost:{port}")).status == 200
         gateway.port = held
         gateway.conf["listeners"] = [first]

@@ -11,7 +11,8 @@ import pytest
 from client import Client, get, tls_context
 from command_line import s_client
 from denials import NothingForwarded, assert_connection_refused
-from gateway import Gateway, reserve_port
+from gateway import Gateway
+from ports import reserve_port
 from waiting import eventually
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

@@ -14,6 +14,19 @@ extension Fixture {
     static func token(_ number: Int) -> SingleUse { SingleUse(id: fingerprint(number, kind: 4), expiresAt: 2_000) }
     static func subject(_ number: Int) -> Fingerprint { fingerprint(number, kind: 5) }
 
+    /// That of a certificate, different for each number.
+    static func serial(_ number: Int) -> CertificateSerial {
+        guard let serial = CertificateSerial(random: Array(key(number, kind: 7).bytes.suffix(16))) else {
+            fatalError("16 octets")
+        }
+        return serial
+    }
+
+    static func randomSerial() -> CertificateSerial {
+        guard let serial = CertificateSerial(random: RandomID().bytes) else { fatalError("16 octets") }
+        return serial
+    }
+
     static func attestation(_ number: Int, certificateKey: KeyID? = nil) -> AttestationRecord {
         let record = AttestationRecord(
             digest: fingerprint(number, kind: 6), certificateKey: certificateKey, receipt: [1, 2, 3], riskMetric: 7)
@@ -46,11 +59,12 @@ extension RegistryStore {
     /// Binds `key` to device `number`. Nonces of bindings are those from 1,000 on.
     func keyBinding(
         _ number: Int, key: Int, nonce: Int, counter: UInt32, mode: CounterMode = .strict, admission: Admission = .open,
-        overlap: Int64 = 100, epoch: RandomID? = nil
+        overlap: Int64 = 100, epoch: RandomID? = nil, serial: CertificateSerial? = nil, notAfter: Int64 = 50_000
     ) -> KeyBinding {
         KeyBinding(
             hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(key), nonce: Fixture.nonce(1_000 + nonce),
-            epoch: epoch ?? identity.epoch, counter: counter, mode: mode, admission: admission, overlap: overlap)
+            epoch: epoch ?? identity.epoch, counter: counter, mode: mode, admission: admission, overlap: overlap,
+            serial: serial ?? Fixture.randomSerial(), notAfter: notAfter)
     }
 }
 

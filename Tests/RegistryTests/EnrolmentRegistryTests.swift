@@ -35,7 +35,8 @@ struct EnrolmentRegistryTests {
             KeyBinding(
                 hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(key),
                 nonce: Self.nonce(1_000 + nonce),
-                epoch: registry.identity.epoch, counter: counter, mode: .strict, admission: admission, overlap: overlap)
+                epoch: registry.identity.epoch, counter: counter, mode: .strict, admission: admission, overlap: overlap,
+                serial: Fixture.randomSerial(), notAfter: WallClock.seconds + 3_600)
         )
     }
 
@@ -134,7 +135,7 @@ struct EnrolmentRegistryTests {
         #expect(winners.contains("binding"))
     }
 
-    @Test("a replaced key ends by itself within a second of its time, told to every worker")
+    @Test("a replaced key ends by itself when its time has come, told to every worker")
     func rotation() throws {
         let registry = try startRegistry(scratch, devices: 1)
         defer { registry.stop() }
@@ -144,7 +145,8 @@ struct EnrolmentRegistryTests {
         let end = WallClock.seconds + 1
         #expect(
             try bind(Self.binding(1, key: 50, nonce: 1, counter: 1, overlap: 1, registry), enroller).kind == .rotation)
-        #expect(try worker.find(1).standing == .active)
+        let standing = try worker.find(1).standing
+        #expect(standing == .active || WallClock.seconds >= end)
         #expect(worker.run(until: { worker.barred == [Fixture.bindingKey(1)] }))
         #expect(WallClock.seconds >= end)
         #expect(try worker.find(1).standing == .bindingEnded)

@@ -79,7 +79,8 @@ struct InitializationTests {
         #expect(try store.initialize(store.initialization(2, nonce: Fixture.nonce(1)), at: 1_000).refusal == .nonceUsed)
         let binding = KeyBinding(
             hardwareKey: Fixture.hardwareKey(1), key: Fixture.bindingKey(1), nonce: Fixture.nonce(1),
-            epoch: store.identity.epoch, counter: 1, mode: .strict, admission: .open, overlap: 0)
+            epoch: store.identity.epoch, counter: 1, mode: .strict, admission: .open, overlap: 0,
+            serial: Fixture.serial(1), notAfter: 9_000)
         #expect(try store.bindKey(binding, at: 1_000).refusal == .nonceUsed)
         #expect(throws: StoreError.deviceUnknown) { try store.show(.hardwareKey(Fixture.hardwareKey(2))) }
     }

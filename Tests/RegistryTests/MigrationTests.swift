@@ -71,6 +71,23 @@ struct MigrationTests {
         #expect(try store.initialize(store.initialization(4), at: 1_900).refusal == nil)
     }
 
+    @Test("a file of the second version knows no certificates of before, and all from then on")
+    func second() throws {
+        _ = try writeFirst()
+        let queue = try DatabaseQueue(path: scratch.file())
+        try Schema.migrator.migrate(queue, upTo: "v2")
+        try queue.close()
+        let store = try RegistryStore(path: scratch.file(), creating: false)
+        #expect(try store.revokedCertificates(after: nil, limit: 9).certificates.isEmpty)
+        let request = store.keyBinding(1, key: 9, nonce: 1, counter: 21, serial: Fixture.serial(1))
+        #expect(try store.bindKey(request, at: 1_900).kind == .rotation)
+        _ = try store.endBinding(Fixture.bindingKey(9), at: 1_910)
+        #expect(
+            try store.revokedCertificates(after: nil, limit: 9, at: 1_920).certificates.map(\.serial)
+                == [Fixture.serial(1)])
+        #expect(try store.drawRevocationListNumber(at: 5) == 5)
+    }
+
     @Test("it is brought up once, and opens the next time as it is")
     func twice() throws {
         _ = try writeFirst()

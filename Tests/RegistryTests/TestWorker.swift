@@ -21,13 +21,13 @@ final class TestWorker {
         }
     }
 
-    /// Serves events until the condition holds, or ten seconds have passed. - Returns: whether it holds.
+    /// Serves events until the condition holds, or half a minute has passed. - Returns: whether it holds.
     @discardableResult
     func run(until isDone: @escaping () -> Bool, handle: @escaping (RegistryEvent) -> Void = { _ in }) -> Bool {
         if isDone() { return true }
         self.isDone = isDone
         self.handle = handle
-        let limit = LoopTimer(loop: loop, interval: .seconds(10)) { [unowned self] in loop.stop() }
+        let limit = LoopTimer(loop: loop, interval: .seconds(30)) { [unowned self] in loop.stop() }
         withExtendedLifetime(limit) { loop.run() }
         self.handle = { _ in }
         return isDone()

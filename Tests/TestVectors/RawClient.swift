@@ -28,7 +28,7 @@ public final class RawClient: SocketHandler {
         writable()
     }
 
-    /// Serves the loop until the condition holds, the other side has closed, or ten seconds have passed.
+    /// Serves the loop until the condition holds, the other side has closed, or half a minute has passed.
     ///
     /// - Returns: whether the condition holds.
     @discardableResult
@@ -36,7 +36,7 @@ public final class RawClient: SocketHandler {
         self.isDone = isDone
         if isDone(self) { return true }
         var isOver = false
-        let limit = LoopTimer(loop: loop, interval: .seconds(10)) { [unowned self] in
+        let limit = LoopTimer(loop: loop, interval: .seconds(30)) { [unowned self] in
             isOver = true
             loop.stop()
         }

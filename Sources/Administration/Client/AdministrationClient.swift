@@ -1,6 +1,7 @@
 internal import Bytes
 public import EventLoop
 internal import HTTP
+internal import Vocabulary
 
 /// Speaks to the administration of a running gateway. Blocks the thread, but never for longer than its patience.
 public struct AdministrationClient: Sendable {
@@ -38,6 +39,34 @@ public struct AdministrationClient: Sendable {
     /// Has the store draw a fresh epoch: every challenge and nonce handed out before is refused from then on.
     public func renewEpoch() throws(AdministrationClientError) {
         _ = try answered(ClientRequest(.post, "/registry/renew-epoch"))
+    }
+
+    /// Has the registry revoke somebody's devices, and bar new ones. - Returns: those that were not revoked before.
+    public func revoke(_ subject: SubjectName) throws(AdministrationClientError) -> [DeviceDocument] {
+        let content = try answered(ClientRequest(.post, "/subjects/revoke", content: subject.json))
+        guard let page = try? JSONText.decode(DevicePage.self, from: content) else { throw .malformed }
+        return page.devices
+    }
+
+    /// Draws the number of the next revocation list.
+    func drawRevocationListNumber() throws(AdministrationClientError) -> Int64 {
+        let content = try answered(ClientRequest(.post, "/certificates/revocation-list-number"))
+        guard let number = (try? JSONText.decode([String: Int64].self, from: content))?["number"] else {
+            throw .malformed
+        }
+        return number
+    }
+
+    /// Those of the next certificates that are revoked. - Parameter after: where the page before ended.
+    func revokedCertificates(
+        after: CertificateSerial?
+    ) throws(AdministrationClientError) -> (certificates: [RevokedCertificate], next: CertificateSerial?) {
+        let query = after.map { "?after=\($0)" } ?? ""
+        let content = try answered(ClientRequest(.get, "/certificates/revoked" + query))
+        guard let page = try? JSONText.decode(RevokedCertificatesDocument.self, from: content),
+            let read = page.read()
+        else { throw .malformed }
+        return read
     }
 
     private func answered(_ request: ClientRequest) throws(AdministrationClientError) -> [UInt8] {

@@ -1,6 +1,8 @@
+public import Cryptography
 internal import EventLoop
 internal import Foundation
 internal import Registry
+public import Vocabulary
 
 /// Operations on the registry and its devices for a command line: through a running gateway if there is one, on the registry's file if not.
 public struct DeviceAdministration: Sendable {
@@ -46,10 +48,74 @@ public struct DeviceAdministration: Sendable {
     /// Draws a fresh epoch: every challenge and nonce handed out before is refused from then on, and so is every proof made
     /// with one.
     public func renewEpoch() throws(DeviceAdministrationError) {
-        try patiently { () throws(DeviceAdministrationError) -> Void? in
+        try ask { client throws(AdministrationClientError) in
+            try client.renewEpoch()
+        } file: { store throws(DeviceAdministrationError) in
+            guard case .success = store.perform(.renewEpoch) else { throw .unavailable(store) }
+        }
+    }
+
+    /// Revokes all devices that were admitted for somebody, and bars new ones, for good.
+    ///
+    /// - Parameter subjects: the names by which the registry knows people; asked for only if no gateway runs, which has them.
+    /// - Returns: the devices that were not revoked before.
+    public func revoke(
+        _ subject: SubjectName, subjects: () throws(DeviceAdministrationError) -> SubjectPseudonyms
+    ) throws(DeviceAdministrationError) -> [DeviceDocument] {
+        try ask { client throws(AdministrationClientError) in
+            try client.revoke(subject)
+        } file: { store throws(DeviceAdministrationError) in
+            let command = RegistryCommand.revokeSubject(try subject.fingerprint(try subjects()))
+            guard case .success(.revoked(let devices)) = store.perform(command) else { throw .unavailable(store) }
+            return devices.map { DeviceDocument($0.device) }
+        }
+    }
+
+    /// What the next revocation list of the GMS CA is to say: a number that none before had, and the certificates.
+    public func revocations()
+        throws(DeviceAdministrationError) -> (number: Int64, certificates: [RevokedCertificate])
+    {
+        try ask { client throws(AdministrationClientError) in
+            // The number first: what a list with a greater number says was read later.
+            let number = try client.drawRevocationListNumber()
+            var certificates: [RevokedCertificate] = []
+            var next: CertificateSerial?
+            repeat {
+                let page = try client.revokedCertificates(after: next)
+                certificates += page.certificates
+                next = page.next
+            } while next != nil
+            return (number, certificates)
+        } file: { store throws(DeviceAdministrationError) in
+            guard case .success(.revocationListNumber(let number)) = store.perform(.drawRevocationListNumber) else {
+                throw .unavailable(store)
+            }
+            var certificates: [RevokedCertificate] = []
+            var next: CertificateSerial?
+            repeat {
+                let command = RegistryCommand.listRevokedCertificates(
+                    after: next, limit: RevokedCertificatesDocument.pageSize)
+                guard case .success(.revokedCertificates(let page)) = store.perform(command) else {
+                    throw .unavailable(store)
+                }
+                certificates += page.certificates
+                next = page.next
+            } while next != nil
+            return (number, certificates)
+        }
+    }
+
+    /// - Parameters:
+    ///   - gateway: asks a gateway that runs; not called if there is none.
+    ///   - file: uses the registry's file, which must be there, if none does.
+    private func ask<Answer>(
+        _ gateway: (AdministrationClient) throws(AdministrationClientError) -> Answer,
+        file: (RegistryStore) throws(DeviceAdministrationError) -> Answer
+    ) throws(DeviceAdministrationError) -> Answer {
+        try patiently { () throws(DeviceAdministrationError) -> Answer? in
             if let socketPath {
                 do throws(AdministrationClientError) {
-                    return try AdministrationClient(socketPath: socketPath, patience: patience).renewEpoch()
+                    return try gateway(AdministrationClient(socketPath: socketPath, patience: patience))
                 } catch {
                     switch error {
                     case .unreachable: break
@@ -59,8 +125,7 @@ public struct DeviceAdministration: Sendable {
                 }
             }
             guard let store = try open(creating: false) else { return nil }
-            guard case .success = store.perform(.renewEpoch) else { throw .unavailable(store) }
-            return ()
+            return try file(store)
         }
     }
 
@@ -167,6 +232,8 @@ public enum DeviceAdministrationError: Error, Equatable, Sendable {
     case gateway(socket: String, AdministrationClientError)
     /// The registry's file cannot be used.
     case store(String)
+    /// For another reason.
+    case failed(String)
 
     fileprivate var isUnreachable: Bool {
         if case .gateway(_, .unreachable) = self { true } else { false }
@@ -197,7 +264,7 @@ extension DeviceAdministrationError: CustomStringConvertible {
                 case .malformed: "gave no valid answer"
                 }
             return "the gateway at \(socket) \(what)"
-        case .store(let reason): return reason
+        case .store(let reason), .failed(let reason): return reason
         }
     }
 }

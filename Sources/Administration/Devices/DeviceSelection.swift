@@ -22,12 +22,9 @@ public enum DeviceSelection: Equatable, Sendable {
 
     private static func key(_ text: String) -> KeyID? {
         // KeyID is written in lower case; a fingerprint copied from elsewhere may not be.
-        let digits = Array(text.lowercased().utf8)
-        if digits.count == 64 {
-            let octets = stride(from: 0, to: 64, by: 2).compactMap { at in
-                UInt8(String(decoding: digits[at..<(at + 2)], as: UTF8.self), radix: 16)
-            }
-            guard octets.count == 32, Hexadecimal.encode(octets) == text.lowercased() else { return nil }
+        let lowercase = text.lowercased()
+        if lowercase.utf8.count == 64 {
+            guard let octets = Hexadecimal.decode(lowercase) else { return nil }
             return KeyID(digest: octets.span)
         }
         let base64 = text.replacing("-", with: "+").replacing("_", with: "/") + (text.utf8.count == 43 ? "=" : "")

@@ -1,5 +1,5 @@
 internal import Bytes
-internal import Cryptography
+public import Cryptography
 public import EventLoop
 internal import HTTP
 public import Registry
@@ -22,21 +22,24 @@ public final class AdministrationServer {
     /// - Parameters:
     ///   - listeners: where else than on the socket.
     ///   - registry: whose devices are administered; nil if there is none, and no endpoint for them either.
+    ///   - subjects: the names by which the registry knows people; nil if they cannot be revoked here.
     ///   - endpoints: what is served besides.
     ///   - audit: told of each change of a device that was asked for: what, by whom, and what came of it; and of clients that
     ///     were turned away, up to 30 in a minute.
     public convenience init(
         loop: Loop, socketPath: String, listeners: [AdministrationListener] = [], registry: DeviceRegistry?,
-        endpoints: [AdministrationEndpoint] = [], audit: @escaping (String) -> Void = { _ in }
+        subjects: SubjectPseudonyms? = nil, endpoints: [AdministrationEndpoint] = [],
+        audit: @escaping (String) -> Void = { _ in }
     ) throws(AdministrationStartError) {
         try self.init(
-            loop: loop, socketPath: socketPath, listeners: listeners, registry: registry, endpoints: endpoints,
-            settings: .administration, audit: audit)
+            loop: loop, socketPath: socketPath, listeners: listeners, registry: registry, subjects: subjects,
+            endpoints: endpoints, settings: .administration, audit: audit)
     }
 
     init(
         loop: Loop, socketPath: String, listeners: [AdministrationListener] = [], registry: DeviceRegistry?,
-        endpoints: [AdministrationEndpoint], settings: ServerSettings, audit: @escaping (String) -> Void = { _ in }
+        subjects: SubjectPseudonyms? = nil, endpoints: [AdministrationEndpoint], settings: ServerSettings,
+        audit: @escaping (String) -> Void = { _ in }
     ) throws(AdministrationStartError) {
         let refusals = AdministrationRefusals(notice: audit)
         self.refusals = refusals
@@ -47,6 +50,10 @@ public final class AdministrationServer {
                 let commands = try RegistryCommands(registry, loop: loop)
                 endpoints += DeviceEndpoints.all(performing: commands.perform, try LibraryContext(), audit: audit)
                 endpoints.append(.renewEpoch(performing: commands.perform, audit: audit))
+                endpoints += CertificateEndpoints.all(performing: commands.perform, audit: audit)
+                if let subjects {
+                    endpoints.append(.revokeSubject(subjects, performing: commands.perform, audit: audit))
+                }
             }
             table = EndpointTable(endpoints: endpoints)
             file = try SocketFile(path: socketPath)

@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// A moment in the form of RFC 3339, as receipts and command lines write it: `2026-04-21T18:13:12.153Z`.
 public struct InternetTime: Equatable, Sendable {
     /// Since 1970-01-01T00:00:00Z; finer parts are cut off.
@@ -22,8 +24,9 @@ public struct InternetTime: Equatable, Sendable {
             year >= 1970, (1...12).contains(month), (1...Self.days(in: month, of: year)).contains(day), hour < 24,
             minute < 60, second <= 60, let fraction = reader.fraction(), let offset = reader.offset(), reader.isAtEnd
         else { return nil }
-        let seconds = (Self.days(to: year, month, day) * 24 + hour) * 3600 + minute * 60 + second - offset * 60
-        milliseconds = Int64(seconds) * 1000 + Int64(fraction)
+        let days = GregorianDays.count(to: Int64(year), Int64(month), Int64(day))
+        let seconds = days * 86_400 + Int64((hour * 60 + minute - offset) * 60 + second)
+        milliseconds = seconds * 1000 + Int64(fraction)
     }
 
     public init?(_ text: String) {
@@ -37,13 +40,6 @@ public struct InternetTime: Equatable, Sendable {
         case 2: year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 29 : 28
         default: 31
         }
-    }
-
-    /// Days from 1970-01-01. Counted from 1 March 0000, so that the leap day is the last of its year.
-    private static func days(to year: Int, _ month: Int, _ day: Int) -> Int {
-        let year = month > 2 ? year : year - 1
-        let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
-        return year * 365 + year / 4 - year / 100 + year / 400 + dayOfYear - 719_468
     }
 
     private struct Reader: ~Escapable {

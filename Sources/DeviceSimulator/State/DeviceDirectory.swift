@@ -13,7 +13,7 @@ public import Vocabulary
 /// | `app-id` | the app, in one line; written last, so that what has it is complete |
 /// | `counter` | the last counter value used |
 /// | `challenge` | of which gateway, since when, and the value of Accept-Signature; may be missing |
-/// | `certificate.pem` | the client certificate: of an enrolment, or put there by others |
+/// | `certificate.pem` | the client certificate: of an enrolment, self-signed, or put there by others |
 public struct DeviceDirectory: Sendable {
     public let path: String
     public let appID: AppID
@@ -60,6 +60,14 @@ public struct DeviceDirectory: Sendable {
         try directory.counter.create()
         try SimulatorFile.create(path + "/app-id", Array("\(appID)\n".utf8))
         return directory
+    }
+
+    /// Writes a client certificate that the device signs itself, for a year: for gateways that know its key.
+    public func signCertificate(_ library: LibraryContext) throws {
+        let key = try PrivateKey(pem: SimulatorFile.read(certificateKeyPath), library)
+        let certificate = try CertificateIssuer.selfSignedClient(
+            commonName: "AttestGate device", lifetime: 365 * 86_400, key: key, library)
+        try SimulatorFile.create(certificatePath, certificate.pem())
     }
 
     public func hardwareKey(_ library: LibraryContext) throws -> PrivateKey {

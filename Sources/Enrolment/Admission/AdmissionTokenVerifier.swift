@@ -19,7 +19,7 @@ public struct AdmissionTokenVerifier {
     private let keys: [P256VerificationKey]
     private let audience: ProviderURL
     private let longestLife: Int64
-    private let pseudonymKey: AuthenticationKey
+    private let pseudonyms: SubjectPseudonyms
     private let library: LibraryContext
 
     /// - Parameters:
@@ -41,7 +41,7 @@ public struct AdmissionTokenVerifier {
         self.keys = keys
         self.audience = audience
         self.longestLife = longestLife
-        self.pseudonymKey = pseudonymKey
+        pseudonyms = SubjectPseudonyms(pseudonymKey)
         self.library = library
     }
 
@@ -90,12 +90,8 @@ public struct AdmissionTokenVerifier {
         throw .signature
     }
 
-    /// With the issuer: two of them may have the same subject for two people. Its length goes first, so that no byte can
-    /// be moved from one to the other.
     private func pseudonym(of subject: [UInt8]) throws(AdmissionFault) -> Digest256 {
-        let issuer = Array(issuer.utf8)
-        let message = Array("\(issuer.count):".utf8) + issuer + subject
-        do throws(CryptographyError) { return try pseudonymKey.code(of: message.span) } catch {
+        do throws(CryptographyError) { return try pseudonyms.pseudonym(ofSubject: subject, issuer: issuer) } catch {
             throw .checkFailed(error)
         }
     }

@@ -40,26 +40,38 @@ public struct ClientCertificateIssue {
         self.library = library
     }
 
-    /// Issues a certificate. To be called when the binding is durable.
+    /// Chooses serial number and end of a certificate, before its key is bound: the registry writes both down with the
+    /// binding, so that every certificate there can be is known to it, and can be revoked.
     ///
-    /// - Parameters:
-    ///   - point: the bound key: 65 bytes, uncompressed.
-    ///   - device: the key id of the device's hardware key.
-    ///   - now: in seconds since 1970; the clock of the system, by which validity begins.
-    public func issue(
-        forKey point: [UInt8], device: KeyID, now: Int64
-    ) throws(CryptographyError) -> IssuedClientCertificate {
+    /// - Parameter now: in seconds since 1970.
+    public func plan(now: Int64) throws(CryptographyError) -> PlannedClientCertificate {
         guard let end = issuer.certificate.notAfter, end > now else {
             throw CryptographyError(doing: "issue certificates: the CA's own has expired")
         }
+        return PlannedClientCertificate(serial: try library.randomSerial(), notAfter: min(now + lifetime, end))
+    }
+
+    /// Issues a certificate. To be called when the binding is durable.
+    ///
+    /// - Parameters:
+    ///   - planned: what the registry has written down.
+    ///   - point: the bound key: 65 bytes, uncompressed.
+    ///   - device: the key id of the device's hardware key.
+    public func issue(
+        _ planned: PlannedClientCertificate, forKey point: [UInt8], device: KeyID
+    ) throws(CryptographyError) -> IssuedClientCertificate {
         let template = CertificateTemplate(
-            purpose: .device(device), commonName: Self.commonName, lifetime: min(lifetime, end - now))
+            purpose: .device(device), commonName: Self.commonName, end: .at(planned.notAfter), serial: planned.serial)
         let leaf = try issuer.issue(template, for: PublicKey(point: point.span, library))
-        guard let expiresAt = leaf.notAfter else {
-            throw CryptographyError(doing: "tell when the certificate expires")
-        }
         let chain = [try leaf.der(), try issuer.certificate.der()]
         return IssuedClientCertificate(
-            chain: chain.map { Data($0).base64EncodedString() }, expiresAt: min(expiresAt, end), serial: leaf.serial)
+            chain: chain.map { Data($0).base64EncodedString() }, expiresAt: planned.notAfter, serial: leaf.serial)
     }
+}
+
+/// A certificate that is going to be issued.
+public struct PlannedClientCertificate: Equatable, Sendable {
+    public let serial: CertificateSerial
+    /// In seconds since 1970; no later than the CA's own end.
+    public let notAfter: Int64
 }

@@ -145,8 +145,10 @@ package final class Enforcement {
 
     // MARK: - The decision
 
-    func standing(of lookup: DeviceLookup, on requirement: Requirement, admitting apps: AppSet) -> Standing {
-        Standing(lookup, on: requirement, admitting: apps) { device in
+    func standing(
+        of lookup: DeviceLookup, isSelfSigned: Bool, on requirement: Requirement, admitting apps: AppSet
+    ) -> Standing {
+        Standing(lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps) { device in
             self.apps.place(of: device.app).map { ($0, self.apps[$0].environment) }
         }
     }

@@ -78,11 +78,26 @@ package struct GatewaySecrets: Sendable {
         try derivedKey("attestgate log-device", library)
     }
 
+    /// The key of the pseudonyms by which the registry knows the people that devices were admitted for: 32 bytes.
+    package func subjectKey(_ library: LibraryContext) throws(CryptographyError) -> [UInt8] {
+        try derivedBytes("attestgate subject", library)
+    }
+
+    /// The names by which the registry knows people.
+    package func subjects(_ library: LibraryContext) throws(CryptographyError) -> SubjectPseudonyms {
+        let key = try subjectKey(library)
+        return SubjectPseudonyms(try AuthenticationKey(key.span, library))
+    }
+
     private func derivedKey(
         _ purpose: String, _ library: LibraryContext
     ) throws(CryptographyError) -> AuthenticationKey {
-        let info = Array(purpose.utf8)
-        let key = try KeyDerivation.hkdfSHA256(secret: pseudonyms.span, info: info.span, count: 32, library)
+        let key = try derivedBytes(purpose, library)
         return try AuthenticationKey(key.span, library)
+    }
+
+    private func derivedBytes(_ purpose: String, _ library: LibraryContext) throws(CryptographyError) -> [UInt8] {
+        let info = Array(purpose.utf8)
+        return try KeyDerivation.hkdfSHA256(secret: pseudonyms.span, info: info.span, count: 32, library)
     }
 }

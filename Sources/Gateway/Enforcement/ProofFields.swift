@@ -13,29 +13,35 @@ struct ProofFields: ~Copyable {
         signatureInput.removeAll()
         signature.removeAll()
         contentDigest.removeAll()
-        traits = Self.traits(of: head)
+        traits = Self.contentTraits(of: head)
         for index in head.fields.indices {
             let field = head.fields[index]
             switch field.name {
             case .signatureInput: signatureInput.add(field.valueRange.of(bytes))
             case .signature: signature.add(field.valueRange.of(bytes))
             case .contentDigest: contentDigest.add(field.valueRange.of(bytes))
-            default: break
+            default: traits.formUnion(Self.traits(of: field.name))
             }
         }
     }
 
     /// What the request has that a proof must cover.
     static func traits(of head: RequestHead) -> RequestTraits {
-        var traits: RequestTraits = head.framing.hasContent ? .content : []
-        for index in head.fields.indices {
-            switch head.fields[index].name {
-            case .authorization: traits.insert(.authorization)
-            case .contentType: traits.insert(.contentType)
-            case .contentEncoding: traits.insert(.contentEncoding)
-            default: break
-            }
-        }
+        var traits = contentTraits(of: head)
+        for index in head.fields.indices { traits.formUnion(Self.traits(of: head.fields[index].name)) }
         return traits
+    }
+
+    private static func contentTraits(of head: RequestHead) -> RequestTraits {
+        head.framing.hasContent ? .content : []
+    }
+
+    private static func traits(of name: FieldName) -> RequestTraits {
+        switch name {
+        case .authorization: .authorization
+        case .contentType: .contentType
+        case .contentEncoding: .contentEncoding
+        default: []
+        }
     }
 }

@@ -13,9 +13,10 @@ enum Standing {
 
     /// - Parameters:
     ///   - lookup: of the certificate's key; never `pending`.
+    ///   - isSelfSigned: whether nobody vouches for that key but the registry. Then it must be bound, at every level.
     ///   - app: the place and environment of the device's app in the configuration; nil if it has none.
     init(
-        _ lookup: DeviceLookup, on requirement: Requirement, admitting apps: AppSet,
+        _ lookup: DeviceLookup, isSelfSigned: Bool, on requirement: Requirement, admitting apps: AppSet,
         app: (DeviceSnapshot) -> (place: Int, environment: AttestationEnvironment)?
     ) {
         switch lookup {
@@ -23,6 +24,8 @@ enum Standing {
         case .storeUnavailable:
             // On a route for certificates too: a revocation may have been missed.
             self = .refused(Refusal(.storeUnavailable, "the registry does not answer"))
+        case .unknown where isSelfSigned:
+            self = .refused(Refusal(.deviceUnknown, "the certificate is self-signed, and its key bound to no device"))
         case .unknown:
             self = requirement == .certificate ? .certificate : .refused(Refusal(.deviceUnknown))
         case .found(let device):

@@ -40,8 +40,13 @@ extension ForwardingExchange {
 
     // MARK: - The device
 
+    /// Whether only the registry can say whose the client's certificate is.
+    private var isSelfSigned: Bool { connection.identity?.kind == .selfSigned }
+
     private func identify(for requirement: Requirement) {
         guard let enforcement = gateway.enforcement else {
+            // A configuration that admits these has a registry; without one nobody vouches for them.
+            guard !isSelfSigned else { return deny(.deviceUnknown) }
             // Without a registry there are only routes for certificates, and TLS let nobody in without one.
             precondition(requirement == .certificate, "a route demands devices, and there is no registry")
             return forward()
@@ -68,7 +73,7 @@ extension ForwardingExchange {
         guard let enforcement = gateway.enforcement else { return }
         noteDevice(of: lookup, enforcement)
         let apps = route.map { gateway.routes.routes[$0].apps } ?? .none
-        switch enforcement.standing(of: lookup, on: requirement, admitting: apps) {
+        switch enforcement.standing(of: lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps) {
         case .refused(let refusal): deny(refusal)
         case .certificate: if route == nil { answerChallenge() } else { forward() }
         case .device(let device, let app):
@@ -196,9 +201,7 @@ extension ForwardingExchange {
         decision = .answered
         let isSent = sendHead(204, content: .none) { output in
             output.appendField("Cache-Control", "no-store")
-            output.append("Date: ")
-            output.append(gateway.httpDate())
-            output.append("\r\n")
+            gateway.appendDate(to: &output)
             gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: nil)
         }
         guard isSent else { return abort() }

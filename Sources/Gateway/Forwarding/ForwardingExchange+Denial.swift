@@ -34,9 +34,7 @@ extension ForwardingExchange {
     private func appendFields(of denial: Denial, to output: inout ByteBuffer) {
         output.appendField("Content-Type", "application/json")
         output.appendField("Cache-Control", "no-store")
-        output.append("Date: ")
-        output.append(gateway.httpDate())
-        output.append("\r\n")
+        gateway.appendDate(to: &output)
         if denial == .methodRefused { output.appendField("Allow", allowedMethods.span) }
         if denial.asksForProof {
             // RFC 9110 section 15.5.2: a 401 names a scheme; what to sign, Accept-Signature says.

@@ -94,10 +94,12 @@ package final class GatewayApplication: Application {
         metrics.counts.upstreamFailed(upstreamPlaces[routes.routes[route].upstream], failure)
     }
 
-    /// The value of a Date field.
-    func httpDate() -> String {
+    /// The Date field of a response that the gateway itself answers.
+    func appendDate(to output: inout ByteBuffer) {
         clock.update(to: WallClock.seconds)
-        return clock.httpDate
+        output.append("Date: ")
+        output.append(clock.httpDate)
+        output.append("\r\n")
     }
 }
 

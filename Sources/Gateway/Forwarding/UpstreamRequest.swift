@@ -23,7 +23,7 @@ final class UpstreamRequest {
     func refuses(_ head: RequestHead, _ bytes: Span<UInt8>) -> Bool {
         for index in head.fields.indices {
             let field = head.fields[index]
-            if policy.verdict(field.nameRange.of(bytes), field.name) == .refuse { return true }
+            if policy.refuses(field.nameRange.of(bytes), field.name) { return true }
         }
         return false
     }

@@ -21,6 +21,7 @@ public struct Blueprint: Sendable {
         let certificates: PEMFile
         let key: PEMFile
         let authorities: [PEMFile]
+        let admitsSelfSigned: Bool
         let minimumVersion: ServerContext.Version
         let name: String
     }
@@ -142,6 +143,7 @@ public struct Blueprint: Sendable {
                 address: try SocketAddress(listener.address.description),
                 certificates: try PEMFile(listener.tls.certificatePath), key: try PEMFile(listener.tls.keyPath),
                 authorities: try listener.clients.authoritiesPaths.map { try PEMFile($0) },
+                admitsSelfSigned: listener.clients.acceptsRegistered,
                 minimumVersion: listener.tls.minimumVersion == .tls12 ? .tls12 : .tls13,
                 name: listener.address.description)
         } catch {
@@ -272,8 +274,8 @@ extension Blueprint.Listener {
         for file in authorities { trusted += try certificates(in: file, library) }
         do throws(CryptographyError) {
             return try ServerContext(
-                chain: chain, key: privateKey, authorities: trusted, minimumVersion: minimumVersion,
-                sessions: sessions, library: library)
+                chain: chain, key: privateKey, authorities: trusted, admitsSelfSigned: admitsSelfSigned,
+                minimumVersion: minimumVersion, sessions: sessions, library: library)
         } catch {
             throw StartupError("listener \(name): \(error)")
         }

@@ -1,4 +1,4 @@
-internal import Cryptography
+public import Cryptography
 internal import Gateway
 internal import Glibc
 
@@ -45,5 +45,20 @@ extension GatewaySecrets {
 
     private static func failure(_ path: String, _ reason: String) -> StartupError {
         StartupError("registry: secret: \(path): \(reason)")
+    }
+}
+
+/// For those who administer a registry's file while no gateway has it.
+public enum RegistrySecrets {
+    /// The names by which the registry knows people.
+    ///
+    /// - Parameter path: of the secret; one that is not there is refused, for nobody can have been admitted under it.
+    public static func subjects(path: String, _ library: LibraryContext) throws(StartupError) -> SubjectPseudonyms {
+        guard let secrets = try GatewaySecrets.read(path) else {
+            throw StartupError("registry: secret: \(path): there is no such file")
+        }
+        do throws(CryptographyError) { return try secrets.subjects(library) } catch {
+            throw StartupError("registry: secret: \(path): \(error)")
+        }
     }
 }

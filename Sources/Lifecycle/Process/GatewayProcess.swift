@@ -1,4 +1,5 @@
 internal import Administration
+internal import Cryptography
 internal import EventLoop
 internal import Gateway
 internal import Glibc
@@ -119,10 +120,11 @@ public final class GatewayProcess {
         let sockets = try ListeningAddresses.bind(
             blueprint.listeners, workers: blueprint.workers, mayOverlap: mayOverlap)
         if let path = blueprint.administration?.socketPath {
+            let subjects = try order.enforcement?.settings.secrets.subjects(LibraryContext())
             do throws(AdministrationStartError) {
                 administration = try AdministrationServer(
                     loop: loop, socketPath: path, listeners: blueprint.administrationListeners,
-                    registry: order.enforcement?.registry,
+                    registry: order.enforcement?.registry, subjects: subjects,
                     endpoints: [reloadEndpoint, metricsEndpoint, statusEndpoint] + healthEndpoints
                 ) { [logger] change in logger.notice("administration: \(change)") }
             } catch {

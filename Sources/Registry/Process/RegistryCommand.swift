@@ -20,6 +20,10 @@ public enum RegistryCommand: Sendable {
     case bindKey(KeyBinding)
     /// Revokes the devices that were admitted for somebody, and bars new ones.
     case revokeSubject(Fingerprint)
+    /// Looks through some of the certificates for those that are revoked.
+    case listRevokedCertificates(after: CertificateSerial?, limit: Int)
+    /// Draws the number of the next revocation list.
+    case drawRevocationListNumber
     /// Draws a fresh epoch, so that every challenge handed out before is refused.
     case renewEpoch
 }
@@ -33,6 +37,8 @@ public enum RegistryReply: Equatable, Sendable {
     case keyBinding(KeyBindingVerdict)
     /// The devices that were not revoked before.
     case revoked([DeviceDetails])
+    case revokedCertificates(RevokedCertificatePage)
+    case revocationListNumber(Int64)
 }
 
 extension RegistryStore {
@@ -52,6 +58,9 @@ extension RegistryStore {
             case .bindKey(let request): return .success(.keyBinding(try bindKey(request)))
             case .revokeSubject(let subject): return .success(.revoked(try revokeSubject(subject)))
             case .show(let selector): return .success(.device(try show(selector)))
+            case .listRevokedCertificates(let after, let limit):
+                return .success(.revokedCertificates(try revokedCertificates(after: after, limit: limit)))
+            case .drawRevocationListNumber: return .success(.revocationListNumber(try drawRevocationListNumber()))
             case .renewEpoch: return .success(.identity(try renewEpoch()))
             }
         } catch {

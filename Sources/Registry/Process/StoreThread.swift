@@ -277,13 +277,14 @@ final class StoreThread {
         do throws(StoreError) { try expireSlice() } catch { failed() }
     }
 
-    /// One slice of what ends with time: bindings whose overlap is over; nonces and tokens that need not be remembered.
+    /// One slice of what ends with time: bindings whose overlap is over; nonces, tokens and certificates that need not be remembered.
     private func expireSlice() throws(StoreError) {
         let ended = try store.endDueBindings(at: WallClock.seconds, limit: Self.endingLimit)
         shared.records.end(ended)
         if !ended.isEmpty { tellAll(.barred(ended)) }
         isEnding = ended.count == Self.endingLimit
-        isRemoving = try store.removeExpired(at: WallClock.seconds)
+        let isLeft = try store.removeExpired(at: WallClock.seconds)
+        isRemoving = try store.removeEndedCertificates(at: WallClock.seconds) || isLeft
         if isEnding || isRemoving { goOn() }
     }
 

@@ -89,6 +89,7 @@ extension RegistryStore {
             guard let own = details.bindings.first(where: { $0.key == request.key }), own.isActive, own.endsAt == nil
             else { return .keyBound }
         }
+        if try isIssued(request.serial, database) { return .serialUsed }
         if details.bindings.isEmpty, let attested = details.attestation?.certificateKey, attested != request.key {
             return .keyMismatch
         }
@@ -146,6 +147,7 @@ extension RegistryStore {
             try endOthers(of: device.id, at: time + request.overlap, database)
             try insertBinding(request.key, device.id, time, database)
         }
+        try insertCertificate(request.serial, of: request.key, until: request.notAfter, database)
         if device.state == .pending {
             try database.execute(
                 sql: "UPDATE device SET activated_at = ? WHERE id = ?", arguments: [time, device.id.number])

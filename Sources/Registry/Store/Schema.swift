@@ -9,6 +9,7 @@ enum Schema {
         var migrator = DatabaseMigrator()
         migrator.registerMigration("v1", migrate: createFirst)
         migrator.registerMigration("v2", migrate: addEnrolment)
+        migrator.registerMigration("v3", migrate: addIssuedCertificates)
         return migrator
     }
 
@@ -103,6 +104,21 @@ enum Schema {
                     subject BLOB PRIMARY KEY CHECK (length(subject) = 32),
                     revoked_at INTEGER NOT NULL
                 ) STRICT, WITHOUT ROWID;
+                """)
+    }
+
+    /// What revocation lists are made of. Certificates of before are not known.
+    private static func addIssuedCertificates(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                CREATE TABLE issued_certificate (
+                    serial BLOB PRIMARY KEY CHECK (length(serial) BETWEEN 1 AND 20),
+                    binding BLOB NOT NULL REFERENCES binding (key),
+                    not_after INTEGER NOT NULL
+                ) STRICT, WITHOUT ROWID;
+                CREATE INDEX issued_certificate_end ON issued_certificate (not_after);
+                -- The number of the latest revocation list.
+                ALTER TABLE store ADD COLUMN revocation_list INTEGER NOT NULL DEFAULT 0;
                 """)
     }
 }

@@ -31,6 +31,22 @@ struct GatewaySecretsTests {
         #expect(throws: GatewaySecrets.Malformed(line: line)) { try GatewaySecrets(parsing: text) }
     }
 
+    @Test("people are known by names that no challenge secret changes, and no other key makes")
+    func subjects() throws {
+        let library = try LibraryContext()
+        func name(_ secrets: GatewaySecrets) throws -> Digest256 {
+            try secrets.subjects(library).pseudonym(ofSubject: Array("patient".utf8), issuer: "https://login.example")
+        }
+        let secrets = try GatewaySecrets(parsing: "challenge 1 \(Self.one)\npseudonyms \(Self.two)")
+        let renewed = try GatewaySecrets(parsing: "challenge 2 \(Self.two)\npseudonyms \(Self.two)")
+        let other = try GatewaySecrets(parsing: "challenge 1 \(Self.one)\npseudonyms \(Self.one)")
+        #expect(try name(secrets) == name(renewed))
+        #expect(try name(secrets) != name(other))
+        let message = Array("21:https://login.examplepatient".utf8)
+        #expect(try secrets.logKey(library).code(of: message.span) != name(secrets))
+        #expect(try secrets.pseudonymKey(ofUpstream: "a", library).code(of: message.span) != name(secrets))
+    }
+
     @Test("two upstreams know one device by two names, and keep them when the challenge secret changes")
     func pseudonyms() throws {
         let library = try LibraryContext()

@@ -22,8 +22,11 @@ struct StandingTests {
     }
 
     /// Apps 0 and 1 are configured, for production.
-    private func code(_ lookup: DeviceLookup, _ requirement: Requirement, _ apps: AppSet? = nil) -> String {
-        let standing = Standing(lookup, on: requirement, admitting: apps ?? everywhere) { device in
+    private func code(
+        _ lookup: DeviceLookup, _ requirement: Requirement, _ apps: AppSet? = nil, isSelfSigned: Bool = false
+    ) -> String {
+        let standing = Standing(lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps ?? everywhere) {
+            device in
             device.app.number < 2 ? (Int(device.app.number), .production) : nil
         }
         return switch standing {
@@ -49,6 +52,20 @@ struct StandingTests {
         #expect(code(.unknown, .certificate) == "certificate")
         #expect(code(.unknown, .device) == "device_unknown")
         #expect(code(.unknown, .requestProof) == "device_unknown")
+    }
+
+    @Test("a self-signed certificate whose key is bound to nothing goes nowhere", arguments: levels)
+    func unknownSelfSigned(_ requirement: Requirement) {
+        #expect(code(.unknown, requirement, isSelfSigned: true) == "device_unknown")
+    }
+
+    @Test("a self-signed certificate is judged by its device as others are", arguments: levels)
+    func selfSigned(_ requirement: Requirement) {
+        #expect(code(.found(device(.deviceRevoked)), requirement, isSelfSigned: true) == "device_revoked")
+        #expect(code(.found(device(.bindingEnded)), requirement, isSelfSigned: true) == "device_mismatch")
+        #expect(code(.storeUnavailable, requirement, isSelfSigned: true) == "store_unavailable")
+        let allowed = requirement == .certificate ? "certificate" : "device of app 0"
+        #expect(code(.found(device()), requirement, isSelfSigned: true) == allowed)
     }
 
     @Test("a known device goes where its app is admitted")

@@ -17,10 +17,15 @@ public struct KeyBinding: Sendable {
     public let admission: Admission
     /// How many seconds a key that is replaced stays good; at most a year.
     public let overlap: Int64
+    /// Of the certificate that will be issued for the key. Written down with the binding, so that none can be that is not
+    /// known; one that is never issued after all does no harm.
+    public let serial: CertificateSerial
+    /// When that certificate ends, in seconds since 1970-01-01T00:00:00Z.
+    public let notAfter: Int64
 
     public init(
         hardwareKey: KeyID, key: KeyID, nonce: SingleUse, epoch: RandomID, counter: UInt32, mode: CounterMode,
-        admission: Admission, overlap: Int64
+        admission: Admission, overlap: Int64, serial: CertificateSerial, notAfter: Int64
     ) {
         self.hardwareKey = hardwareKey
         self.key = key
@@ -30,6 +35,8 @@ public struct KeyBinding: Sendable {
         self.mode = mode
         self.admission = admission
         self.overlap = min(max(0, overlap), 366 * 24 * 3_600)
+        self.serial = serial
+        self.notAfter = notAfter
     }
 }
 
@@ -79,6 +86,8 @@ public enum KeyBindingRefusal: Equatable, Sendable, CaseIterable {
     case subjectRevoked
     /// The device was admitted for another subject.
     case subjectMismatch
+    /// Two certificates of one number could not be told apart. Of 128 random bits this does not happen.
+    case serialUsed
     case counterReplayed
     case counterLate
 }

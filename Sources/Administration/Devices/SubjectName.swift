@@ -1,0 +1,70 @@
+internal import Cryptography
+internal import Registry
+
+/// Somebody whom devices were admitted for, as a token names them.
+public struct SubjectName: Equatable, Sendable {
+    /// `iss`
+    public let issuer: String
+    /// `sub`
+    public let subject: String
+
+    /// In bytes; `subject` as in tokens (OpenID Connect Core section 2).
+    private static let issuerLimit = 1024
+    private static let subjectLimit = 255
+
+    /// - Returns: nil if one of the two is empty or too long.
+    public init?(issuer: String, subject: String) {
+        guard (1...Self.issuerLimit).contains(issuer.utf8.count), (1...Self.subjectLimit).contains(subject.utf8.count)
+        else { return nil }
+        self.issuer = issuer
+        self.subject = subject
+    }
+
+    init(json text: [UInt8]) throws(AdministrationFault) {
+        let members = try JSONText.members(of: text, admitted: ["issuer", "subject"])
+        guard let issuer = members["issuer"], let subject = members["subject"],
+            let name = SubjectName(issuer: issuer, subject: subject)
+        else { throw .badRequest("The members 'issuer' and 'subject' must be there, of 1 to 1024 and 1 to 255 bytes.") }
+        self = name
+    }
+
+    var json: [UInt8] { JSONText.encode(["issuer": issuer, "subject": subject]) }
+
+    /// As the registry knows them.
+    func fingerprint(_ subjects: SubjectPseudonyms) throws(DeviceAdministrationError) -> Fingerprint {
+        do throws(CryptographyError) {
+            let code = try subjects.pseudonym(ofSubject: Array(subject.utf8), issuer: issuer)
+            guard let fingerprint = Fingerprint(code.bytes) else { preconditionFailure("a SHA-256 has 32 bytes") }
+            return fingerprint
+        } catch {
+            throw .failed(error.description)
+        }
+    }
+}
+
+extension AdministrationEndpoint {
+    /// Who it was is in nobody's log: that would lead from the log to a person.
+    static func revokeSubject(
+        _ subjects: SubjectPseudonyms, performing perform: @escaping DeviceEndpoints.Perform,
+        audit: @escaping (String) -> Void
+    ) -> AdministrationEndpoint {
+        AdministrationEndpoint(.post, "/subjects/revoke", takesContent: true) {
+            request, reply throws(AdministrationFault) in
+            let name = try SubjectName(json: request.content)
+            guard let fingerprint = try? name.fingerprint(subjects) else { throw .storeUnavailable }
+            perform(.revokeSubject(fingerprint)) { result in
+                switch result {
+                case .success(.revoked(let devices)):
+                    let numbers = devices.map { String($0.device.id.number) }.joined(separator: " ")
+                    audit("subject revoke: devices [\(numbers)], by \(request.peer)")
+                    let documents = devices.map { DeviceDocument($0.device) }
+                    reply.send(AdministrationResponse(200, json: DevicePage(devices: documents, next: nil)))
+                case .success: reply.send(AdministrationResponse(.storeUnavailable))
+                case .failure(let fault):
+                    audit("subject revoke refused: \(fault.error), by \(request.peer)")
+                    reply.send(AdministrationResponse(fault))
+                }
+            }
+        }
+    }
+}

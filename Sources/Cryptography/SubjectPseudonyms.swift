@@ -1,0 +1,19 @@
+/// The names by which a registry knows people, of whom it keeps nothing else: HMAC-SHA-256 over the issuer and the subject
+/// of what was shown for them (RFC 7519 sections 4.1.1 and 4.1.2).
+///
+/// Whoever changes the key cannot find a subject's devices again. Belongs to the thread of the key's library context.
+public struct SubjectPseudonyms {
+    private let key: AuthenticationKey
+
+    public init(_ key: AuthenticationKey) {
+        self.key = key
+    }
+
+    /// With the issuer: two of them may have the same subject for two people. Its length goes first, so that no byte can
+    /// be moved from one to the other.
+    public func pseudonym(ofSubject subject: [UInt8], issuer: String) throws(CryptographyError) -> Digest256 {
+        let issuer = Array(issuer.utf8)
+        let message = Array("\(issuer.count):".utf8) + issuer + subject
+        return try key.code(of: message.span)
+    }
+}

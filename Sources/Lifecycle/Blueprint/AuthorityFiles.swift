@@ -1,0 +1,58 @@
+public import Cryptography
+internal import Glibc
+
+/// Where the certification authority that issues for phones lies.
+public struct AuthorityFiles: Equatable, Sendable {
+    public let certificatePath: String
+    public let keyPath: String
+    /// Nil if the key is not encrypted.
+    public let passphrase: PassphrasePlace?
+
+    public enum PassphrasePlace: Equatable, Sendable {
+        /// A file with one line.
+        case file(String)
+        /// An environment variable. It stays where it is: a reload reads it again, this program starts no other, and
+        /// /proc shows the environment a process began with whatever is taken out of it later.
+        case variable(String)
+    }
+
+    public init(certificatePath: String, keyPath: String, passphrase: PassphrasePlace? = nil) {
+        self.certificatePath = certificatePath
+        self.keyPath = keyPath
+        self.passphrase = passphrase
+    }
+
+    /// Reads the files; key and passphrase file must be their owner's alone. What is in them `AuthoritySource.issuer` finds
+    /// out.
+    public func read() throws(StartupError) -> AuthoritySource {
+        let passphrase = try readPassphrase()
+        do throws(FileContents.Failure) {
+            return AuthoritySource(
+                certificate: try FileContents.read(certificatePath), key: try FileContents.readPrivate(keyPath),
+                passphrase: passphrase)
+        } catch {
+            throw StartupError(error.description)
+        }
+    }
+
+    private func readPassphrase() throws(StartupError) -> Passphrase? {
+        switch passphrase {
+        case nil: return nil
+        case .file(let path):
+            let text: [UInt8]
+            do throws(FileContents.Failure) { text = try FileContents.readPrivate(path) } catch {
+                throw StartupError(error.description)
+            }
+            return try make(text, of: path)
+        case .variable(let name):
+            guard let value = getenv(name) else { throw StartupError("the environment variable \(name) is not set") }
+            // As bytes: it need not be UTF-8.
+            let bytes = UnsafeBufferPointer(start: value, count: strlen(value)).map { UInt8(bitPattern: $0) }
+            return try make(bytes, of: "the environment variable \(name)")
+        }
+    }
+
+    private func make(_ text: [UInt8], of place: String) throws(StartupError) -> Passphrase {
+        do throws(PassphraseFault) { return try Passphrase(text) } catch { throw StartupError("\(place): \(error)") }
+    }
+}

@@ -1,0 +1,95 @@
+import Cryptography
+import Testing
+
+@Suite("The issuing authority from files")
+struct AuthoritySourceTests {
+    private let context: LibraryContext
+    private let tool: OpenSSLTool
+
+    init() throws {
+        context = try LibraryContext()
+        tool = try OpenSSLTool()
+    }
+
+    private static let authority = ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign"]
+
+    /// Makes `NAME.pem` and `NAME.key`, encrypted, as the documentation says.
+    private func make(
+        _ name: String, extensions: [String] = authority,
+        curve: [String] = ["EC", "-pkeyopt", "ec_paramgen_curve:P-384"]
+    ) throws {
+        let genpkey = ["genpkey", "-algorithm"] + curve
+        try tool.run(genpkey + ["-aes-256-cbc", "-pass", "pass:opensesame", "-out", "\(name).key"])
+        // A configuration of its own, so that no extension is there but those that are asked for.
+        try tool.write(Array("[req]\ndistinguished_name=dn\n[dn]\n".utf8), to: "empty.cnf")
+        let request = [
+            "req", "-x509", "-config", "empty.cnf", "-key", "\(name).key", "-passin", "pass:opensesame", "-subj",
+            "/CN=\(name)", "-out", "\(name).pem",
+        ]
+        try tool.run(request + extensions.flatMap { ["-addext", $0] })
+    }
+
+    private func refusal(certificate: String, key: String, _ passphrase: String? = "opensesame") throws -> String {
+        let source = AuthoritySource(
+            certificate: try tool.read(certificate), key: try tool.read(key),
+            passphrase: try passphrase.map { try Passphrase(Array($0.utf8)) })
+        do throws(CryptographyError) {
+            _ = try source.issuer(context)
+            return ""
+        } catch {
+            return error.description
+        }
+    }
+
+    @Test("an authority with an encrypted key issues certificates that the openssl tool accepts")
+    func issuing() throws {
+        try make("gms")
+        let source = AuthoritySource(
+            certificate: try tool.read("gms.pem"), key: try tool.read("gms.key"),
+            passphrase: try Passphrase(Array("opensesame\n".utf8)))
+        let issuer = try source.issuer(context)
+        let leaf = try issuer.issue(
+            CertificateTemplate(purpose: .client, commonName: "phone", lifetime: 60),
+            for: PrivateKey.generateP256(context).publicKey)
+        try tool.write(leaf.pem(), to: "leaf.pem")
+        #expect(
+            try tool.run("verify", "-x509_strict", "-purpose", "sslclient", "-CAfile", "gms.pem", "leaf.pem")
+                == "leaf.pem: OK\n")
+    }
+
+    @Test("a key that is not the certificate's is refused, and a file of several certificates")
+    func mismatch() throws {
+        try make("one")
+        try make("two")
+        #expect(try refusal(certificate: "one.pem", key: "one.key") == "")
+        #expect(try refusal(certificate: "one.pem", key: "two.key").contains("it is not the certificate's"))
+        #expect(try refusal(certificate: "one.pem", key: "one.key", "wrong").contains("decrypt the private key"))
+        #expect(try refusal(certificate: "one.pem", key: "one.key", nil).contains("there is no passphrase for it"))
+        try tool.write(tool.read("one.pem") + tool.read("two.pem"), to: "both.pem")
+        #expect(try refusal(certificate: "both.pem", key: "one.key").contains("2 certificates"))
+        #expect(try refusal(certificate: "one.key", key: "one.key").contains("no BEGIN CERTIFICATE"))
+    }
+
+    @Test("a certificate that is no authority's, or may not sign certificates, is refused")
+    func purposes() throws {
+        try make("leaf", extensions: ["basicConstraints=critical,CA:FALSE", "keyUsage=critical,digitalSignature"])
+        #expect(try refusal(certificate: "leaf.pem", key: "leaf.key").contains("no certification authority"))
+        try make("lists", extensions: ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,cRLSign"])
+        #expect(try refusal(certificate: "lists.pem", key: "lists.key").contains("no certification authority"))
+        // Without key usage OpenSSL takes it for an authority.
+        try make("unsaid", extensions: ["basicConstraints=critical,CA:TRUE"])
+        #expect(try refusal(certificate: "unsaid.pem", key: "unsaid.key").contains("lacks keyCertSign"))
+        try make("nameless", extensions: Self.authority + ["subjectKeyIdentifier=none"])
+        #expect(try refusal(certificate: "nameless.pem", key: "nameless.key").contains("no subject key identifier"))
+    }
+
+    @Test("keys weaker than verification demands are refused, and kinds it does not know")
+    func strength() throws {
+        try make("weak", curve: ["RSA", "-pkeyopt", "rsa_keygen_bits:2048"])
+        #expect(try refusal(certificate: "weak.pem", key: "weak.key").contains("112 bits of strength"))
+        try make("strong", curve: ["RSA", "-pkeyopt", "rsa_keygen_bits:3072"])
+        #expect(try refusal(certificate: "strong.pem", key: "strong.key") == "")
+        try make("edwards", curve: ["ED25519"])
+        #expect(try refusal(certificate: "edwards.pem", key: "edwards.key").contains("neither EC nor RSA"))
+    }
+}

@@ -1,0 +1,78 @@
+import Cryptography
+import Testing
+
+@Suite("Private keys with a passphrase")
+struct EncryptedKeyTests {
+    private let context: LibraryContext
+    private let tool: OpenSSLTool
+    private let passphrase: Passphrase
+
+    init() throws {
+        context = try LibraryContext()
+        tool = try OpenSSLTool()
+        passphrase = try Passphrase(Array("correct horse\n".utf8))
+        try tool.run("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "plain.pem")
+    }
+
+    /// Every form the tool writes, by its arguments.
+    static let written: [[String]] = [
+        ["pkcs8", "-topk8", "-v2", "aes-256-cbc"],
+        ["pkcs8", "-topk8", "-v2", "aes-256-cbc", "-v2prf", "hmacWithSHA512", "-iter", "10000"],
+        ["pkcs8", "-topk8", "-scrypt"],
+        // Traditional: "Proc-Type: 4,ENCRYPTED".
+        ["ec", "-aes256"],
+    ]
+
+    private func encrypt(_ form: [String]) throws -> [UInt8] {
+        let arguments = form + ["-in", "plain.pem", "-out", "encrypted.pem", "-passout", "pass:correct horse"]
+        try tool.run(arguments)
+        let pem = try tool.read("encrypted.pem")
+        #expect(String(decoding: pem, as: UTF8.self).contains("ENCRYPTED"))
+        return pem
+    }
+
+    private func message(_ pem: [UInt8], _ passphrase: Passphrase?) -> String {
+        do throws(CryptographyError) {
+            _ = try PrivateKey(pem: pem, passphrase: passphrase, context)
+            return ""
+        } catch {
+            return error.description
+        }
+    }
+
+    @Test("is read in every form the openssl tool writes", arguments: written)
+    func forms(_ form: [String]) throws {
+        let read = try PrivateKey(pem: encrypt(form), passphrase: passphrase, context)
+        let plain = try PrivateKey(pem: tool.read("plain.pem"), context)
+        #expect(read.publicKey.uncompressedPoint == plain.publicKey.uncompressedPoint)
+    }
+
+    @Test("with the wrong passphrase, or none, it is refused and nobody is asked", arguments: written)
+    func refused(_ form: [String]) throws {
+        let pem = try encrypt(form)
+        // The newline at the end is none of the passphrase, but one in front of it would be a blank more.
+        for wrong in ["correct hors", "correct horse ", "Correct horse"] {
+            let said = message(pem, try Passphrase(Array(wrong.utf8)))
+            #expect(said.contains("decrypt the private key with this passphrase"))
+            #expect(!said.lowercased().contains("horse"))
+        }
+        #expect(message(pem, nil).contains("it is encrypted, and there is no passphrase for it"))
+    }
+
+    @Test("a key that is not encrypted is refused where a passphrase says that it is")
+    func plain() throws {
+        let pem = try tool.read("plain.pem")
+        #expect(message(pem, nil) == "")
+        #expect(message(pem, passphrase).contains("it is not encrypted"))
+    }
+
+    @Test("the longest passphrase opens what it has closed")
+    func longest() throws {
+        let text = [UInt8](repeating: 0x61, count: Passphrase.longest)
+        try tool.write(text, to: "passphrase")
+        try tool.run(
+            "pkcs8", "-topk8", "-v2", "aes-256-cbc", "-in", "plain.pem", "-out", "long.pem", "-passout",
+            "file:passphrase")
+        #expect(message(try tool.read("long.pem"), try Passphrase(text)) == "")
+    }
+}

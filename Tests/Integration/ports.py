@@ -1,0 +1,28 @@
+"""Ports on loopback for what listens later, so that nobody else is given them meanwhile."""
+
+import random
+import socket
+from pathlib import Path
+
+
+def reserve_port():
+    """A free port on loopback, kept for us: bound but not listening, so that only a SO_REUSEPORT listener of this
+    user can share it and no other program is given it."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder, holder.getsockname()[1]
+
+
+def uncommon_port():
+    """A free port for a listener that shares it with nobody, so that it cannot be kept. It lies below those that the
+    kernel gives to whoever asks for any."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.sample(range(lowest // 2, lowest), 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
+    raise AssertionError("no port is free")

@@ -1,0 +1,275 @@
+"""Certificates that nobody but the phone has signed: taken in the handshake where the listener says so, good for nothing
+until their key is bound to a device, and for nothing any more when that ends."""
+
+import json
+import ssl
+from datetime import datetime, timedelta, timezone
+from types import SimpleNamespace
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from attested import ROUTES
+from client import Client, IncompleteResponse, get, tls_context
+from command_line import s_client, s_client_alert
+from denials import NothingForwarded, assert_connection_refused, assert_denied
+from gateway import APP, Gateway, reserve_port
+from phone import Phone
+from pki import AUTHORITY, CLIENT, Identity
+from recording_upstream import RecordingUpstream
+from test_device_tool import run as device_tool
+
+UNKNOWN_CA, EXPIRED, UNSUPPORTED = 48, 45, 43
+# Every level, and what needs no route.
+PATHS = ["/a", "/device", "/certificate", "/.well-known/attestgate/challenge"]
+APPS = [{"id": APP, "environment": "simulator"}, {"id": "TEAMID1234.org.example.other", "environment": "simulator"}]
+
+
+def listener(gateway, accept, authorities=True):
+    """A further listener of the gateway, with the same certificate."""
+    holder, port = reserve_port()
+    first = gateway.conf["listeners"][0]
+    clients = {"accept": accept, **({"authorities": first["clients"]["authorities"]} if authorities else {})}
+    gateway.conf["listeners"].append({**first, "address": f"127.0.0.1:{port}", "clients": clients})
+    return holder, SimpleNamespace(port=port, pki=gateway.pki, directory=gateway.directory)
+
+
+@pytest.fixture(scope="module")
+def served(pki, tmp_path_factory):
+    """A gateway that takes both kinds, one kind, and the other."""
+    upstream = RecordingUpstream()
+    gateway = Gateway(
+        tmp_path_factory.mktemp("self-signed"), pki, {"service": upstream.address}, ROUTES, apps=APPS)
+    first, issued = listener(gateway, ["issued"])
+    second, registered = listener(gateway, ["registered"], authorities=False)
+    gateway.conf["listeners"][0]["clients"]["accept"] = ["issued", "registered"]
+    with first, second:
+        yield SimpleNamespace(
+            gateway=gateway.start(), upstream=upstream, issued=issued, registered=registered, pki=pki)
+        gateway.stop()
+    upstream.close()
+
+
+@pytest.fixture
+def nothing_passes(served, pki):
+    return NothingForwarded(served.gateway, served.upstream, pki.phone())
+
+
+def self_signed(pki, name, **options):
+    return pki.client(f"self-{name}", issuer=None, **options)
+
+
+def registered_phone(served, name, **options):
+    return Phone(served.gateway, self_signed(served.pki, name, **options))
+
+
+# Whose key is bound.
+
+def test_a_self_signed_certificate_of_a_bound_key_passes_every_level(served):
+    phone = registered_phone(served, "bound")
+    with phone.connect() as client:
+        assert client.exchange(get("/certificate")).status == 200
+        assert client.exchange(get("/device")).status == 200
+        assert client.exchange(phone.request(path="/a", content=b"{}", method="POST")).status == 200
+        assert client.exchange(get(PATHS[-1])).status == 204
+
+
+@pytest.mark.parametrize("name, extensions", [
+    ("without-purposes", CLIENT.replace("extendedKeyUsage=clientAuth\n", "")),
+    ("any-purpose", CLIENT.replace("clientAuth", "anyExtendedKeyUsage")),
+    ("bare", ""),
+])
+def test_extensions_that_forbid_nothing_may_be_missing(served, name, extensions):
+    phone = registered_phone(served, name, extensions=extensions)
+    with phone.connect() as client:
+        assert client.exchange(get("/certificate")).status == 200
+
+
+def test_a_listener_may_take_none_but_those(served, pki, nothing_passes):
+    phone = registered_phone(served, "alone")
+    with Client(served.registered, phone.identity) as client:
+        assert client.exchange(get("/device")).status == 200
+    with nothing_passes:
+        output = s_client(served.registered, identity=pki.phone(), send=get("/certificate", "Connection: close"))
+        assert s_client_alert(output) == UNKNOWN_CA
+
+
+def test_the_name_of_an_authority_makes_a_certificate_neither_better_nor_worse(served):
+    phone = registered_phone(served, "named", subject="/CN=AttestGate development GMS CA")
+    with phone.connect() as client:
+        assert client.exchange(get("/certificate")).status == 200
+
+
+# Whose key is not.
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_self_signed_certificate_of_an_unbound_key_passes_nowhere(served, pki, nothing_passes, path):
+    with nothing_passes, Client(served.gateway, self_signed(pki, "unbound")) as client:
+        assert_denied(served.gateway, client.exchange(get(path)), "device_unknown", 401)
+
+
+def test_an_issued_certificate_of_an_unbound_key_goes_where_one_is_enough(served, pki):
+    # The control of the test above.
+    with Client(served.gateway, pki.phone()) as client:
+        assert client.exchange(get("/certificate")).status == 200
+
+
+def test_a_proof_of_a_registered_device_does_not_help_an_unbound_key(served, pki, nothing_passes):
+    phone = registered_phone(served, "honest")
+    with nothing_passes, Client(served.gateway, self_signed(pki, "thief")) as client:
+        assert_denied(served.gateway, client.exchange(phone.request(path="/a")), "device_unknown", 401)
+
+
+def test_a_self_signed_certificate_of_a_revoked_device_passes_nowhere_and_its_connection_ends(served, nothing_passes):
+    phone = registered_phone(served, "revoked")
+    phone.challenge()
+    with phone.connect() as opened:
+        assert opened.exchange(get("/certificate")).status == 200
+        served.gateway.device_command("revoke", str(phone.number))
+        # Though nothing is sent on it.
+        try:
+            opened.read_to_end()
+        except IncompleteResponse:
+            pass
+    with nothing_passes:
+        for path in PATHS:
+            with phone.connect() as client:
+                assert_denied(served.gateway, client.exchange(phone.request(path=path)), "device_revoked", 403)
+
+
+# The handshake.
+
+def certificate(pki, name, signer=None, subject="forged"):
+    """A certificate that says of itself that it is self-signed; signed by another key, if there is `signer`."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name_of_it = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, subject)])
+    now = datetime.now(timezone.utc)
+    made = (
+        x509.CertificateBuilder().subject_name(name_of_it).issuer_name(name_of_it).public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+        .sign(signer or key, hashes.SHA256()))
+    identity = Identity(pki.directory / f"{name}.pem", pki.directory / f"{name}.key")
+    identity.certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    identity.key.write_bytes(key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    return identity
+
+
+def assert_refused(served, where, identity, code, alert, weak=False):
+    before = len([e for e in served.gateway.access() if e.get("denial") == code])
+    output = s_client(where, identity=identity, weak=weak, send=get("/certificate", "Connection: close"))
+    assert s_client_alert(output) == alert
+    return assert_connection_refused(served.gateway, code, count=before + 1)
+
+
+UNSUITABLE = {
+    "rsa": dict(kind="RSA-3072"),
+    "p384": dict(kind="P-384"),
+    "server": dict(extensions=CLIENT.replace("clientAuth", "serverAuth")),
+    "no-signatures": dict(extensions=CLIENT.replace("digitalSignature", "keyAgreement")),
+    "ca": dict(extensions=AUTHORITY + "extendedKeyUsage=clientAuth\n"),
+    "ca-that-may-not-sign": dict(extensions=CLIENT.replace("CA:FALSE", "CA:TRUE")),
+    "critical": dict(extensions=CLIENT + "1.2.3.4.5=critical,ASN1:NULL\n"),
+    "sha-1": dict(digest="sha1"),
+}
+
+
+@pytest.mark.parametrize("name", UNSUITABLE)
+def test_an_unsuitable_self_signed_certificate_is_refused(served, pki, nothing_passes, name):
+    identity = self_signed(pki, f"unsuitable-{name}", **UNSUITABLE[name])
+    with nothing_passes:
+        entry = assert_refused(
+            served, served.gateway, identity, "certificate_unsuitable", UNSUPPORTED, weak=True)
+    assert f"CN=self-unsuitable-{name}" in entry["detail"]
+
+
+@pytest.mark.parametrize("name, start, end", [("over", -30, -1), ("early", 1, 30)])
+def test_a_self_signed_certificate_outside_its_validity_is_refused(served, pki, nothing_passes, name, start, end):
+    with nothing_passes:
+        assert_refused(
+            served, served.gateway, self_signed(pki, name, start=start, end=end), "certificate_expired", EXPIRED)
+
+
+def test_a_forged_self_signature_is_refused(served, pki, nothing_passes):
+    # The control: with its own signature it gets as far as the registry.
+    with Client(served.gateway, certificate(pki, "unforged")) as client:
+        assert_denied(served.gateway, client.exchange(get("/certificate")), "device_unknown", 401)
+    forged = certificate(pki, "forged", signer=ec.generate_private_key(ec.SECP256R1()))
+    with nothing_passes:
+        assert_refused(served, served.gateway, forged, "certificate_unknown_authority", UNKNOWN_CA)
+
+
+def test_a_foreign_authority_is_still_refused(served, pki, nothing_passes):
+    foreign = pki.authority("self-signed-foreign")
+    identity = pki.client("of-self-signed-foreign", issuer=foreign, above=[foreign.certificate])
+    with nothing_passes:
+        assert_refused(served, served.gateway, identity, "certificate_unknown_authority", UNKNOWN_CA)
+
+
+def test_an_authoritys_own_certificate_is_no_clients(served, pki, nothing_passes):
+    authority = Identity(pki.gms.certificate, pki.gms.key)
+    with nothing_passes:
+        for where in [served.gateway, served.registered]:
+            assert_refused(served, where, authority, "certificate_unsuitable", UNSUPPORTED)
+
+
+def test_where_the_listener_does_not_take_them_a_bound_key_does_not_help(served, nothing_passes):
+    phone = registered_phone(served, "elsewhere")
+    with nothing_passes:
+        assert_refused(served, served.issued, phone.identity, "certificate_unknown_authority", UNKNOWN_CA)
+
+
+# Resumption.
+
+def session_of(client):
+    assert client.exchange(get("/certificate")).status == 200
+    session = client.socket.session
+    client.leave()
+    return session
+
+
+def test_a_session_is_resumed_only_where_self_signed_certificates_are_taken(served, pki, nothing_passes):
+    phone = registered_phone(served, "resuming")
+    context = tls_context(pki, phone.identity)
+    with Client(served.gateway, None, context=context) as client:
+        session = session_of(client)
+    # The control, which shows the kind to last as well: the resumed connection is judged by its device.
+    with Client(served.gateway, None, context=context, session=session) as client:
+        assert client.socket.session_reused
+        session = session_of(client)
+    with nothing_passes:
+        with pytest.raises(ssl.SSLError, match="(?i)unknown.ca"):
+            with Client(served.issued, None, context=context, session=session) as client:
+                assert not client.socket.session_reused
+                client.exchange(get("/certificate"))
+
+
+def test_a_resumed_session_of_a_self_signed_certificate_is_still_one(served, pki, nothing_passes):
+    identity = self_signed(pki, "resuming-unbound")
+    context = tls_context(pki, identity)
+    with nothing_passes:
+        with Client(served.gateway, None, context=context) as client:
+            assert_denied(served.gateway, client.exchange(get("/certificate")), "device_unknown", 401)
+            session = client.socket.session
+            client.leave()
+        with Client(served.gateway, None, context=context, session=session) as client:
+            assert client.socket.session_reused
+            assert_denied(served.gateway, client.exchange(get("/certificate")), "device_unknown", 401)
+
+
+# The software phone.
+
+def test_the_software_phone_can_sign_its_own_certificate(served, pki, tmp_path):
+    done = device_tool("create", "--directory", tmp_path / "phone", "--app-id", APP, "--self-signed", "--json")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    served.gateway.device_command(
+        "add", "--app-id", APP, "--public-key", made["public_key"], "--certificate-key", made["certificate_key"])
+    done = device_tool(
+        "request", "--directory", tmp_path / "phone", "--cacert", pki.server_ca,
+        "--resolve", f"localhost:{served.gateway.port}:127.0.0.1", f"https://localhost:{served.gateway.port}/a")
+    assert done.returncode == 0 and b"ok" in done.stdout, done
