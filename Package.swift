@@ -107,8 +107,9 @@ let package = Package(
         .target(
             name: "Lifecycle",
             dependencies: [
-                "Administration", "Bytes", "Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "HTTP",
-                "Metrics", "Policy", "Registry", "Server", "TLS", "Upstream", "Vocabulary",
+                "Administration", "Attestation", "Bytes", "Challenges", "Cryptography", "Enrolment", "EventLoop",
+                "Gateway", "GatewayConfiguration", "HTTP", "Metrics", "Policy", "Registry", "Server", "TLS",
+                "Upstream", "Vocabulary",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),

@@ -21,6 +21,9 @@ enum StatusListing {
         }
         rows += status.apps.map { ["app", "\($0.id) (\($0.environment))"] }
         rows += status.listeners.map { ["listener", $0] }
+        if let enrolment = status.enrolment {
+            rows.append(["enrolment", "\(enrolment.listener), admission: \(enrolment.admission)"])
+        }
         let workers = status.workers.map { worker in
             [
                 String(worker.worker), worker.up ? "up" : "SILENT", String(worker.generation),

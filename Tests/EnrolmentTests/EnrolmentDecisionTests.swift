@@ -53,6 +53,7 @@ struct EnrolmentDecisionTests {
                 switch refusal {
                 case .deviceUnknown: .notFound
                 case .admissionRequired: .badRequest
+                case .serialUsed: .server
                 default: .invalidRequest
                 }
             #expect(EnrolmentFault(refusal).error == expected)

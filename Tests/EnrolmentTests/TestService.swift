@@ -64,7 +64,7 @@ final class TestService {
         return EnrolmentSettings(
             listeners: [], provider: provider,
             apps: [EnrolmentSettings.App(id: app, attested: attested, counters: .strict)], admission: .open,
-            authority: EnrolmentSettings.Authority(certificate: try issuer.certificate.pem(), key: try key.pem()),
+            authority: AuthoritySource(certificate: try issuer.certificate.pem(), key: try key.pem(), passphrase: nil),
             secrets: EnrolmentSettings.Secrets(
                 current: secret, previous: nil, log: [UInt8](repeating: 6, count: 32),
                 subjects: [UInt8](repeating: 7, count: 32)))

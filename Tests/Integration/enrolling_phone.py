@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 import client as http
 from client import Client, tls_context
 from gateway import APP
-from phone import HardwareKey, Phone, cbor_bytes
+from phone import HardwareKey, Phone
 from pki import Identity
 
 NONCE_EXTENSION = x509.ObjectIdentifier("1.2.840.113635.100.8.2")
@@ -43,6 +43,10 @@ def cbor_head(major, value):
     if value < 256:
         return bytes([major << 5 | 24, value])
     return bytes([major << 5 | 25]) + struct.pack(">H", value)
+
+
+def cbor_bytes(data):
+    return cbor_head(2, len(data)) + data
 
 
 def cbor_text(text):

@@ -38,6 +38,8 @@ class Gateway:
         self.error_path = self.directory / "stderr.log"
         self.conf_path = self.directory / "attestgate.yaml"
         self.process = None
+        # Further ones of `attestgate run`.
+        self.arguments = []
         self.conf = self._conf(upstreams, routes, strip_headers, settings)
 
     def _conf(self, upstreams, routes, strip_headers, settings):
@@ -91,7 +93,7 @@ class Gateway:
         return self
 
     def command(self):
-        return [BINARY, "run", "--overlap", "--config", self.conf_path]
+        return [BINARY, "run", "--overlap", *self.arguments, "--config", self.conf_path]
 
     def _is_ready(self):
         assert self.process.poll() is None, f"the gateway ended with {self.process.returncode}:\n{self.errors}"

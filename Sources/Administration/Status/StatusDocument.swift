@@ -35,6 +35,17 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
+    /// Where devices are enrolled, and who is let in.
+    public struct Enrolment: Codable, Equatable, Sendable {
+        public let listener: String
+        public let admission: String
+
+        public init(listener: String, admission: String) {
+            self.listener = listener
+            self.admission = admission
+        }
+    }
+
     public struct Upstream: Codable, Equatable, Sendable {
         public let name: String
         public let busy: Int
@@ -104,6 +115,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public let lastReload: Reload?
     public let workers: [Worker]
     public let listeners: [String]
+    /// Nil if this process enrols nobody.
+    public let enrolment: Enrolment?
     public let upstreams: [Upstream]
     public let certificates: [Certificate]
     public let apps: [App]
@@ -112,8 +125,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
 
     public init(
         version: String, process: Int, startedAt: Int64, obstacles: [String], generation: Int, lastReload: Reload?,
-        workers: [Worker], listeners: [String], upstreams: [Upstream], certificates: [Certificate], apps: [App],
-        registry: Registry?
+        workers: [Worker], listeners: [String], enrolment: Enrolment?, upstreams: [Upstream],
+        certificates: [Certificate], apps: [App], registry: Registry?
     ) {
         self.version = version
         self.process = process
@@ -123,6 +136,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         self.lastReload = lastReload
         self.workers = workers
         self.listeners = listeners
+        self.enrolment = enrolment
         self.upstreams = upstreams
         self.certificates = certificates
         self.apps = apps
@@ -130,7 +144,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case version, process, obstacles, generation, workers, listeners, upstreams, certificates, apps, registry
+        case version, process, obstacles, generation, workers, listeners, enrolment, upstreams, certificates, apps
+        case registry
         case startedAt = "started_at"
         case lastReload = "last_reload"
     }

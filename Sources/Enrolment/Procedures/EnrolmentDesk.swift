@@ -96,7 +96,9 @@ final class EnrolmentDesk {
             var subject = subject
             do throws(EnrolmentFault) {
                 guard case .device(let details) = try result.get() else { throw .storeUnavailable }
-                bind(shown, by: try rules.command(shown, of: details.device, &subject), subject, reply)
+                let planned = try rules.planCertificate(now: WallClock.seconds)
+                let command = try rules.command(shown, planned, of: details.device, &subject)
+                bind(shown, planned, by: command, subject, reply)
             } catch {
                 refuse(.keyBinding, subject, error, reply)
             }
@@ -104,15 +106,15 @@ final class EnrolmentDesk {
     }
 
     private func bind(
-        _ shown: EnrolmentRules.ShownBinding, by command: Registry.KeyBinding, _ subject: EnrolmentSubject,
-        _ reply: EnrolmentReply
+        _ shown: EnrolmentRules.ShownBinding, _ planned: PlannedClientCertificate, by command: Registry.KeyBinding,
+        _ subject: EnrolmentSubject, _ reply: EnrolmentReply
     ) {
         questions.ask(.bindKey(command)) { [self] result in
             do throws(EnrolmentFault) {
                 let what = try Self.bound(try result.get())
                 // The binding is durable. If no certificate can be made now, or it is lost on its way, the phone binds the
                 // same key once more, with a new nonce and a new assertion, and gets another.
-                let issued = try rules.issue(for: shown.binding, now: WallClock.seconds)
+                let issued = try rules.issue(planned, for: shown.binding)
                 shared.count { $0.certificatesIssued += 1 }
                 decided(.keyBinding, subject, .granted(what, serial: issued.serial))
                 reply.send(.bound(issued))

@@ -23,11 +23,13 @@ extension EnrolmentRules {
             binding: binding, nonce: try nonces.singleUse(of: binding.nonce, now: now), epoch: nonces.epoch)
     }
 
-    /// Verifies that the device's hardware key speaks for the new key.
+    /// Verifies that the device's hardware key speaks for the new key, and chooses the certificate's number and end, which
+    /// the registry writes down with the binding.
     ///
     /// - Parameter device: the one that is registered under the hardware key.
     func command(
-        _ shown: ShownBinding, of device: Device, _ subject: inout EnrolmentSubject
+        _ shown: ShownBinding, _ planned: PlannedClientCertificate, of device: Device,
+        _ subject: inout EnrolmentSubject
     ) throws(EnrolmentFault) -> Registry.KeyBinding {
         subject.app = device.identity.app.description
         guard device.state != .revoked else { throw .instanceRevoked }
@@ -36,7 +38,12 @@ extension EnrolmentRules {
         return Registry.KeyBinding(
             hardwareKey: shown.binding.hardwareKeyID, key: shown.binding.keyID, nonce: shown.nonce, epoch: shown.epoch,
             counter: assertion.counter, mode: app.settings.counters, admission: try admission(of: shown.binding),
-            overlap: overlap)
+            overlap: overlap, serial: planned.serial, notAfter: planned.notAfter)
+    }
+
+    /// - Parameter now: in seconds since 1970.
+    func planCertificate(now: Int64) throws(EnrolmentFault) -> PlannedClientCertificate {
+        try EnrolmentFault.checking { () throws(CryptographyError) in try certificates.plan(now: now) }
     }
 
     private func verifyProof(
@@ -73,9 +80,11 @@ extension EnrolmentRules {
     }
 
     /// The certificate for a key whose binding is durable.
-    func issue(for binding: KeyBinding, now: Int64) throws(EnrolmentFault) -> IssuedClientCertificate {
+    func issue(
+        _ planned: PlannedClientCertificate, for binding: KeyBinding
+    ) throws(EnrolmentFault) -> IssuedClientCertificate {
         try EnrolmentFault.checking { () throws(CryptographyError) in
-            try certificates.issue(forKey: binding.point, device: binding.hardwareKeyID, now: now)
+            try certificates.issue(planned, forKey: binding.point, device: binding.hardwareKeyID)
         }
     }
 }

@@ -82,10 +82,8 @@ struct EnrolmentRules {
     private static func issue(
         _ settings: EnrolmentSettings, _ library: LibraryContext
     ) throws -> ClientCertificateIssue {
-        let certificates = try Certificate.all(inPEM: settings.authority.certificate, library)
-        let issuer = try CertificateIssuer(
-            certificate: certificates[0], key: try PrivateKey(pem: settings.authority.key, library), library)
-        return try ClientCertificateIssue(issuer, lifetime: settings.certificateLifetime, library)
+        try ClientCertificateIssue(
+            try settings.authority.issuer(library), lifetime: settings.certificateLifetime, library)
     }
 
     /// The app of that RP id hash: 32 bytes.

@@ -1,3 +1,4 @@
+internal import Cryptography
 internal import Registry
 
 /// What the registry refuses by, in the words of enrolment.
@@ -17,6 +18,7 @@ extension EnrolmentFault {
             case .epochChanged, .nonceExpired, .nonceUsed: .nonceRefused
             case .deviceUnknown: .instanceUnknown
             case .deviceRevoked: .instanceRevoked
+            case .serialUsed: .checkFailed(CryptographyError(doing: "draw a serial number that nobody has had"))
             case .keyBound, .keyMismatch: .keyRefused
             case .awaitingApproval: .approvalPending
             case .admissionRequired: .memberMissing(.admissionToken)

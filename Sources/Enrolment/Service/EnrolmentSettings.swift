@@ -1,5 +1,6 @@
 public import Attestation
 public import Challenges
+public import Cryptography
 public import EventLoop
 internal import HTTP
 public import Registry
@@ -77,17 +78,6 @@ public struct EnrolmentSettings: Sendable {
         }
     }
 
-    /// The GMS CA, texts in PEM.
-    public struct Authority: Sendable {
-        public var certificate: [UInt8]
-        public var key: [UInt8]
-
-        public init(certificate: [UInt8], key: [UInt8]) {
-            self.certificate = certificate
-            self.key = key
-        }
-    }
-
     /// What is derived of the secrets that all gateways of one store share.
     public struct Secrets: Sendable {
         public var current: ChallengeSecret
@@ -109,7 +99,8 @@ public struct EnrolmentSettings: Sendable {
     public var provider: ProviderURL
     public var apps: [App]
     public var admission: Admission
-    public var authority: Authority
+    /// The GMS CA.
+    public var authority: AuthoritySource
     public var secrets: Secrets
     /// How long issued certificates are good for, in seconds.
     public var certificateLifetime = ClientCertificateIssue.defaultLifetime
@@ -128,7 +119,7 @@ public struct EnrolmentSettings: Sendable {
     public var shutdownTimeout = TimeSpan.seconds(30)
 
     public init(
-        listeners: [Listener], provider: ProviderURL, apps: [App], admission: Admission, authority: Authority,
+        listeners: [Listener], provider: ProviderURL, apps: [App], admission: Admission, authority: AuthoritySource,
         secrets: Secrets
     ) {
         self.listeners = listeners

@@ -18,7 +18,7 @@ package struct AdmittedApps {
     package struct Setting: Sendable {
         package let id: AppID
         package let environment: AttestationEnvironment
-        let counters: CounterMode
+        package let counters: CounterMode
 
         package init(id: AppID, environment: AttestationEnvironment, counters: CounterMode) {
             self.id = id

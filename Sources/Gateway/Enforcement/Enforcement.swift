@@ -14,7 +14,7 @@ package final class Enforcement {
     /// The same for all workers.
     package struct Settings: Sendable {
         let apps: [AdmittedApps.Setting]
-        let secrets: GatewaySecrets
+        package let secrets: GatewaySecrets
         let maxAge: Int64
         let challengeLife: UInt64
         let keyLimit: Int

@@ -1,4 +1,4 @@
-internal import Challenges
+package import Challenges
 package import Cryptography
 internal import Vocabulary
 
@@ -10,8 +10,8 @@ internal import Vocabulary
 ///     challenge 1 <64 digits>      optional: the generation before, verifies only
 ///     pseudonyms <64 digits>       derives what services know devices by; never changes
 package struct GatewaySecrets: Sendable {
-    let current: ChallengeSecret
-    let previous: ChallengeSecret?
+    package let current: ChallengeSecret
+    package let previous: ChallengeSecret?
     /// Keys are derived from it, one for each purpose.
     private let pseudonyms: [UInt8]
 
@@ -75,7 +75,13 @@ package struct GatewaySecrets: Sendable {
 
     /// The key of the short ids that logs know devices by: they lead neither to key ids nor to what services know.
     func logKey(_ library: LibraryContext) throws(CryptographyError) -> AuthenticationKey {
-        try derivedKey("attestgate log-device", library)
+        let key = try logSecret(library)
+        return try AuthenticationKey(key.span, library)
+    }
+
+    /// The same as 32 bytes, for those who make a key of it on another thread.
+    package func logSecret(_ library: LibraryContext) throws(CryptographyError) -> [UInt8] {
+        try derivedBytes("attestgate log-device", library)
     }
 
     /// The key of the pseudonyms by which the registry knows the people that devices were admitted for: 32 bytes.

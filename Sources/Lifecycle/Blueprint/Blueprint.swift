@@ -58,6 +58,8 @@ public struct Blueprint: Sendable {
     let administration: AdministrationConfiguration?
     let administrationListeners: [AdministrationListener]
     let apps: [AdmittedApps.Setting]
+    /// Nil if this process enrols nobody.
+    let enrolment: EnrolmentBlueprint?
     let proof: ProofConfiguration
     let heldContent: Int
     let strippedFields: [String]
@@ -104,6 +106,9 @@ public struct Blueprint: Sendable {
         administration = configuration.administration
         administrationListeners = try Self.administrationListeners(configuration.administration)
         apps = configuration.apps.map(Self.app)
+        enrolment = try configuration.enrolment.flatMap { [role] enrolment throws(StartupError) in
+            role.enrols ? try EnrolmentBlueprint(enrolment, configuration) : nil
+        }
         proof = configuration.proof
         heldContent = configuration.limits.heldContent
         strippedFields = configuration.strippedFields
@@ -209,7 +214,7 @@ public struct Blueprint: Sendable {
         return AppSet(places: route.apps.compactMap { ids.firstIndex(of: $0) }, of: ids.count)
     }
 
-    private static func app(_ app: AppConfiguration) -> AdmittedApps.Setting {
+    static func app(_ app: AppConfiguration) -> AdmittedApps.Setting {
         let environment: AttestationEnvironment =
             switch app.environment {
             case .production: .production
@@ -251,6 +256,12 @@ public struct Blueprint: Sendable {
         let sessions = SessionTable(limit: 1)
         var known: [CertificateExpiry] = []
         var warnings: [String] = []
+        if let enrolment {
+            known += enrolment.certificates
+            if enrolment.certificates.contains(where: { $0.notAfter <= WallClock.seconds }) {
+                warnings.append("enrolment: a certificate of the listener, or the CA's, has expired")
+            }
+        }
         for listener in listeners {
             _ = try listener.makeContext(library, sessions)
             let files = [(listener.certificates, CertificateExpiry.Role.server)]
@@ -311,7 +322,10 @@ extension TimeSpan {
 extension Blueprint {
     /// One line for `attestgate check`.
     public var summary: String {
-        [(listeners.count, "listener"), (routes.count, "route"), (upstreams.count, "upstream"), (workers, "worker")]
-            .map { count, noun in "\(count) \(noun)\(count == 1 ? "" : "s")" }.joined(separator: ", ")
+        let counts = [
+            (listeners.count, "listener"), (routes.count, "route"), (upstreams.count, "upstream"), (workers, "worker"),
+        ]
+        let texts = counts.map { count, noun in "\(count) \(noun)\(count == 1 ? "" : "s")" }
+        return (texts + (enrolment.map { ["enrolment: \($0.admission)"] } ?? [])).joined(separator: ", ")
     }
 }

@@ -7,6 +7,8 @@ struct CertificateExpiry: Equatable, Sendable {
         case server
         /// One that clients' certificates must chain to.
         case authority
+        /// The one that issues phones' certificates.
+        case issuer
     }
 
     let listener: String

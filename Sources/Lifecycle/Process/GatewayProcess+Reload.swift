@@ -1,4 +1,5 @@
 internal import Administration
+internal import Enrolment
 internal import EventLoop
 internal import Gateway
 internal import Registry
@@ -46,13 +47,31 @@ extension GatewayProcess {
             // The secrets too: that is how they are changed.
             enforcement = (blueprint.enforcement(try GatewaySecrets.load(registry.secretPath)), running.registry)
         }
-        let sockets = try ListeningAddresses.bind(
-            blueprint.listeners.filter { !known.contains($0.name) }, workers: blueprint.workers, mayOverlap: false)
+        let enrolling = try prepareEnrolment(blueprint, enforcement)
+        let sockets: [[String: Int32]]
+        do throws(StartupError) {
+            sockets = try ListeningAddresses.bind(
+                blueprint.listeners.filter { !known.contains($0.name) }, workers: blueprint.workers, mayOverlap: false)
+        } catch {
+            ListeningAddresses.release(enrolling.map { [$0.sockets] } ?? [])
+            throw error
+        }
         let next = GenerationOrder(
             number: order.number + 1, blueprint: blueprint, sessions: order.sessions, log: order.log,
             enforcement: enforcement)
-        reload.change = (GenerationChange(workers: workers.running), next)
+        reload.change = (GenerationChange(workers: running), next)
         workers.prepare(next, sockets: sockets)
+        if let (settings, sockets) = enrolling { enrolment?.prepare(settings, sockets: sockets) }
+    }
+
+    /// - Returns: nil if nobody is enrolled here.
+    private func prepareEnrolment(
+        _ blueprint: Blueprint, _ enforcement: (settings: Enforcement.Settings, registry: DeviceRegistry)?
+    ) throws(StartupError) -> (settings: EnrolmentSettings, sockets: [String: Int32])? {
+        guard let next = blueprint.enrolment, let enforcement else { return nil }
+        let settings = try next.settings(enforcement.settings.secrets)
+        guard next.name != order.blueprint.enrolment?.name else { return (settings, [:]) }
+        return (settings, try ListeningAddresses.bind(next, mayOverlap: false))
     }
 
     func prepared(by worker: Int, fault: String?) {
@@ -78,12 +97,15 @@ extension GatewayProcess {
                     try order.log?.redirect(to: destination)
                 }
                 workers.tellAll(.adopt)
+                enrolment?.adopt()
             } catch {
                 workers.tellAll(.discard)
+                enrolment?.discard()
                 reloadEnded(.failed("log: access: \(error.text)"))
             }
         case .discard(let fault):
             workers.tellAll(.discard)
+            enrolment?.discard()
             reloadEnded(.failed(fault))
         case .finish:
             order = next
@@ -135,6 +157,9 @@ extension Blueprint {
     /// - Returns: why it cannot be served by this process; nil if it can.
     func obstacle(to next: Blueprint) -> String? {
         if next.workers != workers { return "workers: another number of threads takes a restart" }
+        if (next.enrolment == nil) != (enrolment == nil) {
+            return "enrolment: beginning or ending to enrol takes a restart"
+        }
         if next.registry != registry { return "registry: another registry takes a restart" }
         // What the conf file says, and what stands in the files it names.
         if next.administration != administration || next.administrationListeners != administrationListeners {

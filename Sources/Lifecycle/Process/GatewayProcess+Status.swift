@@ -10,8 +10,10 @@ extension GatewayProcess {
     /// Why this gateway should get no new connections; empty if it should.
     private var obstacles: [String] {
         if isStopping { return ["the gateway is stopping"] }
-        let missing = workers.running.subtracting(begun)
-        return missing.sorted().map { "worker \($0) does not serve yet" }
+        let missing = running.subtracting(begun)
+        return missing.sorted().map {
+            "\($0 == Self.enrolmentNumber ? "enrolment" : "worker \($0)") does not serve yet"
+        }
     }
 
     /// `GET /health/live`: the main thread goes round. `GET /health/ready`: every rule, key and authority of the generation is
@@ -78,6 +80,7 @@ extension GatewayProcess {
                     connections: snapshot.connections, retiredGenerations: snapshot.retiredGenerations)
             },
             listeners: blueprint.listeners.map(\.name),
+            enrolment: blueprint.enrolment.map { StatusDocument.Enrolment(listener: $0.name, admission: $0.admission) },
             upstreams: upstreams.map { StatusDocument.Upstream(name: $0.name, busy: $0.busy, idle: $0.idle) },
             certificates: blueprint.certificates.map {
                 StatusDocument.Certificate(
@@ -108,6 +111,7 @@ extension GatewayProcess {
                     .counter, "attestgate_log_dropped_total",
                     "Blocks of access log lines, 32 KiB at most each, that could not be written.", log.droppedInAll))
         }
+        if let enrolment { families += enrolment.families }
         if let registry = order.enforcement?.registry { families += ProcessFamilies.registry(registry) }
         return families
     }

@@ -1,5 +1,6 @@
 internal import Administration
 internal import Cryptography
+internal import Enrolment
 internal import EventLoop
 internal import Gateway
 internal import Glibc
@@ -15,6 +16,7 @@ public final class GatewayProcess {
 
     enum Event: Sendable {
         case worker(Int, Worker.Report)
+        case enrolment(EnrolmentService.Report)
         case loaded(Result<Blueprint, StartupError>)
     }
 
@@ -30,8 +32,13 @@ public final class GatewayProcess {
     var reload = ReloadState()
     var isStopping = false
     private var isEnding = false
-    /// The workers that serve, and those that have ended since.
+    /// The workers that serve, and those that have ended since; the enrolment service among them, by its own number.
     private(set) var begun: Set<Int> = []
+    /// What enrols devices; nil if this process does not.
+    private(set) var enrolment: EnrolmentService?
+    private var isEnrolmentRunning = false
+    /// Among the workers' numbers, where all are counted that a change of configuration waits for.
+    static let enrolmentNumber = -1
     let startedAt = WallClock.seconds
     private(set) lazy var snapshots = SnapshotRounds(loop: loop, workers: workers)
     private let mayOverlap: Bool
@@ -90,8 +97,9 @@ public final class GatewayProcess {
         let receiver = MailboxReceiver(loop: loop, mailbox: events) { [unowned self] in receive($0) }
         withExtendedLifetime(receiver) { loop.run() }
         workers.join()
+        enrolment?.join()
         administration?.stop()
-        // After the workers: what they spent is committed and folded.
+        // After the workers and enrolment: what they spent is committed and folded.
         if let registry = order.enforcement?.registry { stop(registry) }
         order.log?.stop()
         logger.info("stopped")
@@ -131,6 +139,7 @@ public final class GatewayProcess {
                 throw StartupError(error.description)
             }
         }
+        try startEnrolment()
         for sockets in sockets { try workers.start(order, sockets: sockets) }
         let names = blueprint.listeners.map(\.name)
         let addresses = names.isEmpty ? "no requests" : names.joined(separator: ", ")
@@ -138,12 +147,55 @@ public final class GatewayProcess {
         logger.info("serving \(addresses) with \(count), process \(getpid())")
         notifier?.ready("serving \(addresses)")
         if let notifier, notifier.watchdogInterval != nil {
-            watchdog = Watchdog(loop: loop, notifier: notifier, workers: workers)
+            watchdog = Watchdog(loop: loop, notifier: notifier) { [unowned self] in
+                workers.tellAll(.ping)
+                if isEnrolmentRunning { enrolment?.ping() }
+                return running
+            } running: { [unowned self] in
+                running
+            }
         }
     }
 
+    private func startEnrolment() throws {
+        guard let blueprint = order.blueprint.enrolment, let (settings, registry) = order.enforcement else { return }
+        let enrolment = try blueprint.settings(settings.secrets)
+        let sockets = try ListeningAddresses.bind(blueprint, mayOverlap: mayOverlap)
+        let (logger, events) = (logger, events)
+        self.enrolment = try EnrolmentService(
+            enrolment, sockets: sockets, registry: registry,
+            audit: { decision in
+                if decision.isOurFault {
+                    logger.error("enrolment: \(decision)")
+                } else {
+                    logger.notice("enrolment: \(decision)")
+                }
+            }, report: { events.post(.enrolment($0)) },
+            failed: { reason in
+                // The blueprint has built the same before; what fails here is memory or descriptors.
+                logger.critical("enrolment cannot start: \(reason)")
+                exit(1)
+            })
+        isEnrolmentRunning = true
+        logger.info("enrolling at \(blueprint.name), admission: \(blueprint.admission)")
+    }
+
+    /// The numbers of all that serve and have not ended: the workers', and that of the enrolment service.
+    var running: Set<Int> { workers.running.union(isEnrolmentRunning ? [Self.enrolmentNumber] : []) }
+
     private func receive(_ event: Event) {
         switch event {
+        case .enrolment(let report):
+            switch report {
+            case .serving: begun.insert(Self.enrolmentNumber)
+            case .prepared(let fault): prepared(by: Self.enrolmentNumber, fault: fault)
+            case .adopted: adopted(by: Self.enrolmentNumber)
+            case .pong: watchdog?.answered(Self.enrolmentNumber)
+            case .failed(let reason): logger.error("enrolment: \(reason)")
+            case .ended:
+                isEnrolmentRunning = false
+                if running.isEmpty { loop.stop() }
+            }
         case .loaded(let result): loaded(result)
         case .worker(let worker, let report):
             switch report {
@@ -155,7 +207,7 @@ public final class GatewayProcess {
             case .ended:
                 workers.ended(worker)
                 snapshots.ended(worker)
-                if workers.running.isEmpty { loop.stop() }
+                if running.isEmpty { loop.stop() }
             }
         }
     }
@@ -170,6 +222,7 @@ public final class GatewayProcess {
         notifier?.stopping()
         reloadInterrupted()
         workers.tellAll(.drain)
+        enrolment?.drain()
         deadline = LoopTimer(loop: loop, interval: order.blueprint.shutdownTimeout) { [unowned self] in endNow() }
     }
 
@@ -177,5 +230,6 @@ public final class GatewayProcess {
         guard !isEnding else { return }
         isEnding = true
         workers.tellAll(.stop)
+        enrolment?.stop()
     }
 }

@@ -29,18 +29,35 @@ enum ListeningAddresses {
         return sockets
     }
 
+    /// Binds the one address of enrolment.
+    ///
+    /// - Returns: the descriptor by name.
+    static func bind(
+        _ enrolment: EnrolmentBlueprint, mayOverlap: Bool
+    ) throws(StartupError) -> [String: Int32] {
+        let (address, name) = (enrolment.address, "\(enrolment.name) of enrolment")
+        if !mayOverlap { _ = try bind(address, name, isShared: false) }
+        return [enrolment.name: try bind(address, name, isShared: true).detach()]
+    }
+
     /// Closes what nobody took over.
     static func release(_ sockets: [[String: Int32]]) {
         for descriptor in sockets.flatMap(\.values) { close(descriptor) }
     }
 
     private static func bind(_ listener: Blueprint.Listener, isShared: Bool) throws(StartupError) -> Socket {
+        try bind(listener.address, listener.name, isShared: isShared)
+    }
+
+    private static func bind(
+        _ address: SocketAddress, _ name: String, isShared: Bool
+    ) throws(StartupError) -> Socket {
         do throws(EventLoopError) {
-            return try Socket.listen(on: listener.address, isShared: isShared)
+            return try Socket.listen(on: address, isShared: isShared)
         } catch {
             var hint = ""
             if case .system(_, EACCES) = error { hint = "; ports below 1024 take CAP_NET_BIND_SERVICE" }
-            throw StartupError("listener \(listener.name): \(error.text)\(hint)")
+            throw StartupError("listener \(name): \(error.text)\(hint)")
         }
     }
 }

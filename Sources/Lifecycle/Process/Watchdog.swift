@@ -1,15 +1,22 @@
 internal import EventLoop
 
-/// Tells the service manager that the process is alive, for as long as every worker's loop goes round.
+/// Tells the service manager that the process is alive, for as long as every loop that serves goes round.
 final class Watchdog {
-    private let workers: WorkerGroup
+    private let ping: () -> Set<Int>
+    private let running: () -> Set<Int>
     private let notifier: ServiceNotifier
     private var silent: Set<Int> = []
     private var timer: LoopTimer?
 
-    /// - Parameter notifier: whose manager wants to hear from the process.
-    init(loop: Loop, notifier: ServiceNotifier, workers: WorkerGroup) {
-        self.workers = workers
+    /// - Parameters:
+    ///   - notifier: whose manager wants to hear from the process.
+    ///   - ping: asks all that serve. Returns their numbers.
+    ///   - running: the numbers of those that serve.
+    init(
+        loop: Loop, notifier: ServiceNotifier, ping: @escaping () -> Set<Int>, running: @escaping () -> Set<Int>
+    ) {
+        self.ping = ping
+        self.running = running
         self.notifier = notifier
         // Half the time that the manager waits (sd_watchdog_enabled(3)).
         let interval = TimeSpan(nanoseconds: Int64(clamping: notifier.watchdogInterval ?? 0) * 500)
@@ -20,10 +27,9 @@ final class Watchdog {
     private func ask() {
         // Those that have ended owe no answer. Whoever owes one is not asked again: its mailbox must have room for more than
         // questions.
-        silent.formIntersection(workers.running)
+        silent.formIntersection(running())
         guard silent.isEmpty else { return }
-        silent = workers.running
-        workers.tellAll(.ping)
+        silent = ping()
     }
 
     func answered(_ worker: Int) {

@@ -1,0 +1,184 @@
+internal import Attestation
+internal import Challenges
+internal import Cryptography
+internal import Enrolment
+internal import EventLoop
+internal import Gateway
+internal import GatewayConfiguration
+internal import HTTP
+internal import Registry
+internal import Server
+internal import Vocabulary
+
+/// What enrolment is made of, its files read; all but the secrets, which belong to the registry.
+struct EnrolmentBlueprint: Sendable {
+    let address: SocketAddress
+    /// The address as text.
+    let name: String
+    let admission: String
+    let apps: [AppID]
+    /// The listener's own, and the GMS CA.
+    private(set) var certificates: [CertificateExpiry] = []
+    /// With secrets that nobody has: for a check.
+    private var settings: EnrolmentSettings
+
+    /// The settings with the secrets of the registry.
+    func settings(_ secrets: GatewaySecrets) throws(StartupError) -> EnrolmentSettings {
+        var settings = settings
+        do throws(CryptographyError) {
+            let library = try LibraryContext()
+            settings.secrets = EnrolmentSettings.Secrets(
+                current: secrets.current, previous: secrets.previous, log: try secrets.logSecret(library),
+                subjects: try secrets.subjectKey(library))
+        } catch {
+            throw StartupError("enrolment: \(error)")
+        }
+        return settings
+    }
+
+    /// Reads the files, and builds once all that a service would be made of: what is wrong is found before anything starts.
+    init(_ enrolment: EnrolmentConfiguration, _ configuration: Configuration) throws(StartupError) {
+        name = enrolment.address.description
+        apps = configuration.apps.map(\.id)
+        do {
+            address = try SocketAddress(name)
+            let library = try LibraryContext()
+            let listener = EnrolmentSettings.Listener(
+                name: name, certificates: try FileContents.read(enrolment.tls.certificatePath),
+                key: try FileContents.read(enrolment.tls.keyPath),
+                minimumVersion: enrolment.tls.minimumVersion == .tls12 ? .tls12 : .tls13)
+            let (admission, word) = try Self.admission(enrolment.admission, library)
+            self.admission = word
+            let authority = try Self.authority(enrolment.authority).read()
+            guard let provider = ProviderURL(enrolment.url.text) else {
+                throw StartupError("url: \(enrolment.url.text) cannot be compared")
+            }
+            settings = EnrolmentSettings(
+                listeners: [listener], provider: provider, apps: try configuration.apps.map(Self.app),
+                admission: admission, authority: authority, secrets: Self.noSecrets)
+            settings.certificateLifetime = enrolment.certificateLife.components.seconds
+            settings.rotationOverlap = enrolment.rotationOverlap.components.seconds
+            settings.nonceLife = UInt64(enrolment.nonceLife.components.seconds)
+            settings.contentLimit = enrolment.contentLimit
+            settings.requestsPerMinute = enrolment.requestsPerMinute
+            settings.connectionsPerAddress = enrolment.connectionsPerAddress
+            settings.server = Self.server(enrolment, configuration.timeouts)
+            settings.shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
+            try EnrolmentService.check(settings, library)
+            certificates = try Certificate.all(inPEM: listener.certificates, library).map {
+                CertificateExpiry($0, role: .server, listener: name)
+            }
+            certificates.append(
+                CertificateExpiry(try authority.issuer(library).certificate, role: .issuer, listener: name))
+        } catch {
+            throw StartupError("enrolment: \(error)")
+        }
+    }
+
+    private static var noSecrets: EnrolmentSettings.Secrets {
+        let zeros = [UInt8](repeating: 0, count: ChallengeSecret.shortest)
+        guard let secret = ChallengeSecret(generation: 0, bytes: zeros) else { preconditionFailure("long enough") }
+        return EnrolmentSettings.Secrets(current: secret, previous: nil, log: zeros, subjects: zeros)
+    }
+
+    private static func admission(
+        _ admission: AdmissionConfiguration, _ library: LibraryContext
+    ) throws -> (EnrolmentSettings.Admission, String) {
+        switch admission {
+        case .open: return (.open, "open")
+        case .approval: return (.approval, "approval")
+        case .token(let token):
+            guard let audience = ProviderURL(token.audience.text) else {
+                throw StartupError("token: audience: \(token.audience.text) cannot be compared")
+            }
+            let points = try token.keysPaths.map { path in
+                let key = try PublicKey(pem: try FileContents.read(path), library)
+                guard key.isP256, let point = key.uncompressedPoint else {
+                    throw StartupError("\(path): the key is not on P-256")
+                }
+                return point
+            }
+            let issuer = EnrolmentSettings.TokenIssuer(
+                issuer: token.issuer.text, audience: audience, points: points)
+            return (.token(issuer), "token")
+        }
+    }
+
+    private static func authority(_ authority: EnrolmentAuthorityConfiguration) -> AuthorityFiles {
+        let passphrase: AuthorityFiles.PassphrasePlace? =
+            switch authority.passphrase {
+            case nil: nil
+            case .file(let path): .file(path)
+            case .variable(let name): .variable(name)
+            }
+        return AuthorityFiles(
+            certificatePath: authority.certificatePath, keyPath: authority.keyPath, passphrase: passphrase)
+    }
+
+    private static func server(
+        _ enrolment: EnrolmentConfiguration, _ timeouts: TimeoutsConfiguration
+    ) -> ServerSettings {
+        var server = EnrolmentSettings.standardServer
+        server.connections = enrolment.connections
+        server.handshakeTimeout = TimeSpan(timeouts.handshake)
+        server.headTimeout = TimeSpan(timeouts.head)
+        server.contentIdleTimeout = TimeSpan(timeouts.contentIdle)
+        server.keepAliveTimeout = min(server.keepAliveTimeout, TimeSpan(timeouts.keepAlive))
+        return server
+    }
+
+    private static func app(_ app: AppConfiguration) throws -> EnrolmentSettings.App {
+        let demands = app.attestation
+        let absence: AppExtensionPolicy.Absence = demands.absentExtensions == .accept ? .admitted : .refused
+        let categories = demands.validationCategories.map { categories in
+            AppExtensionPolicy.Categories(
+                Set(categories.map { ValidationCategory(rawValue: $0.number) }), absence: absence)
+        }
+        let version = try demands.minimumBundleVersion.map { version in
+            guard let minimum = BundleVersion(version.text) else {
+                throw StartupError("app \(app.id): minimum_bundle_version cannot be compared")
+            }
+            return AppExtensionPolicy.MinimumVersion(minimum, absence: absence)
+        }
+        var maximumRisk: UInt32?
+        var demandsReceipt = false
+        if case .required(let risk) = demands.receipt { (demandsReceipt, maximumRisk) = (true, risk) }
+        let setting = Blueprint.app(app)
+        return EnrolmentSettings.App(
+            id: app.id,
+            attested: AttestedApp(
+                id: app.id.description, environment: environment(app.environment),
+                platforms: Set(demands.platforms.flatMap(platforms)),
+                extensions: AppExtensionPolicy(categories: categories, minimumVersion: version),
+                demandsReceipt: demandsReceipt),
+            form: form(demands.clientData), simulatorRoot: try demands.rootPath.map { try FileContents.read($0) },
+            maximumRisk: maximumRisk, counters: setting.counters)
+    }
+
+    private static func environment(_ environment: AppConfiguration.Environment) -> AttestedApp.Environment {
+        switch environment {
+        case .production: .production
+        case .development: .development
+        case .simulator: .simulator
+        }
+    }
+
+    private static func form(_ form: AttestationDemands.ClientData) -> ClientDataForm {
+        switch form {
+        case .nonceAndTag: .nonceAndTag
+        case .nonce: .nonce
+        case .dsr: .dsr
+        }
+    }
+
+    /// Leafs up to iOS 17 do not say where they are from: only iPhones had any then.
+    private static func platforms(_ platform: AttestationDemands.Platform) -> [AttestedPlatform] {
+        switch platform {
+        case .ios: [.iOS, .unstated]
+        case .macos: [.macOS]
+        case .tvos: [.tvOS]
+        case .watchos: [.watchOS]
+        case .visionos: [.visionOS]
+        }
+    }
+}

@@ -1,0 +1,66 @@
+"""A gateway that enrols, with an authority for the phones that come to it."""
+
+import json
+
+from enrolling_phone import AttestationAuthority, EnrolmentAddress, EnrollingPhone, MTLSKey
+from gateway import APP, Gateway, reserve_port
+from pki import attestgate
+
+ROUTES = [
+    {"name": "records", "host": "localhost", "path": "/", "require": "request-proof"},
+    {"name": "device", "host": "localhost", "path": "/device", "require": "device"},
+]
+
+
+class Enrolling:
+    """`enrolment`: changes of that section; `app`: of the entry of the app; further settings as `Gateway` takes them."""
+
+    def __init__(self, directory, pki, upstream, enrolment=None, app=None, **settings):
+        self.pki, self.upstream, self.directory = pki, upstream, directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self.authority = AttestationAuthority(directory)
+        self.holder, port = reserve_port()
+        self.provider = f"https://localhost:{port}"
+        self.service = EnrolmentAddress(pki, port)
+        section = {
+            "address": f"127.0.0.1:{port}", "url": self.provider,
+            "tls": {"certificate": str(pki.server_certificate), "key": str(pki.server_key)},
+            "authority": {"certificate": str(pki.gms.certificate), "key": str(pki.gms.key)},
+            "admission": "open", "requests_per_minute": 100_000, **(enrolment or {})}
+        apps = [{"id": APP, "environment": "simulator", "attestation_root": str(self.authority.path), **(app or {})}]
+        self.gateway = Gateway(
+            directory / "gateway", pki, {"service": upstream.address}, ROUTES, apps=apps, enrolment=section, **settings)
+
+    def start(self):
+        # It is ready when enrolment is.
+        self.gateway.start()
+        return self
+
+    def stop(self):
+        self.gateway.stop()
+        self.holder.close()
+
+    def phone(self, app=APP):
+        return EnrollingPhone(self.service, self.authority, self.provider, app)
+
+    def enrolled(self):
+        """A phone that has a certificate. - Returns: the phone, its key, and the answer."""
+        phone, mtls = self.phone(), MTLSKey()
+        response = phone.enrol(mtls)
+        assert response.status == 200, response
+        return phone, mtls, response
+
+    def change(self, **enrolment):
+        """Another conf file, served."""
+        self.gateway.conf["enrolment"].update(enrolment)
+        self.gateway.write_conf()
+        done = attestgate("reload", "--config", self.gateway.conf_path)
+        assert done.returncode == 0, done.stderr
+
+    def status(self):
+        done = attestgate("status", "--config", self.gateway.conf_path, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def devices(self):
+        return json.loads(self.gateway.device_command("list", "--json"))["devices"]
