@@ -21,7 +21,8 @@ let package = Package(
     products: [
         .executable(name: "attestgate", targets: ["attestgate"]),
         .executable(name: "attestgate-device", targets: ["attestgate-device"]),
-        .library(name: "TrustClient", targets: ["TrustClient"]),
+        // What apps link, with what its interface speaks of.
+        .library(name: "TrustClient", targets: ["TrustClient", "RequestProof", "Vocabulary"]),
         // The verifier of attestations, with what its interface speaks of.
         .library(name: "Attestation", targets: ["Attestation", "Cryptography", "Vocabulary"]),
     ],
@@ -201,7 +202,8 @@ let package = Package(
         .testTarget(
             name: "DeviceSimulatorTests",
             dependencies: [
-                "Attestation", "Cryptography", "DeviceSimulator", "RequestProof", "TrustClient", "Vocabulary",
+                "Attestation", "Challenges", "Cryptography", "DeviceSimulator", "Enrolment", "RequestProof",
+                "TrustClient", "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(

@@ -44,6 +44,11 @@ public struct ByteBuffer: ~Copyable {
         withUnsafeReadable { Array($0) }
     }
 
+    /// Appends the bytes not yet consumed to an array.
+    public func copy(to array: inout [UInt8]) {
+        withUnsafeReadable { array.append(contentsOf: $0) }
+    }
+
     /// Drops `count` bytes from the front.
     @inlinable public mutating func consume(_ count: Int) {
         precondition(count >= 0 && count <= end - start, "consumed more than was there")
@@ -119,14 +124,20 @@ public struct ByteBuffer: ~Copyable {
     }
 
     private mutating func appendBytes(_ source: UnsafeBufferPointer<UInt8>) {
-        guard let from = source.baseAddress, source.count > 0 else { return }
-        guard source.count <= room else {
+        guard let from = source.baseAddress, source.count > 0, let place = claim(source.count) else { return }
+        place.update(from: from, count: source.count)
+    }
+
+    /// Moves the end on by `count` bytes, which the caller writes at once. - Returns: where; nil if they do not fit.
+    @inline(__always)
+    private mutating func claim(_ count: Int) -> UnsafeMutablePointer<UInt8>? {
+        guard count <= room else {
             overflowed = true
-            return
+            return nil
         }
-        let block = makeRoom(source.count)
-        (block + end).update(from: from, count: source.count)
-        end += source.count
+        let block = makeRoom(count)
+        defer { end += count }
+        return block + end
     }
 }
 
@@ -172,32 +183,39 @@ extension ByteBuffer {
 
     /// Appends a number in decimal digits without leading zeros.
     public mutating func append(decimal number: UInt64) {
-        // 20 digits hold every UInt64.
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 20) { digits in
-            var rest = number
-            var position = 20
-            repeat {
-                position -= 1
-                digits[position] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
-                rest /= 10
-            } while rest > 0
-            appendBytes(UnsafeBufferPointer(rebasing: UnsafeBufferPointer(digits)[position...]))
+        var rest = number
+        var position = 1
+        while rest > 9 {
+            rest /= 10
+            position += 1
+        }
+        guard let digits = claim(position) else { return }
+        rest = number
+        repeat {
+            position -= 1
+            digits[position] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+            rest /= 10
+        } while position > 0
+    }
+
+    /// Appends a number in lower-case hexadecimal, at least `digits` long, which are 16 at most.
+    public mutating func append(hex number: UInt64, digits minimum: Int = 1) {
+        let count = max(minimum, (67 - number.leadingZeroBitCount) / 4)
+        let digits = (Self.hexadecimal(number >> 32).bigEndian, Self.hexadecimal(number & 0xffff_ffff).bigEndian)
+        withUnsafeBytes(of: digits) { digits in
+            digits.withMemoryRebound(to: UInt8.self) { appendBytes(UnsafeBufferPointer(rebasing: $0.suffix(count))) }
         }
     }
 
-    /// Appends a number in lower-case hexadecimal, at least `digits` long.
-    public mutating func append(hex number: UInt64, digits minimum: Int = 1) {
-        withUnsafeTemporaryAllocation(of: UInt8.self, capacity: 16) { digits in
-            var rest = number
-            var position = 16
-            repeat {
-                position -= 1
-                let digit = UInt8(truncatingIfNeeded: rest & 15)
-                digits[position] = digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10
-                rest >>= 4
-            } while rest > 0 || position > 16 - minimum
-            appendBytes(UnsafeBufferPointer(rebasing: UnsafeBufferPointer(digits)[position...]))
-        }
+    /// The eight digits of a number of 32 bits, all at once: each octet of the result is one.
+    private static func hexadecimal(_ number: UInt64) -> UInt64 {
+        var nibbles = (number | number << 16) & 0x0000_ffff_0000_ffff
+        nibbles = (nibbles | nibbles << 8) & 0x00ff_00ff_00ff_00ff
+        nibbles = (nibbles | nibbles << 4) & 0x0f0f_0f0f_0f0f_0f0f
+        // 1 where a letter stands: 10 + 6 carries into the upper half.
+        let letters = (nibbles + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101
+        let fromNineToA = UInt64(UInt8(ascii: "a") - UInt8(ascii: "9") - 1)
+        return nibbles + 0x3030_3030_3030_3030 + letters * fromNineToA
     }
 }
 

@@ -76,6 +76,7 @@ public struct CertificateIssuer {
         for (identifier, value) in template.extensions {
             try add(identifier, value, to: pointer, issuer: issuer)
         }
+        for own in template.ownExtensions { try add(own, to: pointer) }
         guard X509_sign(pointer, key.pointer, context.sha256) > 0 else {
             throw .fromQueue(doing: "sign the certificate")
         }
@@ -91,6 +92,20 @@ public struct CertificateIssuer {
         guard let made = X509V3_EXT_conf_nid(nil, &settings, identifier.nid, value) else {
             throw .fromQueue(doing: "make the extension \(identifier) = \(value)")
         }
+        defer { X509_EXTENSION_free(made) }
+        guard X509_add_ext(certificate, made, -1) == 1 else { throw .fromQueue(doing: "add an extension") }
+    }
+
+    private static func add(
+        _ own: CertificateTemplate.OwnExtension, to certificate: OpaquePointer
+    ) throws(CryptographyError) {
+        let object = OBJ_txt2obj(own.identifier, 1)
+        defer { ASN1_OBJECT_free(object) }
+        let value = ASN1_OCTET_STRING_new()
+        defer { ASN1_OCTET_STRING_free(value) }
+        guard object != nil, value != nil, ASN1_OCTET_STRING_set(value, own.value, Int32(own.value.count)) == 1,
+            let made = X509_EXTENSION_create_by_OBJ(nil, object, 0, value)
+        else { throw .fromQueue(doing: "make the extension \(own.identifier)") }
         defer { X509_EXTENSION_free(made) }
         guard X509_add_ext(certificate, made, -1) == 1 else { throw .fromQueue(doing: "add an extension") }
     }

@@ -15,6 +15,21 @@ public struct CertificateTemplate: Sendable {
         /// TLS client of a registered device, which an alternative name tells: `urn:attestgate:device:<key id>`, the key id
         /// of its hardware key in lower-case hexadecimal.
         case device(KeyID)
+        /// No TLS: speaks for a key by extensions of the issuer's own, as App Attest's leafs do.
+        case attestedKey([OwnExtension])
+    }
+
+    /// An extension that OpenSSL does not know, not critical.
+    public struct OwnExtension: Sendable {
+        /// In dotted decimal.
+        public let identifier: String
+        /// DER.
+        public let value: [UInt8]
+
+        public init(identifier: String, value: [UInt8]) {
+            self.identifier = identifier
+            self.value = value
+        }
     }
 
     public var purpose: Purpose
@@ -76,8 +91,12 @@ public struct CertificateTemplate: Sendable {
         case .device(let keyID):
             // Hexadecimal: nothing in it that this notation would read as the beginning of another name.
             Self.clientExtensions + [(.subjectAlternativeName, "URI:urn:attestgate:device:\(keyID)")]
+        case .attestedKey:
+            [(.basicConstraints, "critical,CA:FALSE"), (.keyUsage, "critical,digitalSignature")]
         }
     }
+
+    var ownExtensions: [OwnExtension] { if case .attestedKey(let extensions) = purpose { extensions } else { [] } }
 
     private static let clientExtensions: [(identifier: ExtensionIdentifier, value: String)] = [
         (.subjectKeyIdentifier, "hash"),

@@ -33,4 +33,18 @@ public enum SimulatorAuthority {
         for (path, content) in zip(paths, contents) { try SimulatorFile.create(path, content) }
         return paths
     }
+
+    /// The intermediate, which attests.
+    static func intermediate(in directory: String, _ library: LibraryContext) throws -> CertificateIssuer {
+        guard SimulatorFile.exists(directory + "/" + files[3]) else {
+            throw SimulatorError(
+                "there is no authority in \(directory): attestgate-device ca init --directory \(directory) makes one")
+        }
+        let certificate = try Certificate.all(inPEM: SimulatorFile.read(directory + "/" + files[3]), library)
+        let key = try PrivateKey(pem: SimulatorFile.read(directory + "/" + files[2]), library)
+        guard let certificate = certificate.first else {
+            throw SimulatorError("\(directory)/\(files[3]) holds no certificate")
+        }
+        return try CertificateIssuer(certificate: certificate, key: key, library)
+    }
 }

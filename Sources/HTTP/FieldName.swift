@@ -10,7 +10,7 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
     case expect
     // Frequent and harmless: known so that no rule for unknown fields need look at them.
     case accept, acceptEncoding, acceptLanguage, authorization, cacheControl, contentEncoding, contentType, cookie
-    case date, ifMatch, ifModifiedSince, ifNoneMatch, origin, range, referer, userAgent
+    case date, ifMatch, ifModifiedSince, ifNoneMatch, ifRange, ifUnmodifiedSince, origin, range, referer, userAgent
     case etag, lastModified, location, server, setCookie, vary
     // Said by proxies about the client.
     case forwarded, via
@@ -48,6 +48,8 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
         case .ifMatch: "if-match"
         case .ifModifiedSince: "if-modified-since"
         case .ifNoneMatch: "if-none-match"
+        case .ifRange: "if-range"
+        case .ifUnmodifiedSince: "if-unmodified-since"
         case .origin: "origin"
         case .range: "range"
         case .referer: "referer"

@@ -27,6 +27,7 @@ public enum MessageFault: Error, Equatable, Sendable, CaseIterable {
     case contentLengthMalformed
     case contentLengthRepeated
     case contentLengthWithTransferEncoding
+    case contentUnexpected
     case transferEncodingUnsupported
     case chunkMalformed
     case trailerTooLarge
@@ -38,6 +39,8 @@ public enum MessageFault: Error, Equatable, Sendable, CaseIterable {
     case fieldRepeated
     // Responses.
     case statusLineMalformed
+    case contentImpossible
+    case interimResponsesRepeated
 }
 
 extension MessageFault {
@@ -83,6 +86,7 @@ extension MessageFault {
         case .contentLengthMalformed: "Content-Length is not a plain decimal number"
         case .contentLengthRepeated: "there is more than one Content-Length"
         case .contentLengthWithTransferEncoding: "Content-Length and Transfer-Encoding are both present"
+        case .contentUnexpected: "a GET, HEAD or DELETE of HTTP/1.0 has content"
         case .transferEncodingUnsupported: "Transfer-Encoding is not a single 'chunked', or the version is 1.0"
         case .chunkMalformed: "the chunked coding is broken"
         case .trailerTooLarge: "the trailer section is too large"
@@ -92,6 +96,8 @@ extension MessageFault {
         case .connectionMalformed: "Connection is not a list of tokens"
         case .expectationUnknown: "Expect is not 100-continue"
         case .statusLineMalformed: "the status line is not HTTP/1.1 SP status"
+        case .contentImpossible: "a response of a status that has no content announces some"
+        case .interimResponsesRepeated: "there are too many interim responses before the final one"
         }
     }
 }

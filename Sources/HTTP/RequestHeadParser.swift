@@ -17,8 +17,8 @@ public struct RequestHeadParser: Sendable {
     private var framing = FramingFields()
     private var absoluteAuthority: ByteRange?
     private var hasHost = false
-    /// A bit for each field seen of those that may stand there once only.
-    private var singletons: UInt8 = 0
+    /// A bit for each field seen of those that may stand there once only, by the raw value of its name.
+    private var singletons: UInt64 = 0
 
     public init(limits: HeadLimits) {
         self.limits = limits
@@ -159,6 +159,11 @@ public struct RequestHeadParser: Sendable {
     ) throws(MessageFault) {
         let range = field.valueRange
         switch field.name {
+        case .host, .contentLength, .transferEncoding:
+            guard !hasTab(bytes, field) else { throw .fieldValueMalformed }
+        default: break
+        }
+        switch field.name {
         case .host:
             guard !hasHost else { throw .hostRepeated }
             hasHost = true
@@ -169,9 +174,10 @@ public struct RequestHeadParser: Sendable {
         case .contentLength: try framing.takeContentLength(bytes.extracting(range.start..<range.end))
         case .transferEncoding: try framing.takeTransferEncoding(bytes.extracting(range.start..<range.end))
         case .connection: try head.connection.take(bytes, range, table, unknown: .refused)
-        case .contentType, .authorization:
+        case .contentType, .authorization, .date, .ifMatch, .ifModifiedSince, .ifNoneMatch, .ifRange,
+            .ifUnmodifiedSince, .origin, .range, .referer, .userAgent:
             // Whoever checks the one and whoever uses the other must not differ (RFC 9110 section 5.3).
-            let mark: UInt8 = field.name == .contentType ? 1 : 2
+            let mark: UInt64 = 1 << UInt64(field.name.rawValue)
             guard singletons & mark == 0 else { throw .fieldRepeated }
             singletons |= mark
         case .expect:
@@ -186,6 +192,20 @@ public struct RequestHeadParser: Sendable {
         }
     }
 
+    /// White space by RFC 9110 section 5.6.3; but some readers take a tab beside a value for a part of it, and so see another
+    /// framing or host than we.
+    private func hasTab(_ bytes: Span<UInt8>, _ field: HeaderField) -> Bool {
+        for index in (field.nameRange.end + 1)..<field.valueRange.start where bytes[index] == ByteClass.tab {
+            return true
+        }
+        var index = field.valueRange.end
+        while bytes[index] != ByteClass.carriageReturn {
+            if bytes[index] == ByteClass.tab { return true }
+            index += 1
+        }
+        return false
+    }
+
     private static let hundredContinue = Array("100-continue".utf8)
 
     private func finish(_ head: inout RequestHead, _ bytes: Span<UInt8>) throws(MessageFault) {
@@ -197,6 +217,13 @@ public struct RequestHeadParser: Sendable {
             }
         }
         head.framing = try framing.framing(minorVersion: head.minorVersion) ?? .none
+        if head.minorVersion == 0, head.framing.hasContent {
+            switch head.method {
+            // RFC 1945 sections 8.1 and D.1.2: readers of that version look for none, and take it for the next request.
+            case .get, .head, .delete: throw .contentUnexpected
+            default: break
+            }
+        }
         if head.minorVersion == 0 || !head.framing.hasContent { head.expectsContinue = false }
     }
 }

@@ -103,7 +103,13 @@ public struct ResponseHeadParser: Sendable {
     /// RFC 9112 section 6.3.
     private func decideFraming(_ head: ResponseHead, _ method: Method?) throws(MessageFault) -> ContentFraming {
         let stated = try framing.framing(minorVersion: head.minorVersion)
-        if method == .head || head.status == 204 || head.status == 304 || head.isInterim { return .none }
+        if head.status == 204 || head.isInterim {
+            // RFC 9112 section 6.1 and RFC 9110 section 8.6 forbid both fields: who sends them may send content, too, which
+            // would stand where the next response is looked for. Many say `Content-Length: 0`, which harms nobody.
+            guard stated == nil || stated == ContentFraming.none else { throw .contentImpossible }
+            return .none
+        }
+        if method == .head || head.status == 304 { return .none }
         return stated ?? .untilClose
     }
 }

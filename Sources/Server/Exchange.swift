@@ -65,17 +65,19 @@ open class Exchange {
     ///   - content: how the content is framed; `untilClose` when its length is unknown, which becomes chunked where the
     ///     client understands it.
     ///   - statedLength: Content-Length of a response without content (HEAD, 304).
+    ///   - isLast: whether the connection ends after this response, whatever else speaks for keeping it.
     ///   - fields: appends the other fields; none of connection or framing.
     /// - Returns: false if the head does not fit a buffer; nothing was written.
     public final func sendHead(
-        _ status: UInt16, content: ContentFraming, statedLength: UInt64? = nil, fields: (inout ByteBuffer) -> Void
+        _ status: UInt16, content: ContentFraming, statedLength: UInt64? = nil, isLast: Bool = false,
+        fields: (inout ByteBuffer) -> Void
     ) -> Bool {
         precondition(!isAnswered, "a request is answered once")
         framing = content
         if content == .chunked || content == .untilClose {
             framing = head.minorVersion >= 1 ? .chunked : .untilClose
         }
-        let isPersistent = connection.allowsAnotherRequest && framing != .untilClose
+        let isPersistent = connection.allowsAnotherRequest && framing != .untilClose && !isLast
         guard connection.writeHead(status, framing, statedLength, isPersistent, fields) else { return false }
         answeredStatus = status
         return true

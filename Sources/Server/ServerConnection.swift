@@ -357,7 +357,8 @@ public final class ServerConnection: SocketHandler {
         } catch {
             cycle.isPersistent = false
             input.removeAll()
-            exchange.requestFaulted(error)
+            // Denied already, perhaps within this very event: the answer must still reach the client, whatever it sends.
+            if !cycle.isResponseEnded { exchange.requestFaulted(error) }
         }
         return false
     }

@@ -22,6 +22,10 @@ public final class UpstreamConnection: SocketHandler {
     private var call: UpstreamCall?
     private var attempts = 1
     private var callsServed = 0
+    /// Of the response under way.
+    private var interimResponses = 0
+    /// More before one final response are none that a service has a use for.
+    private static let interimLimit = 16
 
     /// What is to be sent: the request, as the call writes it.
     public var output: ByteBuffer
@@ -71,6 +75,7 @@ public final class UpstreamConnection: SocketHandler {
         isRequestComplete = false
         isResponseHeld = false
         isBlocked = false
+        interimResponses = 0
         if phase == .idle {
             phase = .head
             wantRead(true)
@@ -256,7 +261,13 @@ public final class UpstreamConnection: SocketHandler {
             return false
         }
         // 100 is between us and the server; 103 and others are optional (RFC 9110 section 15.2).
-        if !head.isInterim {
+        if head.isInterim {
+            interimResponses += 1
+            guard interimResponses <= Self.interimLimit else {
+                fail(.malformed(.interimResponsesRepeated))
+                return false
+            }
+        } else {
             decoder = ContentDecoder(head.framing, extensions: .ignored)
             phase = .content
             call.responseHead(head, input.readable.extracting(first: length))

@@ -3,7 +3,7 @@ internal import Cryptography
 internal import Foundation
 internal import Lifecycle
 
-/// The GMS CA, as commands get at it: in a directory of `pki init`, or anywhere.
+/// The GMS CA, as commands get at it: in a directory of `pki init`, anywhere, or where the conf file says.
 struct AuthorityOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Where `pki init` has written the development GMS CA.", valueName: "DIR"))
     var directory: String?
@@ -27,25 +27,36 @@ struct AuthorityOptions: ParsableArguments {
         guard directory == nil || !isNamed else {
             throw ValidationError("--directory names a CA already: the other options of the CA say another")
         }
-        guard directory != nil || (caCertificate != nil && caKey != nil) else {
-            throw ValidationError("the CA is named by --directory, or by --ca-certificate and --ca-key")
+        guard !isNamed || (caCertificate != nil && caKey != nil) else {
+            throw ValidationError("--ca-certificate and --ca-key go together, and a passphrase with both")
         }
         guard caPassphraseFile == nil || caPassphraseVariable == nil else {
             throw ValidationError("--ca-passphrase-file says the passphrase already")
         }
     }
 
-    private func files() throws -> AuthorityFiles {
+    /// Whether any is named here.
+    var isGiven: Bool { directory != nil || caCertificate != nil }
+
+    private func files(or file: ConfigurationFile?) throws -> AuthorityFiles {
         if let directory { return DevelopmentPKI.clientAuthority(in: directory) }
-        guard let caCertificate, let caKey else { throw Failure("no CA is named") }
-        return AuthorityFiles(
-            certificatePath: caCertificate, keyPath: caKey,
-            passphrase: caPassphraseFile.map { .file($0) } ?? caPassphraseVariable.map { .variable($0) })
+        if let caCertificate, let caKey {
+            return AuthorityFiles(
+                certificatePath: caCertificate, keyPath: caKey,
+                passphrase: caPassphraseFile.map { .file($0) } ?? caPassphraseVariable.map { .variable($0) })
+        }
+        guard let file else { throw Failure("no CA is named") }
+        guard let authority = try file.read().enrolment?.authority else {
+            throw Failure(
+                "\(file.config): there is no `enrolment.authority`: name a CA by --directory or --ca-certificate")
+        }
+        return AuthorityFiles(authority)
     }
 
+    /// - Parameter file: the conf file, which says where the CA is if the options do not.
     /// - Throws: also if the CA's certificate has expired: nothing that it signs would be accepted.
-    func issuer(_ library: LibraryContext) throws -> CertificateIssuer {
-        let files = try files()
+    func issuer(or file: ConfigurationFile?, _ library: LibraryContext) throws -> CertificateIssuer {
+        let files = try files(or: file)
         let issuer: CertificateIssuer
         do {
             issuer = try files.read().issuer(library)

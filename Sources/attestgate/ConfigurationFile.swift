@@ -3,7 +3,7 @@ internal import Foundation
 internal import GatewayConfiguration
 internal import Lifecycle
 
-/// The conf file that every command but `pki` takes.
+/// The conf file that most commands take.
 struct ConfigurationFile: ParsableArguments {
     @Option(name: .long, help: ArgumentHelp("The conf file.", valueName: "FILE"))
     var config: String

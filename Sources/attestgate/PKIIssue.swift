@@ -8,8 +8,9 @@ struct PKIIssue: ParsableCommand {
         commandName: "issue",
         abstract: "Issue a client certificate by hand.",
         discussion: """
-            From the development GMS CA in --directory, or from the one that --ca-certificate and --ca-key name. The client's \
-            key stays where it is: a private key in the file serves only to tell its public half.
+            From the development GMS CA in --directory, from the one that --ca-certificate and --ca-key name, or from the one \
+            that the conf file names in `enrolment.authority`. The client's key stays where it is: a private key in the file \
+            serves only to tell its public half.
             A key is made by: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out phone.key
 
             No revocation list names a certificate issued so: the registry knows those of enrolment alone. Its device is \
@@ -17,6 +18,16 @@ struct PKIIssue: ParsableCommand {
             """)
 
     @OptionGroup var authority: AuthorityOptions
+
+    @Option(help: ArgumentHelp("The conf file.", valueName: "FILE"))
+    var config: String?
+
+    private var file: ConfigurationFile? {
+        guard let config else { return nil }
+        var file = ConfigurationFile()
+        file.config = config
+        return file
+    }
 
     @Option(help: ArgumentHelp("The client's P-256 key: PEM, public or private.", valueName: "PEM"))
     var certificateKey: String
@@ -29,11 +40,14 @@ struct PKIIssue: ParsableCommand {
 
     func validate() throws {
         guard (1...825).contains(days) else { throw ValidationError("--days is between 1 and 825") }
+        guard authority.isGiven != (config != nil) else {
+            throw ValidationError("the CA is named by --directory, by --ca-certificate and --ca-key, or by --config")
+        }
     }
 
     func run() throws {
         let library = try LibraryContext()
-        let issuer = try authority.issuer(library)
+        let issuer = try authority.issuer(or: file, library)
         let key = try Self.publicKey(in: certificateKey, library)
         guard key.isP256 else { throw Failure("\(certificateKey): the key is not on P-256") }
         let id = try key.keyID(library).map(\.description) ?? ""

@@ -10,8 +10,8 @@ struct PKIRevocationList: ParsableCommand {
         abstract: "Write the revocation list of the GMS CA.",
         discussion: """
             Names the certificates, issued by enrolment and not yet expired, whose device is revoked or whose key's binding has \
-            ended. For those who verify certificates without asking the registry; the gateway asks it, and refuses these devices \
-            without a list.
+            ended; signed by the CA that the conf file names in `enrolment.authority`, unless an option names another. For those \
+            who verify certificates without asking the registry; the gateway asks it, and refuses these devices without a list.
 
             The file is replaced in one step. While a gateway runs, it is asked through the socket that the conf file names in \
             `administration`; otherwise the registry's file itself is used. Exit status: 0 written, 1 impossible and nothing \
@@ -36,7 +36,7 @@ struct PKIRevocationList: ParsableCommand {
     func run() throws {
         let library = try LibraryContext()
         // Before a number is drawn.
-        let issuer = try authority.issuer(library)
+        let issuer = try authority.issuer(or: file, library)
         let (number, certificates): (Int64, [RevokedCertificate])
         do {
             (number, certificates) = try file.registryAdministration().revocations()

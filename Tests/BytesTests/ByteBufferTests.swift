@@ -65,7 +65,9 @@ struct ByteBufferTests {
         #expect(pool.outstanding == 0)
     }
 
-    @Test("numbers are written without leading zeros, or padded as asked", arguments: [0, 7, 10, 4_096, UInt64.max])
+    @Test(
+        "numbers are written without leading zeros, or padded as asked",
+        arguments: [0, 7, 9, 10, 99, 100, 0x9f, 4_095, 4_096, 0xdead_beef, 0x1234_5678_9abc_def0, UInt64.max])
     func numbers(_ number: UInt64) {
         var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
         buffer.append(decimal: number)
@@ -76,6 +78,29 @@ struct ByteBufferTests {
         let hex = String(number, radix: 16)
         let padded = String(repeating: "0", count: 16 - hex.count) + hex
         #expect(text(buffer) == "\(number) \(hex) \(padded)")
+    }
+
+    @Test("a number that does not fit is not begun")
+    func numbersBeyond() {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        buffer.append([UInt8](repeating: 0x20, count: 1_020))
+        buffer.append(decimal: 12_345)
+        buffer.append(hex: 0x12345)
+        #expect(buffer.overflowed == true)
+        #expect(buffer.count == 1_020)
+        buffer.append(decimal: 1_234)
+        #expect(text(buffer).hasSuffix(" 1234"))
+    }
+
+    @Test("a copy can be appended to an array")
+    func appended() {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        buffer.append("gone kept")
+        buffer.consume(5)
+        var array = Array("before ".utf8)
+        buffer.copy(to: &array)
+        #expect(String(decoding: array, as: UTF8.self) == "before kept")
+        #expect(text(buffer) == "kept")
     }
 
     @Test("JSON strings escape what JSON demands")

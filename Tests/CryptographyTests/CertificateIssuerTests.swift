@@ -36,6 +36,18 @@ struct CertificateIssuerTests {
         #expect(verify(tooDeep, through: path, to: root.certificate) == X509_V_ERR_PATH_LENGTH_EXCEEDED)
     }
 
+    @Test("a client that signs for itself is its own issuer, and can issue nothing")
+    func selfSignedClient() throws {
+        let key = try PrivateKey.generateP256(context)
+        let certificate = try CertificateIssuer.selfSignedClient(
+            commonName: "phone", lifetime: 3_600, key: key, context)
+        #expect(certificate.isNamedIssuer(of: certificate) && !certificate.mayBeAuthority)
+        #expect(certificate.publicKey?.uncompressedPoint == key.publicKey.uncompressedPoint)
+        #expect(throws: CryptographyError.self) {
+            try CertificateIssuer(certificate: certificate, key: key, context)
+        }
+    }
+
     @Test("a device's certificate names the device by URN, and nothing else")
     func device() throws {
         let authority = try CertificateIssuer.selfSigned(

@@ -50,6 +50,23 @@ struct FileTests {
         #expect(objection(directory.path + "/") == "it is a directory")
     }
 
+    @Test("a file with a secret is its owner's alone")
+    func secretFiles() throws {
+        let directory = try TemporaryDirectory()
+        try directory.write("secret", "secret")
+        let path = directory.path + "/secret"
+        let objection = FileInspector.system.privacyObjection
+        for mode: mode_t in [0o640, 0o604, 0o620, 0o602, 0o610] {
+            #expect(chmod(path, mode) == 0)
+            #expect(objection(path) == "others may read or write it: its mode must be 0600")
+        }
+        for mode: mode_t in [0o600, 0o400] {
+            #expect(chmod(path, mode) == 0)
+            #expect(objection(path) == nil)
+        }
+        #expect(objection(path + "s") == "No such file or directory")
+    }
+
     @Test("a conf file on disk that is too large is refused, one that just fits is read")
     func size() throws {
         let directory = try TemporaryDirectory()

@@ -24,6 +24,11 @@ struct ReferenceTests {
         #expect(configuration.apps.map(\.counter) == [.strict])
         #expect(configuration.registry?.devices == 65_536)
         #expect(configuration.listeners.map(\.tls.minimumVersion) == defaults.listeners.map(\.tls.minimumVersion))
+        let enrolment = try #require(configuration.enrolment)
+        #expect(enrolment.certificateLife == .seconds(2_592_000) && enrolment.rotationOverlap == .seconds(600))
+        #expect(enrolment.nonceLife == .seconds(300) && enrolment.contentLimit == 64 << 10)
+        #expect(enrolment.requestsPerMinute == 60)
+        #expect(enrolment.connections == 1000 && enrolment.connectionsPerAddress == 32)
     }
 
     @Test("it documents every setting there is, and no other, with what applies without it")
@@ -41,27 +46,6 @@ struct ReferenceTests {
             case .means(let standard): #expect(comment.contains("Default: \(standard)"), "\(path): \(comment)")
             }
         }
-    }
-
-    @Test("its section for enrolment can be taken as it stands")
-    func enrolment() throws {
-        let bytes = try FileReader.read(Self.path, atMost: 1 << 20).get()
-        var isEnrolment = false
-        let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false).map
-        {
-            line -> Substring in
-            if line == "# enrolment:" { isEnrolment = true }
-            if line.isEmpty { isEnrolment = false }
-            let isRoot = line.hasPrefix("    # attestation_root:")
-            return isEnrolment || isRoot ? line.replacing("# ", with: "", maxReplacements: 1)[...] : line
-        }
-        let (configuration, warnings) = try Conf.read(lines.joined(separator: "\n"))
-        #expect(warnings.map(\.message).allSatisfy { $0.contains("accepts software phones") } && warnings.count == 1)
-        let enrolment = try #require(configuration.enrolment)
-        #expect(enrolment.certificateLife == .seconds(2_592_000) && enrolment.rotationOverlap == .seconds(600))
-        #expect(enrolment.nonceLife == .seconds(300) && enrolment.contentLimit == 64 << 10)
-        #expect(enrolment.requestsPerMinute == 60)
-        #expect(enrolment.connections == 1000 && enrolment.connectionsPerAddress == 32)
     }
 
     @Test("every setting has a summary, every section its keys once")

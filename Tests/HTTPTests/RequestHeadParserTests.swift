@@ -165,6 +165,20 @@ struct MalformedHead: CustomTestStringConvertible {
         .init(
             "two Authorizations", "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: a\r\nAuthorization: a\r\n\r\n",
             .fieldRepeated),
+        .init(
+            "two Ranges, which two readers may choose from",
+            "GET / HTTP/1.1\r\nHost: a\r\nRange: a\r\nRANGE: b\r\n\r\n",
+            .fieldRepeated),
+        .init("a tab beside Host", "GET / HTTP/1.1\r\nHost:\ta\r\n\r\n", .fieldValueMalformed),
+        .init(
+            "TE.TE by a tab before the coding",
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \tchunked\r\n\r\n", .fieldValueMalformed),
+        .init(
+            "CL.CL by a tab behind the length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5 \t \r\n\r\n",
+            .fieldValueMalformed),
+        .init(
+            "CL.0: a GET of HTTP/1.0 with content", "GET / HTTP/1.0\r\nHost: a\r\nContent-Length: 5\r\n\r\n",
+            .contentUnexpected),
         .init("an unknown expectation", "GET / HTTP/1.1\r\nHost: a\r\nExpect: 200-ok\r\n\r\n", .expectationUnknown),
     ]
 

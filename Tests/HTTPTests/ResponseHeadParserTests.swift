@@ -13,6 +13,8 @@ struct ResponseHeadParserTests {
         #expect(try framing("200 OK\r\nTransfer-Encoding: chunked") == .chunked)
         #expect(try framing("200 OK") == .untilClose)
         #expect(try framing("204 No Content") == ContentFraming.none)
+        #expect(try framing("204 No Content\r\nContent-Length: 0") == ContentFraming.none)
+        #expect(try framing("103 Early Hints") == ContentFraming.none)
         #expect(try framing("304 Not Modified\r\nContent-Length: 5") == ContentFraming.none)
         #expect(try framing("200 OK\r\nContent-Length: 5", answering: .head) == ContentFraming.none)
     }
@@ -53,6 +55,10 @@ struct ResponseHeadParserTests {
             ("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", .transferEncodingUnsupported),
             ("HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\r\n", .obsoleteLineFolding),
             ("HTTP/1.1 200 OK\r\nX: a\nY: b\r\n\r\n", .bareLineFeed),
+            ("HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", .contentImpossible),
+            ("HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n", .contentImpossible),
+            ("HTTP/1.1 100 Continue\r\nContent-Length: 5\r\n\r\n", .contentImpossible),
+            ("HTTP/1.1 103 Early Hints\r\nTransfer-Encoding: chunked\r\n\r\n", .contentImpossible),
         ])
     func malformed(_ text: String, _ fault: MessageFault) {
         #expect(Parsing.response(text).failure == fault)

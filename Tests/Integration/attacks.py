@@ -58,6 +58,11 @@ HEADS = {
     "Content-Length empty": ("contentLengthMalformed", head("Content-Length: ")),
     "Content-Length 2^64+5": ("contentLengthMalformed", head("Content-Length: 18446744073709551621") + b"hello"),
     "Content-Length Arabic digit": ("contentLengthMalformed", head("Content-Length: \xd9\xa5") + b"hello"),
+    "Content-Length after a tab": ("fieldValueMalformed", head("Content-Length:\t5") + b"hello"),
+    "Content-Length before a tab": ("fieldValueMalformed", head("Content-Length: 5\t") + b"hello"),
+    **{f"{method} of HTTP/1.0 with content": (
+        "contentUnexpected", head("Content-Length: 5", line=f"{method} / HTTP/1.0") + b"hello")
+        for method in ["GET", "DELETE"]},
     # Transfer codings but a single chunked.
     "TE xchunked": ("transferEncodingUnsupported", head("Transfer-Encoding: xchunked") + b"0\r\n\r\n"),
     "TE chunked, chunked": ("transferEncodingUnsupported", head("Transfer-Encoding: chunked, chunked") + b"0\r\n\r\n"),
@@ -69,6 +74,8 @@ HEADS = {
     "TE quoted": ("transferEncodingUnsupported", head('Transfer-Encoding: "chunked"') + b"0\r\n\r\n"),
     "TE chunked with parameter": ("transferEncodingUnsupported", head("Transfer-Encoding: chunked;a=b") + b"0\r\n\r\n"),
     "TE after vertical tab": ("fieldValueMalformed", head("Transfer-Encoding: \x0bchunked") + b"0\r\n\r\n"),
+    "TE after a tab": ("fieldValueMalformed", head("Transfer-Encoding:\tchunked") + b"0\r\n\r\n"),
+    "TE before a tab": ("fieldValueMalformed", head("Transfer-Encoding: chunked \t") + b"0\r\n\r\n"),
     "TE with space before colon": ("spaceBeforeColon", head("Transfer-Encoding : chunked") + b"0\r\n\r\n"),
     "TE with tab before colon": ("spaceBeforeColon", head("Transfer-Encoding\t: chunked") + b"0\r\n\r\n"),
     "TE behind obs-fold": ("obsoleteLineFolding", head("X: a", " Transfer-Encoding: chunked") + b"0\r\n\r\n"),
@@ -97,6 +104,9 @@ HEADS = {
     "Connection names Host": ("connectionNamesField", head("Connection: close, Host")),
     "Connection names Authorization": ("connectionNamesField", head("Connection: authorization", "Authorization: x")),
     "Connection names a field of unknown meaning": ("connectionNamesField", head("Connection: X-Location", "X-Location: here")),
+    **{f"{name} twice": ("fieldRepeated", head(f"{name}: a", f"{name.lower()}: b")) for name in [
+        "Date", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Origin", "Range", "Referer",
+        "User-Agent"]},
     "two content types": ("fieldRepeated", head("Content-Type: a/b", "content-type: c/d")),
     "two authorizations": ("fieldRepeated", head("Authorization: a", "Authorization: a")),
     "unknown expectation": ("expectationUnknown", head("Expect: 200-ok", "Content-Length: 5")),
@@ -126,6 +136,7 @@ HEADS = {
     **{f"query {query}": ("querySpelling", target(f"/a?{query}")) for query in [
         "", "a=%", "a=%zz", "a=%00", 'a="b"', "a#b", "a=<b>", "a=b\\c"]},
     # Host.
+    "Host after a tab": ("fieldValueMalformed", head(host="Host:\tlocalhost")),
     "no Host": ("hostMissing", head(host=None)),
     "Host twice": ("hostRepeated", head("Host: localhost")),
     "Host twice, the second another": ("hostRepeated", head("Host: example.org")),

@@ -11,6 +11,7 @@ from least_conf import CONF
 from paths import BINARY
 from pki import attestgate, openssl
 
+
 @pytest.fixture
 def check(pki, tmp_path):
     """Checks a conf file, `old` replaced by `new`. - Returns: the process, and the path of the file."""

@@ -64,4 +64,4 @@ def test_content_read_in_two_ways_is_refused_and_no_request_completed(name, gate
 
 def test_every_fault_of_a_request_has_its_attack():
     provoked = {fault for fault, _ in [*attacks.HEADS.values(), *attacks.CONTENTS.values()]}
-    assert set(attacks.REASONS) - provoked == {"statusLineMalformed"}
+    assert set(attacks.REASONS) - provoked == {"statusLineMalformed", "contentImpossible", "interimResponsesRepeated"}

@@ -360,6 +360,25 @@ def test_lines_that_cannot_be_written_are_counted(start_gateway, own_upstream, p
     moved.add("blocks")
 
 
+def test_a_line_that_a_full_disk_cuts_short_takes_no_other_with_it(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/")).status == 200
+        gateway.logged(status=200)
+        whole = gateway.access_path.stat().st_size
+        gateway.limit_files(whole + 50)
+        assert client.exchange(get("/")).status == 200
+        eventually(lambda: scrape(gateway)("attestgate_log_dropped_total") >= 1, "the line to be lost")
+        assert gateway.access_path.stat().st_size == whole + 50
+        gateway.limit_files(None)
+        assert client.exchange(get("/", host="elsewhere")).status == 404
+    gateway.stop()
+    lines = gateway.access_path.read_text().splitlines()
+    assert len(lines[1]) == 50 and lines[1].startswith('{"time"') and not lines[1].endswith("}")
+    assert [json.loads(line).get("status") for line in lines[:1] + lines[2:]].count(404) == 1
+    assert '"event":"log_dropped"' in lines[2] + lines[3]
+
+
 def test_every_member_was_seen_to_move(request):
     if request.config.option.keyword or len(request.node.parent.own_markers):
         pytest.skip("only the whole file can move every member")

@@ -1,14 +1,17 @@
 """The GMS CA in production: its key under a passphrase, certificates by hand, revocation lists, revoked people."""
 
 import base64
+import fcntl
 import hashlib
 import hmac
 import json
 import os
+import pty
 import re
 import sqlite3
 import stat
 import subprocess
+import termios
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -188,10 +191,9 @@ def attestgate_with(variables, *arguments):
 
 
 def test_an_encrypted_key_is_refused_without_its_passphrase_and_nobody_is_asked(authority, tmp_path):
-    # A session of its own has no terminal; with one, OpenSSL would ask there and wait.
-    done = issue(authority, tmp_path, *authority.files, start_new_session=True, stdin=subprocess.DEVNULL)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "it is encrypted, and there is no passphrase for it" in done.stderr
+    assert_asks_nothing(
+        [BINARY, "pki", "issue", *authority.files, "--certificate-key", tmp_path / "plain.key", "--out",
+         tmp_path / "out.pem"])
     write_private(authority.passphrase_file, "correct horse\n")
     done = issue(authority, tmp_path, *authority.options)
     assert done.returncode == 1
@@ -202,6 +204,33 @@ def test_an_encrypted_key_is_refused_without_its_passphrase_and_nobody_is_asked(
                  "--ca-passphrase-file", authority.passphrase_file)
     assert done.returncode == 1 and "but it is not encrypted" in done.stderr
     assert not (tmp_path / "out.pem").exists()
+
+
+def assert_asks_nothing(command):
+    """With a terminal of its own, where OpenSSL would ask, and wait for an answer."""
+    ours, theirs = pty.openpty()
+
+    def take_terminal():
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    process = subprocess.Popen(
+        list(map(str, command)), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        preexec_fn=take_terminal, env=ENVIRONMENT)
+    try:
+        os.close(theirs)
+        said = b""
+        try:
+            while chunk := os.read(ours, 4096):
+                said += chunk
+                assert b"phrase:" not in said, said
+        except OSError:
+            pass  # the other side is closed: it has ended
+        assert process.wait(60) == 1
+        assert b"it is encrypted, and there is no passphrase for it" in said.replace(b"\r\n", b" ")
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o644])
@@ -229,6 +258,32 @@ def test_the_key_of_another_certificate_is_refused(authority, pki, tmp_path):
     assert done.returncode == 1 and "it is not the certificate's" in done.stderr
     done = issue(authority, tmp_path, "--directory", pki.directory, *authority.files)
     assert done.returncode == 2 and "--directory names a CA already" in done.stderr
+
+
+def test_the_ca_of_the_conf_file_issues_and_signs_lists(authority, conf, pki, tmp_path):
+    done = attestgate("pki", "crl", "--config", conf, "--out", tmp_path / "gms.crl")
+    assert done.returncode == 1 and "there is no `enrolment.authority`" in done.stderr
+    with open(conf, "a") as text:
+        text.write(
+            "enrolment:\n"
+            "  address: 127.0.0.1:8444\n"
+            f"  tls: {{certificate: {pki.server_certificate}, key: {pki.server_key}}}\n"
+            "  url: https://localhost:8444\n"
+            "  admission: open\n"
+            "  authority:\n"
+            f"    certificate: {authority.certificate}\n"
+            f"    key: {authority.key}\n"
+            f"    passphrase_file: {authority.passphrase_file}\n")
+    issued = Issued(tmp_path, ["--config", conf], pki)
+    openssl("verify", "-CAfile", authority.root, "-untrusted", authority.certificate, issued.certificate)
+    add(conf, issued.certificate, pki, tmp_path)
+    write_list(conf, tmp_path / "gms.crl", [])
+    assert is_good(tmp_path / "gms.crl", issued.certificate, authority.certificate)
+    # An option says otherwise, and to `issue` one of the two.
+    write_list(conf, tmp_path / "other.crl", ["--directory", pki.directory])
+    assert "AttestGate development GMS CA" in openssl("crl", "-in", tmp_path / "other.crl", "-noout", "-issuer")
+    done = issue(authority, tmp_path, "--config", conf, "--directory", pki.directory)
+    assert done.returncode == 2
 
 
 # Revocation lists.

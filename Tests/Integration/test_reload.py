@@ -293,8 +293,10 @@ def test_load_runs_through_a_restart(start_gateway, own_upstream, phone, pki, tm
         answered = load.answered
         eventually(lambda: load.answered > answered + 50, "the new process to answer")
     finally:
-        load.end()
-        new.stop()
+        try:
+            load.end()
+        finally:
+            new.stop()
 
 
 def test_a_drain_finishes_what_is_under_way_and_a_second_signal_ends_at_once(reloadable, own_upstream, phone):

@@ -108,7 +108,11 @@ def test_the_name_of_an_authority_makes_a_certificate_neither_better_nor_worse(s
 @pytest.mark.parametrize("path", PATHS)
 def test_a_self_signed_certificate_of_an_unbound_key_passes_nowhere(served, pki, nothing_passes, path):
     with nothing_passes, Client(served.gateway, self_signed(pki, "unbound")) as client:
-        assert_denied(served.gateway, client.exchange(get(path)), "device_unknown", 401)
+        response = client.exchange(get(path))
+        assert_denied(served.gateway, response, "device_unknown", 401)
+        # Each further try costs a handshake.
+        assert response.value("connection") == "close"
+        client.assert_closed()
 
 
 def test_an_issued_certificate_of_an_unbound_key_goes_where_one_is_enough(served, pki):
@@ -255,6 +259,7 @@ def test_a_resumed_session_of_a_self_signed_certificate_is_still_one(served, pki
         with Client(served.gateway, None, context=context) as client:
             assert_denied(served.gateway, client.exchange(get("/certificate")), "device_unknown", 401)
             session = client.socket.session
+            client.assert_closed()
             client.leave()
         with Client(served.gateway, None, context=context, session=session) as client:
             assert client.socket.session_reused

@@ -9,6 +9,8 @@ import Testing
 /// Answers each request with so many bytes, and a request that faults or comes too late with a status.
 private final class Answering: Application {
     var answerLength = 5
+    /// The status of an answer that does not wait for the content.
+    var denial: UInt16?
     var identities: [Bool] = []
     var peers: [String] = []
     var refusals = 0
@@ -32,6 +34,7 @@ private final class AnsweringExchange: Exchange {
     override func headReceived() {
         application.identities.append(connection.identity != nil)
         application.peers.append(connection.peer.description)
+        if let denial = application.denial { answer(denial, 0) }
     }
 
     override func contentEnded() {
@@ -166,6 +169,21 @@ struct PlainConnectionTests {
         #expect(client.run { $0.isEnded || !$0.received.isEmpty })
         client.close()
         #expect(client.received.hasPrefix("HTTP/1.1 408 "))
+        acceptor.abortAll()
+    }
+
+    @Test(
+        "get the denial of a request whose content, sent with its head, is malformed",
+        arguments: ["5;\n", "x", "-5\r\n"])
+    func malformedContentOfDeniedRequest(_ content: String) throws {
+        application.denial = 404
+        let acceptor = try serve()
+        let client = try client()
+        client.send("POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + content)
+        // Refused as it would be if the content came later, and nothing behind it is read.
+        #expect(client.run())
+        #expect(client.received.hasPrefix("HTTP/1.1 404 "))
+        #expect(client.received.ranges(of: "HTTP/1.1").count == 1)
         acceptor.abortAll()
     }
 

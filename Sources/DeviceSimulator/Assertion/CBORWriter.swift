@@ -1,4 +1,4 @@
-/// Writes the CBOR of assertions (RFC 8949): lengths definite and in their shortest form.
+/// Writes the CBOR of attestations and assertions (RFC 8949): lengths definite and in their shortest form.
 enum CBORWriter {
     static func bytes(_ bytes: [UInt8]) -> [UInt8] { head(2, bytes.count) + bytes }
 
@@ -8,6 +8,9 @@ enum CBORWriter {
     static func map(_ entries: [(String, [UInt8])]) -> [UInt8] {
         head(5, entries.count) + entries.flatMap { text($0.0) + $0.1 }
     }
+
+    /// - Parameter elements: encoded already.
+    static func array(_ elements: [[UInt8]]) -> [UInt8] { head(4, elements.count) + elements.flatMap(\.self) }
 
     /// Lengths here are of kilobytes at most.
     private static func head(_ majorType: UInt8, _ length: Int) -> [UInt8] {

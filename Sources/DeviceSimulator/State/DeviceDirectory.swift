@@ -13,7 +13,7 @@ public import Vocabulary
 /// | `app-id` | the app, in one line; written last, so that what has it is complete |
 /// | `counter` | the last counter value used |
 /// | `challenge` | of which gateway, since when, and the value of Accept-Signature; may be missing |
-/// | `certificate.pem` | the client certificate: put there by others, or self-signed |
+/// | `certificate.pem` | the client certificate: of an enrolment, self-signed, or put there by others |
 public struct DeviceDirectory: Sendable {
     public let path: String
     public let appID: AppID
@@ -28,7 +28,7 @@ public struct DeviceDirectory: Sendable {
     /// Opens a device made by `create`.
     public init(opening path: String) throws(SimulatorError) {
         guard SimulatorFile.exists(path + "/app-id") else {
-            throw SimulatorError("there is no device in \(path): attestgate-device create makes one")
+            throw SimulatorError("there is no device in \(path): attestgate-device enrol makes one, and so does create")
         }
         let text = String(decoding: try SimulatorFile.read(path + "/app-id"), as: UTF8.self)
         guard text.hasSuffix("\n"), let appID = AppID(String(text.dropLast())) else {

@@ -4,7 +4,7 @@ internal import Foundation
 public struct SimulatorError: Error, Equatable, CustomStringConvertible, Sendable {
     public let description: String
 
-    init(_ description: String) { self.description = description }
+    public init(_ description: String) { self.description = description }
 
     /// With what the system says to the call just made.
     static func system(_ doing: String) -> SimulatorError {
@@ -20,7 +20,7 @@ public struct SimulatorError: Error, Equatable, CustomStringConvertible, Sendabl
 
     public static func noCertificate(_ path: String, for device: DeviceDirectory) -> SimulatorError {
         SimulatorError(
-            "there is no client certificate \(path): attestgate pki issue "
+            "there is no client certificate \(path): attestgate-device enrol gets one; attestgate pki issue "
                 + "--certificate-key \(device.certificatePublicKeyPath) --out \(path) makes one")
     }
 }

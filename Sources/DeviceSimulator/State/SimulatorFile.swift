@@ -65,17 +65,34 @@ enum SimulatorFile {
         guard fsync(descriptor) == 0 else { throw .system("write \(path)") }
     }
 
+    static func remove(_ path: String) throws(SimulatorError) {
+        guard unlink(path) == 0 else { throw .system("remove \(path)") }
+    }
+
     /// Runs `body` while no other process does so with the same file.
     static func locked<Result>(
         _ path: String, _ body: () throws(SimulatorError) -> Result
     ) throws(SimulatorError) -> Result {
-        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        let lock = try SimulatorLock(path)
+        defer { withExtendedLifetime(lock) {} }
+        return try body()
+    }
+}
+
+/// Keeps other processes from holding the same, for as long as it lives; the end of the process lets go of it, too.
+public final class SimulatorLock {
+    private let descriptor: Int32
+
+    init(_ path: String) throws(SimulatorError) {
+        descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw .system("open \(path)") }
-        // Closing unlocks, and so does the end of the process.
-        defer { close(descriptor) }
         while flock(descriptor, LOCK_EX) != 0 {
             guard errno == EINTR else { throw .system("lock \(path)") }
         }
-        return try body()
+    }
+
+    deinit {
+        // Closing unlocks. Nothing was opened if the initializer threw at once.
+        if descriptor >= 0 { close(descriptor) }
     }
 }

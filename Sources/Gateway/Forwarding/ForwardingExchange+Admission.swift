@@ -41,7 +41,7 @@ extension ForwardingExchange {
     // MARK: - The device
 
     /// Whether only the registry can say whose the client's certificate is.
-    private var isSelfSigned: Bool { connection.identity?.kind == .selfSigned }
+    var isSelfSigned: Bool { connection.identity?.kind == .selfSigned }
 
     private func identify(for requirement: Requirement) {
         guard let enforcement = gateway.enforcement else {

@@ -19,7 +19,11 @@ extension ForwardingExchange {
         guard !isAnswered, let status = denial.status else { return abort() }
         let length = gateway.denials.contentLength(of: refusal)
         let isHead = head.method == .head
-        let isSent = sendHead(status, content: isHead ? .none : .length(length), statedLength: length) { output in
+        // Anybody can make a key and connect with it. Each that nobody knows shall at least cost a handshake.
+        let isLast = denial == .deviceUnknown && isSelfSigned
+        let isSent = sendHead(
+            status, content: isHead ? .none : .length(length), statedLength: length, isLast: isLast
+        ) { output in
             appendFields(of: denial, to: &output)
         }
         guard isSent else { return abort() }

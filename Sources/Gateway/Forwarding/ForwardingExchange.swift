@@ -63,7 +63,7 @@ final class ForwardingExchange: Exchange {
     private var isResponseEndDue = false
     /// Written once a connection, on its first request.
     private lazy var forwarded = ClientNetwork.forwardedPrefix(of: connection.peer)
-    private(set) lazy var client = gateway.log?.client(connection.peer) ?? []
+    private(set) lazy var client = gateway.log?.client(connection.peer) ?? ConnectionPiece()
     /// Of this connection's device for the upstream it asked for last.
     private var pseudonym: (device: DeviceID, upstream: Int, digest: Digest256)?
 

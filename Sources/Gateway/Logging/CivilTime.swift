@@ -46,19 +46,15 @@ struct CivilTime: Equatable {
     private static let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 }
 
-/// The current time as text, made once a second.
+/// The current time for Date fields, made once a second.
 struct ClockText {
     private var second: Int64 = -1
-    /// In ASCII.
-    private(set) var timestamp: [UInt8] = []
     private(set) var httpDate = ""
 
     /// - Parameter seconds: since 1970.
     mutating func update(to seconds: Int64) {
         guard seconds != second else { return }
         second = seconds
-        let time = CivilTime(seconds: seconds)
-        timestamp = Array(time.timestamp.utf8)
-        httpDate = time.httpDate
+        httpDate = CivilTime(seconds: seconds).httpDate
     }
 }

@@ -54,12 +54,20 @@ package struct ErrorLog: LogHandler {
         return quoted + "\""
     }
 
-    /// Without what ends a line or drives a terminal.
     private static func plain(_ text: String) -> String {
         var plain = String.UnicodeScalarView()
-        for scalar in text.unicodeScalars {
-            plain.append(scalar.properties.generalCategory == .control ? " " : scalar)
-        }
+        for scalar in text.unicodeScalars { plain.append(scalar.isPlain ? scalar : " ") }
         return String(plain)
+    }
+}
+
+extension Unicode.Scalar {
+    /// Whether it neither ends a line, nor drives a terminal, nor changes the order in which a line is shown.
+    var isPlain: Bool {
+        switch properties.generalCategory {
+        // U+0000-001F, 007F-009F; 2028; 2029; 202A-202E, 2066-2069 and what else cannot be seen.
+        case .control, .lineSeparator, .paragraphSeparator, .format: false
+        default: true
+        }
     }
 }

@@ -26,35 +26,33 @@ struct LogForm {
     }
 
     private let isJSON: Bool
-    /// What stands before each value, one after the other in one array, and where each ends: looking at one counts no
-    /// reference.
-    private var prefixes: [UInt8] = []
-    private var ends: [Int] = []
+    /// What stands before each value, its opening quote included.
+    private var prefixes = LogPieces()
 
     init(isJSON: Bool) {
         self.isJSON = isJSON
-        for member in Member.allCases {
-            prefixes += Array((isJSON ? ",\"\(member.name)\":" : " \(member.name)=").utf8)
-            ends.append(prefixes.count)
-        }
+        for member in Member.allCases { prefixes.add(isJSON ? ",\"\(member.name)\":\"" : " \(member.name)=") }
     }
 
-    private func prefix(_ member: Member, to line: inout ByteBuffer) {
-        let start = member == .client ? 0 : ends[member.rawValue - 1]
-        line.append(prefixes.span.extracting(start..<ends[member.rawValue]))
+    private func prefix(_ member: Member, quoting: Bool = false, to line: inout ByteBuffer) {
+        prefixes.append(member.rawValue, without: isJSON && !quoting ? 1 : 0, to: &line)
     }
 
     // MARK: - The line
 
+    /// What the lines of one second begin with: the time, up to the point before the milliseconds.
+    func opening(_ time: CivilTime) -> [UInt8] {
+        Array((isJSON ? "{\"time\":\"\(time.timestamp)." : "\(time.timestamp).").utf8)
+    }
+
     /// - Parameters:
-    ///   - timestamp: up to the second, as `ClockText` has it, in bytes.
+    ///   - opening: of the line's second.
+    ///   - milliseconds: below 1,000.
     ///   - event: of letters and `_`.
-    func begin(_ timestamp: [UInt8], milliseconds: UInt64, _ event: StaticString, to line: inout ByteBuffer) {
-        let point: StaticString = milliseconds < 10 ? ".00" : milliseconds < 100 ? ".0" : "."
+    func begin(_ opening: [UInt8], milliseconds: UInt64, _ event: StaticString, to line: inout ByteBuffer) {
         let between: StaticString = isJSON ? "Z\",\"event\":\"" : "Z "
-        if isJSON { line.append("{\"time\":\"") }
-        line.append(timestamp)
-        line.append(point)
+        line.append(opening)
+        if milliseconds < 100 { line.append(milliseconds < 10 ? "00" : "0") }
         line.append(decimal: milliseconds)
         line.append(between)
         line.append(event)
@@ -78,8 +76,8 @@ struct LogForm {
     }
 
     /// A member with a word that many lines have, made once.
-    func piece(_ member: Member, _ word: some StringProtocol) -> [UInt8] {
-        Array((isJSON ? ",\"\(member.name)\":\"\(word)\"" : " \(member.name)=\(word)").utf8)
+    func piece(_ member: Member, _ word: String) -> String {
+        isJSON ? ",\"\(member.name)\":\"\(word)\"" : " \(member.name)=\(word)"
     }
 
     /// 16 hexadecimal digits.
@@ -114,7 +112,12 @@ struct LogForm {
     /// Text with a part from outside: quoted and escaped in both forms, and cut.
     func text(_ member: Member, _ text: String, to line: inout ByteBuffer) {
         prefix(member, to: &line)
-        line.appendJSON(String(text.unicodeScalars.prefix(Self.longestText / 2)))
+        var shown = String.UnicodeScalarView()
+        for scalar in text.unicodeScalars.prefix(Self.longestText / 2) {
+            // ASCII is escaped below.
+            shown.append(scalar.isASCII || scalar.isPlain ? scalar : " ")
+        }
+        line.appendJSON(String(shown))
     }
 
     /// The same for what a client sent: any bytes.
@@ -127,8 +130,7 @@ struct LogForm {
     private static let longestText = 1_024
 
     private func quoted(_ member: Member, to line: inout ByteBuffer, _ value: (inout ByteBuffer) -> Void) {
-        prefix(member, to: &line)
-        if isJSON { line.append("\"") }
+        prefix(member, quoting: true, to: &line)
         value(&line)
         if isJSON { line.append("\"") }
     }

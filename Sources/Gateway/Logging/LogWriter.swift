@@ -22,36 +22,10 @@ package final class LogWriter: Sendable {
         case stop
     }
 
-    /// Where lines go.
-    private struct Output: Sendable {
-        let descriptor: Int32
-        let destination: Destination
-        /// A file takes any amount at once; a pipe or terminal as much as it is ready for.
-        let isFile: Bool
-
-        init(_ destination: Destination) throws(EventLoopError) {
-            self.destination = destination
-            switch destination {
-            case .standardOutput: descriptor = STDOUT_FILENO
-            case .standardError: descriptor = STDERR_FILENO
-            case .file(let path):
-                // Does not wait for somebody to read a pipe.
-                descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0o640)
-                guard descriptor >= 0 else { throw .system(call: "open \(path)", errno: errno) }
-            }
-            var status = stat()
-            isFile = fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
-        }
-
-        func close() {
-            if case .file = destination { Glibc.close(descriptor) }
-        }
-    }
-
     private struct Outputs {
-        var current: Output
+        var current: LogOutput
         /// Takes its place before the next chunk is written.
-        var next: Output?
+        var next: LogOutput?
     }
 
     private let mailbox: Mailbox<Message>
@@ -64,12 +38,25 @@ package final class LogWriter: Sendable {
     private let thread = Mutex<LoopThread?>(nil)
     private let outputs: Mutex<Outputs>
 
-    /// Chunks of up to 32 KiB that may wait.
-    private static let limit = 512
+    private let waiting = Atomic<Int>(0)
+    /// Blocks that have been written, to be filled again.
+    private let spares = Mutex<[[UInt8]]>([])
+
+    /// Octets that make a block of an access log full. Each is one write and one waking of this thread.
+    static let blockSize = 128 * 1024
+    /// With room for the line that fills it, unless that is a long one.
+    static let blockRoom = blockSize + 4_096
+    /// Octets that may wait.
+    private static let limit = 16 * 1024 * 1024
+    /// The same for messages, however short.
+    private static let messageLimit = 4_096
+    private static let spareLimit = 4
 
     package init(_ destination: Destination) throws(EventLoopError) {
-        outputs = Mutex(Outputs(current: try Output(destination)))
-        let mailbox = try Mailbox<Message>(limit: Self.limit)
+        var output = try LogOutput(destination)
+        output.lookAtEnd()
+        outputs = Mutex(Outputs(current: output))
+        let mailbox = try Mailbox<Message>(limit: Self.messageLimit)
         self.mailbox = mailbox
         let started = try LoopThread(name: "log") { [self] in
             // Without a loop there is no log; the process must not serve unlogged.
@@ -77,7 +64,10 @@ package final class LogWriter: Sendable {
             let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { [self] message in
                 let output = current()
                 switch message {
-                case .lines(let lines): write(lines, to: output)
+                case .lines(let lines):
+                    write(lines, to: output)
+                    waiting.subtract(lines.capacity, ordering: .relaxed)
+                    keep(lines)
                 case .redirected: break
                 case .stop: loop.stop()
                 }
@@ -89,8 +79,33 @@ package final class LogWriter: Sendable {
     }
 
     package func post(_ lines: [UInt8]) {
-        if !mailbox.post(.lines(lines)) { dropped.add(1, ordering: .relaxed) }
+        let memory = lines.capacity
+        let before = waiting.add(memory, ordering: .relaxed).oldValue
+        if before <= Self.limit - memory, mailbox.post(.lines(lines)) { return }
+        waiting.subtract(memory, ordering: .relaxed)
+        lost()
     }
+
+    /// Posts a block without copying it, and leaves an empty one in its place.
+    func exchange(_ block: inout [UInt8]) {
+        var other = spares.withLock { $0.popLast() } ?? []
+        // Should the thread not have let go of it yet, this makes another.
+        other.removeAll(keepingCapacity: true)
+        other.reserveCapacity(Self.blockRoom)
+        swap(&block, &other)
+        post(other)
+    }
+
+    private func keep(_ block: [UInt8]) {
+        guard block.capacity >= Self.blockRoom else { return }
+        spares.withLock { if $0.count < Self.spareLimit { $0.append(block) } }
+    }
+
+    /// Whether so much waits that only full blocks should be posted.
+    var isBehind: Bool { waitingOctets > Self.limit / 4 }
+
+    /// Octets of memory in what was posted and is not written yet.
+    var waitingOctets: Int { waiting.load(ordering: .relaxed) }
 
     /// Whether chunks were dropped since this was asked last: one of all workers tells of them.
     func takesNews() -> Bool {
@@ -114,7 +129,7 @@ package final class LogWriter: Sendable {
     ///
     /// - Throws: if it cannot be opened; nothing changes then.
     package func redirect(to destination: Destination) throws(EventLoopError) {
-        let opened = try Output(destination)
+        let opened = try LogOutput(destination)
         outputs.withLock { outputs in
             // One that was never written to.
             outputs.next?.close()
@@ -135,10 +150,11 @@ package final class LogWriter: Sendable {
     }
 
     /// On the writer's thread.
-    private func current() -> Output {
+    private func current() -> LogOutput {
         outputs.withLock { outputs in
-            if let next = outputs.next.take() {
+            if var next = outputs.next.take() {
                 outputs.current.close()
+                next.lookAtEnd()
                 outputs.current = next
             }
             return outputs.current
@@ -147,12 +163,26 @@ package final class LogWriter: Sendable {
 
     // MARK: - Writing
 
+    private func write(_ lines: [UInt8], to output: LogOutput) {
+        // A line that was cut short takes no other with it: those that follow begin afresh.
+        if output.isTorn {
+            guard put(Self.lineEnd, to: output) == 1 else { return lost() }
+            markTorn(false)
+        }
+        let written = put(lines, to: output)
+        guard written < lines.count else { return }
+        lost()
+        if written > 0, lines[written - 1] != Self.lineEnd[0] { markTorn(true) }
+    }
+
     /// Waits for room rather than blocking in the write: a reader that has stopped reading must not keep the process from
-    /// ending. Lines that cannot be written are counted.
-    private func write(_ lines: [UInt8], to output: Output) {
+    /// ending.
+    ///
+    /// - Returns: how much could be written.
+    private func put(_ lines: [UInt8], to output: LogOutput) -> Int {
         var written = 0
         while written < lines.count {
-            guard !hasGivenUp.load(ordering: .relaxed) else { return lost() }
+            guard !hasGivenUp.load(ordering: .relaxed) else { return written }
             var part = lines.count - written
             if !output.isFile {
                 var readiness = pollfd(fd: output.descriptor, events: Int16(POLLOUT), revents: 0)
@@ -166,12 +196,18 @@ package final class LogWriter: Sendable {
             let count = lines.withUnsafeBytes {
                 Glibc.write(output.descriptor, $0.baseAddress.map { $0 + written }, part)
             }
-            if count > 0 { written += count } else if errno != EINTR && errno != EAGAIN { return lost() }
+            if count > 0 { written += count } else if errno != EINTR && errno != EAGAIN { return written }
         }
+        return written
     }
 
-    private func lost() { dropped.add(1, ordering: .relaxed) }
+    /// On the writer's thread, the only one that changes which output is the current.
+    private func markTorn(_ isTorn: Bool) { outputs.withLock { $0.current.isTorn = isTorn } }
 
+    /// Lines are counted that could not be written.
+    func lost() { dropped.add(1, ordering: .relaxed) }
+
+    private static let lineEnd = [UInt8(ascii: "\n")]
     /// Milliseconds.
     private static let pollInterval: Int32 = 500
 }

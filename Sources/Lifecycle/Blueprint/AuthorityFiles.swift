@@ -1,4 +1,5 @@
 public import Cryptography
+public import GatewayConfiguration
 internal import Glibc
 
 /// Where the certification authority that issues for phones lies.
@@ -20,6 +21,17 @@ public struct AuthorityFiles: Equatable, Sendable {
         self.certificatePath = certificatePath
         self.keyPath = keyPath
         self.passphrase = passphrase
+    }
+
+    public init(_ configuration: EnrolmentAuthorityConfiguration) {
+        let passphrase: PassphrasePlace? =
+            switch configuration.passphrase {
+            case nil: nil
+            case .file(let path): .file(path)
+            case .variable(let name): .variable(name)
+            }
+        self.init(
+            certificatePath: configuration.certificatePath, keyPath: configuration.keyPath, passphrase: passphrase)
     }
 
     /// Reads the files; key and passphrase file must be their owner's alone. What is in them `AuthoritySource.issuer` finds

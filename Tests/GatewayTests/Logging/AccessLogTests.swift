@@ -1,5 +1,6 @@
 import EventLoop
 import Foundation
+import Glibc
 import Testing
 import Vocabulary
 
@@ -38,7 +39,7 @@ struct AccessLogTests {
 
     private static var full: AccessLog.Entry {
         var entry = AccessLog.Entry(
-            trace: trace, client: [], route: 1, method: .post, decision: .forwarded,
+            trace: trace, route: 1, method: .post, decision: .forwarded,
             status: 502, denial: .upstreamUnavailable, detail: "a \"quoted\"\nreason",
             device: DeviceLabel(id: 0xab, app: Array("TEAMID1234.org.example".utf8)), upstream: 0,
             requestBytes: 5, responseBytes: 7, isAborted: true)
@@ -83,6 +84,50 @@ struct AccessLogTests {
     func bare() throws {
         let entry = AccessLog.Entry(event: "accept_paused", detail: "Too many open files")
         #expect(try written(entry) == #","event":"accept_paused","detail":"Too many open files"}"#)
+    }
+
+    @Test("a reason has nothing in it that ends a line or turns it round", arguments: [true, false])
+    func plainDetail(isJSON: Bool) throws {
+        let entry = AccessLog.Entry(event: "accept_paused", detail: "a\u{85}b\u{2028}c\u{202e}d\u{2066}é")
+        #expect(try written(entry, isJSON: isJSON).contains("\"a b c d é\""))
+    }
+
+    @Test("the longest network of a client fits", arguments: [true, false])
+    func longestClient(isJSON: Bool) throws {
+        var settings = AccessLog.Settings()
+        settings.isJSON = isJSON
+        let directory = try LogDirectory()
+        let writer = try LogWriter(.file(directory.file))
+        let log = AccessLog(loop: try Loop(), writer: writer, settings: settings, routes: [], upstreams: [])
+        let client = try SocketAddress("[2001:db81:ffff:ffff:ffff:ffff:ffff:ffff]:1")
+        log.record(AccessLog.Entry(client: log.client(client)))
+        log.finish()
+        writer.stop()
+        let value = isJSON ? "\"client\":\"2001:db81:ffff::/48\"" : " client=2001:db81:ffff::/48"
+        #expect(try directory.lines().first?.contains(value) == true)
+    }
+
+    @Test("to a writer that is behind, only full blocks are handed", .timeLimit(.minutes(1)))
+    func behind() throws {
+        let directory = try LogDirectory()
+        mkfifo(directory.file, 0o600)
+        let reader = open(directory.file, O_RDONLY | O_NONBLOCK)
+        defer { close(reader) }
+        let writer = try LogWriter(.file(directory.file))
+        let log = AccessLog(
+            loop: try Loop(), writer: writer, settings: AccessLog.Settings(), routes: [], upstreams: [])
+        // More than the pipe takes, so that it waits.
+        while !writer.isBehind { writer.post([UInt8](repeating: 0x20, count: 100_000)) }
+        let waiting = writer.waitingOctets
+        for _ in 0..<10 {
+            log.record(AccessLog.Entry())
+            log.handOverInTime()
+        }
+        #expect(writer.waitingOctets <= waiting)
+        for _ in 0..<20_000 { log.record(AccessLog.Entry()) }
+        #expect(writer.waitingOctets > waiting)
+        #expect(writer.droppedInAll == 0)
+        writer.stop()
     }
 
     @Test("a duration below zero is none")

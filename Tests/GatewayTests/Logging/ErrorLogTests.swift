@@ -22,4 +22,16 @@ struct ErrorLogTests {
         #expect(told.contains("a b  [31m  31mé"))
         #expect(told.unicodeScalars.filter { $0.properties.generalCategory == .control }.count == 1)
     }
+
+    /// U+0085, 2028 and 2029 end a line for many readers; the others reverse what stands behind them, or hide.
+    @Test(
+        "nothing of Unicode ends the line or turns it round",
+        arguments: [0x85, 0x061c, 0x200b, 0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202e, 0x2066, 0x2069, 0xfeff])
+    func invisible(code: UInt32) throws {
+        let scalar = try #require(Unicode.Scalar(code))
+        for isJSON in [true, false] {
+            let told = line("it failed:\(String(Character(scalar)))txt.exe", isJSON: isJSON)
+            #expect(told.contains("it failed: txt.exe"))
+        }
+    }
 }

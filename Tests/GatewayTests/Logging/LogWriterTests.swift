@@ -27,6 +27,50 @@ struct LogWriterTests {
         #expect(try directory.lines() == (0..<200).map { "line \($0)" })
     }
 
+    @Test("blocks are written in order, and filled again", .timeLimit(.minutes(1)))
+    func blocks() throws {
+        let directory = try LogDirectory()
+        let writer = try LogWriter(.file(directory.file))
+        var block: [UInt8] = []
+        for number in 0..<2_000 {
+            block += Array("line \(number)\n".utf8)
+            if number % 10 == 9 {
+                writer.exchange(&block)
+                #expect(block.isEmpty && block.capacity >= LogWriter.blockRoom)
+            }
+        }
+        writer.stop()
+        #expect(try directory.lines() == (0..<2_000).map { "line \($0)" })
+    }
+
+    @Test("what waits is bounded, and what does not fit is counted", .timeLimit(.minutes(1)))
+    func bounded() throws {
+        let directory = try LogDirectory()
+        mkfifo(directory.file, 0o600)
+        let reader = open(directory.file, O_RDONLY | O_NONBLOCK)
+        defer { close(reader) }
+        let writer = try LogWriter(.file(directory.file))
+        let block = [UInt8](repeating: 0x20, count: LogWriter.blockSize)
+        for _ in 0..<200 { writer.post(block) }
+        #expect(writer.waitingOctets <= 16 * 1024 * 1024 && writer.isBehind)
+        #expect((60...80).contains(writer.droppedInAll))
+        writer.stop()
+    }
+
+    @Test("a line that was cut short takes no other with it", arguments: ["", "a\nb\n", "a\nha"])
+    func torn(before: String) throws {
+        let directory = try LogDirectory()
+        try Data(before.utf8).write(to: URL(filePath: directory.file))
+        let writer = try LogWriter(.file(directory.file))
+        post(0..<2, to: writer)
+        // The file as this process has left it is whole.
+        #expect(try writer.reopen())
+        post(2..<3, to: writer)
+        writer.stop()
+        let text = try String(contentsOfFile: directory.file, encoding: .utf8)
+        #expect(text == before + (before.hasSuffix("ha") ? "\n" : "") + "line 0\nline 1\nline 2\n")
+    }
+
     @Test("a file that was moved away is opened anew, and no line is lost or doubled", .timeLimit(.minutes(1)))
     func reopened() throws {
         let directory = try LogDirectory()

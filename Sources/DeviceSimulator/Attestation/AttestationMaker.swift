@@ -1,0 +1,102 @@
+public import Cryptography
+internal import Vocabulary
+
+/// Attests keys as Apple's service does, but under the simulator's own root: a gateway that admits an app of environment
+/// `simulator` and names that root takes them.
+///
+/// Belongs to the thread of its library context.
+public final class AttestationMaker {
+    /// Apple's leafs live one to three days.
+    private static let leafLifetime: Int64 = 3 * 86_400
+    /// Production's AAGUID: of phones, not of Xcode's simulator, which attests nothing.
+    private static let aaguid = Array("appattest\0\0\0\0\0\0\0".utf8)
+
+    private let issuer: CertificateIssuer
+    private let form: AssertionForm
+    private let library: LibraryContext
+
+    /// - Parameters:
+    ///   - directory: what `SimulatorAuthority.create` wrote.
+    ///   - form: of which system's attestations they look like.
+    public init(
+        authorityIn directory: String, form: AssertionForm = .iOS14, _ library: LibraryContext
+    ) throws {
+        issuer = try SimulatorAuthority.intermediate(in: directory, library)
+        self.form = form
+        self.library = library
+    }
+
+    /// The attestation object: a CBOR map of `fmt`, `attStmt` and `authData`. Its receipt is empty: nobody but Apple could
+    /// sign one.
+    ///
+    /// - Parameters:
+    ///   - key: the hardware key, on P-256.
+    ///   - rpID: whose SHA-256 stands in the authenticator data: the text of the app id, on a genuine phone.
+    ///   - clientDataHash: any bytes; 32 in an enrolment.
+    public func attestation(
+        of key: PrivateKey, rpID: String, clientDataHash: [UInt8]
+    ) throws(CryptographyError) -> [UInt8] {
+        let publicKey = key.publicKey
+        guard publicKey.isP256, let point = publicKey.uncompressedPoint, let keyID = try publicKey.keyID(library) else {
+            throw CryptographyError(doing: "attest: the key is not on P-256")
+        }
+        let data = try authenticatorData(keyID, point, rpID)
+        let nonce = try library.sha256(of: data.span, clientDataHash.span)
+        let template = CertificateTemplate(
+            purpose: .attestedKey([LeafExtension.nonce(nonce.bytes)] + LeafExtension.system(of: form)),
+            commonName: keyID.description, lifetime: Self.leafLifetime)
+        let chain = [try issuer.issue(template, for: publicKey).der(), try issuer.certificate.der()]
+        let statement = CBORWriter.map([
+            ("x5c", CBORWriter.array(chain.map(CBORWriter.bytes))), ("receipt", CBORWriter.bytes([])),
+        ])
+        return CBORWriter.map(
+            form.unsignedEntries + [
+                ("fmt", CBORWriter.text("apple-appattest")), ("attStmt", statement),
+                ("authData", CBORWriter.bytes(data)),
+            ])
+    }
+
+    /// RP id hash, flags, counter 0, AAGUID, credential id, COSE key, extensions.
+    private func authenticatorData(
+        _ keyID: KeyID, _ point: [UInt8], _ rpID: String
+    ) throws(CryptographyError) -> [UInt8] {
+        let rpID = Array(rpID.utf8)
+        var data = try library.sha256(of: rpID.span).bytes + [form.flags, 0, 0, 0, 0] + Self.aaguid
+        data += [0, 32] + keyID.bytes
+        // {1: 2, 3: -7, -1: 1, -2: x, -3: y}: EC2, ES256, P-256 (RFC 9053 section 7.1.1).
+        data += [0xa5, 0x01, 0x02, 0x03, 0x26, 0x20, 0x01, 0x21] + CBORWriter.bytes(Array(point[1..<33]))
+        data += [0x22] + CBORWriter.bytes(Array(point[33..<65]))
+        return data + form.extensions
+    }
+}
+
+/// Apple's extensions of an attestation's leaf.
+private enum LeafExtension {
+    /// SEQUENCE { [1] EXPLICIT OCTET STRING }
+    static func nonce(_ nonce: [UInt8]) -> CertificateTemplate.OwnExtension {
+        CertificateTemplate.OwnExtension(
+            identifier: "1.2.840.113635.100.8.2",
+            value: DERWriter.sequence([DERWriter.explicit(1, DERWriter.octetString(nonce))]))
+    }
+
+    /// Platform, version and build of the system. Up to iOS 17 nothing told the platform.
+    static func system(of form: AssertionForm) -> [CertificateTemplate.OwnExtension] {
+        guard let system = form.system else { return [] }
+        let texts: [(UInt16, String)] = [(1400, system.version), (1403, system.build), (1026, system.platform)]
+        let value = DERWriter.sequence(
+            texts.map { DERWriter.explicit($0, DERWriter.octetString(Array($1.utf8))) })
+        return [CertificateTemplate.OwnExtension(identifier: "1.2.840.113635.100.8.7", value: value)]
+    }
+}
+
+extension AssertionForm {
+    /// What a leaf says of the system; nil where it says nothing.
+    fileprivate var system: (platform: String, version: String, build: String)? {
+        switch self {
+        case .iOS14: nil
+        case .iOS18CodeHash: ("iphoneos", "18.5", "22F76")
+        case .iOS27, .iOS27CodeHash: ("iphoneos", "27.0", "24A100")
+        case .macOS27: ("macosx", "27.0", "26A100")
+        }
+    }
+}

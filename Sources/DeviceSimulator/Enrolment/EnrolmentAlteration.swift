@@ -1,0 +1,141 @@
+internal import Foundation
+public import TrustClient
+
+/// What is to be wrong with an enrolment, all else being right: each makes the service refuse for another reason.
+public enum EnrolmentAlteration: String, CaseIterable, Sendable {
+    // Instance initialization.
+    /// A nonce of nobody's; the attestation is made for it.
+    case nonce
+    /// The attestation is made for something else.
+    case clientData = "client-data"
+    /// Another key's tag.
+    case tag
+    /// No attestation at all.
+    case attestation
+    /// A member that nobody knows.
+    case member
+    // Key binding.
+    /// A nonce of nobody's; the hardware key signs it.
+    case bindingNonce = "binding-nonce"
+    case algorithm = "alg"
+    case keyID = "kid"
+    case type = "typ"
+    case issuer = "iss"
+    case audience = "aud"
+    /// An hour ago.
+    case issuedAt = "iat"
+    /// An hour after `iat`.
+    case expiry = "exp"
+    /// An instance that nobody initialized.
+    case instance
+    /// One bit of the assertion's signature.
+    case hardwareSignature = "hardware-signature"
+    /// A claim that nobody knows.
+    case claim
+    /// One bit of the token's signature.
+    case signature
+
+    /// The request that is altered.
+    public var endpoint: EnrolmentRequest.Endpoint {
+        switch self {
+        case .nonce, .clientData, .tag, .attestation, .member: .initialization
+        case .bindingNonce, .algorithm, .keyID, .type, .issuer, .audience, .issuedAt, .expiry, .instance,
+            .hardwareSignature, .claim, .signature:
+            .keyBinding
+        }
+    }
+
+    /// Whether the nonce that the altered request is made with is replaced.
+    public var replacesNonce: Bool { self == .nonce || self == .bindingNonce }
+
+    /// What stands in for the service's answer then.
+    public static var foreignNonce: EnrolmentAnswer {
+        let nonce = base64URL((0..<32).map { _ in UInt8.random(in: 0...255) })
+        return EnrolmentAnswer(status: 200, date: nil, content: Array(#"{"nonce":"\#(nonce)"}"#.utf8))
+    }
+
+    /// What is attested in place of this.
+    public func clientDataHash(_ hash: [UInt8]) -> [UInt8] {
+        self == .clientData ? [hash[0] ^ 1] + hash.dropFirst() : hash
+    }
+
+    /// The content of the initialization.
+    public func initialization(_ content: [UInt8]) throws -> [UInt8] {
+        try Self.object(content) { body in
+            switch self {
+            case .tag: body["hardware_key_tag"] = Self.base64URL([UInt8](repeating: 7, count: 32))
+            case .attestation: body["key_attestation"] = "AAAA"
+            case .member: body["unknown"] = 1
+            default: break
+            }
+        }
+    }
+
+    /// The content of the key binding.
+    ///
+    /// - Parameters:
+    ///   - signingInput: header and claims as they should be.
+    ///   - sign: makes an ECDSA signature in DER.
+    public func keyBinding(signingInput: [UInt8], sign: ([UInt8]) throws -> [UInt8]) throws -> [UInt8] {
+        let parts = signingInput.split(separator: UInt8(ascii: ".")).map(Array.init)
+        let header = try Self.object(Self.decoded(parts[0])) { header in
+            switch self {
+            case .algorithm: header["alg"] = "none"
+            case .keyID: header["kid"] = Self.base64URL([UInt8](repeating: 7, count: 32))
+            case .type: header["typ"] = "JWT"
+            default: break
+            }
+        }
+        let claims = try Self.object(Self.decoded(parts[1])) { claims in
+            let issuedAt = claims["iat"] as? Int ?? 0
+            switch self {
+            case .issuer: claims["iss"] = "https://other.example/instance/x"
+            case .audience: claims["aud"] = "https://other.example"
+            case .issuedAt: (claims["iat"], claims["exp"]) = (issuedAt - 3_600, issuedAt - 3_300)
+            case .expiry: claims["exp"] = issuedAt + 3_600
+            case .instance: claims["hardware_key_tag"] = Self.base64URL([UInt8](repeating: 7, count: 32))
+            case .hardwareSignature:
+                var signature = Self.decoded(Array((claims["hardware_signature"] as? String ?? "").utf8))
+                if let last = signature.popLast() { signature.append(last ^ 1) }
+                claims["hardware_signature"] = Self.base64URL(signature)
+            case .claim: claims["unknown"] = 1
+            default: break
+            }
+        }
+        let input = Self.base64URL(header) + "." + Self.base64URL(claims)
+        var signature = Self.fixedWidth(try sign(Array(input.utf8)))
+        if self == .signature { signature[63] ^= 1 }
+        return Array(#"{"assertion":"\#(input).\#(Self.base64URL(signature))"}"#.utf8)
+    }
+
+    // MARK: - Help
+
+    private static func object(_ bytes: [UInt8], _ change: (inout [String: Any]) -> Void) throws -> [UInt8] {
+        guard var object = try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any] else {
+            throw SimulatorError("an enrolment's content is no JSON object")
+        }
+        change(&object)
+        return Array(
+            try JSONSerialization.data(withJSONObject: object, options: [.sortedKeys, .withoutEscapingSlashes]))
+    }
+
+    private static func base64URL(_ bytes: [UInt8]) -> String {
+        Data(bytes).base64EncodedString().replacingOccurrences(of: "+", with: "-")
+            .replacingOccurrences(of: "/", with: "_").replacingOccurrences(of: "=", with: "")
+    }
+
+    private static func decoded(_ text: [UInt8]) -> [UInt8] {
+        let text = String(decoding: text, as: UTF8.self).replacingOccurrences(of: "-", with: "+")
+            .replacingOccurrences(of: "_", with: "/")
+        let padding = String(repeating: "=", count: (4 - text.utf8.count % 4) % 4)
+        return Data(base64Encoded: text + padding).map { [UInt8]($0) } ?? []
+    }
+
+    /// r and s of an ECDSA-Sig-Value, 32 bytes each.
+    private static func fixedWidth(_ der: [UInt8]) -> [UInt8] {
+        let length = Int(der[3])
+        return [der[4..<(4 + length)], der[(6 + length)...]].flatMap { integer in
+            [UInt8](repeating: 0, count: max(0, 32 - integer.count)) + integer.suffix(32)
+        }
+    }
+}

@@ -1,0 +1,124 @@
+internal import Bytes
+internal import EventLoop
+internal import HTTP
+
+/// Makes the lines of one worker's access log, and collects them in blocks for the writer: waking its thread costs more than
+/// a line does, so it is woken once for some hundred.
+struct LogLines: ~Copyable {
+    private let writer: LogWriter
+    private let form: LogForm
+    /// Members with the words that come again and again: of methods, decisions, routes and upstreams.
+    private var pieces = LogPieces()
+    private let firstDecision: Int
+    private let firstRoute: Int
+    private let firstUpstream: Int
+    /// The line that is being made.
+    private var line = ByteBuffer(pool: BufferPool())
+    /// Those that are complete.
+    private var block: [UInt8] = []
+    /// What lines of this second begin with.
+    private var opening: [UInt8] = []
+    private var second: Int64 = -1
+
+    init(writer: LogWriter, isJSON: Bool, routes: [String], upstreams: [String]) {
+        self.writer = writer
+        form = LogForm(isJSON: isJSON)
+        firstDecision = Method.allCases.count
+        firstRoute = firstDecision + Decision.allCases.count
+        firstUpstream = firstRoute + routes.count
+        for method in Method.allCases { pieces.add(form.piece(.method, method.name.description)) }
+        for decision in Decision.allCases { pieces.add(form.piece(.decision, decision.name.description)) }
+        for route in routes { pieces.add(form.piece(.route, route)) }
+        for upstream in upstreams { pieces.add(form.piece(.upstream, upstream)) }
+        block.reserveCapacity(LogWriter.blockRoom)
+    }
+
+    var isEmpty: Bool { block.isEmpty }
+
+    func client(_ address: SocketAddress) -> ConnectionPiece {
+        ConnectionPiece(form.piece(.client, String(decoding: ClientNetwork.text(of: address), as: UTF8.self)))
+    }
+
+    /// Hands everything to the writer, and what was lost before with it.
+    mutating func handOver() {
+        guard !block.isEmpty else { return }
+        if writer.takesNews() { note("log_dropped", .blocks, UInt64(writer.droppedInAll)) }
+        writer.exchange(&block)
+    }
+
+    // MARK: - Lines
+
+    /// - Parameter now: in microseconds since 1970.
+    mutating func append(_ entry: AccessLog.Entry, at now: Int64) {
+        begin(entry.event, now)
+        appendMembers(of: entry)
+        end()
+        if block.count >= LogWriter.blockSize { handOver() }
+    }
+
+    /// A line about the log itself.
+    mutating func note(_ event: StaticString, _ member: LogForm.Member, _ count: UInt64) {
+        begin(event, WallClock.microseconds)
+        form.number(member, count, to: &line)
+        end()
+    }
+
+    private mutating func begin(_ event: StaticString, _ now: Int64) {
+        if now / 1_000_000 != second {
+            second = now / 1_000_000
+            opening = form.opening(CivilTime(seconds: second))
+        }
+        form.begin(opening, milliseconds: UInt64(now / 1_000 % 1_000), event, to: &line)
+    }
+
+    private mutating func end() {
+        form.end(&line)
+        if line.overflowed {
+            // All text from outside is cut in `LogForm`, so there is no such line. Half of one would be worse than none.
+            writer.lost()
+        } else {
+            line.copy(to: &block)
+        }
+        line.rollback(to: 0)
+    }
+
+    private mutating func appendMembers(of entry: AccessLog.Entry) {
+        entry.client.append(to: &line)
+        if let address = entry.disclosed.clientAddress { form.word(.clientAddress, address, to: &line) }
+        if entry.trace != .none {
+            form.identifier(.requestId, entry.trace.request, to: &line)
+            form.identifier(.traceId, entry.trace.id, to: &line)
+        }
+        if let route = entry.route { pieces.append(firstRoute + route, to: &line) }
+        if let method = entry.method { pieces.append(Int(method.rawValue), to: &line) }
+        appendDisclosed(entry.disclosed)
+        if let decision = entry.decision { pieces.append(firstDecision + decision.rawValue, to: &line) }
+        if entry.status != 0 { form.number(.status, UInt64(entry.status), to: &line) }
+        if let denial = entry.denial {
+            form.word(.denial, denial.row.code, to: &line)
+            form.word(.fault, Array(denial.row.fault.rawValue.utf8), to: &line)
+        }
+        if let detail = entry.detail { form.text(.detail, detail, to: &line) }
+        if let device = entry.device {
+            form.identifier(.device, device.id, to: &line)
+            if let app = device.app { form.word(.app, app, to: &line) }
+        }
+        if let upstream = entry.upstream { pieces.append(firstUpstream + upstream, to: &line) }
+        if entry.timings.total != nil {
+            form.number(.requestBytes, entry.requestBytes, to: &line)
+            form.number(.responseBytes, entry.responseBytes, to: &line)
+        }
+        form.duration(.handshakeUs, entry.timings.handshake, to: &line)
+        form.duration(.verificationUs, entry.timings.verification, to: &line)
+        form.duration(.commitUs, entry.timings.commit, to: &line)
+        form.duration(.upstreamUs, entry.timings.upstream, to: &line)
+        form.duration(.durationUs, entry.timings.total, to: &line)
+        if entry.isAborted { form.flag(.aborted, to: &line) }
+    }
+
+    private mutating func appendDisclosed(_ disclosed: Disclosure) {
+        if let path = disclosed.path { form.text(.path, path, to: &line) }
+        if let query = disclosed.query { form.text(.query, query, to: &line) }
+        if let agent = disclosed.userAgent { form.text(.userAgent, agent, to: &line) }
+    }
+}

@@ -1,0 +1,218 @@
+public import Vocabulary
+
+/// One enrolment, renewal or rotation, from whatever was reached before to the certificate: decides, and does nothing.
+///
+/// Each action is carried out, and its result given to the method it names, which says what is next. Whenever `record` has
+/// changed, it is stored **before** the action is carried out: an app may end at any moment, and a key is attested once.
+///
+/// | the app ended, or an answer was lost | the next exchange |
+/// |---|---|
+/// | before the hardware key was attested | attests it, or makes another if the platform says it cannot be |
+/// | between attestation and its answer | sends the same bytes again; if the nonce has ended, tries whether they had arrived |
+/// | between key binding and its answer | binds the same certificate key again, which is a renewal there |
+///
+/// The certificate key must be the same until the exchange has finished; a rotation's is a new one, kept beside the old
+/// until then.
+public struct EnrolmentExchange: Equatable, Sendable {
+    public enum Action: Equatable, Sendable {
+        /// `Attestor.generateKey`; then `keyMade` or `attestorFailed`.
+        case makeKey
+        /// Send it; then `answered`.
+        case send(EnrolmentRequest)
+        /// `Attestor.attestation`; then `attested` or `attestorFailed`.
+        case attest(KeyID, clientDataHash: [UInt8])
+        /// `Attestor.assertion`; then `asserted` or `attestorFailed`.
+        case assert(KeyID, clientDataHash: [UInt8])
+        /// `CertificateKey.signature`; then `signed`.
+        case sign([UInt8])
+        /// The certificate is there.
+        case finish(EnrolledCertificate)
+        case fail(EnrolmentFailure)
+    }
+
+    /// What is waited for.
+    private enum State: Equatable {
+        case idle
+        case key
+        case nonceForAttestation(KeyID)
+        case attestation(KeyID, EnrolmentNonce)
+        case initialization(KeyID)
+        case nonceForBinding(KeyID)
+        case assertion(KeyBindingToken)
+        case signature(String)
+        case binding
+        case over
+    }
+
+    public private(set) var record: EnrolmentRecord
+    /// What is to be added to this phone's clock to have the service's, as far as its last answer tells.
+    public private(set) var clockOffset: Int64 = 0
+
+    private let form: ClientDataForm
+    private let point: [UInt8]
+    private let admissionToken: String?
+    private var state = State.idle
+    /// The initialization may have arrived before, its answer lost.
+    private var isRepetition = false
+    // Each is done once in an exchange: what then still fails, fails for another reason.
+    private var hasRenewedKey = false
+    private var hasRenewedNonce = false
+
+    /// - Parameters:
+    ///   - record: of this service.
+    ///   - point: of the certificate key, 65 bytes: the one that is bound, to renew its certificate; a new one, to rotate.
+    ///   - admissionToken: a JWT, for a service that demands one; made for this certificate key.
+    public init(
+        _ record: EnrolmentRecord, point: [UInt8], form: ClientDataForm = .nonceAndTag, admissionToken: String? = nil
+    ) {
+        precondition(point.count == 65, "an uncompressed point of P-256 has 65 bytes")
+        self.record = record
+        self.point = point
+        self.form = form
+        self.admissionToken = admissionToken
+    }
+
+    public mutating func begin() -> Action {
+        if let admissionToken, !KeyBindingToken.isAdmissionToken(admissionToken) {
+            return end(.admissionTokenMalformed)
+        }
+        // Until its first binding, an attestation that speaks for a certificate key is good for no other.
+        if let attested = record.attestedPoint, attested != point, !record.isBound { record.step = .begun }
+        switch record.step {
+        case .begun: return newKey()
+        case .keyMade(let key): return fetchNonce(.nonceForAttestation(key))
+        case .attested(let key, let content):
+            isRepetition = true
+            state = .initialization(key)
+            return .send(EnrolmentRequest(.initialization, of: record.service, content))
+        case .initialized(let key), .bound(let key): return fetchNonce(.nonceForBinding(key))
+        }
+    }
+
+    // MARK: - What the platform made
+
+    public mutating func keyMade(_ key: KeyID) -> Action {
+        guard state == .key else { outOfTurn() }
+        record.step = .keyMade(key)
+        return fetchNonce(.nonceForAttestation(key))
+    }
+
+    public mutating func attested(_ attestation: [UInt8]) -> Action {
+        guard case .attestation(let key, let nonce) = state else { outOfTurn() }
+        let content = form.initialization(nonce, key, attestation: attestation, point: point)
+        record.attestedPoint = form == .dsr ? point : nil
+        record.step = .attested(key, initialization: content)
+        state = .initialization(key)
+        return .send(EnrolmentRequest(.initialization, of: record.service, content))
+    }
+
+    /// - Parameter now: by this phone's clock, in seconds since 1970.
+    public mutating func asserted(_ assertion: [UInt8], now: Int64) -> Action {
+        guard case .assertion(let token) = state else { outOfTurn() }
+        guard let entries = AssertionEntries(assertion) else { return end(.signatureUnreadable) }
+        let input = token.signingInput(entries, issuedAt: max(0, now + clockOffset))
+        state = .signature(input)
+        return .sign(Array(input.utf8))
+    }
+
+    public mutating func signed(_ signature: [UInt8]) -> Action {
+        guard case .signature(let input) = state else { outOfTurn() }
+        guard let content = KeyBindingToken.content(input, signature: signature) else {
+            return end(.signatureUnreadable)
+        }
+        state = .binding
+        return .send(EnrolmentRequest(.keyBinding, of: record.service, content))
+    }
+
+    public mutating func attestorFailed(_ fault: AttestorFault) -> Action {
+        fault == .keyLost && state != .key ? newKey(else: .attestor(fault)) : end(.attestor(fault))
+    }
+
+    // MARK: - What the service answered
+
+    /// - Parameter now: by this phone's clock, in seconds since 1970.
+    public mutating func answered(_ answer: EnrolmentAnswer, now: Int64) -> Action {
+        // The service is authenticated, and the judge of what is said about times.
+        if let date = answer.date { clockOffset = date - now }
+        switch state {
+        case .nonceForAttestation(let key):
+            guard let nonce = answer.nonce else { return refused(answer, .nonce) }
+            state = .attestation(key, nonce)
+            return .attest(key, clientDataHash: form.hash(nonce, key, point: point))
+        case .initialization(let key): return initializationAnswered(answer, key)
+        case .nonceForBinding(let key):
+            guard let nonce = answer.nonce else { return refused(answer, .nonce) }
+            let token = KeyBindingToken(
+                service: record.service, nonce: nonce, hardwareKeyID: key, point: point, admissionToken: admissionToken)
+            state = .assertion(token)
+            return .assert(key, clientDataHash: token.clientDataHash)
+        case .binding: return bindingAnswered(answer)
+        case .idle, .key, .attestation, .assertion, .signature, .over: outOfTurn()
+        }
+    }
+
+    private mutating func initializationAnswered(_ answer: EnrolmentAnswer, _ key: KeyID) -> Action {
+        if answer.status == 204 {
+            record.step = .initialized(key)
+            return fetchNonce(.nonceForBinding(key))
+        }
+        guard answer.refusal.advice(for: .initialization) == .newHardwareKey, isRepetition else {
+            return refused(answer, .initialization)
+        }
+        // Its nonce has ended, or the key is bound already: if the first sending arrived, the service knows the key, and
+        // key binding tells.
+        isRepetition = false
+        return fetchNonce(.nonceForBinding(key))
+    }
+
+    private mutating func bindingAnswered(_ answer: EnrolmentAnswer) -> Action {
+        guard let certificate = answer.certificate else { return refused(answer, .keyBinding) }
+        guard certificate.isFor(point), let key = record.hardwareKeyID else { return end(.certificateForeign) }
+        record.step = .bound(key)
+        state = .over
+        return .finish(certificate)
+    }
+
+    private mutating func refused(_ answer: EnrolmentAnswer, _ endpoint: EnrolmentRequest.Endpoint) -> Action {
+        guard answer.status >= 300 else { return end(.answerUnreadable(endpoint)) }
+        let refusal = answer.refusal
+        let advice = refusal.advice(for: endpoint)
+        switch advice {
+        case .newNonce:
+            guard !hasRenewedNonce, let key = record.hardwareKeyID else {
+                return end(.refused(refusal, advice: .giveUp))
+            }
+            hasRenewedNonce = true
+            return fetchNonce(.nonceForBinding(key))
+        case .newHardwareKey: return newKey(else: .refused(refusal, advice: .giveUp))
+        case .later, .awaitApproval, .update, .giveUp: return end(.refused(refusal, advice: advice))
+        }
+    }
+
+    // MARK: - Help
+
+    private mutating func newKey(else failure: EnrolmentFailure? = nil) -> Action {
+        if let failure {
+            guard !hasRenewedKey else { return end(failure) }
+            hasRenewedKey = true
+            // An attested key that the service takes no more is worth nothing.
+            record.step = .begun
+        }
+        record.attestedPoint = nil
+        isRepetition = false
+        state = .key
+        return .makeKey
+    }
+
+    private mutating func fetchNonce(_ next: State) -> Action {
+        state = next
+        return .send(EnrolmentRequest(.nonce, of: record.service))
+    }
+
+    private mutating func end(_ failure: EnrolmentFailure) -> Action {
+        state = .over
+        return .fail(failure)
+    }
+
+    private func outOfTurn() -> Never { preconditionFailure("this is not what the last action asked for") }
+}

@@ -1,0 +1,118 @@
+#if canImport(FoundationEssentials)
+    internal import FoundationEssentials
+#else
+    internal import Foundation
+#endif
+public import Vocabulary
+
+/// How far a phone has come with one service. The app keeps it where it survives (a file excluded from backups, for it is
+/// worth nothing on another phone), and hands it back next time.
+public struct EnrolmentRecord: Equatable, Sendable {
+    public enum Step: Equatable, Sendable {
+        /// There is no hardware key.
+        case begun
+        /// There is a hardware key, not known to be attested.
+        case keyMade(KeyID)
+        /// It is attested, and this content has been or is to be sent: byte for byte the same, however often.
+        case attested(KeyID, initialization: [UInt8])
+        /// The service knows it, and no certificate key of its yet.
+        case initialized(KeyID)
+        /// A certificate was issued.
+        case bound(KeyID)
+    }
+
+    public let service: EnrolmentService
+    public internal(set) var step: Step
+    /// The point of the one certificate key that may be bound first, where the attestation speaks for it.
+    var attestedPoint: [UInt8]?
+
+    /// Nothing was done yet.
+    public init(service: EnrolmentService) {
+        self.service = service
+        step = .begun
+    }
+
+    /// The phone's hardware key, if it has one.
+    public var hardwareKeyID: KeyID? {
+        switch step {
+        case .begun: nil
+        case .keyMade(let key), .attested(let key, _), .initialized(let key), .bound(let key): key
+        }
+    }
+
+    public var isBound: Bool { if case .bound = step { true } else { false } }
+}
+
+// MARK: - As bytes
+
+extension EnrolmentRecord {
+    /// JSON. No secret, but a pseudonym of the phone.
+    public func encoded() throws -> [UInt8] {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return Array(try encoder.encode(Form(self)))
+    }
+
+    /// - Parameter bytes: what `encoded` gave. Nil comes of others; who has lost the record begins anew.
+    public init?(decoding bytes: [UInt8]) {
+        guard let form = try? JSONDecoder().decode(Form.self, from: Data(bytes)), let record = form.record else {
+            return nil
+        }
+        self = record
+    }
+
+    private struct Form: Codable {
+        var url: String
+        var provider: String
+        var step: String
+        var hardwareKey: String?
+        var initialization: String?
+        var attestedPoint: String?
+
+        enum CodingKeys: String, CodingKey {
+            case url
+            case provider
+            case step
+            case hardwareKey = "hardware_key"
+            case initialization
+            case attestedPoint = "attested_point"
+        }
+
+        init(_ record: EnrolmentRecord) {
+            url = record.service.url
+            provider = record.service.provider
+            hardwareKey = record.hardwareKeyID?.base64
+            attestedPoint = record.attestedPoint.map(Base64URL.encode)
+            switch record.step {
+            case .begun: step = "begun"
+            case .keyMade: step = "key-made"
+            case .attested(_, let content):
+                step = "attested"
+                initialization = String(decoding: content, as: UTF8.self)
+            case .initialized: step = "initialized"
+            case .bound: step = "bound"
+            }
+        }
+
+        var record: EnrolmentRecord? {
+            guard let service = EnrolmentService(url: url, provider: provider) else { return nil }
+            var record = EnrolmentRecord(service: service)
+            if let attestedPoint {
+                guard let point = Base64URL.decode(attestedPoint), point.count == 65 else { return nil }
+                record.attestedPoint = point
+            }
+            let key = hardwareKey.flatMap(KeyID.init(base64:))
+            guard (key == nil) == (hardwareKey == nil) else { return nil }
+            switch (step, key, initialization) {
+            case ("begun", nil, nil): break
+            case ("key-made", let key?, nil): record.step = .keyMade(key)
+            case ("attested", let key?, let content?):
+                record.step = .attested(key, initialization: Array(content.utf8))
+            case ("initialized", let key?, nil): record.step = .initialized(key)
+            case ("bound", let key?, nil): record.step = .bound(key)
+            default: return nil
+            }
+            return record
+        }
+    }
+}

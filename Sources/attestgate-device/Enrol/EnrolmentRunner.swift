@@ -1,0 +1,164 @@
+internal import ArgumentParser
+internal import Cryptography
+internal import DeviceSimulator
+internal import Foundation
+internal import TrustClient
+
+/// Carries out what `EnrolmentExchange` decides, with a line for each step.
+final class EnrolmentRunner {
+    /// To be repeated later (EX_TEMPFAIL of sysexits.h).
+    private static let later = ExitCode(75)
+
+    private let device: DeviceDirectory
+    private let attestor: SimulatedAttestor
+    private let transfer: CurlTransfer
+    private let library: LibraryContext
+    private let alteration: EnrolmentAlteration?
+
+    init(
+        _ device: DeviceDirectory, _ attestor: SimulatedAttestor, _ transfer: CurlTransfer, _ library: LibraryContext,
+        alteration: EnrolmentAlteration?
+    ) {
+        self.device = device
+        self.attestor = attestor
+        self.transfer = transfer
+        self.library = library
+        self.alteration = alteration
+    }
+
+    private var now: Int64 { Int64(Date().timeIntervalSince1970) }
+
+    func run(_ record: EnrolmentRecord, form: ClientDataForm, admissionToken: String?) throws {
+        let key = try device.keyToBind()
+        if alteration?.endpoint == .initialization {
+            switch record.step {
+            case .begun, .keyMade: break
+            case .attested, .initialized, .bound:
+                throw SimulatorError("the device is attested already: a new directory makes a new one")
+            }
+        }
+        var exchange = EnrolmentExchange(record, point: key.point, form: form, admissionToken: admissionToken)
+        var saved = record
+        var action = exchange.begin()
+        while true {
+            // What was altered must not become the device's past.
+            if exchange.record != saved, alteration?.endpoint != .initialization {
+                try device.keep(exchange.record)
+                saved = exchange.record
+            }
+            do {
+                switch action {
+                case .makeKey:
+                    let keyID = try attestor.generateKey()
+                    Terminal.put(line: "hardware key \(keyID.base64)")
+                    action = exchange.keyMade(keyID)
+                case .attest(let keyID, let hash):
+                    let hash = alteration?.clientDataHash(hash) ?? hash
+                    let attestation = try attestor.attestation(of: keyID, clientDataHash: hash)
+                    Terminal.put(line: "attested it: \(attestation.count) bytes")
+                    action = exchange.attested(attestation)
+                case .assert(let keyID, let hash):
+                    let assertion = try attestor.assertion(by: keyID, clientDataHash: hash)
+                    Terminal.put(line: "asserted the certificate key with counter \(try device.counter.last())")
+                    action = exchange.asserted(assertion, now: now)
+                case .sign(let message):
+                    if let alteration, alteration.endpoint == .keyBinding, !alteration.replacesNonce {
+                        let content = try alteration.keyBinding(signingInput: message, sign: key.signature)
+                        return try showAltered(
+                            EnrolmentRequest.Endpoint.keyBinding, send("POST", of: record.service, .keyBinding, content)
+                        )
+                    }
+                    action = exchange.signed(try key.signature(over: message))
+                case .send(let request):
+                    guard let answer = try answer(to: request, exchange.record) else { return }
+                    action = exchange.answered(answer, now: now)
+                case .finish(let certificate):
+                    try device.keep(certificate, library)
+                    return report(certificate)
+                case .fail(let failure): throw complaint(failure)
+                }
+            } catch let fault as AttestorFault {
+                action = exchange.attestorFailed(fault)
+            }
+        }
+    }
+
+    // MARK: - Requests
+
+    /// - Returns: nil if it was the altered one, whose answer is the end.
+    private func answer(to request: EnrolmentRequest, _ record: EnrolmentRecord) throws -> EnrolmentAnswer? {
+        if let alteration, request.endpoint == .nonce, alteration.replacesNonce, isLastNonce(record, alteration) {
+            Terminal.put(line: "took a nonce of nobody's")
+            return EnrolmentAlteration.foreignNonce
+        }
+        let isAltered = request.endpoint == alteration?.endpoint
+        var content = request.content
+        if isAltered, request.endpoint == .initialization, let alteration, let original = content {
+            content = try alteration.initialization(original)
+        }
+        let answer = try send(request.method, of: request.service, request.endpoint, content)
+        if isAltered {
+            try showAltered(request.endpoint, answer)
+            return nil
+        }
+        if answer.status < 300 { Terminal.put(line: "\(request.method) \(request.url): \(answer.status)") }
+        return answer
+    }
+
+    /// Whether the next request after the nonce is the altered one.
+    private func isLastNonce(_ record: EnrolmentRecord, _ alteration: EnrolmentAlteration) -> Bool {
+        switch record.step {
+        case .begun, .keyMade, .attested: alteration.endpoint == .initialization
+        case .initialized, .bound: alteration.endpoint == .keyBinding
+        }
+    }
+
+    private func send(
+        _ method: String, of service: EnrolmentService, _ endpoint: EnrolmentRequest.Endpoint, _ content: [UInt8]?
+    ) throws -> EnrolmentAnswer {
+        var lines: [HeaderLine] = []
+        if content != nil { lines.append(HeaderLine(name: "Content-Type", value: "application/json")) }
+        var received: [UInt8] = []
+        let head = try transfer.perform(
+            CurlTransfer.Outgoing(
+                method: method, url: "\(service.url)/\(endpoint.rawValue)", lines: lines, content: content)
+        ) { _, bytes in
+            received += bytes
+            return received.count <= EnrolmentAnswer.contentLimit
+        }
+        return EnrolmentAnswer(
+            status: head.status, date: head.values("date").first, retryAfter: head.values("retry-after").first,
+            content: received)
+    }
+
+    // MARK: - What people read
+
+    private func report(_ certificate: EnrolledCertificate) {
+        let end = ISO8601DateFormatter().string(from: Date(timeIntervalSince1970: TimeInterval(certificate.expiresAt)))
+        Terminal.put(line: "bound: \(device.certificatePath), good until \(end)")
+    }
+
+    private func showAltered(_ endpoint: EnrolmentRequest.Endpoint, _ answer: EnrolmentAnswer) throws {
+        guard answer.status >= 300 else {
+            Terminal.put(line: "\(endpoint.rawValue) was accepted, altered as it was: \(answer.status)")
+            return
+        }
+        Terminal.say("\(endpoint.rawValue) was refused: \(answer.refusal)")
+        throw ExitCode(1)
+    }
+
+    private func complaint(_ failure: EnrolmentFailure) -> any Error {
+        guard case .refused(let refusal, let advice) = failure else {
+            return SimulatorError("the enrolment cannot be done: \(failure)")
+        }
+        let hint =
+            switch advice {
+            case .later: "try again later"
+            case .awaitApproval: "an operator has to approve the device; then run this again"
+            case .update: "the app or its system is too old for this service"
+            case .newNonce, .newHardwareKey, .giveUp: "nothing was left to try"
+            }
+        Terminal.say("\(refusal); \(hint)")
+        return advice == .later || advice == .awaitApproval ? Self.later : ExitCode(1)
+    }
+}

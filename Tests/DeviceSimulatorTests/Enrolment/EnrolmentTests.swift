@@ -1,0 +1,236 @@
+import Attestation
+import Challenges
+import Cryptography
+import DeviceSimulator
+import Enrolment
+import Testing
+import TrustClient
+import Vocabulary
+
+/// The client's bytes against the service's own verifiers.
+@Suite("Enrolment of a simulated phone")
+struct EnrolmentTests {
+    private let temporary: TemporaryDirectory
+    private let library: LibraryContext
+    private var authority: String { temporary.path + "/authority" }
+
+    init() throws {
+        temporary = try TemporaryDirectory()
+        library = try LibraryContext()
+        _ = try SimulatorAuthority.create(in: temporary.path + "/authority")
+    }
+
+    private func phone(_ name: String = "phone") throws -> TestPhone {
+        let device = try DeviceDirectory.create(temporary.path + "/" + name, appID: Sample.appID, library)
+        return TestPhone(device: device, authority: authority, library: library)
+    }
+
+    private func service(
+        _ form: Enrolment.ClientDataForm = .nonceAndTag, admission: AdmissionTokenVerifier? = nil,
+        platforms: Set<AttestedPlatform> = [.iOS, .unstated]
+    ) throws -> TestService {
+        try TestService(simulator: authority, form: form, admission: admission, platforms: platforms, library)
+    }
+
+    /// The certificate, after looking whether it is the one the phone should have.
+    private func certificate(
+        _ ending: TestPhone.Ending, _ phone: TestPhone, _ service: TestService
+    ) throws -> EnrolledCertificate {
+        guard case .finished(let certificate) = ending else {
+            throw SimulatorError("not enrolled: \(ending), \(String(describing: service.fault))")
+        }
+        #expect(certificate.chain.dropFirst() == [try service.authority.der()])
+        let der = certificate.chain[0]
+        let leaf = try Certificate(der: der.span, library)
+        #expect(leaf.publicKey?.uncompressedPoint == (try phone.device.keyToBind().point))
+        #expect(leaf.notAfter == certificate.expiresAt)
+        return certificate
+    }
+
+    @Test(
+        "a phone enrols with one request to each endpoint, and a nonce for each of two",
+        arguments: AssertionForm.allCases)
+    func enrols(_ form: AssertionForm) throws {
+        var phone = try phone()
+        phone.assertionForm = form
+        let service = try service(platforms: [.iOS, .macOS, .unstated])
+        _ = try certificate(phone.enrol(service), phone, service)
+        #expect(service.requests.map(\.endpoint) == [.nonce, .initialization, .nonce, .keyBinding])
+        #expect(try phone.device.enrolmentRecord()?.isBound == true)
+        #expect(try phone.device.counter.last() == 1)
+    }
+
+    @Test("each form of client data is the service's of the same name", arguments: TrustClient.ClientDataForm.allCases)
+    func clientData(_ form: TrustClient.ClientDataForm) throws {
+        for other in Enrolment.ClientDataForm.allCases {
+            var phone = try phone("\(form)-\(other)")
+            phone.clientDataForm = form
+            let service = try service(other)
+            let ending = try phone.enrol(service)
+            if other.rawValue == form.rawValue {
+                _ = try certificate(ending, phone, service)
+            } else {
+                guard case .failed(.refused(_, .giveUp)) = ending else {
+                    Issue.record("\(form) was taken for \(other): \(ending)")
+                    continue
+                }
+            }
+        }
+    }
+
+    // MARK: - What may happen on the way
+
+    @Test(
+        "an app that ends, or an answer that is lost, costs no hardware key and no second attestation",
+        arguments: [
+            TestPhone.Cut.before(.nonce), .after(.nonce), .before(.initialization), .after(.initialization),
+            .before(.keyBinding), .after(.keyBinding),
+        ], TrustClient.ClientDataForm.allCases)
+    func goesOn(_ cut: TestPhone.Cut, _ form: TrustClient.ClientDataForm) throws {
+        var phone = try phone()
+        phone.clientDataForm = form
+        let service = try service(Enrolment.ClientDataForm(rawValue: form.rawValue) ?? .nonce)
+        #expect(try phone.enrol(service, cut: cut) == .cutOff)
+        _ = try certificate(phone.enrol(service), phone, service)
+        #expect(service.instances.count == 1 && service.instances.first?.value.boundKeys.count == 1)
+        let initializations = service.requests.filter { $0.endpoint == .initialization }
+        #expect(Set(initializations.map { $0.content ?? [] }).count == 1, "the same bytes, however often")
+    }
+
+    @Test("an attestation that was lost takes a new hardware key, for a key is attested once")
+    func attestationLost() throws {
+        let phone = try phone()
+        let service = try service()
+        let first = try phone.attestor.generateKey()
+        #expect(try phone.enrol(service, cut: .afterAttesting) == .cutOff)
+        _ = try certificate(phone.enrol(service), phone, service)
+        #expect(service.instances[first] == nil && service.instances.count == 1)
+    }
+
+    @Test(
+        "where the answer was lost and its nonce has ended, the key binding tells that the initialization had arrived")
+    func answerLostForLong() throws {
+        let phone = try phone()
+        let service = try service()
+        #expect(try phone.enrol(service, cut: .after(.initialization)) == .cutOff)
+        service.endNonces()
+        _ = try certificate(phone.enrol(service), phone, service)
+        #expect(service.instances.count == 1)
+        #expect(service.requests.suffix(3).map(\.endpoint) == [.initialization, .nonce, .keyBinding])
+    }
+
+    @Test("where the initialization never arrived and its nonce has ended, a new hardware key is attested")
+    func requestLostForLong() throws {
+        let phone = try phone()
+        let service = try service()
+        #expect(try phone.enrol(service, cut: .before(.initialization)) == .cutOff)
+        let lost = try phone.device.enrolmentRecord()?.hardwareKeyID
+        service.endNonces()
+        _ = try certificate(phone.enrol(service), phone, service)
+        #expect(service.instances.count == 1 && service.instances.first?.key != lost)
+    }
+
+    @Test("a registry that was lost takes phones in anew")
+    func registryLost() throws {
+        let phone = try phone()
+        let service = try service()
+        _ = try certificate(phone.enrol(service), phone, service)
+        service.instances = [:]
+        _ = try certificate(phone.enrol(service), phone, service)
+        #expect(service.instances.count == 1)
+    }
+
+    @Test("a clock that is wrong by hours is corrected by the service's answers", arguments: [-7_200, 90, 86_400])
+    func clock(_ error: Int64) throws {
+        var phone = try phone()
+        phone.clockError = error
+        let service = try service()
+        _ = try certificate(phone.enrol(service), phone, service)
+        #expect(service.requests.count == 4, "without a refusal")
+    }
+
+    // MARK: - Afterwards
+
+    @Test("the certificate is renewed with the same key, and rotated to a new one")
+    func renewalAndRotation() throws {
+        let phone = try phone()
+        let service = try service()
+        let first = try certificate(phone.enrol(service), phone, service)
+        let second = try certificate(phone.enrol(service), phone, service)
+        #expect(first.chain[0] != second.chain[0])
+        let old = try phone.device.keyToBind().point
+        try phone.device.beginRotation(library)
+        #expect(try phone.device.keyToBind().point != old)
+        let third = try certificate(phone.enrol(service), phone, service)
+        #expect(!phone.device.isRotating && third.chain[0] != second.chain[0])
+        #expect(service.instances.first?.value.boundKeys == [old, try phone.device.keyToBind().point])
+    }
+
+    @Test("a rotation whose answer is lost goes on with the new key, for the old one may have ended")
+    func rotationLost() throws {
+        let phone = try phone()
+        let service = try service()
+        _ = try certificate(phone.enrol(service), phone, service)
+        try phone.device.beginRotation(library)
+        let new = try phone.device.keyToBind().point
+        #expect(try phone.enrol(service, cut: .after(.keyBinding)) == .cutOff)
+        #expect(phone.device.isRotating)
+        _ = try certificate(phone.enrol(service), phone, service)
+        #expect(try phone.device.keyToBind().point == new)
+        #expect(service.instances.first?.value.boundKeys.count == 2)
+    }
+
+    @Test("in the form dsr an attestation is good for its certificate key alone, and made anew for another")
+    func dsrKeyChanged() throws {
+        var phone = try phone()
+        phone.clientDataForm = .dsr
+        let service = try service(.dsr)
+        #expect(try phone.enrol(service, cut: .before(.keyBinding)) == .cutOff)
+        let lost = try phone.device.enrolmentRecord()?.hardwareKeyID
+        try phone.device.beginRotation(library)
+        _ = try certificate(phone.enrol(service), phone, service)
+        #expect(try phone.device.enrolmentRecord()?.hardwareKeyID != lost)
+    }
+
+    @Test("a token that lets the phone in is carried in the key binding")
+    func admission() throws {
+        let issuer = try P256SigningKey(PrivateKey.generateP256(library), library)
+        let audience = try #require(ProviderURL(TestService.url))
+        let secret = [UInt8](repeating: 1, count: 32)
+        let verifier = try AdmissionTokenVerifier(
+            issuer: "https://login.example", points: [issuer.point], audience: audience, longestLife: 600,
+            pseudonymKey: AuthenticationKey(secret.span, library), library)
+        let service = try service(admission: verifier)
+        let phone = try phone()
+        _ = try certificate(
+            phone.enrol(service, admissionToken: { try token(by: issuer, for: $0, at: service.now) }), phone, service)
+        let other = try self.phone("other")
+        guard case .failed(.refused(let refusal, .giveUp)) = try other.enrol(service) else {
+            Issue.record("let in without a token")
+            return
+        }
+        #expect(refusal.code == .badRequest)
+        #expect(try other.enrol(service, admissionToken: { _ in "no token" }) == .failed(.admissionTokenMalformed))
+    }
+
+    private func token(by issuer: P256SigningKey, for point: [UInt8], at now: Int64) throws -> String {
+        func encoded(_ bytes: [UInt8]) -> String { Base64URL.encode(bytes.span) }
+        func hash(_ text: String) throws -> Digest256 {
+            let bytes = Array(text.utf8)
+            return try library.sha256(of: bytes.span)
+        }
+        let x = encoded(Array(point[1..<33]))
+        let y = encoded(Array(point[33...]))
+        let thumbprint = encoded(try hash(#"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#).bytes)
+        let claims =
+            #"{"iss":"https://login.example","aud":"\#(TestService.url)","exp":\#(now + 300),"jti":"1","sub":"me","#
+            + #""cnf":{"jkt":"\#(thumbprint)"}}"#
+        let input = encoded(Array(#"{"alg":"ES256"}"#.utf8)) + "." + encoded(Array(claims.utf8))
+        let der = try issuer.sign(digest: hash(input))
+        let length = Int(der[3])
+        let signature = [der[4..<(4 + length)], der[(6 + length)...]].flatMap { integer in
+            [UInt8](repeating: 0, count: max(0, 32 - integer.count)) + integer.suffix(32)
+        }
+        return input + "." + encoded(signature)
+    }
+}

@@ -1,0 +1,172 @@
+import Attestation
+import Challenges
+import Cryptography
+import DeviceSimulator
+import Enrolment
+import Foundation
+import TrustClient
+import Vocabulary
+
+/// An enrolment service of the gateway's own verifiers, with a registry that is a dictionary.
+final class TestService {
+    static let url = "https://enrol.example.org"
+
+    struct Instance {
+        let attestation: [UInt8]
+        let point: [UInt8]
+        var attestedKey: [UInt8]?
+        var boundKeys: [[UInt8]] = []
+    }
+
+    let library: LibraryContext
+    let form: Enrolment.ClientDataForm
+    /// What it does to the nonces that were given out: nothing is forgotten by itself.
+    private(set) var nonces: Set<String> = []
+    var instances: [KeyID: Instance] = [:]
+    /// Answers in the place of its own, in this order.
+    var refusals: [EnrolmentRequest.Endpoint: [EnrolmentAnswer]] = [:]
+    private(set) var requests: [EnrolmentRequest] = []
+    /// Why it refused last.
+    private(set) var fault: EnrolmentFault?
+
+    private let attestations: AttestationVerifier
+    private let bindings: KeyBindingVerifier
+    private let demandsToken: Bool
+    private let issue: ClientCertificateIssue
+    let authority: Certificate
+
+    /// - Parameter simulator: the directory of the authority that attests.
+    init(
+        simulator: String, form: Enrolment.ClientDataForm = .nonceAndTag, admission: AdmissionTokenVerifier? = nil,
+        platforms: Set<AttestedPlatform> = [.iOS, .unstated], _ library: LibraryContext
+    ) throws {
+        self.library = library
+        self.form = form
+        demandsToken = admission != nil
+        let pem = try Data(contentsOf: URL(fileURLWithPath: simulator + "/simulator-root.pem"))
+        let root = try Certificate.all(inPEM: Array(pem), library)[0]
+        attestations = try AttestationVerifier(
+            apps: [AttestedApp(id: Sample.appID.description, environment: .simulator, platforms: platforms)],
+            roots: AttestationVerifier.Roots(
+                apple: AppleRoots.appAttestation(library), simulator: TrustedRoot(root, library),
+                receipts: AppleRoots.receipts(library)), library)
+        guard let provider = ProviderURL(Self.url) else { preconditionFailure("this is a URL") }
+        bindings = KeyBindingVerifier(provider: provider, admission: admission, library)
+        let issuer = try CertificateIssuer.selfSigned(
+            commonName: "Test GMS CA", lifetime: 86_400, key: PrivateKey.generateP256(library), library)
+        issue = try ClientCertificateIssue(issuer, lifetime: 3_600, library)
+        authority = issuer.certificate
+    }
+
+    static var service: TrustClient.EnrolmentService {
+        guard let service = TrustClient.EnrolmentService(url: url) else { preconditionFailure("this is a URL") }
+        return service
+    }
+
+    /// The service's clock.
+    var now: Int64 { Int64(Date().timeIntervalSince1970) }
+
+    var date: String {
+        let formatter = DateFormatter()
+        formatter.locale = Locale(identifier: "en_US_POSIX")
+        formatter.timeZone = TimeZone(identifier: "GMT")
+        formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+        return formatter.string(from: Date(timeIntervalSince1970: TimeInterval(now)))
+    }
+
+    /// What happens when nonces end: none of those given out is good any more.
+    func endNonces() { nonces = [] }
+
+    func answer(_ request: EnrolmentRequest) throws -> EnrolmentAnswer {
+        requests.append(request)
+        if var waiting = refusals[request.endpoint], !waiting.isEmpty {
+            let answer = waiting.removeFirst()
+            refusals[request.endpoint] = waiting
+            return answer
+        }
+        do throws(EnrolmentFault) {
+            return answer(try response(request))
+        } catch {
+            fault = error
+            return answer(EnrolmentResponse.refusal(error))
+        }
+    }
+
+    private func answer(_ response: EnrolmentResponse) -> EnrolmentAnswer {
+        EnrolmentAnswer(
+            status: Int(response.status), date: date,
+            retryAfter: response.fields.first { $0.name == "Retry-After" }?.value, content: response.content)
+    }
+
+    private func response(_ request: EnrolmentRequest) throws(EnrolmentFault) -> EnrolmentResponse {
+        switch request.endpoint {
+        case .nonce:
+            let bytes = try EnrolmentFault.testing { () throws(CryptographyError) in try library.randomBytes(32) }
+            let text = Base64URL.encode(bytes.span)
+            nonces.insert(text)
+            guard let nonce = Enrolment.EnrolmentNonce(Array(text.utf8)) else { throw .nonceRefused }
+            return .nonce(nonce)
+        case .initialization: return try initialize(request.content ?? [])
+        case .keyBinding: return try bind(request.content ?? [])
+        }
+    }
+
+    private func initialize(_ content: [UInt8]) throws(EnrolmentFault) -> EnrolmentResponse {
+        let request = try InstanceInitialization(content, library)
+        if let known = instances[request.keyID] {
+            guard known.attestation == request.attestation, known.boundKeys.isEmpty, isGiven(request.nonce) else {
+                throw .instanceKnown
+            }
+            return .initialized
+        }
+        guard isGiven(request.nonce) else { throw .nonceRefused }
+        let evidence = try request.evidence(form, library)
+        let verified: VerifiedAttestation
+        do throws(AttestationFault) {
+            verified = try attestations.verify(evidence, at: now)
+        } catch {
+            throw .attestation(error)
+        }
+        instances[verified.keyID] = Instance(
+            attestation: request.attestation, point: verified.publicKey, attestedKey: request.mtlsPublicKey)
+        return .initialized
+    }
+
+    private func bind(_ content: [UInt8]) throws(EnrolmentFault) -> EnrolmentResponse {
+        let binding = try bindings.verify(content, now: now)
+        guard isGiven(binding.nonce) else { throw .nonceRefused }
+        guard let instance = instances[binding.hardwareKeyID] else { throw .instanceUnknown }
+        // Who is in needs none.
+        if demandsToken, instance.boundKeys.isEmpty, binding.admission == nil { throw .memberMissing(.admissionToken) }
+        let appID = Array(Sample.appID.description.utf8)
+        let hash = try EnrolmentFault.testing { () throws(CryptographyError) in try library.sha256(of: appID.span) }
+        let key = try EnrolmentFault.testing { () throws(CryptographyError) in
+            try P256VerificationKey(point: instance.point.span, library)
+        }
+        _ = try binding.verifyProof(key: key, rpIDHash: hash.span, library)
+        if instance.boundKeys.isEmpty, let attested = instance.attestedKey, attested != binding.point {
+            throw .keyRefused
+        }
+        guard !instance.boundKeys.dropLast().contains(binding.point) else { throw .keyRefused }
+        nonces.remove(String(decoding: binding.nonce.text, as: UTF8.self))
+        if !instance.boundKeys.contains(binding.point) {
+            instances[binding.hardwareKeyID]?.boundKeys.append(binding.point)
+        }
+        return .bound(
+            try EnrolmentFault.testing { () throws(CryptographyError) in
+                try issue.issue(forKey: binding.point, device: binding.hardwareKeyID, now: now)
+            })
+    }
+
+    private func isGiven(_ nonce: Enrolment.EnrolmentNonce) -> Bool {
+        nonces.contains(String(decoding: nonce.text, as: UTF8.self))
+    }
+}
+
+extension EnrolmentFault {
+    fileprivate static func testing<Result>(
+        _ compute: () throws(CryptographyError) -> Result
+    ) throws(EnrolmentFault) -> Result {
+        do throws(CryptographyError) { return try compute() } catch { throw .checkFailed(error) }
+    }
+}

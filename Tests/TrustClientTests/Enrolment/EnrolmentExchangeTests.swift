@@ -1,0 +1,288 @@
+import Foundation
+import Testing
+import TrustClient
+import Vocabulary
+
+@Suite("What an enrolment does next")
+struct EnrolmentExchangeTests {
+    private static let now: Int64 = 1_790_000_000
+    private static let point = [UInt8(4)] + [UInt8](repeating: 9, count: 64)
+    private static let service = EnrolmentService(url: "https://enrol.example.org/gms")
+
+    private func exchange(
+        _ step: EnrolmentRecord.Step = .begun, form: ClientDataForm = .nonceAndTag, token: String? = nil
+    ) throws -> EnrolmentExchange {
+        let service = try #require(Self.service)
+        let key = Sample.keyID.base64
+        let form0 =
+            switch step {
+            case .begun: #"{"step":"begun""#
+            case .keyMade: #"{"step":"key-made","hardware_key":"\#(key)""#
+            case .attested: #"{"step":"attested","hardware_key":"\#(key)","initialization":"{}""#
+            case .initialized: #"{"step":"initialized","hardware_key":"\#(key)""#
+            case .bound: #"{"step":"bound","hardware_key":"\#(key)""#
+            }
+        let text = form0 + #","url":"\#(service.url)","provider":"\#(service.provider)"}"#
+        let record = try #require(EnrolmentRecord(decoding: Array(text.utf8)))
+        #expect(record.step == step)
+        return EnrolmentExchange(record, point: Self.point, form: form, admissionToken: token)
+    }
+
+    private static let nonce = answer(200, #"{"nonce":"EBESExQVFhcYGRobHB0eHyAhIiMkJSYnKCkqKywtLi8"}"#)
+
+    private static func answer(_ status: Int, _ content: String = "", date: String? = nil) -> EnrolmentAnswer {
+        EnrolmentAnswer(status: status, date: date, content: Array(content.utf8))
+    }
+
+    private static func refusal(_ status: Int, _ code: String) -> EnrolmentAnswer {
+        answer(status, #"{"error":"\#(code)","error_description":"no"}"#)
+    }
+
+    private func endpoint(_ action: EnrolmentExchange.Action) -> EnrolmentRequest.Endpoint? {
+        if case .send(let request) = action { request.endpoint } else { nil }
+    }
+
+    private func advice(_ action: EnrolmentExchange.Action) -> EnrolmentAdvice? {
+        if case .fail(.refused(_, let advice)) = action { advice } else { nil }
+    }
+
+    /// Up to the request that carries the key binding.
+    private func binding(_ exchange: inout EnrolmentExchange) -> EnrolmentExchange.Action {
+        guard case .assert = exchange.answered(Self.nonce, now: Self.now) else { return .fail(.signatureUnreadable) }
+        _ = exchange.asserted(Self.assertion, now: Self.now)
+        return exchange.signed(Self.signature)
+    }
+
+    /// {"authenticatorData": 37 bytes, "signature": 2 bytes}
+    private static let assertion =
+        [UInt8(0xa2), 0x71] + Array("authenticatorData".utf8) + [0x58, 37] + [UInt8](repeating: 1, count: 37) + [0x69]
+        + Array("signature".utf8) + [0x42, 1, 2]
+    /// r = 1, s = 2
+    private static let signature: [UInt8] = [0x30, 6, 2, 1, 1, 2, 1, 2]
+
+    @Test("a new phone makes a key, fetches a nonce, attests, sends, fetches another, asserts, signs, sends")
+    func whole() throws {
+        var exchange = try exchange()
+        #expect(exchange.begin() == .makeKey)
+        let fetching = exchange.keyMade(Sample.keyID)
+        guard case .send(let request) = fetching else { return #expect(Bool(false), "\(fetching)") }
+        #expect(request.method == "GET" && request.url == "https://enrol.example.org/gms/nonce")
+        #expect(exchange.record.step == .keyMade(Sample.keyID))
+        guard case .attest(Sample.keyID, let hash) = exchange.answered(Self.nonce, now: Self.now) else { return }
+        #expect(hash.count == 32)
+        let sending = exchange.attested([1, 2, 3])
+        guard case .send(let initialization) = sending else { return #expect(Bool(false), "\(sending)") }
+        #expect(initialization.method == "POST")
+        #expect(initialization.url == "https://enrol.example.org/gms/instance-initialization")
+        #expect(
+            initialization.content.map(Sample.text)
+                == #"{"nonce":"EBESExQVFhcYGRobHB0eHyAhIiMkJSYnKCkqKywtLi8","hardware_key_tag":"\#(tag)","#
+                + #""key_attestation":"AQID"}"#)
+        #expect(exchange.record.step == .attested(Sample.keyID, initialization: initialization.content ?? []))
+        #expect(endpoint(exchange.answered(Self.answer(204), now: Self.now)) == .nonce)
+        #expect(exchange.record.step == .initialized(Sample.keyID))
+        #expect(endpoint(binding(&exchange)) == .keyBinding)
+        let certificate = Self.certificate(of: Self.point)
+        guard case .finish(let enrolled) = exchange.answered(certificate, now: Self.now) else { return }
+        #expect(enrolled.expiresAt == 1_790_000_300 && enrolled.chain.count == 2)
+        #expect(exchange.record.step == .bound(Sample.keyID))
+    }
+
+    private var tag: String { "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc" }
+
+    /// Two "certificates", the first of which speaks of a key.
+    private static func certificate(of point: [UInt8]) -> EnrolmentAnswer {
+        let leaf = Data([0x30, 0x30] + point + [0x30]).base64EncodedString()
+        return answer(200, #"{"certificate_chain":["\#(leaf)","AAAA"],"expires_at":1790000300}"#)
+    }
+
+    @Test("a certificate for another key is not taken")
+    func foreign() throws {
+        var exchange = try exchange(.initialized(Sample.keyID))
+        _ = exchange.begin()
+        _ = binding(&exchange)
+        let other = Self.certificate(of: [UInt8(4)] + [UInt8](repeating: 8, count: 64))
+        #expect(exchange.answered(other, now: Self.now) == .fail(.certificateForeign))
+        #expect(exchange.record.step == .initialized(Sample.keyID))
+    }
+
+    // MARK: - Going on
+
+    @Test("what was reached is not done again")
+    func goesOn() throws {
+        var made = try exchange(.keyMade(Sample.keyID))
+        #expect(endpoint(made.begin()) == .nonce)
+        var attested = try exchange(.attested(Sample.keyID, initialization: Array("{}".utf8)))
+        guard case .send(let request) = attested.begin() else { return #expect(Bool(false)) }
+        #expect(request.endpoint == .initialization && request.content == Array("{}".utf8))
+        for step in [EnrolmentRecord.Step.initialized(Sample.keyID), .bound(Sample.keyID)] {
+            var exchange = try exchange(step)
+            #expect(endpoint(exchange.begin()) == .nonce)
+            #expect(endpoint(binding(&exchange)) == .keyBinding)
+        }
+    }
+
+    @Test("a repeated initialization that is refused may have arrived: the key binding is tried, then a new key")
+    func repetitionRefused() throws {
+        var exchange = try exchange(.attested(Sample.keyID, initialization: Array("{}".utf8)))
+        _ = exchange.begin()
+        let refused = exchange.answered(Self.refusal(403, "invalid_request"), now: Self.now)
+        #expect(endpoint(refused) == .nonce)
+        _ = binding(&exchange)
+        #expect(exchange.answered(Self.refusal(404, "not_found"), now: Self.now) == .makeKey)
+        #expect(exchange.record.step == .begun)
+    }
+
+    @Test("a first initialization that is refused takes a new key, once")
+    func initializationRefused() throws {
+        var exchange = try exchange(.keyMade(Sample.keyID))
+        _ = exchange.begin()
+        for round in 0..<2 {
+            _ = exchange.answered(Self.nonce, now: Self.now)
+            _ = exchange.attested([1])
+            let action = exchange.answered(Self.refusal(403, "invalid_request"), now: Self.now)
+            if round == 0 {
+                #expect(action == .makeKey)
+                _ = exchange.keyMade(Sample.keyID)
+            } else {
+                #expect(advice(action) == .giveUp)
+            }
+        }
+    }
+
+    @Test("a key binding that is refused is tried once more with a new nonce")
+    func bindingRefused() throws {
+        var exchange = try exchange(.bound(Sample.keyID))
+        _ = exchange.begin()
+        _ = binding(&exchange)
+        #expect(endpoint(exchange.answered(Self.refusal(403, "invalid_request"), now: Self.now)) == .nonce)
+        _ = binding(&exchange)
+        #expect(advice(exchange.answered(Self.refusal(403, "invalid_request"), now: Self.now)) == .giveUp)
+        #expect(exchange.record.step == .bound(Sample.keyID), "a revoked phone does not begin anew by itself")
+    }
+
+    @Test(
+        "the code tells what mends a refusal",
+        arguments: [
+            (500, "server_error", EnrolmentAdvice.later), (503, "temporarily_unavailable", .later),
+            (403, "integrity_check_error", .update), (400, "bad_request", .giveUp), (422, "validation_error", .giveUp),
+        ])
+    func advice(status: Int, code: String, expected: EnrolmentAdvice) throws {
+        for step in [
+            EnrolmentRecord.Step.attested(Sample.keyID, initialization: Array("{}".utf8)), .initialized(Sample.keyID),
+        ] {
+            var exchange = try exchange(step)
+            _ = exchange.begin()
+            if step == .initialized(Sample.keyID) { _ = binding(&exchange) }
+            let action = exchange.answered(Self.refusal(status, code), now: Self.now)
+            #expect(advice(action) == expected)
+            #expect(exchange.record.step == step, "and nothing is lost by it")
+        }
+    }
+
+    @Test("who waits for an operator's approval is told when to ask again, and keeps what was reached")
+    func approval() throws {
+        var exchange = try exchange(.initialized(Sample.keyID))
+        _ = exchange.begin()
+        _ = binding(&exchange)
+        let answer = EnrolmentAnswer(
+            status: 403, date: nil, retryAfter: "60", content: Array(#"{"error":"invalid_request"}"#.utf8))
+        let action = exchange.answered(answer, now: Self.now)
+        #expect(
+            action
+                == .fail(
+                    .refused(
+                        EnrolmentRefusal(status: 403, code: .invalidRequest, retryAfter: 60), advice: .awaitApproval)))
+        #expect(exchange.record.step == .initialized(Sample.keyID))
+    }
+
+    @Test(
+        "what a proxy answers is no verdict", arguments: [(502, EnrolmentAdvice.later), (429, .later), (404, .giveUp)])
+    func proxies(status: Int, expected: EnrolmentAdvice) throws {
+        var exchange = try exchange(.initialized(Sample.keyID))
+        _ = exchange.begin()
+        #expect(advice(exchange.answered(Self.answer(status, "<html>"), now: Self.now)) == expected)
+    }
+
+    @Test("answers of another form are no answers")
+    func unreadable() throws {
+        for content in ["", "{}", #"{"nonce":""}"#, #"{"nonce":"a\"b"}"#, #"{"nonce":"short"}"#, #"{"nonce":1}"#] {
+            var exchange = try exchange(.initialized(Sample.keyID))
+            _ = exchange.begin()
+            #expect(exchange.answered(Self.answer(200, content), now: Self.now) == .fail(.answerUnreadable(.nonce)))
+        }
+        for content in [
+            "{}", #"{"certificate_chain":[],"expires_at":1}"#, #"{"certificate_chain":["!"],"expires_at":1}"#,
+        ] {
+            var exchange = try exchange(.initialized(Sample.keyID))
+            _ = exchange.begin()
+            _ = binding(&exchange)
+            #expect(
+                exchange.answered(Self.answer(200, content), now: Self.now) == .fail(.answerUnreadable(.keyBinding)))
+        }
+    }
+
+    // MARK: - The platform
+
+    @Test("a key that cannot be used is replaced, once; what else the platform says ends the exchange")
+    func attestor() throws {
+        var exchange = try exchange(.keyMade(Sample.keyID))
+        _ = exchange.begin()
+        _ = exchange.answered(Self.nonce, now: Self.now)
+        #expect(exchange.attestorFailed(.keyLost) == .makeKey)
+        _ = exchange.keyMade(Sample.keyID)
+        _ = exchange.answered(Self.nonce, now: Self.now)
+        #expect(exchange.attestorFailed(.keyLost) == .fail(.attestor(.keyLost)))
+        for fault in [AttestorFault.unavailable, .unsupported] {
+            var exchange = try self.exchange(.keyMade(Sample.keyID))
+            _ = exchange.begin()
+            _ = exchange.answered(Self.nonce, now: Self.now)
+            #expect(exchange.attestorFailed(fault) == .fail(.attestor(fault)))
+            #expect(exchange.record.step == .keyMade(Sample.keyID), "it may be attested later")
+        }
+    }
+
+    @Test("an assertion or a signature of another form ends the exchange")
+    func signatures() throws {
+        let wrong: [[UInt8]] = [
+            [], [0xa0], Array(Self.assertion.dropLast()), Self.assertion + [0], [0xbf] + Self.assertion.dropFirst(),
+            [0xa1] + Self.assertion.dropFirst().prefix(57),
+            [0xa2, 0x9b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
+        ]
+        for assertion in wrong {
+            var exchange = try exchange(.initialized(Sample.keyID))
+            _ = exchange.begin()
+            _ = exchange.answered(Self.nonce, now: Self.now)
+            #expect(exchange.asserted(assertion, now: Self.now) == .fail(.signatureUnreadable), "\(assertion)")
+        }
+        var exchange = try exchange(.initialized(Sample.keyID))
+        _ = exchange.begin()
+        _ = exchange.answered(Self.nonce, now: Self.now)
+        _ = exchange.asserted(Self.assertion, now: Self.now)
+        #expect(exchange.signed([1, 2, 3]) == .fail(.signatureUnreadable))
+    }
+
+    @Test("the time of the token is the service's, as far as its Date tells")
+    func clock() throws {
+        for (date, expected) in [(String?.none, Self.now), ("Sun, 20 Sep 2026 10:13:20 GMT", 1_789_899_200)] {
+            var exchange = try exchange(.initialized(Sample.keyID))
+            _ = exchange.begin()
+            _ = exchange.answered(
+                Self.answer(200, #"{"nonce":"EBESExQVFhcYGRobHB0eHyAhIiMkJSYnKCkqKywtLi8"}"#, date: date), now: Self.now
+            )
+            #expect(Self.now + exchange.clockOffset == expected)
+        }
+    }
+
+    @Test("an admission token that could not stand in JSON as it is is refused before anything is done")
+    func token() throws {
+        for token in [
+            "", "a", "a.b", #"a.b.c""#, "a.b.c.d", "YQ.YQ.Y Q", String(repeating: "AAAA", count: 2_048) + ".A.A",
+        ] {
+            var exchange = try exchange(token: token)
+            #expect(exchange.begin() == .fail(.admissionTokenMalformed), "\(token.prefix(20))")
+        }
+        var exchange = try exchange(token: "YQ.YQ.YQ")
+        #expect(exchange.begin() == .makeKey)
+    }
+}

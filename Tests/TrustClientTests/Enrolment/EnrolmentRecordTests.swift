@@ -1,0 +1,50 @@
+import Testing
+import TrustClient
+import Vocabulary
+
+@Suite("What an app keeps of its enrolment")
+struct EnrolmentRecordTests {
+    @Test("a record comes back as it was")
+    func roundTrip() throws {
+        let service = try #require(EnrolmentService(url: "https://a.example:8444/x", provider: "https://b.example"))
+        var record = EnrolmentRecord(service: service)
+        #expect(EnrolmentRecord(decoding: try record.encoded()) == record)
+        let key = Sample.keyID.base64
+        for (step, more) in [
+            ("key-made", ""), ("attested", #","initialization":"{\"nonce\":\"a\"}""#), ("initialized", ""),
+            ("bound", ""),
+        ] {
+            let text =
+                #"{"hardware_key":"\#(key)"\#(more),"provider":"https://b.example","step":"\#(step)","#
+                + #""url":"https://a.example:8444/x"}"#
+            record = try #require(EnrolmentRecord(decoding: Array(text.utf8)))
+            #expect(Sample.text(try record.encoded()) == text)
+            #expect(record.hardwareKeyID == Sample.keyID && record.isBound == (step == "bound"))
+        }
+    }
+
+    @Test("what is none is not taken for one")
+    func damaged() {
+        let whole = #"{"provider":"https://b.example","step":"begun","url":"https://a.example"}"#
+        #expect(EnrolmentRecord(decoding: Array(whole.utf8)) != nil)
+        for (part, other) in [
+            ("begun", "bound"), ("begun", "over"), ("https://a.example", "http://a.example"), ("}", ""),
+            ("}", #","hardware_key":"AAAA"}"#), ("}", #","attested_point":"AAAA"}"#),
+        ] {
+            let text = whole.replacing(part, with: other)
+            #expect(EnrolmentRecord(decoding: Array(text.utf8)) == nil, "\(text)")
+        }
+    }
+
+    @Test("the URL of a service has one spelling")
+    func services() {
+        for url in ["https://a", "https://a.example:8444/gms/%7Ex", "https://[::1]:8444/"] {
+            #expect(EnrolmentService(url: url)?.provider == (url.hasSuffix("/") ? String(url.dropLast()) : url))
+        }
+        for url in [
+            "", "https://", "http://a", "https://a//", "https://a?b", "https://a#b", "https://a/\"", "HTTPS://a",
+        ] {
+            #expect(EnrolmentService(url: url) == nil, "\(url)")
+        }
+    }
+}
