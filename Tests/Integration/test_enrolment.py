@@ -407,10 +407,13 @@ def test_when_the_overlap_is_over_the_old_key_opens_nothing(start, tmp_path):
     new = phone.identity(tmp_path, rotated, phone.bind(rotated), "new")
 
     def status(identity):
-        with phone.requesting(enrolling.gateway, identity).connect() as client:
-            return client.exchange(http.get("/device")).status
+        try:
+            with phone.requesting(enrolling.gateway, identity).connect() as client:
+                return client.exchange(http.get("/device")).status
+        except (http.IncompleteResponse, OSError):
+            return None  # the binding ended while the connection was open
     assert status(new) == 200
-    eventually(lambda: status(old) != 200, "the old key's binding to end")
+    eventually(lambda: status(old) in (401, 403), "the old key's binding to end")
     assert error_of(phone.bind(mtls)) == REFUSED, "a rotation is not taken back"
 
 
