@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from datetime import timezone
+from email.utils import parsedate_to_datetime
 
 import pytest
 from cryptography import x509
@@ -387,6 +388,12 @@ def test_a_key_is_bound_to_one_device_ever(enrolling):
     other = enrolling.phone()
     assert other.initialize().status == 204
     assert error_of(other.bind(mtls)) == REFUSED
+
+
+def test_a_phone_whose_clock_is_wrong_learns_the_time(initialized):
+    refused = initialized.bind(MTLSKey(), claims={"iat": int(time.time()) - 86_400})
+    assert error_of(refused) == REFUSED
+    assert abs(parsedate_to_datetime(refused.value("date")).timestamp() - time.time()) < 60
 
 
 def test_the_certificate_that_was_lost_is_had_again_for_the_same_key(enrolling):
