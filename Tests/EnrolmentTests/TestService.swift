@@ -13,7 +13,7 @@ import Vocabulary
 
 /// The endpoints on a Unix socket without TLS, by a registry of their own, on the loop of the test.
 final class TestService {
-    let directory = try! SocketDirectory()
+    let directory: SocketDirectory
     let keys: Keys
     let registry: DeviceRegistry
     let loop: Loop
@@ -25,6 +25,7 @@ final class TestService {
     var metrics: EnrolmentMetrics { counts.current }
 
     init(_ change: (inout EnrolmentSettings) -> Void = { _ in }) throws {
+        directory = try SocketDirectory()
         keys = try Keys()
         loop = try Loop()
         registry = try DeviceRegistry.start(path: "\(directory.path)/registry", creating: true) { _ in }
