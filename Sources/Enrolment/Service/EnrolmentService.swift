@@ -74,23 +74,30 @@ public final class EnrolmentService: Sendable {
     ///
     /// - Parameter sockets: of the listeners that are new, by their names; taken over.
     public func prepare(_ settings: EnrolmentSettings, sockets: [String: Int32]) {
-        mailbox.post(.prepare(settings, sockets: sockets))
+        tell(.prepare(settings, sockets: sockets))
     }
 
     /// Serves what was prepared. Connections that are open finish by the settings they came in under.
-    public func adopt() { mailbox.post(.adopt) }
+    public func adopt() { tell(.adopt) }
 
     /// Drops what was prepared.
-    public func discard() { mailbox.post(.discard) }
+    public func discard() { tell(.discard) }
 
     /// `Report.pong` follows if the loop goes round.
-    public func ping() { mailbox.post(.ping) }
+    public func ping() { tell(.ping) }
 
     /// Accepts no more, lets requests finish, then ends.
-    public func drain() { mailbox.post(.drain) }
+    public func drain() { tell(.drain) }
 
     /// Ends now.
-    public func stop() { mailbox.post(.stop) }
+    public func stop() { tell(.stop) }
+
+    /// No command is lost. Whoever asks something (settings to be made ready, a ping) asks again only when it is answered, and
+    /// the rest is told once: so no more than a few wait, however long the thread stands still.
+    private func tell(_ command: Command) {
+        let isTaken = mailbox.post(command)
+        precondition(isTaken, "enrolment was told more than it was asked to answer")
+    }
 
     /// Waits until the thread has ended.
     public func join() { thread.join() }

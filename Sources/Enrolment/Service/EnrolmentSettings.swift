@@ -136,6 +136,8 @@ public struct EnrolmentSettings: Sendable {
         settings.head = HeadLimits(bytes: 8 * 1024, target: 1024, fields: 64)
         settings.connections = 1_000
         settings.requestsPerConnection = 100
+        // Nobody is known here: of the address with the most connections the oldest makes room for a new one.
+        settings.strangersGiveWay = true
         settings.contentIdleTimeout = .seconds(10)
         settings.keepAliveTimeout = .seconds(15)
         return settings

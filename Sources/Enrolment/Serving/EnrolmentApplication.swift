@@ -7,6 +7,7 @@ final class EnrolmentApplication: Application {
     let contentLimit: Int
     private let rates: AddressLimits.Rates
     private let shared: EnrolmentShared
+    private var dateField = DateField()
 
     init(desk: EnrolmentDesk, contentLimit: Int, rates: AddressLimits.Rates, shared: EnrolmentShared) {
         self.desk = desk
@@ -41,6 +42,9 @@ final class EnrolmentApplication: Application {
         if wait != nil { shared.count { $0.requestsLimited += 1 } }
         return wait
     }
+
+    /// The value of a Date field now.
+    var date: [UInt8] { dateField.value(at: WallClock.seconds) }
 
     func answered(_ endpoint: EnrolmentEndpoint?, _ error: EnrolmentError?, took: TimeSpan) {
         shared.count { $0.answered(endpoint, error, nanoseconds: took.nanoseconds) }

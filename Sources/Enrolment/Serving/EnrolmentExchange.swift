@@ -88,10 +88,12 @@ final class EnrolmentExchange: Exchange {
         let length = UInt64(response.content.count)
         // The answer to HEAD, which no endpoint admits, has no content either; nor has 204.
         let isBare = head.method == .head || response.status == 204
+        let date = application.date
         let isSent = sendHead(
             response.status, content: isBare ? .none : .length(length),
             statedLength: response.status == 204 ? nil : length
         ) { output in
+            output.appendField("Date", date.span)
             for field in response.fields {
                 let (name, value) = (Array(field.name.utf8), Array(field.value.utf8))
                 output.appendField(name.span, value.span)
