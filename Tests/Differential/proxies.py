@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gateway import Gateway
 from paths import PATIENCE
+from ports import uncommon_port
 from recorder import Recorder
 from waiting import eventually
 
@@ -53,9 +54,7 @@ class Peer:
     def __init__(self, directory, pki):
         self.directory, self.pki, self.recorder = Path(directory), pki, Recorder()
         self.directory.mkdir()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = uncommon_port()
         self.process = None
 
     def start(self):

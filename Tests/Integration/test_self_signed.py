@@ -18,7 +18,7 @@ from command_line import s_client, s_client_alert
 from denials import NothingForwarded, assert_connection_refused, assert_denied
 from gateway import APP, Gateway, reserve_port
 from phone import Phone
-from pki import AUTHORITY, CLIENT, Identity
+from pki import AUTHORITY, CLIENT, Identity, attestgate
 from recording_upstream import RecordingUpstream
 from test_device_tool import run as device_tool
 
@@ -264,6 +264,32 @@ def test_a_resumed_session_of_a_self_signed_certificate_is_still_one(served, pki
         with Client(served.gateway, None, context=context, session=session) as client:
             assert client.socket.session_reused
             assert_denied(served.gateway, client.exchange(get("/certificate")), "device_unknown", 401)
+
+
+def test_no_session_outlives_the_word_of_the_conf_file(pki, own_upstream, tmp_path):
+    gateway = Gateway(tmp_path / "gateway", pki, {"service": own_upstream.address}, ROUTES, apps=APPS)
+    accept = gateway.conf["listeners"][0]["clients"]
+    accept["accept"] = ["issued", "registered"]
+    try:
+        phone = Phone(gateway.start(), self_signed(pki, "outlived"))
+        context = tls_context(pki, phone.identity)
+        with Client(gateway, None, context=context) as client:
+            session = session_of(client)
+        # The control: a reload alone ends no session.
+        assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
+        with Client(gateway, None, context=context, session=session) as client:
+            assert client.socket.session_reused
+            session = session_of(client)
+        accept["accept"] = ["issued"]
+        gateway.write_conf()
+        assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
+        with NothingForwarded(gateway, own_upstream, pki.phone()):
+            with pytest.raises(ssl.SSLError, match="(?i)unknown.ca"):
+                with Client(gateway, None, context=context, session=session) as client:
+                    assert not client.socket.session_reused
+                    client.exchange(get("/certificate"))
+    finally:
+        gateway.stop()
 
 
 # The software phone.

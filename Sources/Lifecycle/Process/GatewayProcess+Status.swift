@@ -109,7 +109,7 @@ extension GatewayProcess {
             families.append(
                 MetricFamily(
                     .counter, "attestgate_log_dropped_total",
-                    "Blocks of access log lines, about 128 KiB at most each, that could not be written.", log.droppedInAll))
+                    "Blocks of access log lines, 128 KiB or so each, that could not be written.", log.droppedInAll))
         }
         if let enrolment { families += enrolment.families }
         if let registry = order.enforcement?.registry { families += ProcessFamilies.registry(registry) }

@@ -154,7 +154,7 @@ final class TestService {
         }
         return .bound(
             try EnrolmentFault.testing { () throws(CryptographyError) in
-                try issue.issue(forKey: binding.point, device: binding.hardwareKeyID, now: now)
+                try issue.issue(issue.plan(now: now), forKey: binding.point, device: binding.hardwareKeyID)
             })
     }
 
