@@ -164,6 +164,13 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "bench/attestgate-load", swiftSettings: settings),
+        .executableTarget(
+            name: "attestgate-micro",
+            dependencies: [
+                "Attestation", "Cryptography", "DeviceSimulator", "Vocabulary",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            path: "bench/attestgate-micro", swiftSettings: settings),
         .testTarget(
             name: "LoadTests",
             dependencies: [

@@ -1,0 +1,22 @@
+internal import ArgumentParser
+internal import Foundation
+
+@main
+enum Main {
+    /// Exit code 0: everything was verified; 1: something was not; 2: usage.
+    static func main() {
+        exit(start())
+    }
+
+    private nonisolated static func start() -> Int32 {
+        do {
+            try MicroCommand.parse().execute()
+            return 0
+        } catch {
+            let message = MicroCommand.fullMessage(for: error)
+            let code = MicroCommand.exitCode(for: error)
+            (code == .success ? FileHandle.standardOutput : .standardError).write(Data((message + "\n").utf8))
+            return code == .success ? 0 : code == .validationFailure ? 2 : 1
+        }
+    }
+}
