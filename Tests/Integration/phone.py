@@ -55,7 +55,7 @@ class Phone:
         self.gateway, self.identity, self.app = gateway, identity, app
         self.key = HardwareKey()
         self.counter = 0
-        self.kept = None
+        self.kept, self.kept_until = None, 0
         self.lock = threading.Lock()
         if register:
             self.number = gateway.add_device(self)
@@ -66,8 +66,9 @@ class Phone:
     # Challenges.
 
     def challenge(self):
-        """A challenge of this phone's gateway, the same for a while."""
-        if self.kept is None:
+        """A challenge of this phone's gateway, the same for a while: past half its life, answers would bring a new one."""
+        if self.kept is None or time.monotonic() > self.kept_until:
+            self.kept_until = time.monotonic() + 30
             with self.connect() as client:
                 response = client.exchange(http.get("/.well-known/attestgate/challenge"))
             assert response.status == 204, response

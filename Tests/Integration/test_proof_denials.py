@@ -315,7 +315,7 @@ def test_what_never_verified_spends_no_counter(attested):
 @pytest.mark.parametrize("path", ["/a", "/device"])
 def test_a_certificate_that_no_device_is_bound_to_is_unknown(refused, attested, path):
     stranger = attested.new_phone(register=False)
-    stranger.kept = attested.phone.challenge()
+    stranger.kept, stranger.kept_until = attested.phone.challenge(), attested.phone.kept_until
     refused(stranger.request(path=path), "device_unknown", phone=stranger)
     with stranger.connect() as client:
         assert client.exchange(get("/certificate")).status == 200, "a route for certificates asks for no device"
