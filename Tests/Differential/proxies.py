@@ -14,7 +14,7 @@ from waiting import eventually
 
 # Debian has both in /usr/sbin, which is not on the PATH of ordinary users.
 PATH = os.environ["PATH"] + os.pathsep + "/usr/sbin"
-# How long each waits for the rest of a request. What comes at all comes in one write.
+# How long each waits for a request, and for the rest of one. What comes at all comes in one write.
 WAIT = 2
 # Of one request: line, head and content, the same for all.
 LINE, HEAD, CONTENT = 8 * 1024, 16 * 1024, 64 * 1024
@@ -35,7 +35,7 @@ class AttestGate:
         route = {"name": "all", "host": "localhost", "path": "/", "content_limit": CONTENT}
         self.gateway = Gateway(
             directory, pki, {"service": self.recorder.address}, [route], limits={"head": HEAD, "target": LINE},
-            timeouts={"head": f"{WAIT}s", "content_idle": f"{WAIT}s", "keep_alive": "300s"})
+            timeouts={"head": f"{WAIT}s", "content_idle": f"{WAIT}s", "keep_alive": f"{WAIT}s"})
         self.port = self.gateway.port
 
     def start(self):
@@ -98,7 +98,7 @@ class Nginx(Peer):
 events {{ worker_connections 512; }}
 http {{
   {temporary} access_log off;
-  client_header_timeout {WAIT}s; client_body_timeout {WAIT}s; keepalive_timeout 300s; keepalive_requests 100000; lingering_timeout 1s;
+  client_header_timeout {WAIT}s; client_body_timeout {WAIT}s; keepalive_timeout {WAIT}s; keepalive_requests 100000; lingering_timeout 1s;
   large_client_header_buffers 4 {HEAD}; client_max_body_size {CONTENT};
   server {{ listen 127.0.0.1:{self.port} ssl default_server; {tls} return 404; }}
   server {{
@@ -129,9 +129,9 @@ defaults
   mode http
   timeout connect 5s
   timeout client {WAIT}s
-  timeout server 10s
+  timeout server 5s
   timeout http-request {WAIT}s
-  timeout http-keep-alive 300s
+  timeout http-keep-alive {WAIT}s
 frontend all
   bind 127.0.0.1:{self.port} ssl crt {pair} ca-file {self.pki.gms.certificate} verify required
   http-request deny deny_status 404 unless {{ req.hdr(host),field(1,:) -i localhost }}
