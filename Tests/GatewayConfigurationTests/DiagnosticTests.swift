@@ -123,6 +123,16 @@ struct DiagnosticTests {
         #expect(diagnostic.description == "a.yaml: warning: odd\n  expected even")
     }
 
+    @Test("errors are told before warnings: what stands first is taken for the reason")
+    func errorsFirst() {
+        let text = Conf.valid(replacing: "upstreams:\n", by: "upstreams:\n  labs:\n    servers: [localhost:9001]\n")
+            .replacing("require: certificate", with: "require: certificat")
+        let told = render(text)
+        #expect(told.contains("error: `certificat` is not known here"))
+        #expect(told.contains("\n\nconf/attestgate.yaml:9:3: warning: no route uses the upstream `labs`"))
+        #expect(!told.hasPrefix("conf/attestgate.yaml:9:3"))
+    }
+
     private func render(_ text: String) -> String {
         ConfigurationError(Conf.diagnostics(text), omitted: 0)?.description ?? "accepted"
     }

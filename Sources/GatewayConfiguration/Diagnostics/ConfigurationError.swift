@@ -19,9 +19,12 @@ public struct ConfigurationError: Error, Equatable {
 }
 
 extension ConfigurationError: CustomStringConvertible {
-    /// The diagnostics, an empty line between any two.
+    /// The diagnostics, an empty line between any two. Errors come first: whoever reads that nothing was reloaded takes
+    /// what stands next for the reason.
     public var description: String {
-        var parts = diagnostics.map(\.description)
+        let errors = diagnostics.filter { $0.severity == .error }
+        let others = diagnostics.filter { $0.severity != .error }
+        var parts = (errors + others).map(\.description)
         if omitted > 0 { parts.append("and \(omitted) more") }
         return parts.joined(separator: "\n\n")
     }
