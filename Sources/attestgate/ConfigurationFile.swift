@@ -25,6 +25,20 @@ struct ConfigurationFile: ParsableArguments {
         }
     }
 
+    /// Where the running gateway is administered. The rest of the file may be wrong: what is, the gateway says, and remembers.
+    ///
+    /// - Parameter otherwise: what to do where the file names no socket.
+    func administrationSocket(otherwise: String) throws -> String {
+        if let socket = Configuration.administrationSocket(path: config) { return socket }
+        // A file that cannot be read, or only up to a fault, names no socket either: what is wrong with it comes first.
+        do throws(ConfigurationError) {
+            _ = try Configuration.load(path: config, files: .unquestioned)
+        } catch {
+            Failure.print(error.description)
+        }
+        throw Failure("\(config): names no socket in `administration`: \(otherwise)")
+    }
+
     private func explaining<Result>(_ body: () throws -> Result) throws -> Result {
         do {
             return try body()

@@ -1,6 +1,5 @@
 internal import Administration
 internal import ArgumentParser
-internal import GatewayConfiguration
 
 struct Reload: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -21,10 +20,7 @@ struct Reload: ParsableCommand {
     private static let patienceSeconds: Int64 = 120
 
     func run() throws {
-        // Not the whole file: what is wrong with it, the gateway says, and remembers.
-        guard let socket = socket ?? Configuration.administrationSocket(path: file.config) else {
-            throw Failure("\(file.config): names no socket in `administration`: say --socket, or send SIGHUP")
-        }
+        let socket = try socket ?? file.administrationSocket(otherwise: "say --socket, or send SIGHUP")
         do throws(AdministrationClientError) {
             let client = AdministrationClient(socketPath: socket, patience: .seconds(Self.patienceSeconds))
             print("generation \(try client.reload()) is served")

@@ -1,6 +1,5 @@
 internal import Administration
 internal import ArgumentParser
-internal import GatewayConfiguration
 
 struct Status: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -21,10 +20,7 @@ struct Status: ParsableCommand {
     var json = false
 
     func run() throws {
-        // Not the whole file: one that is wrong by now keeps nobody from asking.
-        guard let socket = socket ?? Configuration.administrationSocket(path: file.config) else {
-            throw Failure("\(file.config): names no socket in `administration`: say --socket")
-        }
+        let socket = try socket ?? file.administrationSocket(otherwise: "say --socket")
         let status: StatusDocument
         do throws(AdministrationClientError) {
             status = try AdministrationClient(socketPath: socket).status()
