@@ -85,7 +85,10 @@ def test_without_a_gateway_the_command_says_so(tmp_path):
     conf = tmp_path / "attestgate.yaml"
     conf.write_text(f"administration:\n  socket: {tmp_path}/admin.sock\n")
     done = attestgate("status", "--config", conf)
-    assert done.returncode == 1 and "cannot be asked" in done.stderr
+    assert done.returncode == 1 and "cannot be asked: none runs with this socket" in done.stderr
     conf.write_text("workers: auto\n")
     done = attestgate("status", "--config", conf)
     assert done.returncode == 1 and "names no socket" in done.stderr
+    conf.write_text(f"administration:\n\tsocket: {tmp_path}/admin.sock\n")
+    done = attestgate("status", "--config", conf)
+    assert done.returncode == 1 and f"{conf}:2:1: error: " in done.stderr, "why no socket is found there"

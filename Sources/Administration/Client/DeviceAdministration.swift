@@ -258,7 +258,9 @@ extension DeviceAdministrationError: CustomStringConvertible {
         case .gateway(let socket, let error):
             let what =
                 switch error {
-                case .unreachable, .refused, .failed: "cannot be asked"
+                case .unreachable(ENOENT), .unreachable(ECONNREFUSED): "cannot be asked: none runs with this socket"
+                case .unreachable(let code): "cannot be asked: \(unsafe String(cString: strerror(code)))"
+                case .refused, .failed: "cannot be asked"
                 case .timeout: "did not answer in time; the change may have been made"
                 case .disconnected: "broke the connection; the change may have been made"
                 case .malformed: "gave no valid answer"

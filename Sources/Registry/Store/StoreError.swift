@@ -22,7 +22,7 @@ extension StoreOpenError: CustomStringConvertible {
     /// For people.
     public var description: String {
         switch self {
-        case .missing(let path): "\(path): no such file"
+        case .missing(let path): "\(path): no such file: a gateway makes it when it first starts"
         case .locked(let path): "\(path): in use by another process"
         case .foreign(let path): "\(path): not a registry of attestgate"
         case .corrupted(let path, let detail): "\(path): damaged, restore it from a backup (\(detail))"
