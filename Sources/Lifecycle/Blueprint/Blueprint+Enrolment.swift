@@ -49,7 +49,12 @@ struct EnrolmentBlueprint: Sendable {
                 minimumVersion: enrolment.tls.minimumVersion == .tls12 ? .tls12 : .tls13)
             let (admission, word) = try Self.admission(enrolment.admission, library)
             self.admission = word
-            let authority = try Self.authority(enrolment.authority).read()
+            let files = AuthorityFiles(enrolment.authority)
+            let authority = try files.read()
+            let issuer: CertificateIssuer
+            do throws(CryptographyError) { issuer = try authority.issuer(library) } catch {
+                throw StartupError("authority: \(files.certificatePath), \(files.keyPath): \(error)")
+            }
             guard let provider = ProviderURL(enrolment.url.text) else {
                 throw StartupError("url: \(enrolment.url.text) cannot be compared")
             }
@@ -69,7 +74,7 @@ struct EnrolmentBlueprint: Sendable {
                 CertificateExpiry($0, role: .server, listener: name)
             }
             certificates.append(
-                CertificateExpiry(try authority.issuer(library).certificate, role: .issuer, listener: name))
+                CertificateExpiry(issuer.certificate, role: .issuer, listener: name))
         } catch {
             throw StartupError("enrolment: \(error)")
         }
@@ -102,17 +107,6 @@ struct EnrolmentBlueprint: Sendable {
                 issuer: token.issuer.text, audience: audience, points: points)
             return (.token(issuer), "token")
         }
-    }
-
-    private static func authority(_ authority: EnrolmentAuthorityConfiguration) -> AuthorityFiles {
-        let passphrase: AuthorityFiles.PassphrasePlace? =
-            switch authority.passphrase {
-            case nil: nil
-            case .file(let path): .file(path)
-            case .variable(let name): .variable(name)
-            }
-        return AuthorityFiles(
-            certificatePath: authority.certificatePath, keyPath: authority.keyPath, passphrase: passphrase)
     }
 
     private static func server(
