@@ -149,7 +149,7 @@ final class EnrolmentRunner {
 
     private func complaint(_ failure: EnrolmentFailure) -> any Error {
         guard case .refused(let refusal, let advice) = failure else {
-            return SimulatorError("the enrolment cannot be done: \(failure)")
+            return SimulatorError("the enrolment cannot be done: \(failure.inWords)")
         }
         let hint =
             switch advice {
@@ -160,5 +160,18 @@ final class EnrolmentRunner {
             }
         Terminal.say("\(refusal); \(hint)")
         return advice == .later || advice == .awaitApproval ? Self.later : ExitCode(1)
+    }
+}
+
+extension EnrolmentFailure {
+    fileprivate var inWords: String {
+        switch self {
+        case .refused(let refusal, _): "\(refusal)"
+        case .attestor(let fault): "the hardware key or its attestation: \(fault)"
+        case .answerUnreadable(let endpoint): "the answer of \(endpoint.rawValue) is not of the form it must have"
+        case .certificateForeign: "the certificate that came is for another key"
+        case .signatureUnreadable: "the assertion or the signature made here is not of the form it must have"
+        case .admissionTokenMalformed: "the admission token is no JWT in compact form, or too long"
+        }
     }
 }
