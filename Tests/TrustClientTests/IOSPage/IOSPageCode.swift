@@ -129,20 +129,40 @@ struct Phone: Codable {
     var expiresAt: Int64 = 0
 }
 
-/// An actor, so that there is one enrolment at a time.
+/// One for the app: two enrolments at a time would spend each other's nonces and keys.
 actor Enrolment {
     private let service: EnrolmentService
     private let file: URL
     private var phone: Phone
+    private var underWay: Task<Phone, any Error>?
 
-    init(service: EnrolmentService, file: URL) {
+    init(service: EnrolmentService, file: URL) throws {
         self.service = service
         self.file = file
-        phone = (try? JSONDecoder().decode(Phone.self, from: Data(contentsOf: file))) ?? Phone()
+        do {
+            phone = try JSONDecoder().decode(Phone.self, from: Data(contentsOf: file))
+        } catch CocoaError.fileReadNoSuchFile {
+            // Nothing else is a reason to begin anew: before the first unlock, the file is there and cannot be read.
+            phone = Phone()
+        }
     }
 
     /// The first time, to renew the certificate, and to rotate its key.
     func enrol(rotating: Bool = false, admissionToken: String? = nil) async throws -> Phone {
+        // An actor lets others in wherever it waits: who comes meanwhile waits for what is under way.
+        while let task = underWay {
+            let outcome = await task.result
+            if !rotating, admissionToken == nil { return try outcome.get() }
+        }
+        let task = Task {
+            defer { underWay = nil }
+            return try await enrolAlone(rotating: rotating, admissionToken: admissionToken)
+        }
+        underWay = task
+        return try await task.value
+    }
+
+    private func enrolAlone(rotating: Bool, admissionToken: String?) async throws -> Phone {
         if rotating, phone.nextKeyTag == nil {
             phone.nextKeyTag = UUID().uuidString
             try store()
