@@ -61,32 +61,13 @@ extension ConfigurationFile {
     }
 }
 
-/// How a command names a device.
-struct DeviceName: ParsableArguments {
-    @Argument(
-        help: ArgumentHelp(
-            """
-            The device's number, or a key id: of its hardware key, or of a certificate key that is or was bound to it; \
-            base64, base64url or hexadecimal.
-            """, valueName: "DEVICE"),
-        transform: Self.parse)
-    var selection: DeviceSelection
-
-    static func parse(_ text: String) throws -> DeviceSelection {
-        guard let selection = DeviceSelection(text) else {
-            throw ValidationError("'\(text)' is neither a device number nor a key id")
-        }
-        return selection
-    }
-}
-
 struct DeviceShow: ParsableCommand {
     static let configuration = CommandConfiguration(commandName: "show", abstract: "Show a device and its bindings.")
 
     @OptionGroup var access: DeviceAccess
     @OptionGroup var device: DeviceName
 
-    func run() throws { try access.perform(.show(device.selection)) }
+    func run() throws { try access.perform(.show(device.reference.selection(access))) }
 }
 
 struct DeviceApprove: ParsableCommand {
@@ -100,7 +81,7 @@ struct DeviceApprove: ParsableCommand {
     @OptionGroup var access: DeviceAccess
     @OptionGroup var device: DeviceName
 
-    func run() throws { try access.perform(.approve(device.selection)) }
+    func run() throws { try access.perform(.approve(device.reference.selection(access))) }
 }
 
 struct DeviceRestore: ParsableCommand {
@@ -110,7 +91,7 @@ struct DeviceRestore: ParsableCommand {
     @OptionGroup var access: DeviceAccess
     @OptionGroup var device: DeviceName
 
-    func run() throws { try access.perform(.restore(device.selection)) }
+    func run() throws { try access.perform(.restore(device.reference.selection(access))) }
 }
 
 struct DeviceList: ParsableCommand {

@@ -21,8 +21,8 @@ struct DeviceRevoke: ParsableCommand {
 
     @Argument(
         help: ArgumentHelp("The device, named as in `device show`.", valueName: "DEVICE"),
-        transform: DeviceName.parse)
-    var device: DeviceSelection?
+        transform: DeviceReference.init(argument:))
+    var device: DeviceReference?
 
     @Option(help: ArgumentHelp("Whose devices: the `sub` of the tokens; - for standard input.", valueName: "SUBJECT"))
     var subject: String?
@@ -38,7 +38,7 @@ struct DeviceRevoke: ParsableCommand {
     }
 
     func run() throws {
-        if let device { return try access.perform(.revoke(device)) }
+        if let device { return try access.perform(.revoke(device.selection(access))) }
         guard let issuer, let subject = subject == "-" ? readLine() : subject,
             let name = SubjectName(issuer: issuer, subject: subject)
         else { throw Failure("the subject has 1 to 255 bytes, the issuer 1 to 1024") }

@@ -379,6 +379,16 @@ def test_a_line_that_a_full_disk_cuts_short_takes_no_other_with_it(start_gateway
     assert '"event":"log_dropped"' in lines[2] + lines[3]
 
 
+def test_what_a_log_knows_a_device_by_leads_operators_to_it(attested):
+    phone, content = attested.new_phone(), b"x" * 7_919
+    with phone.connect() as client:
+        assert client.exchange(phone.request("POST", "/a", content=content)).status == 200
+        name = attested.gateway.logged(request_bytes=len(content))["device"]
+        assert json.loads(attested.gateway.device_command("show", name, "--json"))["device"] == phone.number
+        assert json.loads(attested.gateway.device_command("revoke", name.upper(), "--json"))["state"] == "revoked"
+        client.assert_closed()
+
+
 def test_every_member_was_seen_to_move(request):
     if request.config.option.keyword or len(request.node.parent.own_markers):
         pytest.skip("only the whole file can move every member")

@@ -20,7 +20,7 @@ struct EnrolmentRules {
     let admission: EnrolmentSettings.Admission
     let overlap: Int64
     let library: LibraryContext
-    private let logKey: AuthenticationKey
+    private let logNames: DeviceLogNames
 
     init(
         _ settings: EnrolmentSettings, _ identity: StoreIdentity, _ library: LibraryContext
@@ -31,7 +31,7 @@ struct EnrolmentRules {
                 provider: settings.provider, admission: try Self.tokenVerifier(settings, library), library)
             certificates = try Self.issue(settings, library)
             nonces = try EnrolmentNonces(settings.secrets, identity, life: settings.nonceLife, library)
-            logKey = try AuthenticationKey(settings.secrets.log.span, library)
+            logNames = DeviceLogNames(try AuthenticationKey(settings.secrets.log.span, library))
         } catch let error as EnrolmentStartError {
             throw error
         } catch {
@@ -102,8 +102,7 @@ struct EnrolmentRules {
     /// What logs know the device by, the same as in the access log; nil if it cannot be computed, which is no reason to
     /// refuse anything.
     func label(of device: KeyID) -> String? {
-        let bytes = device.bytes
-        guard let code = try? logKey.code(of: bytes.span) else { return nil }
-        return Hexadecimal.encode(Array(code.bytes.prefix(8)))
+        guard let name = try? logNames.name(of: device) else { return nil }
+        return Hexadecimal.encode((0..<8).map { UInt8(truncatingIfNeeded: name >> (56 - 8 * $0)) })
     }
 }

@@ -49,7 +49,7 @@ package final class Enforcement {
     private let coverages: [Coverage]
     /// By upstream.
     private let pseudonymKeys: [AuthenticationKey]
-    private let logKey: AuthenticationKey
+    private let logNames: DeviceLogNames
     private let client: RegistryClient
     private let waits: Waits
     private let watch: LoopTimer
@@ -76,7 +76,7 @@ package final class Enforcement {
         pseudonymKeys = try upstreams.map { name throws(CryptographyError) in
             try settings.secrets.pseudonymKey(ofUpstream: name, library)
         }
-        logKey = try settings.secrets.logKey(library)
+        logNames = try settings.secrets.logNames(library)
         let challenges = try RequestChallenges(
             settings.secrets, registry.identity, life: settings.challengeLife, library)
         self.challenges = challenges
@@ -184,10 +184,7 @@ package final class Enforcement {
 
     /// What the log knows the device by; nil if it cannot be computed, which is no reason to refuse anything.
     func label(of device: DeviceSnapshot) -> DeviceLabel? {
-        let bytes = device.hardwareKey.bytes
-        guard let code = try? logKey.code(of: bytes.span) else { return nil }
-        var id: UInt64 = 0
-        for index in 0..<8 { id = id << 8 | UInt64(code.span[index]) }
+        guard let id = try? logNames.name(of: device.hardwareKey) else { return nil }
         return DeviceLabel(id: id, app: apps.place(of: device.app).map { apps[$0].id })
     }
 }

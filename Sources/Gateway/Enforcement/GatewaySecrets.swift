@@ -73,13 +73,13 @@ package struct GatewaySecrets: Sendable {
         try derivedKey("attestgate attest-device \(name)", library)
     }
 
-    /// The key of the short ids that logs know devices by: they lead neither to key ids nor to what services know.
-    func logKey(_ library: LibraryContext) throws(CryptographyError) -> AuthenticationKey {
+    /// The short ids that logs know devices by.
+    package func logNames(_ library: LibraryContext) throws(CryptographyError) -> DeviceLogNames {
         let key = try logSecret(library)
-        return try AuthenticationKey(key.span, library)
+        return DeviceLogNames(try AuthenticationKey(key.span, library))
     }
 
-    /// The same as 32 bytes, for those who make a key of it on another thread.
+    /// Their key, 32 bytes, for those who use it on another thread.
     package func logSecret(_ library: LibraryContext) throws(CryptographyError) -> [UInt8] {
         try derivedBytes("attestgate log-device", library)
     }

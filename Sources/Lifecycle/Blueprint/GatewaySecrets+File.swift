@@ -54,10 +54,21 @@ public enum RegistrySecrets {
     ///
     /// - Parameter path: of the secret; one that is not there is refused, for nobody can have been admitted under it.
     public static func subjects(path: String, _ library: LibraryContext) throws(StartupError) -> SubjectPseudonyms {
+        try read(path) { secrets throws(CryptographyError) in try secrets.subjects(library) }
+    }
+
+    /// What logs know devices by.
+    public static func logNames(path: String, _ library: LibraryContext) throws(StartupError) -> DeviceLogNames {
+        try read(path) { secrets throws(CryptographyError) in try secrets.logNames(library) }
+    }
+
+    private static func read<Names>(
+        _ path: String, _ names: (GatewaySecrets) throws(CryptographyError) -> Names
+    ) throws(StartupError) -> Names {
         guard let secrets = try GatewaySecrets.read(path) else {
             throw StartupError("registry: secret: \(path): there is no such file")
         }
-        do throws(CryptographyError) { return try secrets.subjects(library) } catch {
+        do throws(CryptographyError) { return try names(secrets) } catch {
             throw StartupError("registry: secret: \(path): \(error)")
         }
     }

@@ -1,5 +1,6 @@
 import Cryptography
 import Testing
+import Vocabulary
 
 @testable import Gateway
 
@@ -43,7 +44,8 @@ struct GatewaySecretsTests {
         #expect(try name(secrets) == name(renewed))
         #expect(try name(secrets) != name(other))
         let message = Array("21:https://login.examplepatient".utf8)
-        #expect(try secrets.logKey(library).code(of: message.span) != name(secrets))
+        let logKey = try secrets.logSecret(library)
+        #expect(try AuthenticationKey(logKey.span, library).code(of: message.span) != name(secrets))
         #expect(try secrets.pseudonymKey(ofUpstream: "a", library).code(of: message.span) != name(secrets))
     }
 
@@ -62,13 +64,15 @@ struct GatewaySecretsTests {
     }
 
     @Test("logs name devices by a key of their own, which stays")
-    func logKey() throws {
+    func logNames() throws {
         let library = try LibraryContext()
-        let device = [UInt8](repeating: 7, count: 32)
-        func names(_ text: String) throws -> [[UInt8]] {
+        let octets = [UInt8](repeating: 7, count: 32)
+        let keyID = KeyID(digest: octets.span)
+        let device = try #require(keyID)
+        func names(_ text: String) throws -> [UInt64] {
             let secrets = try GatewaySecrets(parsing: text)
-            let keys = [try secrets.logKey(library), try secrets.pseudonymKey(ofUpstream: "log-device", library)]
-            return try keys.map { try $0.code(of: device.span).bytes }
+            let services = DeviceLogNames(try secrets.pseudonymKey(ofUpstream: "log-device", library))
+            return [try secrets.logNames(library).name(of: device), try services.name(of: device)]
         }
         let before = try names("challenge 1 \(Self.one)\npseudonyms \(Self.two)")
         let after = try names("challenge 2 \(Self.two)\npseudonyms \(Self.two)")
