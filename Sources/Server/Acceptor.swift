@@ -50,10 +50,16 @@ public final class Acceptor {
 
     private func open(_ socket: consuming Socket, peer: SocketAddress, tls: ServerContext?) {
         guard let connection = ServerConnection(acceptor: self, socket: socket, peer: peer, tls: tls) else { return }
-        if connectionCount >= settings.connections { makeRoom() }
-        guard connectionCount < settings.connections, application.admits(connection) else {
+        // First: nobody gives way to a connection that would not be admitted anyway.
+        guard application.admits(connection) else {
             application.connectionRefused(connection, .limit)
             return  // dropping the connection closes it
+        }
+        if connectionCount >= settings.connections { makeRoom() }
+        guard connectionCount < settings.connections else {
+            application.connectionRefused(connection, .limit)
+            application.connectionClosed(connection)
+            return
         }
         connectionCount += 1
         opened += 1
@@ -68,13 +74,15 @@ public final class Acceptor {
         connection.start()
     }
 
-    /// Ends the oldest stranger's connection, of the address that has the most of them: a crowd that comes from elsewhere does
-    /// not push out whoever is about to show who he is.
+    /// Ends one stranger's connection, as `GivingWay` chooses it.
     private func makeRoom() {
         guard settings.strangersGiveWay else { return }
-        let strangers = connections.compactMap { $0 }.filter { !$0.isKnown }
-        let crowds = Dictionary(grouping: strangers) { $0.peer.host }.values
-        guard let stranger = crowds.max(by: { $0.count < $1.count })?.min(by: { $0.number < $1.number }) else { return }
+        var choice = GivingWay()
+        for case let connection? in connections where !connection.isKnown {
+            choice.add(GivingWay.Stranger(block: connection.peer.block, number: connection.number))
+        }
+        guard let number = choice.number, let stranger = connections.first(where: { $0?.number == number }) ?? nil
+        else { return }
         application.connectionRefused(stranger, .limit)
         stranger.abort()
     }

@@ -17,6 +17,21 @@ struct DiagnosticTests {
                 """)
     }
 
+    @Test("a passphrase that stands where only the place of one belongs is not repeated: diagnostics end up in logs")
+    func passphrase() {
+        let lines = [
+            "    passphrase: tulip-77", "    \"key_Passphrase\": \"tulip-77\"", "    password:tulip-77",
+            "    authority: { key: a, passphrase: tulip-77, certificate: b }", "    - passphrase : tulip-77",
+            "    passphrase_variable: tulip-77",
+        ]
+        for line in lines {
+            let text = Conf.valid(replacing: "    upstream: records\n", by: "    upstream: records\n\(line)\n")
+            let rendered = render(text)
+            #expect(rendered.contains("error: ") && !rendered.contains("tulip"), "\(rendered)")
+        }
+        #expect(Conf.diagnostics("passphrase_file: \"of tulips\"").contains { $0.description.contains("of tulips") })
+    }
+
     @Test("an unknown upstream")
     func unknownUpstream() {
         let text = Conf.valid(replacing: "upstream: records", by: "upstream: record")

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 import client as http
+from client import tls_context
 from enrolling_phone import AttestationAuthority, MTLSKey, b64url, error_of, from_b64url, jws, sha256
 from enrolment import Enrolling
 from exposition import ask, scrape
@@ -552,6 +553,28 @@ def test_an_address_has_so_many_connections(start):
         except OSError:
             return None
     eventually(again, "room for another connection").close()
+
+
+def test_nobody_gives_way_to_a_connection_that_its_address_may_not_have(start):
+    enrolling = start(enrolment={"connections": 4, "connections_per_address": 2})
+
+    def connect(source):
+        plain = socket.create_connection(
+            ("127.0.0.1", enrolling.service.port), timeout=PATIENCE, source_address=(source, 0))
+        return tls_context(enrolling.pki, None).wrap_socket(plain, server_hostname="localhost")
+
+    # As crowded the one as the other: whichever would give way, one of these would be gone.
+    held = [connect(source) for source in ["127.0.0.2", "127.0.0.3"] * 2]
+    try:
+        for _ in range(4):
+            with pytest.raises(OSError):
+                connect("127.0.0.2")
+        for connection in held:
+            connection.sendall(http.get("/nonce"))
+            assert connection.recv(12) == b"HTTP/1.1 200"
+    finally:
+        for connection in held:
+            connection.close()
 
 
 def test_without_the_store_nothing_is_enrolled_and_nobody_is_told_why(start):

@@ -43,6 +43,8 @@ public enum EnrolmentFault: Error, Equatable, Sendable {
     case counterLate
     /// The new key is, or was, another device's, or not the one that the attestation speaks for.
     case keyRefused
+    /// The device has bound as many keys as one may in its life.
+    case keysExhausted
     /// An operator has yet to let the device in.
     case approvalPending
     /// The device's app is not configured any more, or for another environment.
@@ -68,7 +70,7 @@ extension EnrolmentFault {
         case .attestation(let fault): fault.enrolmentError
         case .assertion(let fault): fault.enrolmentError
         case .nonceRefused, .instanceKnown, .instanceRevoked, .counterSpent, .counterLate, .keyRefused,
-            .approvalPending, .appRefused:
+            .keysExhausted, .approvalPending, .appRefused:
             .invalidRequest
         case .riskTooHigh: .integrityCheck
         case .instanceUnknown: .notFound
@@ -115,6 +117,7 @@ extension EnrolmentFault {
         case .counterSpent: "the assertion was used before"
         case .counterLate: "the assertion is older than others that were used: make a new one"
         case .keyRefused: "the new key cannot be bound to this app instance"
+        case .keysExhausted: "the app instance has bound too many keys: initialize one with a new hardware key"
         case .approvalPending: "an operator has yet to approve the app instance: ask again later, with a new nonce"
         case .appRefused: "the app is not admitted"
         case .riskTooHigh: "too many keys were attested on this device lately"

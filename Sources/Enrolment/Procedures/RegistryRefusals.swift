@@ -20,6 +20,7 @@ extension EnrolmentFault {
             case .deviceRevoked: .instanceRevoked
             case .serialUsed: .checkFailed(CryptographyError(doing: "draw a serial number that nobody has had"))
             case .keyBound, .keyMismatch: .keyRefused
+            case .tooManyKeys: .keysExhausted
             case .awaitingApproval: .approvalPending
             case .admissionRequired: .memberMissing(.admissionToken)
             case .tokenExpired: .admission(.time)

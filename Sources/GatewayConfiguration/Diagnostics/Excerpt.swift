@@ -12,7 +12,8 @@ public struct Excerpt: Equatable, Sendable {
     private static let ellipsis = "..."
 
     /// - Parameter line: the whole line, without its end. The place may lie just behind its last scalar.
-    init(line: Substring.UnicodeScalarView, at place: Place) {
+    init(line whole: Substring.UnicodeScalarView, at place: Place) {
+        let line = Self.withoutPassphrase(whole)
         let isLong = line.index(line.startIndex, offsetBy: Self.window, limitedBy: line.endIndex) != nil
         let skipped = isLong ? max(0, place.column - 1 - Self.lead) : 0
         let visible = Array(line.dropFirst(skipped).prefix(Self.window)).map(Printable.scalar)
@@ -25,6 +26,27 @@ public struct Excerpt: Equatable, Sendable {
         underline =
             String(repeating: " ", count: before.count) + Self.blank(visible[..<offset]) + "^"
             + String(repeating: "~", count: max(0, marked.reduce(0) { $0 + DisplayWidth.of($1) } - 1))
+    }
+
+    /// Diagnostics end up in logs. Whoever writes a passphrase into the conf file, where only the place of one belongs, must
+    /// not find it there too.
+    private static func withoutPassphrase(_ line: Substring.UnicodeScalarView) -> Substring.UnicodeScalarView {
+        let text = Substring(line).lowercased()
+        let names = ["passphrase", "password"]
+        guard names.contains(where: text.contains) else { return line }
+        // Keys are ASCII, but not all that may stand before them: so each is looked for in the line itself.
+        var rest = line
+        while let colon = rest.firstIndex(of: ":") {
+            let before = Substring(line[..<colon]).lowercased()
+            let key = before.split(whereSeparator: { " \t{,[-\"'".contains($0) }).last ?? ""
+            if names.contains(where: key.contains), !key.hasSuffix("_file") {
+                var cut = line[...colon]
+                cut.append(contentsOf: " \(ellipsis)".unicodeScalars)
+                return cut
+            }
+            rest = line[line.index(after: colon)...]
+        }
+        return line
     }
 
     /// White space exactly as wide as the text above it. A tab stays a tab: only the terminal knows how wide it is.

@@ -5,8 +5,9 @@ enum VariableName {
     static func parse(_ text: String) throws(Complaint) -> String {
         guard isName(text) else {
             let isShell = text.hasPrefix("$") && isName(String(text.dropFirst()))
+            // Not quoted: it may be what the variable was to hold.
             throw Complaint(
-                "\(Printable.quoted(text)) is no name of a variable",
+                "this is no name of a variable",
                 suggestion: isShell ? String(text.dropFirst()) : nil)
         }
         return text

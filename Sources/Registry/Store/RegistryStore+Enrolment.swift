@@ -75,6 +75,10 @@ extension RegistryStore {
         }
     }
 
+    /// Keys that a device may bind in its life: at one a month, for 21 years. Rows of bindings stay for ever, and all of a
+    /// device's are read for each question about it: without an end one phone could make them as slow as it likes.
+    static let keyLimit = 256
+
     private func refusal(
         of request: KeyBinding, _ details: DeviceDetails, _ time: Int64, _ database: Database
     ) throws -> KeyBindingRefusal? {
@@ -84,7 +88,9 @@ extension RegistryStore {
         case .unused: break
         }
         guard details.device.state != .revoked else { return .deviceRevoked }
-        if try binding(of: request.key, database) != nil {
+        if try binding(of: request.key, database) == nil {
+            guard details.bindings.count < Self.keyLimit else { return .tooManyKeys }
+        } else {
             // One that is to end has a successor, and does not come back in its place.
             guard let own = details.bindings.first(where: { $0.key == request.key }), own.isActive, own.endsAt == nil
             else { return .keyBound }
