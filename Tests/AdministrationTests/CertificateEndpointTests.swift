@@ -42,7 +42,10 @@ struct CertificateEndpointTests {
     func bothWays() throws {
         let administration = DeviceAdministration(
             registryPath: registryPath, socketPath: directory.socket, attempts: 2, patience: .seconds(10))
-        #expect(throws: DeviceAdministrationError.store("\(registryPath): no such file: a gateway makes it when it first starts")) {
+        #expect(
+            throws: DeviceAdministrationError.store(
+                "\(registryPath): no such file: a gateway makes it when it first starts")
+        ) {
             _ = try administration.revocations()
         }
         let revoked = try {

@@ -60,7 +60,10 @@ struct DeviceAdministrationTests {
     @Test("makes a registry only when a device is added")
     func creating() throws {
         let administration = administration(socket: nil)
-        #expect(throws: DeviceAdministrationError.store("\(registryPath): no such file: a gateway makes it when it first starts")) {
+        #expect(
+            throws: DeviceAdministrationError.store(
+                "\(registryPath): no such file: a gateway makes it when it first starts")
+        ) {
             _ = try administration.perform(.list(after: nil, limit: 1))
         }
         #expect(!FileManager.default.fileExists(atPath: registryPath))
@@ -71,7 +74,10 @@ struct DeviceAdministrationTests {
     @Test("draws a fresh epoch on the file, and through the socket, but makes no registry for it")
     func renewEpoch() throws {
         let administration = administration(socket: directory.socket)
-        #expect(throws: DeviceAdministrationError.store("\(registryPath): no such file: a gateway makes it when it first starts")) {
+        #expect(
+            throws: DeviceAdministrationError.store(
+                "\(registryPath): no such file: a gateway makes it when it first starts")
+        ) {
             try administration.renewEpoch()
         }
         func identity() throws -> StoreIdentity { try RegistryStore(path: registryPath, creating: false).identity }

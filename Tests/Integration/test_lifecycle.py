@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -193,6 +194,13 @@ def test_a_log_that_cannot_be_opened_is_told_and_ends_with_status_1(pki, own_ups
     done = attestgate("run", "--config", gateway.conf_path)
     assert done.returncode == 1
     assert "nowhere/access.log" in done.stderr and "No such file or directory" in done.stderr
+
+
+def test_no_core_would_be_written(start_gateway, own_upstream):
+    """Keys and passphrases are in memory."""
+    gateway = start_gateway({"service": own_upstream.address})
+    limits = Path(f"/proc/{gateway.process.pid}/limits").read_text().splitlines()
+    assert next(line.split()[4:6] for line in limits if line.startswith("Max core file size")) == ["0", "0"]
 
 
 def test_no_descriptor_is_left_behind(start_gateway, own_upstream, phone, pki):

@@ -58,6 +58,7 @@ public final class GatewayProcess {
         let errorWriter = try LogWriter(.standardError)
         self.errorWriter = errorWriter
         logger = Logger(label: "attestgate") { _ in blueprint.errorLog(errorWriter) }
+        ProcessResources.forbidCoreDumps()
         ProcessResources.raiseDescriptorLimit(for: blueprint, logger)
         let registry = try blueprint.registry.map { [logger] settings throws(StartupError) in
             let secrets = try GatewaySecrets.load(settings.secretPath) {

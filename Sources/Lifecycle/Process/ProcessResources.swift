@@ -51,6 +51,12 @@ enum ProcessResources {
         }
     }
 
+    /// No core is ever written: it would hold keys, passphrases and what patients sent.
+    static func forbidCoreDumps() {
+        var none = rlimit(rlim_cur: 0, rlim_max: 0)
+        _ = setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
+    }
+
     /// As many descriptors as this process may have at all, and a word if that is less than the conf file promises.
     static func raiseDescriptorLimit(for blueprint: Blueprint, _ logger: Logger) {
         var limit = rlimit()
@@ -61,8 +67,10 @@ enum ProcessResources {
         let wanted = blueprint.workers * blueprint.settings.connections * 2
         if limit.rlim_max < rlim_t(wanted) {
             logger.warning(
-                "this process may open \(limit.rlim_max) files; all connections of limits.connections would take \(wanted)"
-            )
+                """
+                this process may open \(limit.rlim_max) files; all connections of limits.connections would take \(wanted): \
+                raise LimitNOFILE
+                """)
         }
     }
 }
