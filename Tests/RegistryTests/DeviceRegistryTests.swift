@@ -94,7 +94,7 @@ struct DeviceRegistryTests {
         #expect(committed.load(ordering: .relaxed) == 1)
         #expect(refused.load(ordering: .relaxed) == 999)
         #expect(registry.metrics.waiting == 0)
-        #expect(registry.metrics.loads > 1_000, "records had to go")
+        #expect(registry.metrics.loads > 300, "records had to go")
     }
 
     @Test(
