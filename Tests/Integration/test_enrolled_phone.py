@@ -10,6 +10,7 @@ import pytest
 
 from gateway import APP, Gateway, reserve_port
 from paths import BINARY, ENVIRONMENT, PATIENCE, REPOSITORY
+from pki import attestgate
 
 DEVICE_TOOL = BINARY.with_name("attestgate-device")
 LATER = 75
@@ -167,3 +168,24 @@ def test_a_phone_waits_until_an_operator_has_approved_it(pki, shared_upstream, t
         assert phone.request() == (200, None), "once is enough"
     finally:
         service.stop()
+
+
+def test_an_enrolled_phone_that_is_revoked_stands_on_the_revocation_list(enrolling):
+    phone, other = enrolling.phone("listed"), enrolling.phone("not-listed")
+    out = enrolling.directory / "gms.crl"
+    phone.enrol()
+    other.enrol()
+
+    def verdicts():
+        done = attestgate("pki", "crl", "--config", enrolling.gateway.conf_path, "--out", out)
+        assert done.returncode == 0, done.stderr
+        return [subprocess.run(
+            ["openssl", "verify", "-x509_strict", "-partial_chain", "-crl_check", "-CRLfile", out, "-trusted",
+             enrolling.pki.gms.certificate, each.directory / "certificate.pem"],
+            capture_output=True, text=True, timeout=PATIENCE) for each in (phone, other)]
+
+    assert [done.returncode for done in verdicts()] == [0, 0]
+    enrolling.gateway.device_command("revoke", str(phone.number))
+    revoked, good = verdicts()
+    assert revoked.returncode == 2 and "certificate revoked" in revoked.stderr, revoked
+    assert good.returncode == 0, good.stderr
