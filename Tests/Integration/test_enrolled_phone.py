@@ -110,6 +110,26 @@ def test_phones_of_every_ios_enrol_and_are_served(enrolling, form):
     assert phone.request("--form", form) == (200, None)
 
 
+@pytest.mark.parametrize("newer", ["ios-27", "ios-27-code-hash"])
+def test_a_phone_that_enrolled_with_extensions_is_refused_as_soon_as_it_shows_none(enrolling, newer):
+    phone = enrolling.phone(f"downgraded-{newer}")
+    phone.enrol("--form", newer)
+    assert phone.request("--form", "ios-14") == (403, "app_refused")
+    assert "403 integrity_check_error" in phone.enrol("--rotate", "--form", "ios-14", status=1).stderr
+    assert phone.request("--form", newer) == (200, None)
+    # Opting in to code hashes, and out again, is an app's own affair.
+    assert phone.request("--form", "ios-27") == (200, None)
+
+
+def test_a_phone_whose_system_is_updated_goes_on_and_never_back(enrolling):
+    phone = enrolling.phone("updated")
+    phone.enrol("--form", "ios-14")
+    assert phone.request("--form", "ios-14") == (200, None)
+    phone.enrol("--rotate", "--form", "ios-27")
+    assert phone.request("--form", "ios-14") == (403, "app_refused")
+    assert phone.request("--form", "ios-27") == (200, None)
+
+
 def test_a_mac_does_not_enrol_where_phones_are_admitted(enrolling):
     assert "403 integrity_check_error" in enrolling.phone("mac").enrol("--form", "macos-27", status=1).stderr
 
