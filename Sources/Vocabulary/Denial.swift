@@ -180,7 +180,7 @@ extension Denial {
         case .appRefused:
             Row(
                 code: "app_refused", answer: .status(403), fault: .client, retry: .safe,
-                sentence: "This route does not admit the app that the device is registered for.")
+                sentence: "This route does not admit the app, or does not admit it as this device has it.")
         case .proofRequired:
             Row(
                 code: "proof_required", answer: .status(401), fault: .client, retry: .safe,

@@ -32,6 +32,7 @@ enum DeviceListing {
             ["registered", device.registeredAt],
             ["counter", String(device.counter)],
         ]
+        if let shown = device.shownExtensions, !shown.isEmpty { rows.append(["shows", shown.joined(separator: ", ")]) }
         if let subject = device.subject { rows.append(["subject", subject]) }
         for binding in device.bindings ?? [] {
             let ended = binding.endedAt.map { ", ended \($0)" } ?? binding.endsAt.map { ", ends \($0)" } ?? ""

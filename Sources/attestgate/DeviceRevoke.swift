@@ -10,9 +10,10 @@ struct DeviceRevoke: ParsableCommand {
         discussion: """
             A device that is revoked already stays as it is.
 
-            With --subject and --issuer, all devices that were admitted for somebody by an admission token are revoked, and no \
+            With --subject, all devices that were admitted for somebody by an admission token are revoked, and no \
             token of theirs admits another, for good: there is no way to take that back, but the devices can be restored one by \
-            one. The registry knows people by keyed pseudonyms alone, so the two must be written exactly as in the tokens; of \
+            one. The registry knows people by keyed pseudonyms alone, so subject and issuer must be written exactly as in the \
+            tokens; the issuer is `enrolment.token.issuer` of the conf file unless --issuer names another. Of \
             nobody's devices it says so, and bars the subject all the same. Other users of the machine see the command line \
             while it runs: --subject - reads the subject from standard input.
             """)
@@ -27,19 +28,20 @@ struct DeviceRevoke: ParsableCommand {
     @Option(help: ArgumentHelp("Whose devices: the `sub` of the tokens; - for standard input.", valueName: "SUBJECT"))
     var subject: String?
 
-    @Option(help: ArgumentHelp("Who issued the tokens: their `iss`.", valueName: "ISSUER"))
+    @Option(help: ArgumentHelp("Who issued the tokens: their `iss`, if not the conf file's.", valueName: "ISSUER"))
     var issuer: String?
 
     func validate() throws {
-        guard (subject == nil) == (issuer == nil) else { throw ValidationError("--subject goes with --issuer") }
+        guard issuer == nil || subject != nil else { throw ValidationError("--issuer goes with --subject") }
         guard (device == nil) != (subject == nil) else {
-            throw ValidationError("say what to revoke: a device, or --subject and --issuer")
+            throw ValidationError("say what to revoke: a device, or --subject")
         }
     }
 
     func run() throws {
         if let device { return try access.perform(.revoke(device.selection(access))) }
-        guard let issuer, let subject = subject == "-" ? readLine() : subject,
+        let issuer = try issuer ?? configuredIssuer()
+        guard let subject = subject == "-" ? readLine() : subject,
             let name = SubjectName(issuer: issuer, subject: subject)
         else { throw Failure("the subject has 1 to 255 bytes, the issuer 1 to 1024") }
         let page = DevicePage(devices: try revoke(name), next: nil)
@@ -47,6 +49,13 @@ struct DeviceRevoke: ParsableCommand {
             page.devices.isEmpty
             ? "no device to revoke; the subject is barred" : DeviceListing.text(of: page.devices, next: nil)
         access.print(.page(page), people: people)
+    }
+
+    private func configuredIssuer() throws -> String {
+        guard case .token(let token) = try access.file.read().enrolment?.admission else {
+            throw Failure("\(access.file.config): there is no `enrolment.token.issuer`: name one by --issuer")
+        }
+        return token.issuer.text
     }
 
     private func revoke(_ name: SubjectName) throws -> [DeviceDocument] {

@@ -31,7 +31,7 @@ struct CertificateEndpointTests {
             let nonce = SingleUse(id: try #require(Fingerprint(bytes)), expiresAt: 2_000)
             let binding = KeyBinding(
                 hardwareKey: hardwareKey, key: key, nonce: nonce, epoch: store.identity.epoch,
-                counter: UInt32(count + 1), mode: .strict, admission: .open, overlap: 0,
+                counter: UInt32(count + 1), shown: [], mode: .strict, admission: .open, overlap: 0,
                 serial: try self.serial(serial), notAfter: Self.now + 3_600)
             guard case .bound = try store.bindKey(binding, at: 1_000) else { throw DeviceKeyFault.noKey }
         }

@@ -201,6 +201,7 @@ struct DeviceEndpointTests {
             + #""ends_at":null,"key_id":"[^"]{44}"\}\],"#
             + #""counter":0,"device":1,"environment":"production","key_id":"[^"]{44}","platform":"ios","#
             + #""registered_at":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z","revoked_at":null,"#
+            + #""shown_extensions":\[\],"#
             + #""state":"active","subject":null\}$"#
         #expect(text.range(of: pattern, options: .regularExpression) != nil, "\(text)")
     }

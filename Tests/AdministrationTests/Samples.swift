@@ -34,7 +34,8 @@ extension Sample {
             let attestation = AttestationRecord(digest: fingerprint)
         else { throw DeviceKeyFault.noKey }
         let request = InstanceInitialization(
-            identity: identity, attestation: attestation, nonce: SingleUse(id: fingerprint, expiresAt: 2_000),
+            identity: identity, attestation: attestation, shown: [],
+            nonce: SingleUse(id: fingerprint, expiresAt: 2_000),
             epoch: store.identity.epoch)
         guard case .registered(let details) = try store.initialize(request, at: 1_000) else {
             throw DeviceKeyFault.noKey

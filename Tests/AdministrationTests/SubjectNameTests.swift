@@ -36,7 +36,7 @@ struct SubjectNameTests {
             let random = [UInt8](repeating: number, count: 16)
             let binding = KeyBinding(
                 hardwareKey: try store.show(.id(id)).device.identity.hardwareKey, key: try Sample.key().id,
-                nonce: try once(100), epoch: store.identity.epoch, counter: 1, mode: .strict,
+                nonce: try once(100), epoch: store.identity.epoch, counter: 1, shown: [], mode: .strict,
                 admission: .token(try once(101), subject: pseudonym), overlap: 0,
                 serial: try #require(.init(random: random)), notAfter: 9_000)
             guard case .bound = try store.bindKey(binding, at: 1_000) else { throw DeviceKeyFault.noKey }

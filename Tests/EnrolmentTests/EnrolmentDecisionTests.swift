@@ -53,6 +53,7 @@ struct EnrolmentDecisionTests {
                 switch refusal {
                 case .deviceUnknown: .notFound
                 case .admissionRequired: .badRequest
+                case .extensionWithheld: .integrityCheck
                 case .serialUsed: .server
                 default: .invalidRequest
                 }

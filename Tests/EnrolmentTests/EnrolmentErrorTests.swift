@@ -31,6 +31,7 @@ struct EnrolmentErrorTests {
             (.attestation(.malformed(.truncated)), .validation), (.attestation(.nonceMismatch), .invalidRequest),
             (.attestation(.validationCategory(.notAdmitted)), .integrityCheck),
             (.attestation(.bundleVersion(.absent)), .integrityCheck),
+            (.extensions(.validationCategory(.withheld)), .integrityCheck), (.extensionWithheld, .integrityCheck),
             (.attestation(.checkFailed(.chain, Self.failed)), .server), (.attestation(.rpIDMismatch), .invalidRequest),
             (.assertion(.signatureInvalid), .invalidRequest), (.assertion(.tooLong), .invalidRequest),
             (.assertion(.checkFailed(Self.failed)), .server), (.nonceRefused, .invalidRequest),

@@ -130,7 +130,8 @@ final class TestService {
                 Registry.InstanceInitialization(
                     identity: DeviceIdentity(
                         app: app, platform: .iOS, environment: environment, hardwareKey: keyID, point: point),
-                    attestation: record, nonce: SingleUse(id: id, expiresAt: .max), epoch: registry.identity.epoch)))
+                    attestation: record, shown: [], nonce: SingleUse(id: id, expiresAt: .max),
+                    epoch: registry.identity.epoch)))
         guard case .initialization(.registered) = reply else { throw EnrolmentStartError("not registered: \(reply)") }
     }
 

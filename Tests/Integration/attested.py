@@ -21,10 +21,12 @@ ROUTES = [
 
 
 class Attested:
-    def __init__(self, directory, pki, upstream, counter="strict", **settings):
+    def __init__(self, directory, pki, upstream, counter="strict", app=None, **settings):
+        """`app`: further members of the entry of the app."""
         self.pki, self.upstream = pki, upstream
         settings["apps"] = [
-            {"id": APP, "environment": "simulator", "counter": counter}, {"id": OTHER_APP, "environment": "simulator"}]
+            {"id": APP, "environment": "simulator", "counter": counter, **(app or {})},
+            {"id": OTHER_APP, "environment": "simulator"}]
         self.gateway = Gateway(directory, pki, {"service": upstream.address}, ROUTES, **settings)
         # Once for the files: a store is read before it is served.
         self.gateway.start().halt()

@@ -27,7 +27,7 @@ administration:
 """
 MEMBERS = {
     "device", "key_id", "app_id", "platform", "environment", "state", "registered_at", "approved_at", "revoked_at",
-    "counter", "subject", "bindings"}
+    "counter", "subject", "shown_extensions", "bindings"}
 SPKI_LENGTH = 91
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from gateway import APP, Gateway, reserve_port
 from paths import BINARY, ENVIRONMENT, PATIENCE, REPOSITORY
+from pki import attestgate
 
 DEVICE_TOOL = BINARY.with_name("attestgate-device")
 LATER = 75
@@ -109,6 +110,26 @@ def test_phones_of_every_ios_enrol_and_are_served(enrolling, form):
     assert phone.request("--form", form) == (200, None)
 
 
+@pytest.mark.parametrize("newer", ["ios-27", "ios-27-code-hash"])
+def test_a_phone_that_enrolled_with_extensions_is_refused_as_soon_as_it_shows_none(enrolling, newer):
+    phone = enrolling.phone(f"downgraded-{newer}")
+    phone.enrol("--form", newer)
+    assert phone.request("--form", "ios-14") == (403, "app_refused")
+    assert "403 integrity_check_error" in phone.enrol("--rotate", "--form", "ios-14", status=1).stderr
+    assert phone.request("--form", newer) == (200, None)
+    # Opting in to code hashes, and out again, is an app's own affair.
+    assert phone.request("--form", "ios-27") == (200, None)
+
+
+def test_a_phone_whose_system_is_updated_goes_on_and_never_back(enrolling):
+    phone = enrolling.phone("updated")
+    phone.enrol("--form", "ios-14")
+    assert phone.request("--form", "ios-14") == (200, None)
+    phone.enrol("--rotate", "--form", "ios-27")
+    assert phone.request("--form", "ios-14") == (403, "app_refused")
+    assert phone.request("--form", "ios-27") == (200, None)
+
+
 def test_a_mac_does_not_enrol_where_phones_are_admitted(enrolling):
     assert "403 integrity_check_error" in enrolling.phone("mac").enrol("--form", "macos-27", status=1).stderr
 
@@ -167,3 +188,24 @@ def test_a_phone_waits_until_an_operator_has_approved_it(pki, shared_upstream, t
         assert phone.request() == (200, None), "once is enough"
     finally:
         service.stop()
+
+
+def test_an_enrolled_phone_that_is_revoked_stands_on_the_revocation_list(enrolling):
+    phone, other = enrolling.phone("listed"), enrolling.phone("not-listed")
+    out = enrolling.directory / "gms.crl"
+    phone.enrol()
+    other.enrol()
+
+    def verdicts():
+        done = attestgate("pki", "crl", "--config", enrolling.gateway.conf_path, "--out", out)
+        assert done.returncode == 0, done.stderr
+        return [subprocess.run(
+            ["openssl", "verify", "-x509_strict", "-partial_chain", "-crl_check", "-CRLfile", out, "-trusted",
+             enrolling.pki.gms.certificate, each.directory / "certificate.pem"],
+            capture_output=True, text=True, timeout=PATIENCE) for each in (phone, other)]
+
+    assert [done.returncode for done in verdicts()] == [0, 0]
+    enrolling.gateway.device_command("revoke", str(phone.number))
+    revoked, good = verdicts()
+    assert revoked.returncode == 2 and "certificate revoked" in revoked.stderr, revoked
+    assert good.returncode == 0, good.stderr

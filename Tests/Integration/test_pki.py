@@ -434,6 +434,25 @@ def test_a_subject_is_revoked_on_the_file_with_all_devices_and_barred(conf, pki,
     assert [each["device"] for each in json.loads(done.stdout)["devices"]] == numbers[2:]
 
 
+def test_the_issuer_of_a_subject_is_that_of_the_conf_file_if_none_is_named(conf, pki, tmp_path):
+    done = attestgate("device", "revoke", "--config", conf, "--subject", "patient-7")
+    assert done.returncode == 1 and "there is no `enrolment.token.issuer`: name one by --issuer" in done.stderr
+    issued = Issued(tmp_path, ["--directory", pki.directory], pki)
+    number = add(conf, issued.certificate, pki, tmp_path)
+    secret = tmp_path / "secret"
+    write_private(secret, f"challenge 1 {'11' * 32}\npseudonyms {'22' * 32}\n")
+    admit(tmp_path / "registry.db", secret, [number], "patient-7")
+    server = {"certificate": str(pki.server_certificate), "key": str(pki.server_key)}
+    enrolment = {
+        "address": "127.0.0.1:1", "url": "https://enrol.example.org", "tls": server, "admission": "token",
+        "authority": {"certificate": str(pki.gms.certificate), "key": str(pki.gms.key)},
+        "token": {"issuer": ISSUER, "keys": [str(tmp_path / "login.pem")]}}
+    # JSON is YAML.
+    conf.write_text(f"{conf.read_text()}enrolment: {json.dumps(enrolment)}\n")
+    revoked = device(conf, "revoke", "--subject", "patient-7")
+    assert [(each["device"], each["state"]) for each in revoked["devices"]] == [(number, "revoked")]
+
+
 def test_a_subject_is_revoked_through_the_socket_and_its_open_connections_end(start_attested):
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
@@ -455,7 +474,7 @@ def test_a_subject_is_revoked_through_the_socket_and_its_open_connections_end(st
 
 
 @pytest.mark.parametrize("arguments", [
-    ["--subject", "a"], ["--issuer", "a"], ["3", "--subject", "a", "--issuer", "b"], []])
+    ["--issuer", "a"], ["3", "--subject", "a"], ["3", "--subject", "a", "--issuer", "b"], []])
 def test_what_is_to_be_revoked_is_said_once(arguments, conf):
     done = attestgate("device", "revoke", "--config", conf, *arguments)
     assert (done.returncode, done.stdout) == (2, "")

@@ -13,36 +13,14 @@ from paths import ENVIRONMENT, PATIENCE
 from pki import attestgate
 
 
-class InRole(Gateway):
-    role = "both"
-
-    def command(self):
-        return [*super().command(), "--role", self.role]
-
-
-class Enroller(InRole):
-    """Without a listener for requests; it is there when its administration is."""
-
-    role = "enrolment"
-
-    def _answers(self):
-        assert self.process.poll() is None, f"the gateway ended with {self.process.returncode}:\n{self.errors}"
-        try:
-            with socket.socket(socket.AF_UNIX) as probe:
-                probe.connect(self.conf["administration"]["socket"])
-            return True
-        except (ConnectionRefusedError, FileNotFoundError):
-            return False
-
-
 @pytest.fixture
 def make(pki, own_upstream, tmp_path):
     """Makes gateways of a test's own, whose conf file has enrolment; they must end well with it."""
     made = []
     holder, port = reserve_port()
 
-    def build(kind):
-        gateway = kind(
+    def build():
+        gateway = Gateway(
             tmp_path / f"gateway-{len(made)}", pki, {"service": own_upstream.address},
             registry={"devices": 100},
             apps=[{"id": APP, "environment": "simulator", "attestation_root": str(pki.root.certificate)}])
@@ -64,18 +42,14 @@ def make(pki, own_upstream, tmp_path):
 def opened_files(gateway, role, log):
     """The files that `check` opens in this role."""
     command = ["strace", "-f", "-qq", "-e", "trace=open,openat", "-o", log]
-    tail = [arg for arg in attestgate_check(gateway, role)]
-    done = subprocess.run([*command, *tail], capture_output=True, text=True, env=ENVIRONMENT, timeout=PATIENCE)
+    check = [gateway.command()[0], "check", "--role", role, "--config", gateway.conf_path]
+    done = subprocess.run([*command, *check], capture_output=True, text=True, env=ENVIRONMENT, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return log.read_text()
 
 
-def attestgate_check(gateway, role):
-    return [gateway.command()[0], "check", "--role", role, "--config", gateway.conf_path]
-
-
 def test_the_role_gateway_opens_no_file_of_enrolment(make, pki, tmp_path):
-    gateway = make(InRole)
+    gateway = make()
     own = tmp_path / "authority"
     own.mkdir()
     # Files of its own, since others are named for the listener too.
@@ -92,8 +66,8 @@ def test_the_role_gateway_opens_no_file_of_enrolment(make, pki, tmp_path):
 
 
 def test_the_role_gateway_serves_without_the_cas_key(make, pki, phone):
-    gateway = make(InRole)
-    gateway.role = "gateway"
+    gateway = make()
+    gateway.arguments = ["--role", "gateway"]
     gateway.conf["enrolment"]["authority"]["key"] = "/nowhere/gms-ca.key"
     gateway.start()
     with Client(gateway, phone) as client:
@@ -106,7 +80,7 @@ def test_the_role_gateway_serves_without_the_cas_key(make, pki, phone):
 
 @pytest.mark.parametrize("role", ["both", "enrolment"])
 def test_whoever_enrols_is_told_where_the_missing_key_stands(make, role):
-    gateway = make(InRole)
+    gateway = make()
     gateway.conf["enrolment"]["authority"]["key"] = "/nowhere/gms-ca.key"
     gateway.write_conf()
     line = next(
@@ -117,7 +91,7 @@ def test_whoever_enrols_is_told_where_the_missing_key_stands(make, role):
 
 
 def test_a_ca_key_that_others_may_read_is_refused(make, pki, tmp_path):
-    gateway = make(InRole)
+    gateway = make()
     key = tmp_path / "open.key"
     key.write_bytes(pki.gms.key.read_bytes())
     key.chmod(0o640)
@@ -130,7 +104,8 @@ def test_a_ca_key_that_others_may_read_is_refused(make, pki, tmp_path):
 
 
 def test_the_role_enrolment_has_no_listener_for_requests_and_ends_in_order(make):
-    gateway = make(Enroller)
+    gateway = make()
+    gateway.arguments = ["--role", "enrolment"]
     # Nobody looks for the key of a listener that is not there.
     gateway.conf["listeners"][0]["tls"]["key"] = "/nowhere/server.key"
     gateway.start()
@@ -145,7 +120,7 @@ def test_the_role_enrolment_has_no_listener_for_requests_and_ends_in_order(make)
 
 
 def test_the_role_enrolment_without_the_section_is_refused(make):
-    gateway = make(InRole)
+    gateway = make()
     del gateway.conf["enrolment"]
     gateway.write_conf()
     done = attestgate("check", "--config", gateway.conf_path, "--role", "enrolment")
@@ -153,7 +128,7 @@ def test_the_role_enrolment_without_the_section_is_refused(make):
 
 
 def test_a_role_that_there_is_not_is_a_wrong_command_line(make):
-    gateway = make(InRole)
+    gateway = make()
     gateway.write_conf()
     done = attestgate("run", "--config", gateway.conf_path, "--role", "registry")
     assert done.returncode == 2 and "gateway, enrolment, both" in done.stderr

@@ -72,7 +72,8 @@ struct AdmissionTests {
         let request = KeyBinding(
             hardwareKey: Fixture.hardwareKey(2), key: Fixture.bindingKey(2),
             nonce: SingleUse(id: Fixture.fingerprint(1, kind: 9), expiresAt: 9_000), epoch: store.identity.epoch,
-            counter: 1, mode: .strict, admission: admission, overlap: 0, serial: Fixture.serial(2), notAfter: 9_000)
+            counter: 1, shown: [], mode: .strict, admission: admission, overlap: 0, serial: Fixture.serial(2),
+            notAfter: 9_000)
         #expect(try store.bindKey(request, at: 1_500).refusal == .tokenExpired)
     }
 

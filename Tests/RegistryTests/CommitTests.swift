@@ -24,11 +24,13 @@ struct CommitTests {
         _ = try store.revoke(ids[2])
         _ = try store.endBinding(Fixture.bindingKey(4))
         let foreign = CounterEntry(
-            device: ids[0], binding: Fixture.bindingKey(2), counter: 50, epoch: store.identity.epoch, mode: .strict)
+            device: ids[0], binding: Fixture.bindingKey(2), counter: 50, epoch: store.identity.epoch, shown: [],
+            mode: .strict)
         let unbound = CounterEntry(
-            device: ids[0], binding: Fixture.bindingKey(77), counter: 50, epoch: store.identity.epoch, mode: .strict)
+            device: ids[0], binding: Fixture.bindingKey(77), counter: 50, epoch: store.identity.epoch, shown: [],
+            mode: .strict)
         let stale = CounterEntry(
-            device: ids[0], binding: Fixture.bindingKey(1), counter: 50, epoch: RandomID(), mode: .strict)
+            device: ids[0], binding: Fixture.bindingKey(1), counter: 50, epoch: RandomID(), shown: [], mode: .strict)
         let outcomes = store.commit([
             store.entry(1, 3), store.entry(1, 3), store.entry(2, 3), store.entry(1, 2), store.entry(1, 4),
             store.entry(3, 1), store.entry(4, 1), foreign, unbound, stale, store.entry(1, 2, mode: window(8)),

@@ -200,7 +200,8 @@ struct DeviceRegistryTests {
         let device = try worker.find(1)
         #expect(client.perform(.revoke(device.id), token: 1))
         // The store may or may not have come to it yet: either way nothing is committed.
-        let acceptance = client.spend(1, of: device, mode: .strict, epoch: registry.identity.epoch, token: 2)
+        let acceptance = client.spend(
+            1, of: device, showing: [], mode: .strict, epoch: registry.identity.epoch, token: 2)
         guard acceptance == .pending else {
             #expect(acceptance == .deviceRevoked)
             return
@@ -246,7 +247,9 @@ struct DeviceRegistryTests {
         var pending = 0
         // As fast as can be: the store syncs meanwhile.
         for counter: UInt32 in 1...2_000 {
-            switch client.spend(counter, of: device, mode: window(1024), epoch: epoch, token: UInt64(counter)) {
+            switch client.spend(
+                counter, of: device, showing: [], mode: window(1024), epoch: epoch, token: UInt64(counter))
+            {
             case .pending: pending += 1
             case .storeUnavailable: refused.append(counter)
             default: Issue.record("\(counter)")
@@ -273,7 +276,7 @@ struct DeviceRegistryTests {
         let device = try worker.find(1)
         for counter: UInt32 in 1...1_000 {
             let acceptance = client.spend(
-                counter, of: device, mode: .strict, epoch: registry.identity.epoch, token: UInt64(counter))
+                counter, of: device, showing: [], mode: .strict, epoch: registry.identity.epoch, token: UInt64(counter))
             #expect(acceptance == .pending)
         }
         let count = { worker.events.count { if case .counter(_, .committed) = $0 { true } else { false } } }

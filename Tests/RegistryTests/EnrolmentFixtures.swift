@@ -38,11 +38,13 @@ extension Fixture {
 extension RegistryStore {
     /// Device `number`, with the attestation and the nonce of that number if not said otherwise.
     func initialization(
-        _ number: Int, nonce: SingleUse? = nil, attestation: AttestationRecord? = nil, epoch: RandomID? = nil
+        _ number: Int, nonce: SingleUse? = nil, attestation: AttestationRecord? = nil,
+        showing shown: ShownExtensions = [],
+        epoch: RandomID? = nil
     ) -> InstanceInitialization {
         InstanceInitialization(
             identity: Fixture.identity(number), attestation: attestation ?? Fixture.attestation(number),
-            nonce: nonce ?? Fixture.nonce(number), epoch: epoch ?? identity.epoch)
+            shown: shown, nonce: nonce ?? Fixture.nonce(number), epoch: epoch ?? identity.epoch)
     }
 
     /// Makes pending devices 1 to `count`, each with the nonce of its number.
@@ -58,12 +60,14 @@ extension RegistryStore {
 
     /// Binds `key` to device `number`. Nonces of bindings are those from 1,000 on.
     func keyBinding(
-        _ number: Int, key: Int, nonce: Int, counter: UInt32, mode: CounterMode = .strict, admission: Admission = .open,
-        overlap: Int64 = 100, epoch: RandomID? = nil, serial: CertificateSerial? = nil, notAfter: Int64 = 50_000
+        _ number: Int, key: Int, nonce: Int, counter: UInt32, showing shown: ShownExtensions = [],
+        mode: CounterMode = .strict, admission: Admission = .open, overlap: Int64 = 100, epoch: RandomID? = nil,
+        serial: CertificateSerial? = nil, notAfter: Int64 = 50_000
     ) -> KeyBinding {
         KeyBinding(
             hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(key), nonce: Fixture.nonce(1_000 + nonce),
-            epoch: epoch ?? identity.epoch, counter: counter, mode: mode, admission: admission, overlap: overlap,
+            epoch: epoch ?? identity.epoch, counter: counter, shown: shown, mode: mode, admission: admission,
+            overlap: overlap,
             serial: serial ?? Fixture.randomSerial(), notAfter: notAfter)
     }
 }

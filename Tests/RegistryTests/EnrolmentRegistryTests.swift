@@ -23,7 +23,7 @@ struct EnrolmentRegistryTests {
     private static func initialization(_ number: Int, nonce: SingleUse, _ registry: DeviceRegistry) -> RegistryCommand {
         .initialize(
             InstanceInitialization(
-                identity: Fixture.identity(number), attestation: Fixture.attestation(number), nonce: nonce,
+                identity: Fixture.identity(number), attestation: Fixture.attestation(number), shown: [], nonce: nonce,
                 epoch: registry.identity.epoch))
     }
 
@@ -35,7 +35,8 @@ struct EnrolmentRegistryTests {
             KeyBinding(
                 hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(key),
                 nonce: Self.nonce(1_000 + nonce),
-                epoch: registry.identity.epoch, counter: counter, mode: .strict, admission: admission, overlap: overlap,
+                epoch: registry.identity.epoch, counter: counter, shown: [], mode: .strict, admission: admission,
+                overlap: overlap,
                 serial: Fixture.randomSerial(), notAfter: WallClock.seconds + 3_600)
         )
     }
@@ -114,7 +115,8 @@ struct EnrolmentRegistryTests {
             // Whose message is first in the mailbox changes from round to round; the request is accepted in memory in any case.
             let askBinding = { #expect(enroller.client?.perform(binding, token: 9) == true) }
             if round.isMultiple(of: 2) { askBinding() }
-            let acceptance = requester.client?.spend(counter, of: device, mode: .strict, epoch: epoch, token: 7)
+            let acceptance = requester.client?.spend(
+                counter, of: device, showing: [], mode: .strict, epoch: epoch, token: 7)
             if !round.isMultiple(of: 2) { askBinding() }
             var outcome: CounterOutcome? = acceptance == .replayed ? .replayed : nil
             requester.run(until: { outcome != nil }) { if case .counter(7, let told) = $0 { outcome = told } }

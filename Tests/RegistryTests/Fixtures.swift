@@ -61,14 +61,19 @@ extension RegistryStore {
         }
     }
 
-    func entry(_ device: Int, _ counter: UInt32, mode: CounterMode = .strict) -> CounterEntry {
+    func entry(
+        _ device: Int, _ counter: UInt32, showing shown: ShownExtensions = [], mode: CounterMode = .strict
+    ) -> CounterEntry {
         guard let id = DeviceID(Int64(device)) else { fatalError("devices are numbered from 1") }
         return CounterEntry(
-            device: id, binding: Fixture.bindingKey(device), counter: counter, epoch: identity.epoch, mode: mode)
+            device: id, binding: Fixture.bindingKey(device), counter: counter, epoch: identity.epoch, shown: shown,
+            mode: mode)
     }
 
-    func commit(_ device: Int, _ counter: UInt32, mode: CounterMode = .strict) -> CounterOutcome {
-        commit([entry(device, counter, mode: mode)])[0]
+    func commit(
+        _ device: Int, _ counter: UInt32, showing shown: ShownExtensions = [], mode: CounterMode = .strict
+    ) -> CounterOutcome {
+        commit([entry(device, counter, showing: shown, mode: mode)])[0]
     }
 }
 

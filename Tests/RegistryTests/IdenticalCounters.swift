@@ -55,7 +55,7 @@ final class IdenticalCounters {
             Issue.record("the target was not found")
             return count(.unknown)
         }
-        let acceptance = client.spend(Self.counter, of: device, mode: window(64), epoch: epoch, token: 2)
+        let acceptance = client.spend(Self.counter, of: device, showing: [], mode: window(64), epoch: epoch, token: 2)
         if acceptance == .pending { return }
         #expect(acceptance == .replayed)
         count(.replayed)

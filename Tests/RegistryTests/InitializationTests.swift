@@ -50,7 +50,8 @@ struct InitializationTests {
             app: try #require(AppID("ABCDE12345.org.example.other")), platform: known.platform,
             environment: known.environment, hardwareKey: known.hardwareKey, point: known.point)
         let otherApp = InstanceInitialization(
-            identity: app, attestation: Fixture.attestation(1), nonce: Fixture.nonce(1), epoch: store.identity.epoch)
+            identity: app, attestation: Fixture.attestation(1), shown: [], nonce: Fixture.nonce(1),
+            epoch: store.identity.epoch)
         #expect(try store.initialize(otherApp, at: 1_000).refusal == .keyRegistered)
         #expect(try store.bindKey(store.keyBinding(1, key: 1, nonce: 1, counter: 1), at: 1_000).kind == .first)
         #expect(try store.initialize(store.initialization(1), at: 1_000).refusal == .keyRegistered)
@@ -79,7 +80,7 @@ struct InitializationTests {
         #expect(try store.initialize(store.initialization(2, nonce: Fixture.nonce(1)), at: 1_000).refusal == .nonceUsed)
         let binding = KeyBinding(
             hardwareKey: Fixture.hardwareKey(1), key: Fixture.bindingKey(1), nonce: Fixture.nonce(1),
-            epoch: store.identity.epoch, counter: 1, mode: .strict, admission: .open, overlap: 0,
+            epoch: store.identity.epoch, counter: 1, shown: [], mode: .strict, admission: .open, overlap: 0,
             serial: Fixture.serial(1), notAfter: 9_000)
         #expect(try store.bindKey(binding, at: 1_000).refusal == .nonceUsed)
         #expect(throws: StoreError.deviceUnknown) { try store.show(.hardwareKey(Fixture.hardwareKey(2))) }

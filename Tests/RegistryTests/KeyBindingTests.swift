@@ -29,7 +29,7 @@ struct KeyBindingTests {
         return store.commit([
             CounterEntry(
                 device: entry.device, binding: Fixture.bindingKey(key), counter: counter, epoch: entry.epoch,
-                mode: .strict)
+                shown: [], mode: .strict)
         ])[0]
     }
 

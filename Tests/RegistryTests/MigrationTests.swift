@@ -88,6 +88,22 @@ struct MigrationTests {
         #expect(try store.drawRevocationListNumber(at: 5) == 5)
     }
 
+    @Test("a file of the third version has devices that have shown nothing, and remembers from then on")
+    func third() throws {
+        _ = try writeFirst()
+        let queue = try DatabaseQueue(path: scratch.file())
+        try Schema.migrator.migrate(queue, upTo: "v3")
+        try queue.close()
+        var store: RegistryStore? = try RegistryStore(path: scratch.file(), creating: false)
+        #expect(try store?.devices(after: nil, limit: 10).map(\.shown) == [[], [], []])
+        #expect(store?.commit(1, 21) == .committed)
+        #expect(store?.commit(1, 22, showing: .bundleVersion) == .committed)
+        store = nil
+        store = try RegistryStore(path: scratch.file(), creating: false)
+        #expect(try store?.devices(after: nil, limit: 10).map(\.shown) == [.bundleVersion, [], []])
+        #expect(store?.commit(1, 23) == .extensionWithheld)
+    }
+
     @Test("it is brought up once, and opens the next time as it is")
     func twice() throws {
         _ = try writeFirst()

@@ -32,7 +32,8 @@ struct RegistryFailureTests {
             var asked = 0
             for _ in 0..<500 {
                 counter += 1
-                let acceptance = client.spend(counter, of: device, mode: .strict, epoch: epoch, token: UInt64(counter))
+                let acceptance = client.spend(
+                    counter, of: device, showing: [], mode: .strict, epoch: epoch, token: UInt64(counter))
                 if acceptance == .pending { asked += 1 }
             }
             var told = 0

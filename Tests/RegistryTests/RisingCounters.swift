@@ -27,7 +27,8 @@ final class RisingCounters {
             var asked = 0
             for _ in 0..<8 {
                 let counter = next.add(1, ordering: .relaxed).newValue
-                let acceptance = client.spend(counter, of: device, mode: .strict, epoch: epoch, token: UInt64(counter))
+                let acceptance = client.spend(
+                    counter, of: device, showing: [], mode: .strict, epoch: epoch, token: UInt64(counter))
                 if acceptance == .pending { asked += 1 }
             }
             var told = 0

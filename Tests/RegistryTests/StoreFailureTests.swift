@@ -54,7 +54,7 @@ struct StoreFailureTests {
             (committed + refused).map { entry in
                 CounterEntry(
                     device: entry.device, binding: entry.binding, counter: entry.counter, epoch: entry.epoch,
-                    mode: window(1024))
+                    shown: [], mode: window(1024))
             })
         #expect(again.allSatisfy { $0 == .replayed || $0 == .late })
         #expect(again.suffix(4) == [.replayed, .replayed, .replayed, .replayed])

@@ -54,12 +54,14 @@ final class TestWorker {
 
     /// Spends, and waits for the outcome of what was accepted.
     func spend(
-        _ counter: UInt32, of device: DeviceSnapshot, mode: CounterMode = .strict, epoch: RandomID
+        _ counter: UInt32, of device: DeviceSnapshot, showing shown: ShownExtensions = [], mode: CounterMode = .strict,
+        epoch: RandomID
     ) throws -> CounterOutcome {
-        switch try #require(client).spend(counter, of: device, mode: mode, epoch: epoch, token: 7) {
+        switch try #require(client).spend(counter, of: device, showing: shown, mode: mode, epoch: epoch, token: 7) {
         case .replayed: return .replayed
         case .late: return .late
         case .deviceRevoked: return .deviceRevoked
+        case .extensionWithheld: return .extensionWithheld
         case .storeUnavailable: return .storeUnavailable
         case .pending:
             var outcome: CounterOutcome?

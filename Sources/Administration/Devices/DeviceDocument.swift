@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Registry
+internal import Vocabulary
 
 /// A device as JSON, for the socket and for `--json` alike. Members are never renamed or left out, but for `bindings`.
 public struct DeviceDocument: Codable, Equatable, Sendable {
@@ -21,6 +22,8 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
     public let counter: UInt32
     /// Whom it was admitted for: base64 of the pseudonym; null if no token named anybody.
     public let subject: String?
+    /// What its key has shown about the app, by Apple's names, and is held to; nil from gateways that do not look.
+    public let shownExtensions: [String]?
     /// Oldest first. Not there in pages.
     public let bindings: [BindingDocument]?
 
@@ -31,6 +34,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         case registeredAt = "registered_at"
         case approvedAt = "approved_at"
         case revokedAt = "revoked_at"
+        case shownExtensions = "shown_extensions"
     }
 
     init(_ device: Device, bindings: [Binding]? = nil) {
@@ -45,6 +49,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         revokedAt = device.revokedAt.map(Timestamp.text)
         counter = device.highestCounter
         subject = device.subject.map { Data($0.bytes).base64EncodedString() }
+        shownExtensions = device.shown.names
         self.bindings = bindings?.map(BindingDocument.init)
     }
 
@@ -66,7 +71,17 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         try members.encode(revokedAt, forKey: .revokedAt)
         try members.encode(counter, forKey: .counter)
         try members.encode(subject, forKey: .subject)
+        try members.encode(shownExtensions, forKey: .shownExtensions)
         try members.encodeIfPresent(bindings, forKey: .bindings)
+    }
+}
+
+extension ShownExtensions {
+    fileprivate var names: [String] {
+        var names: [String] = []
+        if contains(.validationCategory) { names.append("apple_validation_category_01") }
+        if contains(.bundleVersion) { names.append("apple_bundle_version_01") }
+        return names
     }
 }
 

@@ -112,8 +112,8 @@ extension AttestationFault {
         case .counterNotZero(let counter): "the counter is \(counter), not 0"
         case .environmentMismatch(nil): "the AAGUID is not one of App Attest"
         case .environmentMismatch(let found?): "the key is one for \(found.rawValue), which the app does not admit"
-        case .validationCategory(let refusal): "the validation category is \(refusal.reason)"
-        case .bundleVersion(let refusal): "the bundle version is \(refusal.reason)"
+        case .validationCategory(let refusal): ExtensionFault.validationCategory(refusal).reason
+        case .bundleVersion(let refusal): ExtensionFault.bundleVersion(refusal).reason
         case .certificateUnreadable(let position): "the \(position.rawValue) certificate cannot be read"
         case .leafKey: "the leaf's key is not on P-256"
         case .keyIDMismatch: "the key id is not the SHA-256 of the attested key"

@@ -20,6 +20,14 @@ public struct VerifiedAttestation: Equatable, Sendable {
     /// The receipt as it came, to be exchanged for one with a risk metric; empty where there is none. Verified only where
     /// `receipt` is not nil.
     public let receiptBytes: [UInt8]
+
+    /// Which of the extensions are there that the key is held to from now on.
+    public var shown: ShownExtensions {
+        var shown: ShownExtensions = []
+        if validationCategory != nil { shown.insert(.validationCategory) }
+        if bundleVersion != nil { shown.insert(.bundleVersion) }
+        return shown
+    }
 }
 
 /// How every check of an attestation ended, for people.

@@ -1,3 +1,5 @@
+public import Vocabulary
+
 /// What the extensions of authenticator data say about the app (since iOS 27 and macOS 27; empty before).
 ///
 /// They are covered by the signature, so what stands here is Apple's word. Extensions of other names are read over:
@@ -22,6 +24,15 @@ public struct AppExtensions: Equatable, Sendable {
 
     /// None.
     public init() {}
+
+    /// Which of those are there that a key is held to once it has shown them. Not the measurement of the code: apps opt in
+    /// to that, and may opt out again.
+    public var shown: ShownExtensions {
+        var shown: ShownExtensions = []
+        if validationCategory != nil { shown.insert(.validationCategory) }
+        if bundleVersion != nil { shown.insert(.bundleVersion) }
+        return shown
+    }
 
     /// Reads one map from text to anything. Ranges count as the reader's do.
     ///

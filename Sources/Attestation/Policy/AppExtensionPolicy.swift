@@ -1,4 +1,5 @@
 internal import Cryptography
+public import Vocabulary
 
 /// What is demanded of the extensions that iOS 27 and macOS 27 add to authenticator data. Earlier systems have none, so
 /// every demand says what absence means.
@@ -55,6 +56,42 @@ public struct AppExtensionPolicy: Equatable, Sendable {
         guard let version = BundleVersion(text) else { return .unreadable }
         return version < minimumVersion.version ? .notAdmitted : nil
     }
+
+    /// Judges what an assertion says about the app, once its signature has been verified. Allocates nothing.
+    ///
+    /// - Parameters:
+    ///   - assertion: what the ranges of `extensions` refer to.
+    ///   - shown: what the key has shown before. The system that adds an extension adds it for good, so an assertion
+    ///     without it was not made by that system, whatever the policy says of absence.
+    public func judge(
+        _ extensions: AppExtensions, of assertion: Span<UInt8>, after shown: ShownExtensions
+    ) throws(ExtensionFault) {
+        let missing = shown.subtracting(extensions.shown)
+        if missing.contains(.validationCategory) { throw .validationCategory(.withheld) }
+        if missing.contains(.bundleVersion) { throw .bundleVersion(.withheld) }
+        if let refusal = self.refusal(of: extensions.validationCategory) { throw .validationCategory(refusal) }
+        let refused =
+            if let range = extensions.bundleVersion {
+                refusal(ofBundleVersion: assertion.extracting(range))
+            } else {
+                refusal(ofBundleVersion: nil)
+            }
+        if let refused { throw .bundleVersion(refused) }
+    }
+}
+
+/// The extension that an assertion is refused for.
+public enum ExtensionFault: Error, Equatable, Sendable {
+    case validationCategory(ExtensionRefusal)
+    case bundleVersion(ExtensionRefusal)
+
+    /// For the log: nothing of what was received.
+    public var reason: String {
+        switch self {
+        case .validationCategory(let refusal): "the validation category is \(refusal.reason)"
+        case .bundleVersion(let refusal): "the bundle version is \(refusal.reason)"
+        }
+    }
 }
 
 /// Why an extension is refused.
@@ -63,52 +100,15 @@ public enum ExtensionRefusal: Equatable, Sendable {
     case notAdmitted
     /// Of a form that cannot be compared.
     case unreadable
+    /// Absent, though the key has shown it before.
+    case withheld
 
     var reason: StaticString {
         switch self {
         case .absent: "absent"
         case .notAdmitted: "not admitted"
         case .unreadable: "of a form that cannot be compared"
+        case .withheld: "absent, and was there before"
         }
-    }
-}
-
-/// A bundle version (`CFBundleVersion`): integers with full stops between them, compared one by one; what is missing at the
-/// end counts as 0, as Apple has it.
-public struct BundleVersion: Comparable, Sendable {
-    private let parts: [UInt64]
-
-    /// Apple writes three at most; more are seen in development.
-    private static let partLimit = 8
-    private static let digitLimit = 18
-
-    /// - Parameter text: UTF-8. Nil unless it is one to eight runs of digits with single full stops between them.
-    public init?(_ text: Span<UInt8>) {
-        var parts: [UInt64] = []
-        var value: UInt64 = 0
-        var digits = 0
-        for index in 0...text.count {
-            if index < text.count, text[index] >= UInt8(ascii: "0"), text[index] <= UInt8(ascii: "9") {
-                digits += 1
-                guard digits <= Self.digitLimit else { return nil }
-                value = value * 10 + UInt64(text[index] - UInt8(ascii: "0"))
-                continue
-            }
-            guard digits > 0, index == text.count || text[index] == UInt8(ascii: ".") else { return nil }
-            parts.append(value)
-            guard parts.count <= Self.partLimit else { return nil }
-            (value, digits) = (0, 0)
-        }
-        while let last = parts.last, last == 0 { parts.removeLast() }
-        self.parts = parts
-    }
-
-    public init?(_ text: String) {
-        let bytes = Array(text.utf8)
-        self.init(bytes.span)
-    }
-
-    public static func < (left: BundleVersion, right: BundleVersion) -> Bool {
-        left.parts.lexicographicallyPrecedes(right.parts)
     }
 }

@@ -30,6 +30,10 @@ public enum EnrolmentFault: Error, Equatable, Sendable {
     // The hardware key's statements.
     case attestation(AttestationFault)
     case assertion(AssertionFault)
+    /// What a good assertion says about the app is refused.
+    case extensions(ExtensionFault)
+    /// An assertion that was made before another one, which shows more about the app.
+    case extensionWithheld
     // What only who keeps state can find.
     /// The nonce is not ours, expired or used.
     case nonceRefused
@@ -72,7 +76,7 @@ extension EnrolmentFault {
         case .nonceRefused, .instanceKnown, .instanceRevoked, .counterSpent, .counterLate, .keyRefused,
             .keysExhausted, .approvalPending, .appRefused:
             .invalidRequest
-        case .riskTooHigh: .integrityCheck
+        case .riskTooHigh, .extensions, .extensionWithheld: .integrityCheck
         case .instanceUnknown: .notFound
         case .storeUnavailable: .temporarilyUnavailable
         case .checkFailed: .server
@@ -110,6 +114,8 @@ extension EnrolmentFault {
         case .admission(let fault): "\(fault.reason)"
         case .attestation(let fault): fault.reason
         case .assertion(let fault): "\(fault.reason)"
+        case .extensions(let fault): fault.reason
+        case .extensionWithheld: "an extension is absent that the key shows at the same time"
         case .nonceRefused: "the nonce is not ours, expired or used"
         case .instanceKnown: "the hardware key is registered already"
         case .instanceUnknown: "no app instance has this hardware_key_tag"

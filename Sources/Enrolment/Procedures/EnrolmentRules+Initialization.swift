@@ -26,8 +26,7 @@ extension EnrolmentRules {
         }
         return Registry.InstanceInitialization(
             identity: try identity(verified, app.settings), attestation: try record(verified, of: request),
-            nonce: nonce,
-            epoch: nonces.epoch)
+            shown: verified.shown, nonce: nonce, epoch: nonces.epoch)
     }
 
     /// The app that the attestation names. Nothing is verified by that, but its hash cannot be told without the app.

@@ -34,11 +34,12 @@ extension EnrolmentRules {
         subject.app = device.identity.app.description
         guard device.state != .revoked else { throw .instanceRevoked }
         let (app, rpIDHash) = try app(of: device.identity)
-        let assertion = try verifyProof(of: shown.binding, device.identity.point, app.settings, rpIDHash)
+        let assertion = try verifyProof(of: shown.binding, device, app.settings, rpIDHash)
         return Registry.KeyBinding(
             hardwareKey: shown.binding.hardwareKeyID, key: shown.binding.keyID, nonce: shown.nonce, epoch: shown.epoch,
-            counter: assertion.counter, mode: app.settings.counters, admission: try admission(of: shown.binding),
-            overlap: overlap, serial: planned.serial, notAfter: planned.notAfter)
+            counter: assertion.counter, shown: assertion.extensions.shown, mode: app.settings.counters,
+            admission: try admission(of: shown.binding), overlap: overlap, serial: planned.serial,
+            notAfter: planned.notAfter)
     }
 
     /// - Parameter now: in seconds since 1970.
@@ -47,21 +48,20 @@ extension EnrolmentRules {
     }
 
     private func verifyProof(
-        of binding: KeyBinding, _ point: PublicPoint, _ app: EnrolmentSettings.App, _ rpIDHash: Digest256
+        of binding: KeyBinding, _ device: Device, _ app: EnrolmentSettings.App, _ rpIDHash: Digest256
     ) throws(EnrolmentFault) -> VerifiedAssertion {
-        let point = point.bytes
+        let point = device.identity.point.bytes
         let key = try EnrolmentFault.checking { () throws(CryptographyError) in
             try P256VerificationKey(point: point.span, library)
         }
         let verified = try binding.verifyProof(key: key, rpIDHash: rpIDHash.span, library)
-        // An app that has grown too old since it was attested.
-        let policy = app.attested.extensions
-        if let refusal = policy.refusal(of: verified.extensions.validationCategory) {
-            throw .attestation(.validationCategory(refusal))
-        }
+        // An app that has grown too old since it was attested, or a system that says less than it did.
         let assertion = binding.proof.assertion
-        let version = verified.extensions.bundleVersion.map { Array(assertion[$0]) }
-        if let refusal = policy.refusal(ofBundleVersion: version?.span) { throw .attestation(.bundleVersion(refusal)) }
+        do throws(ExtensionFault) {
+            try app.attested.extensions.judge(verified.extensions, of: assertion.span, after: device.shown)
+        } catch {
+            throw .extensions(error)
+        }
         return verified
     }
 

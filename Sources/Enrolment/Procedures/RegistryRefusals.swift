@@ -18,6 +18,7 @@ extension EnrolmentFault {
             case .epochChanged, .nonceExpired, .nonceUsed: .nonceRefused
             case .deviceUnknown: .instanceUnknown
             case .deviceRevoked: .instanceRevoked
+            case .extensionWithheld: .extensionWithheld
             case .serialUsed: .checkFailed(CryptographyError(doing: "draw a serial number that nobody has had"))
             case .keyBound, .keyMismatch: .keyRefused
             case .tooManyKeys: .keysExhausted

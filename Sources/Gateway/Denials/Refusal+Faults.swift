@@ -30,12 +30,27 @@ extension Refusal {
         }
     }
 
+    /// - Parameter category: that the assertion names, if any. What it says of the version is not repeated: it is text.
+    init(_ fault: ExtensionFault, _ category: ValidationCategory?) {
+        switch (fault, category) {
+        case (.validationCategory(.notAdmitted), let category?):
+            self.init(.appRefused, "\(fault.reason): \(category.rawValue)")
+        case (.validationCategory, _), (.bundleVersion, _): self.init(.appRefused, fault.reason)
+        }
+    }
+
+    /// Another request of the device, at the same time, has shown more than this one.
+    private static var extensionWithheld: Refusal {
+        Refusal(.appRefused, "an extension is absent that the key shows at the same time")
+    }
+
     init?(_ acceptance: CounterAcceptance) {
         switch acceptance {
         case .pending: return nil
         case .replayed: self.init(.counterReplayed)
         case .late: self.init(.counterLate)
         case .deviceRevoked: self.init(Denial.deviceRevoked)
+        case .extensionWithheld: self = .extensionWithheld
         case .storeUnavailable: self.init(.storeUnavailable, "the registry takes no counters")
         }
     }
@@ -48,6 +63,7 @@ extension Refusal {
         case .late: self.init(.counterLate)
         case .deviceRevoked: self.init(Denial.deviceRevoked)
         case .bindingEnded: self.init(.deviceMismatch, "the binding of the certificate's key has ended")
+        case .extensionWithheld: self = .extensionWithheld
         case .unknown: self.init(.deviceUnknown)
         case .epochChanged: self.init(.challengeRequired, "the store's epoch has changed")
         case .storeUnavailable: self.init(.storeUnavailable, "the counter could not be made durable; it stays spent")

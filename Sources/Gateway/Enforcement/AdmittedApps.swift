@@ -1,3 +1,4 @@
+package import Attestation
 internal import Cryptography
 package import Registry
 package import Vocabulary
@@ -10,6 +11,8 @@ struct AdmittedApp {
     let counters: CounterMode
     /// SHA-256 of the app id: what an assertion of this app begins with.
     let rpIDHash: Digest256
+    /// What is demanded of every assertion's extensions.
+    let extensions: AppExtensionPolicy
 }
 
 /// The apps of the configuration, for one worker.
@@ -19,11 +22,15 @@ package struct AdmittedApps {
         package let id: AppID
         package let environment: AttestationEnvironment
         package let counters: CounterMode
+        package let extensions: AppExtensionPolicy
 
-        package init(id: AppID, environment: AttestationEnvironment, counters: CounterMode) {
+        package init(
+            id: AppID, environment: AttestationEnvironment, counters: CounterMode, extensions: AppExtensionPolicy
+        ) {
             self.id = id
             self.environment = environment
             self.counters = counters
+            self.extensions = extensions
         }
     }
 
@@ -38,11 +45,18 @@ package struct AdmittedApps {
             apps.append(
                 AdmittedApp(
                     id: id, environment: setting.environment, counters: setting.counters,
-                    rpIDHash: try library.sha256(of: id.span)))
+                    rpIDHash: try library.sha256(of: id.span), extensions: Self.copy(of: setting.extensions)))
             places[registry.number(of: setting.id)] = place
         }
         self.apps = apps
         self.places = places
+    }
+
+    /// With a set of its own: all workers would count references to a shared one, request after request.
+    private static func copy(of policy: AppExtensionPolicy) -> AppExtensionPolicy {
+        var copy = policy
+        if let categories = policy.categories { copy.categories?.admitted = Set(categories.admitted.map { $0 }) }
+        return copy
     }
 
     subscript(place: Int) -> AdmittedApp { apps[place] }

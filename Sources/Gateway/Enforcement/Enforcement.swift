@@ -132,7 +132,7 @@ package final class Enforcement {
     ) -> Result<UInt64, Refusal> {
         let token = waits.enter(exchange, at: loop.now)
         let acceptance = client.spend(
-            proof.counter, of: device, mode: apps[app].counters, epoch: proof.epoch, token: token)
+            proof.counter, of: device, showing: proof.shown, mode: apps[app].counters, epoch: proof.epoch, token: token)
         guard let refusal = Refusal(acceptance) else { return .success(token) }
         _ = waits.leave(token)
         return .failure(refusal)

@@ -9,6 +9,8 @@ internal import Vocabulary
 /// A proof that was found good. Its counter has not been spent yet.
 struct VerifiedProof {
     let counter: UInt32
+    /// What its assertion shows about the app: the key is held to it from now on.
+    let shown: ShownExtensions
     /// What the content must hash to; nil if the request has none and claims nothing of it.
     let contentDigest: ContentDigest?
     /// The answer is to bring a new challenge: this one is past half its life.
@@ -81,10 +83,11 @@ final class ProofVerifier {
             let digest = try readDigest(fields, input, coverage)
             try buildBase(input, head, bytes)
             let assertion = try verifyAssertion(signature, device, app)
+            try judgeExtensions(assertion.extensions, signature, device, app)
             return .verified(
                 VerifiedProof(
-                    counter: assertion.counter, contentDigest: digest, isChallengeAging: challenge.isAging,
-                    epoch: challenges.epoch,
+                    counter: assertion.counter, shown: assertion.extensions.shown, contentDigest: digest,
+                    isChallengeAging: challenge.isAging, epoch: challenges.epoch,
                     end: min(
                         input.created + maxAge, challenge.issuedAt + challenges.lifeSeconds, input.expires ?? .max)))
         } catch {
@@ -197,6 +200,18 @@ final class ProofVerifier {
                 digests: library)
         } catch {
             throw Refusal(error)
+        }
+    }
+
+    /// After the signature has verified: the verdict is then about what the key has signed, and tells strangers nothing of
+    /// what the app must be.
+    private func judgeExtensions(
+        _ extensions: AppExtensions, _ signature: ProofSignature, _ device: DeviceSnapshot, _ app: AdmittedApp
+    ) throws(Refusal) {
+        do throws(ExtensionFault) {
+            try app.extensions.judge(extensions, of: signature.assertion.span, after: device.shown)
+        } catch {
+            throw Refusal(error, extensions.validationCategory)
         }
     }
 }

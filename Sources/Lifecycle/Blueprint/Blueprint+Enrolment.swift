@@ -123,28 +123,16 @@ struct EnrolmentBlueprint: Sendable {
 
     private static func app(_ app: AppConfiguration) throws -> EnrolmentSettings.App {
         let demands = app.attestation
-        let absence: AppExtensionPolicy.Absence = demands.absentExtensions == .accept ? .admitted : .refused
-        let categories = demands.validationCategories.map { categories in
-            AppExtensionPolicy.Categories(
-                Set(categories.map { ValidationCategory(rawValue: $0.number) }), absence: absence)
-        }
-        let version = try demands.minimumBundleVersion.map { version in
-            guard let minimum = BundleVersion(version.text) else {
-                throw StartupError("app \(app.id): minimum_bundle_version cannot be compared")
-            }
-            return AppExtensionPolicy.MinimumVersion(minimum, absence: absence)
-        }
         var maximumRisk: UInt32?
         var demandsReceipt = false
         if case .required(let risk) = demands.receipt { (demandsReceipt, maximumRisk) = (true, risk) }
-        let setting = Blueprint.app(app)
+        let setting = try Blueprint.app(app)
         return EnrolmentSettings.App(
             id: app.id,
             attested: AttestedApp(
                 id: app.id.description, environment: environment(app.environment),
                 platforms: Set(demands.platforms.flatMap(platforms)),
-                extensions: AppExtensionPolicy(categories: categories, minimumVersion: version),
-                demandsReceipt: demandsReceipt),
+                extensions: setting.extensions, demandsReceipt: demandsReceipt),
             form: form(demands.clientData), simulatorRoot: try demands.rootPath.map { try FileContents.read($0) },
             maximumRisk: maximumRisk, counters: setting.counters)
     }

@@ -1,4 +1,5 @@
 internal import Administration
+internal import Attestation
 internal import Cryptography
 internal import EventLoop
 internal import Gateway
@@ -105,7 +106,7 @@ public struct Blueprint: Sendable {
         }
         administration = configuration.administration
         administrationListeners = try Self.administrationListeners(configuration.administration)
-        apps = configuration.apps.map(Self.app)
+        apps = try configuration.apps.map(Self.app)
         enrolment = try configuration.enrolment.flatMap { [role] enrolment throws(StartupError) in
             role.enrols ? try EnrolmentBlueprint(enrolment, configuration) : nil
         }
@@ -214,7 +215,7 @@ public struct Blueprint: Sendable {
         return AppSet(places: route.apps.compactMap { ids.firstIndex(of: $0) }, of: ids.count)
     }
 
-    static func app(_ app: AppConfiguration) -> AdmittedApps.Setting {
+    static func app(_ app: AppConfiguration) throws(StartupError) -> AdmittedApps.Setting {
         let environment: AttestationEnvironment =
             switch app.environment {
             case .production: .production
@@ -227,7 +228,8 @@ public struct Blueprint: Sendable {
             // The configuration admits no window that is no mode; strict refuses more, if it ever did.
             case .window(let count): CounterMode(window: count) ?? .strict
             }
-        return AdmittedApps.Setting(id: app.id, environment: environment, counters: counters)
+        return AdmittedApps.Setting(
+            id: app.id, environment: environment, counters: counters, extensions: try AppExtensionPolicy(app))
     }
 
     /// Decoded hardware keys that each worker keeps at most: 2 KiB each.

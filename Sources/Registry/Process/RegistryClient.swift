@@ -66,10 +66,12 @@ public final class RegistryClient {
     /// To be called once the signature over it is verified, and never twice for one request.
     ///
     /// - Parameters:
+    ///   - shown: by the assertion that carries it; remembered with it, durably.
     ///   - epoch: of the challenge the proof was made for.
     ///   - token: comes back with `RegistryEvent.counter` if the answer is `pending`.
     public func spend(
-        _ counter: UInt32, of device: DeviceSnapshot, mode: CounterMode, epoch: RandomID, token: UInt64
+        _ counter: UInt32, of device: DeviceSnapshot, showing shown: ShownExtensions, mode: CounterMode,
+        epoch: RandomID, token: UInt64
     ) -> CounterAcceptance {
         guard shared.health.takesCounters(loop.now) else { return .storeUnavailable }
         // A place in the queue first: what cannot wait for the store is not spent either.
@@ -77,13 +79,14 @@ public final class RegistryClient {
             shared.counts.overflows.add(1, ordering: .relaxed)
             return .storeUnavailable
         }
-        let acceptance = shared.records.accept(counter, of: device.id, mode: mode, hint: device.slot)
+        let acceptance = shared.records.accept(
+            counter, of: device.id, showing: shown, mode: mode, hint: device.slot)
         if let acceptance, acceptance != .pending {
             shared.counts.waiting.subtract(1, ordering: .relaxed)
             return acceptance
         }
         let entry = CounterEntry(
-            device: device.id, binding: device.binding, counter: counter, epoch: epoch,
+            device: device.id, binding: device.binding, counter: counter, epoch: epoch, shown: shown,
             mode: acceptance == nil ? mode : .unspent)
         let reference = Reference(client: number, token: token)
         gather(SpendRequest(entry: entry, reference: reference, isAccepted: acceptance != nil))

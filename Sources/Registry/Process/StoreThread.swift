@@ -129,15 +129,18 @@ final class StoreThread {
     private func settledByRecord(_ request: SpendRequest) -> Undecided {
         let entry = request.entry
         if request.isAccepted { return Undecided(entry: entry, outcome: nil, isPinned: true) }
-        switch shared.records.accept(entry.counter, of: entry.device, mode: entry.mode, hint: -1) {
+        switch shared.records.accept(
+            entry.counter, of: entry.device, showing: entry.shown, mode: entry.mode, hint: -1)
+        {
         case .pending:
             let unspent = CounterEntry(
-                device: entry.device, binding: entry.binding, counter: entry.counter, epoch: entry.epoch, mode: .unspent
-            )
+                device: entry.device, binding: entry.binding, counter: entry.counter, epoch: entry.epoch,
+                shown: entry.shown, mode: .unspent)
             return Undecided(entry: unspent, outcome: nil, isPinned: true)
         case .replayed: return Undecided(entry: entry, outcome: .replayed, isPinned: false)
         case .late: return Undecided(entry: entry, outcome: .late, isPinned: false)
         case .deviceRevoked: return Undecided(entry: entry, outcome: .deviceRevoked, isPinned: false)
+        case .extensionWithheld: return Undecided(entry: entry, outcome: .extensionWithheld, isPinned: false)
         case .storeUnavailable: return Undecided(entry: entry, outcome: .storeUnavailable, isPinned: false)
         // No record: the writer's is the only one, and only this thread could make another.
         case nil: return Undecided(entry: entry, outcome: nil, isPinned: false)

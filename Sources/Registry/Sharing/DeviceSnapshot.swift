@@ -11,6 +11,9 @@ public struct DeviceSnapshot: Sendable {
     public let hardwareKey: KeyID
     public let point: PublicPoint
     public let standing: DeviceStanding
+    /// What it has shown so far. Another request may add to it meanwhile, so it is looked at again when the counter is
+    /// spent.
+    public let shown: ShownExtensions
     /// Where its record lay, to come back to without a search. Only a hint.
     let slot: Int
 }
@@ -39,6 +42,8 @@ public enum CounterAcceptance: Equatable, Sendable {
     case replayed
     case late
     case deviceRevoked
+    /// The key has shown an extension that the assertion lacks. Nothing was spent.
+    case extensionWithheld
     /// Nothing was spent.
     case storeUnavailable
 }

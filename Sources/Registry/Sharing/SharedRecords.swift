@@ -14,6 +14,7 @@ final class SharedRecords: Sendable {
         let identity: SharedIdentity
         var isRevoked: Bool
         var window: CounterWindow
+        var shown: ShownExtensions
         /// Values spent here whose fate the store has not told yet.
         var outstanding: Int
     }
@@ -80,22 +81,29 @@ final class SharedRecords: Sendable {
                 id: link.device, binding: key, app: record.app, platform: record.identity.platform,
                 environment: record.identity.environment, hardwareKey: record.identity.hardwareKey,
                 point: record.identity.point,
-                standing: record.isRevoked ? .deviceRevoked : link.isActive ? .active : .bindingEnded, slot: slot)
+                standing: record.isRevoked ? .deviceRevoked : link.isActive ? .active : .bindingEnded,
+                shown: record.shown, slot: slot)
         }
     }
 
     /// Spends a value in the device's record, which stays until `settle`.
     ///
+    /// - Parameter shown: by the assertion that carries the value. From here on no assertion of the device may show less,
+    ///   whichever worker it comes to.
     /// - Returns: `pending` if it is spent now; nil if the device has no record.
-    func accept(_ counter: UInt32, of device: DeviceID, mode: CounterMode, hint: Int) -> CounterAcceptance? {
+    func accept(
+        _ counter: UInt32, of device: DeviceID, showing shown: ShownExtensions, mode: CounterMode, hint: Int
+    ) -> CounterAcceptance? {
         records[Self.shard(of: device)].withLock { records in
             records.update(device, hint: hint) { record in
                 if record.isRevoked { return .deviceRevoked }
+                guard shown.isSuperset(of: record.shown) else { return .extensionWithheld }
                 switch record.window.accept(counter, mode: mode) {
                 case .replayed: return .replayed
                 case .late: return .late
                 case .accepted:
                     record.outstanding += 1
+                    record.shown.formUnion(shown)
                     return .pending
                 }
             }
@@ -124,7 +132,8 @@ final class SharedRecords: Sendable {
                 platform: found.identity.platform, environment: found.identity.environment,
                 hardwareKey: found.identity.hardwareKey, point: found.identity.point)
             let record = Record(
-                app: app, identity: identity, isRevoked: found.isRevoked, window: found.window, outstanding: 0)
+                app: app, identity: identity, isRevoked: found.isRevoked, window: found.window, shown: found.shown,
+                outstanding: 0)
             records.insert(found.id, record, mayGrow: true) { $0.outstanding > 0 }
         }
         keys[Self.shard(of: key)].withLock { keys in
@@ -141,7 +150,11 @@ final class SharedRecords: Sendable {
     func update(_ details: DeviceDetails) {
         let device = details.device
         records[Self.shard(of: device.id)].withLock { records in
-            _ = records.update(device.id) { $0.isRevoked = device.state == .revoked }
+            _ = records.update(device.id) { record in
+                record.isRevoked = device.state == .revoked
+                // The record may know more, from a request that is on its way to the writer.
+                record.shown.formUnion(device.shown)
+            }
         }
         for binding in details.bindings {
             keys[Self.shard(of: binding.key)].withLock { keys in

@@ -23,22 +23,28 @@ extension RegistryStore {
         }
     }
 
-    /// Spends a value in the writer's record, if everything it depends on holds.
+    /// Spends a value in the writer's record, if everything it depends on holds, and writes down what is new about the
+    /// device.
     private func decide(_ entry: CounterEntry, _ database: Database) throws -> CounterOutcome {
         guard entry.epoch == identity.epoch else { return .epochChanged }
         guard let binding = try binding(of: entry.binding, database), binding.device == entry.device else {
             return .unknown
         }
         var isAheadNow = false
+        var showsMore = false
         let outcome = try update(entry.device, database) { record -> CounterOutcome in
             if record.isRevoked { return .deviceRevoked }
             guard binding.isActive else { return .bindingEnded }
+            guard entry.shown.isSuperset(of: record.shown) else { return .extensionWithheld }
             switch record.spend(entry.counter, mode: entry.mode, becomesAhead: &isAheadNow) {
             case .replayed: return .replayed
             case .late: return .late
-            case .accepted: return .committed
+            case .accepted:
+                showsMore = record.add(entry.shown)
+                return .committed
             }
         }
+        if showsMore { try write(entry.shown, of: entry.device, database) }
         if isAheadNow { ahead.append(entry.device) }
         return outcome ?? .unknown
     }

@@ -37,7 +37,7 @@ extension RegistryStore {
     ) throws -> DeviceID {
         if try device(withHardwareKey: identity.hardwareKey, database) != nil { throw StoreError.keyRegistered }
         if let key, try binding(of: key, database) != nil { throw StoreError.keyBound }
-        let id = try insertRow(identity, activatedAt: time, time, database)
+        let id = try insertRow(identity, showing: [], activatedAt: time, time, database)
         if let key { try insertBinding(key, id, time, database) }
         return id
     }
@@ -51,16 +51,19 @@ extension RegistryStore {
     ///   - identity: with a hardware key that is no device's.
     ///   - activation: when it became active; nil if it is pending.
     func insertRow(
-        _ identity: DeviceIdentity, activatedAt activation: Int64?, _ time: Int64, _ database: Database
+        _ identity: DeviceIdentity, showing shown: ShownExtensions, activatedAt activation: Int64?, _ time: Int64,
+        _ database: Database
     ) throws -> DeviceID {
         try database.cachedStatement(
             sql: """
-                INSERT INTO device (hardware_key, app, platform, environment, point, registered_at, activated_at)
-                VALUES (?, ?, ?, ?, ?, ?, ?)
+                INSERT INTO device (
+                    hardware_key, app, platform, environment, point, registered_at, activated_at, shown_extensions)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
                 """
         ).execute(arguments: [
             identity.hardwareKey.blob, identity.app.description, identity.platform.rawValue,
             identity.environment.rawValue, identity.point.bytes.blob, time, activation,
+            shown.rawValue,
         ])
         guard let id = DeviceID(database.lastInsertedRowID) else { throw UnreadableRow(table: "device") }
         let window = CounterWindow()

@@ -19,7 +19,7 @@ extension RegistryStore {
             }
             guard nonce != .used else { return .refused(.nonceUsed) }
             try markUsed(request.nonce, in: .nonces, database)
-            let id = try insertRow(request.identity, activatedAt: nil, time, database)
+            let id = try insertRow(request.identity, showing: request.shown, activatedAt: nil, time, database)
             try insertAttestation(request.attestation, id, database)
             return .registered(try existing(id, database))
         }
@@ -95,6 +95,7 @@ extension RegistryStore {
             guard let own = details.bindings.first(where: { $0.key == request.key }), own.isActive, own.endsAt == nil
             else { return .keyBound }
         }
+        guard request.shown.isSuperset(of: details.device.shown) else { return .extensionWithheld }
         if try isIssued(request.serial, database) { return .serialUsed }
         if details.bindings.isEmpty, let attested = details.attestation?.certificateKey, attested != request.key {
             return .keyMismatch
@@ -139,6 +140,7 @@ extension RegistryStore {
     ) throws -> KeyBindingVerdict {
         let device = details.device
         try journal.write(request.counter, of: device.id, try DirectStatement(database, Journal.insertion))
+        try add(request.shown, to: device.id, database)
         try markUsed(request.nonce, in: .nonces, database)
         if case .token(let token, let subject) = request.admission {
             try markUsed(token, in: .tokens, database)

@@ -19,14 +19,14 @@ extension RegistryStore {
     private func readRecord(_ device: DeviceID, _ database: Database) throws -> WriterRecord? {
         let statement = try database.cachedStatement(
             sql: """
-                SELECT revoked_at IS NOT NULL, highest, bits
+                SELECT revoked_at IS NOT NULL, highest, bits, shown_extensions
                 FROM device JOIN counter ON counter.device = device.id WHERE device.id = ?
                 """)
         guard let row = try Row.fetchOne(statement, arguments: [device.number]) else { return nil }
         guard let window = CounterWindow(highest: row[1], bits: [UInt8](row[2] as Data)) else {
             throw UnreadableRow(table: "device")
         }
-        return WriterRecord(isRevoked: row[0], window: window)
+        return WriterRecord(isRevoked: row[0], window: window, shown: ShownExtensions(rawValue: row[3]))
     }
 
     /// What the writer knows of an mTLS key. - Returns: nil if it was never bound.
@@ -77,7 +77,20 @@ extension RegistryStore {
                 return record.window == before ? nil : record.window
             }
             if let window = raised ?? nil { try write(window, of: device, statement) }
+            try add(known.shown, to: device, database)
         }
+    }
+
+    /// Remembers what a device has shown, in its record and its row.
+    func add(_ shown: ShownExtensions, to device: DeviceID, _ database: Database) throws {
+        if try update(device, database, { $0.add(shown) }) == true { try write(shown, of: device, database) }
+    }
+
+    /// Adds to a device's row what its record knows already.
+    func write(_ shown: ShownExtensions, of device: DeviceID, _ database: Database) throws {
+        let statement = try database.cachedStatement(
+            sql: "UPDATE device SET shown_extensions = shown_extensions | ? WHERE id = ?")
+        try statement.execute(arguments: [shown.rawValue, device.number])
     }
 
     /// Writes down what the file did not take, or may not have taken.
@@ -101,7 +114,7 @@ extension RegistryStore {
             else { throw UnreadableRow(table: "binding") }
             return FoundDevice(
                 id: binding.device, identity: try DeviceIdentity(row: row), isRevoked: record.isRevoked,
-                isBound: binding.isActive, window: record.window)
+                isBound: binding.isActive, window: record.window, shown: record.shown)
         }
     }
 
@@ -121,4 +134,5 @@ struct FoundDevice {
     /// Whether the binding by which it was found is active.
     let isBound: Bool
     let window: CounterWindow
+    let shown: ShownExtensions
 }

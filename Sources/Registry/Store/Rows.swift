@@ -34,7 +34,7 @@ extension DeviceIdentity {
     /// The columns this and `Device` are read from, in order.
     static let columns = """
         device.id, hardware_key, app, platform, environment, point, registered_at, revoked_at, highest, activated_at, \
-        approved_at, subject
+        approved_at, subject, shown_extensions
         """
     static let tables = "device JOIN counter ON counter.device = device.id"
 
@@ -60,7 +60,7 @@ extension Device {
             subject: try subject.map { blob in
                 guard let subject = Fingerprint(blob: blob) else { throw UnreadableRow(table: "device") }
                 return subject
-            })
+            }, shown: ShownExtensions(rawValue: row[12]))
     }
 }
 

@@ -10,6 +10,7 @@ enum Schema {
         migrator.registerMigration("v1", migrate: createFirst)
         migrator.registerMigration("v2", migrate: addEnrolment)
         migrator.registerMigration("v3", migrate: addIssuedCertificates)
+        migrator.registerMigration("v4", migrate: addShownExtensions)
         return migrator
     }
 
@@ -119,6 +120,16 @@ enum Schema {
                 CREATE INDEX issued_certificate_end ON issued_certificate (not_after);
                 -- The number of the latest revocation list.
                 ALTER TABLE store ADD COLUMN revocation_list INTEGER NOT NULL DEFAULT 0;
+                """)
+    }
+
+    /// What a device has shown about its app, as `ShownExtensions` numbers it. Nobody looked before, so they have shown
+    /// nothing.
+    private static func addShownExtensions(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                ALTER TABLE device ADD COLUMN
+                    shown_extensions INTEGER NOT NULL DEFAULT 0 CHECK (shown_extensions BETWEEN 0 AND 255);
                 """)
     }
 }

@@ -16,7 +16,7 @@ public struct Binding: Equatable, Sendable {
     public var isActive: Bool { endedAt == nil }
 }
 
-/// A device, all its bindings, oldest first, and what is kept of its attestation, if it came with one.
+/// A device, all its bindings, oldest first and those of one second by their keys, and what is kept of its attestation, if it came with one.
 public struct DeviceDetails: Equatable, Sendable {
     public let device: Device
     public let bindings: [Binding]

@@ -8,13 +8,18 @@ public struct CounterEntry: Sendable {
     public let counter: UInt32
     /// The epoch of the challenge the proof was made for.
     public let epoch: RandomID
+    /// By the assertion that carries the counter.
+    public let shown: ShownExtensions
     let mode: CounterMode
 
-    public init(device: DeviceID, binding: KeyID, counter: UInt32, epoch: RandomID, mode: CounterMode) {
+    public init(
+        device: DeviceID, binding: KeyID, counter: UInt32, epoch: RandomID, shown: ShownExtensions, mode: CounterMode
+    ) {
         self.device = device
         self.binding = binding
         self.counter = counter
         self.epoch = epoch
+        self.shown = shown
         self.mode = mode
     }
 }
@@ -28,6 +33,8 @@ public enum CounterOutcome: Equatable, Sendable {
     case deviceRevoked
     /// The binding has ended.
     case bindingEnded
+    /// The key has shown an extension that the assertion lacks.
+    case extensionWithheld
     /// There is no such device, or the key is bound to another one.
     case unknown
     /// The proof was made for another epoch of the store.

@@ -15,6 +15,8 @@ public struct Device: Equatable, Sendable {
     public let highestCounter: UInt32
     /// Whom it was admitted for, as a keyed pseudonym; nil if no token named anybody.
     public let subject: Fingerprint?
+    /// What its attestation or one of its assertions has shown about the app. Nothing is ever taken out of it.
+    public let shown: ShownExtensions
 }
 
 /// What a device is, once and for all: set at registration and never changed.

@@ -18,7 +18,7 @@ struct StandingTests {
         else { preconditionFailure("these are of the right form") }
         return DeviceSnapshot(
             id: id, binding: key, app: AppNumber(number: app), platform: .iOS, environment: environment,
-            hardwareKey: key, point: point, standing: standing, slot: 0)
+            hardwareKey: key, point: point, standing: standing, shown: [], slot: 0)
     }
 
     /// Apps 0 and 1 are configured, for production.

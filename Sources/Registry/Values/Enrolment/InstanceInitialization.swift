@@ -1,15 +1,23 @@
+public import Vocabulary
+
 /// A verified attestation that is to become a device: pending, bound to no key yet.
 public struct InstanceInitialization: Sendable {
     public let identity: DeviceIdentity
     public let attestation: AttestationRecord
+    /// By the attestation.
+    public let shown: ShownExtensions
     /// The nonce that the attestation was made for; spent if, and only if, this succeeds.
     public let nonce: SingleUse
     /// Of the nonce.
     public let epoch: RandomID
 
-    public init(identity: DeviceIdentity, attestation: AttestationRecord, nonce: SingleUse, epoch: RandomID) {
+    public init(
+        identity: DeviceIdentity, attestation: AttestationRecord, shown: ShownExtensions, nonce: SingleUse,
+        epoch: RandomID
+    ) {
         self.identity = identity
         self.attestation = attestation
+        self.shown = shown
         self.nonce = nonce
         self.epoch = epoch
     }

@@ -12,6 +12,8 @@ public struct KeyBinding: Sendable {
     public let epoch: RandomID
     /// The assertion's counter value, consumed like that of any request.
     public let counter: UInt32
+    /// By the assertion.
+    public let shown: ShownExtensions
     /// Of the device's app.
     public let mode: CounterMode
     public let admission: Admission
@@ -24,14 +26,16 @@ public struct KeyBinding: Sendable {
     public let notAfter: Int64
 
     public init(
-        hardwareKey: KeyID, key: KeyID, nonce: SingleUse, epoch: RandomID, counter: UInt32, mode: CounterMode,
-        admission: Admission, overlap: Int64, serial: CertificateSerial, notAfter: Int64
+        hardwareKey: KeyID, key: KeyID, nonce: SingleUse, epoch: RandomID, counter: UInt32,
+        shown: ShownExtensions, mode: CounterMode, admission: Admission, overlap: Int64, serial: CertificateSerial,
+        notAfter: Int64
     ) {
         self.hardwareKey = hardwareKey
         self.key = key
         self.nonce = nonce
         self.epoch = epoch
         self.counter = counter
+        self.shown = shown
         self.mode = mode
         self.admission = admission
         self.overlap = min(max(0, overlap), 366 * 24 * 3_600)
@@ -90,6 +94,8 @@ public enum KeyBindingRefusal: Equatable, Sendable, CaseIterable {
     case subjectMismatch
     /// Two certificates of one number could not be told apart. Of 128 random bits this does not happen.
     case serialUsed
+    /// The key has shown an extension that the assertion lacks.
+    case extensionWithheld
     case counterReplayed
     case counterLate
 }
