@@ -21,7 +21,9 @@ public struct Blueprint: Sendable {
         let certificates: PEMFile
         let key: PEMFile
         let authorities: [PEMFile]
-        let admitsSelfSigned: Bool
+        /// The same lists for all workers.
+        let admission: ClientAdmission
+        let revocationLists: [SignedRevocationList]
         let minimumVersion: ServerContext.Version
         let name: String
     }
@@ -144,11 +146,12 @@ public struct Blueprint: Sendable {
 
     private static func read(_ listener: ListenerConfiguration) throws(StartupError) -> Listener {
         do {
+            let authorities = try listener.clients.authoritiesPaths.map { try PEMFile($0) }
+            let lists = try revocationLists(listener.clients, authorities)
             return Listener(
                 address: try SocketAddress(listener.address.description),
                 certificates: try PEMFile(listener.tls.certificatePath), key: try PEMFile(listener.tls.keyPath),
-                authorities: try listener.clients.authoritiesPaths.map { try PEMFile($0) },
-                admitsSelfSigned: listener.clients.acceptsRegistered,
+                authorities: authorities, admission: admission(listener.clients, lists), revocationLists: lists,
                 minimumVersion: listener.tls.minimumVersion == .tls12 ? .tls12 : .tls13,
                 name: listener.address.description)
         } catch {
@@ -285,7 +288,7 @@ extension Blueprint.Listener {
         for file in authorities { trusted += try certificates(in: file, library) }
         do throws(CryptographyError) {
             return try ServerContext(
-                chain: chain, key: privateKey, authorities: trusted, admitsSelfSigned: admitsSelfSigned,
+                chain: chain, key: privateKey, authorities: trusted, admission: admission,
                 minimumVersion: minimumVersion, sessions: sessions, library: library)
         } catch {
             throw StartupError("listener \(name): \(error)")

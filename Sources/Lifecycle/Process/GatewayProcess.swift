@@ -44,6 +44,8 @@ public final class GatewayProcess {
     private let mayOverlap: Bool
     private(set) var administration: AdministrationServer?
     private var deadline: LoopTimer?
+    private var expiryWatch = ExpiryWatch()
+    private var expiryTimer: LoopTimer?
     private var watchdog: Watchdog?
 
     /// Sessions kept for resumption: some 130 MB when the table is full.
@@ -146,6 +148,8 @@ public final class GatewayProcess {
         let count = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
         logger.info("serving \(addresses) with \(count), process \(getpid())")
         notifier?.ready("serving \(addresses)")
+        warnOfExpiries()
+        expiryTimer = LoopTimer(loop: loop, interval: .seconds(5), repeats: true) { [unowned self] in warnOfExpiries() }
         if let notifier, notifier.watchdogInterval != nil {
             watchdog = Watchdog(loop: loop, notifier: notifier) { [unowned self] in
                 workers.tellAll(.ping)
@@ -210,6 +214,10 @@ public final class GatewayProcess {
                 if running.isEmpty { loop.stop() }
             }
         }
+    }
+
+    private func warnOfExpiries() {
+        for news in expiryWatch.news(of: order.blueprint.expiries, at: WallClock.seconds) { logger.warning("\(news)") }
     }
 
     // MARK: - The end
