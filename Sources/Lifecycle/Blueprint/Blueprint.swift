@@ -46,6 +46,10 @@ public struct Blueprint: Sendable {
         let devices: Int
     }
 
+    /// How often files are looked at; nil if never.
+    let watch: TimeSpan?
+    /// Of those of the listeners, as they were before they were read.
+    let files: FileMarks
     /// Of the process. One that only enrols has one worker without listeners, routes and upstreams, so that it starts, reloads
     /// and ends as every other.
     public let role: Role
@@ -83,6 +87,8 @@ public struct Blueprint: Sendable {
         case .automatic: workers = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
         case .exactly(let count): workers = count
         }
+        watch = configuration.watch.map { TimeSpan($0) }
+        files = FileMarks(serves ? configuration.listeners.flatMap(\.files) : [])
         var listeners: [Listener] = []
         for listener in serves ? configuration.listeners : [] { listeners.append(try Self.read(listener)) }
         self.listeners = listeners

@@ -44,6 +44,8 @@ public final class GatewayProcess {
     private let mayOverlap: Bool
     private(set) var administration: AdministrationServer?
     private var deadline: LoopTimer?
+    private var fileWatch: FileWatch?
+    private var fileTimer: LoopTimer?
     private var expiryWatch = ExpiryWatch()
     private var expiryTimer: LoopTimer?
     private var watchdog: Watchdog?
@@ -148,6 +150,7 @@ public final class GatewayProcess {
         let count = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
         logger.info("serving \(addresses) with \(count), process \(getpid())")
         notifier?.ready("serving \(addresses)")
+        watchFiles()
         warnOfExpiries()
         expiryTimer = LoopTimer(loop: loop, interval: .seconds(5), repeats: true) { [unowned self] in warnOfExpiries() }
         if let notifier, notifier.watchdogInterval != nil {
@@ -213,6 +216,20 @@ public final class GatewayProcess {
                 snapshots.ended(worker)
                 if running.isEmpty { loop.stop() }
             }
+        }
+    }
+
+    /// Begins to look at the files of what is served now.
+    func watchFiles() {
+        guard let interval = order.blueprint.watch else {
+            fileTimer = nil
+            return
+        }
+        fileWatch = FileWatch(order.blueprint.files)
+        fileTimer = LoopTimer(loop: loop, interval: interval, repeats: true) { [unowned self] in
+            guard fileWatch?.shouldRead(order.blueprint.files.renewed) ?? false else { return }
+            logger.notice("a certificate, key, authority or revocation list has changed: reloading")
+            reloadAsked { _ in }
         }
     }
 
