@@ -79,6 +79,10 @@ static inline int ag_evp_pkey_public_key(void) { return EVP_PKEY_PUBLIC_KEY; }
 static inline unsigned long ag_xn_flag_rfc2253(void) { return XN_FLAG_RFC2253; }
 static inline int ag_sk_x509_num(const STACK_OF(X509) *stack) { return sk_X509_num(stack); }
 static inline X509 *ag_sk_x509_value(const STACK_OF(X509) *stack, int index) { return sk_X509_value(stack, index); }
+static inline int ag_sk_x509_revoked_num(const STACK_OF(X509_REVOKED) *stack) { return sk_X509_REVOKED_num(stack); }
+static inline X509_REVOKED *ag_sk_x509_revoked_value(const STACK_OF(X509_REVOKED) *stack, int index) {
+    return sk_X509_REVOKED_value(stack, index);
+}
 static inline STACK_OF(X509) *ag_sk_x509_new(void) { return sk_X509_new_null(); }
 static inline int ag_sk_x509_push(STACK_OF(X509) *stack, X509 *certificate) { return sk_X509_push(stack, certificate); }
 static inline void ag_sk_x509_free(STACK_OF(X509) *stack) { sk_X509_free(stack); }

@@ -117,7 +117,7 @@ public final class Certificate {
     /// The end of validity, in seconds since 1970. Nil if the field is not a valid time.
     public var notAfter: Int64? { Self.seconds(X509_get0_notAfter(pointer)) }
 
-    private static func seconds(_ field: UnsafePointer<ASN1_TIME>?) -> Int64? {
+    static func seconds(_ field: UnsafePointer<ASN1_TIME>?) -> Int64? {
         var time = tm()
         guard ASN1_TIME_to_tm(field, &time) == 1 else { return nil }
         return Int64(timegm(&time))
@@ -164,7 +164,7 @@ public final class Certificate {
         return String(cString: text)
     }
 
-    private static func text(of name: OpaquePointer?) -> String {
+    static func text(of name: OpaquePointer?) -> String {
         let target = MemoryBIO()
         X509_NAME_print_ex(target.pointer, name, 0, ag_xn_flag_rfc2253())
         return String(decoding: target.bytes, as: UTF8.self)

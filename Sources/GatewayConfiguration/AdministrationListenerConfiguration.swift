@@ -110,6 +110,9 @@ extension ListenerConfiguration.Clients {
         else { return nil }
         self.authoritiesPaths = authoritiesPaths
         acceptsRegistered = false
+        revocationListsPaths = []
+        revocationPolicy = .noLists
+        pins = nil
     }
 }
 

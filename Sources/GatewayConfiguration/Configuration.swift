@@ -3,6 +3,8 @@ public struct Configuration: Equatable, Sendable {
     /// Of the process that the configuration was read for.
     public let role: Role
     public let workers: Workers
+    /// How often files are looked at for a change; nil if never.
+    public let watch: Duration?
     /// At least one; no address twice.
     public let listeners: [ListenerConfiguration]
     /// By name.
@@ -81,6 +83,9 @@ extension Configuration {
         static let workers = Key(
             "workers", .workers, unit: "threads", whenMissing: .means("auto"),
             "How many threads serve connections, each with a loop and listeners of its own.")
+        static let watch = Key(
+            "watch", .duration(.seconds(1)...(.seconds(3_600))), whenMissing: .allowed,
+            "How often certificates, keys, authorities and revocation lists are looked at for a change.")
         static let listeners = Key(
             "listeners", .listeners, whenMissing: .refused, "Where clients connect, and how they prove who they are.")
         static let upstreams = Key(
@@ -118,7 +123,7 @@ extension Configuration {
         static let section = Section(
             path: "",
             settings: [
-                workers.setting, listeners.setting, upstreams.setting, routes.setting, apps.setting,
+                workers.setting, watch.setting, listeners.setting, upstreams.setting, routes.setting, apps.setting,
                 registry.setting, enrolment.setting, administration.setting, proof.setting, limits.setting,
                 timeouts.setting, stripHeaders.setting, log.setting, denialURI.setting,
             ])
@@ -127,6 +132,7 @@ extension Configuration {
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let workers = reader.read(Keys.workers)
+        let watch = reader.read(Keys.watch)
         let listeners = reading.sparingFiles(if: !reading.role.servesRequests) { reader.read(Keys.listeners) }
         let upstreams = reader.read(Keys.upstreams)
         let routes = reader.read(Keys.routes)
@@ -154,10 +160,11 @@ extension Configuration {
         WrittenFiles(registry, administration, log, in: item).check(reading)
         guard enrolment != nil || !reader.has(Keys.enrolment) else { return nil }
         guard let workers, let listeners, let upstreams, let routes, let apps, let proof, let limits, let timeouts,
-            let strippedFields, let log, let denialURI
+            let strippedFields, let log, let denialURI, watch != nil || !reader.has(Keys.watch)
         else { return nil }
         role = reading.role
         self.workers = workers
+        self.watch = watch
         self.listeners = listeners
         self.upstreams = upstreams
         self.routes = routes.map { $0.apps.isEmpty ? $0.admitting(apps.map(\.id)) : $0 }

@@ -1,3 +1,5 @@
+public import Vocabulary
+
 /// Where clients connect, and how they prove who they are.
 public struct ListenerConfiguration: Equatable, Sendable {
     /// A literal address.
@@ -25,6 +27,21 @@ public struct ListenerConfiguration: Equatable, Sendable {
         public let authoritiesPaths: [String]
         /// Whether self-signed certificates are taken, of keys that are bound to a registered device.
         public let acceptsRegistered: Bool
+        /// PEM or DER files.
+        public let revocationListsPaths: [String]
+        public let revocationPolicy: RevocationPolicy
+        /// The only keys that clients may have; nil for any.
+        public let pins: [KeyID]?
+
+        /// What becomes of certificates by the revocation lists there are.
+        public enum RevocationPolicy: String, CaseIterable, Sendable {
+            /// Each needs a list of its issuer that is fresh.
+            case requireFresh = "require-fresh"
+            /// Lists count whatever their age, and issuers need none.
+            case acceptStale = "accept-stale"
+            /// There are no lists.
+            case noLists = "none"
+        }
 
         /// What a client's certificate may be.
         public enum Acceptance: String, CaseIterable, Sendable {
@@ -106,14 +123,34 @@ extension ListenerConfiguration.Clients {
             "authorities", .distinct(.file("a readable PEM file"), minimum: 1), whenMissing: .allowed,
             "The authorities to one of which an issued client certificate must chain.")
 
-        static let section = Section(path: "listeners.clients", settings: [accept.setting, authorities.setting])
+        static let crls = Key(
+            "crls", .distinct(.file("a readable PEM or DER file"), minimum: 1), whenMissing: .allowed,
+            "The revocation lists of the authorities.")
+        static let crlPolicy = Key(
+            "crl_policy", .choice as Kind<RevocationPolicy>, whenMissing: .allowed,
+            "Whether certificates pass without a fresh revocation list: require-fresh where there are lists.")
+        static let pins = Key(
+            "pins", .distinct(.text(KeyIDText.expected, KeyIDText.parse), minimum: 1), whenMissing: .allowed,
+            "The only keys that clients may have, by their key ids.")
+
+        static let section = Section(
+            path: "listeners.clients",
+            settings: [
+                accept.setting, authorities.setting, crls.setting, crlPolicy.setting, pins.setting,
+            ])
     }
 
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let accept = reader.read(Keys.accept)
         let authoritiesPaths = reader.read(Keys.authorities)
-        guard let accept, authoritiesPaths != nil || !reader.has(Keys.authorities) else { return nil }
+        let listsPaths = reader.read(Keys.crls)
+        let policy = reader.read(Keys.crlPolicy)
+        let pins = reader.read(Keys.pins)
+        guard let accept, authoritiesPaths != nil || !reader.has(Keys.authorities),
+            listsPaths != nil || !reader.has(Keys.crls), policy != nil || !reader.has(Keys.crlPolicy),
+            pins != nil || !reader.has(Keys.pins)
+        else { return nil }
         switch (accept.contains(.issued), authoritiesPaths) {
         case (true, nil):
             reading.refuse(
@@ -129,6 +166,28 @@ extension ListenerConfiguration.Clients {
         }
         self.authoritiesPaths = authoritiesPaths ?? []
         acceptsRegistered = accept.contains(.registered)
+        if listsPaths != nil, authoritiesPaths == nil {
+            reading.refuse(
+                reader.place(of: Keys.crls), "`crls` means nothing where `accept` lacks `issued`",
+                expected: "`issued` in `accept`, or no `crls`")
+            return nil
+        }
+        switch (listsPaths, policy) {
+        case (_?, .noLists?):
+            reading.refuse(
+                reader.place(of: Keys.crlPolicy), "`none` would leave `crls` unread",
+                expected: "`require-fresh` or `accept-stale`, or no `crls`")
+            return nil
+        case (nil, .requireFresh?), (nil, .acceptStale?):
+            reading.refuse(
+                reader.place(of: Keys.crlPolicy), "there are no revocation lists",
+                expected: "`crls`: \(Keys.crls.setting.type), or `crl_policy: none`")
+            return nil
+        case (let paths, let policy):
+            revocationListsPaths = paths ?? []
+            revocationPolicy = policy ?? (paths == nil ? .noLists : .requireFresh)
+        }
+        self.pins = pins
     }
 }
 

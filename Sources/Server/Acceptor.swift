@@ -17,6 +17,8 @@ public final class Acceptor {
     /// Set when the worker stops: each response then ends its connection.
     public private(set) var isDraining = false
     private var drained: (() -> Void)?
+    /// What speaks against keeping a connection, by what has been loaded since it was accepted.
+    private var objection: ((ServerConnection) -> ClientAdmission.Objection?)?
     /// Connections taken since the beginning.
     private var opened: UInt64 = 0
 
@@ -136,5 +138,21 @@ public final class Acceptor {
     /// Ends at once the connections of which that is true.
     public func abort(where isMeant: (ServerConnection) -> Bool) {
         for case let connection? in connections where isMeant(connection) { connection.abort() }
+    }
+
+    /// Ends the connections that something speaks against: those that are open now, and those that are in the middle of their
+    /// handshake when it is complete.
+    public func bar(where objection: @escaping (ServerConnection) -> ClientAdmission.Objection?) {
+        self.objection = objection
+        for case let connection? in connections where connection.identity != nil {
+            if isBarred(connection) { connection.abort() }
+        }
+    }
+
+    /// Whether a connection with an identity may not go on; then that has been reported.
+    func isBarred(_ connection: ServerConnection) -> Bool {
+        guard let found = objection?(connection) else { return false }
+        application.connectionRefused(connection, .certificateBarred(found))
+        return true
     }
 }

@@ -25,7 +25,8 @@ open class Application {
     /// - Parameter errno: what the kernel said.
     open func acceptingPaused(errno: Int32) {}
 
-    /// A connection ended before its first request could be read; also if its client merely left during the handshake.
+    /// A connection is ended without an answer, most of them before their first request; also if a client merely left during
+    /// the handshake.
     open func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {}
 }
 
@@ -37,4 +38,6 @@ public enum ConnectionRefusal: Sendable {
     case handshakeTimeout
     /// The client certificate expired while the connection was open.
     case certificateExpired
+    /// The client is not let in any more by what has been loaded since its connection was accepted.
+    case certificateBarred(ClientAdmission.Objection)
 }

@@ -30,6 +30,10 @@ public final class ServerConnection: SocketHandler {
     /// The client's certificate; there from the end of the handshake. Nil without TLS.
     public var identity: ClientIdentity? { verifiedIdentity }
     private var verifiedIdentity: ClientIdentity?
+    /// What the connection was accepted by. Nil without TLS.
+    public var context: ServerContext? {
+        if case .tls(let stream) = transport { stream.server } else { nil }
+    }
     /// Whether nobody may pass without one.
     private let demandsIdentity: Bool
     /// Requests begun on this connection.
@@ -150,6 +154,10 @@ public final class ServerConnection: SocketHandler {
                 return false
             }
             acceptor.application.handshakeCompleted(self, isResumed: stream.isResumed)
+            guard !acceptor.isBarred(self) else {
+                abort()
+                return false
+            }
             wantWrite(false)
             awaitRequests()
             return true

@@ -1,11 +1,13 @@
 internal import COpenSSL
 internal import Cryptography
+internal import Glibc
 
 /// Decides about a client certificate during the handshake.
 ///
 /// Beyond OpenSSL's chain building (to the configured authorities only, validity, signatures, critical extensions): the
 /// leaf must say clientAuth, must be no authority, and every key and signature of the chain must be as strong as P-256
-/// (security level 3: 128 bits).
+/// (security level 3: 128 bits). Last comes what the listener has against certificates that are good in themselves:
+/// `ClientAdmission`.
 ///
 /// A self-signed certificate has a kind of its own, on listeners that admit them: `SelfSignedCertificate` decides about it.
 /// No certificate can be of both kinds: what leads to a configured authority, or is one, is judged as issued.
@@ -14,36 +16,62 @@ enum ClientCertificateVerifier {
 
     /// - Returns: the identity, or the fault; on a fault the context holds the error whose alert fits.
     static func verify(
-        _ context: OpaquePointer, admittingSelfSigned: Bool, _ library: LibraryContext
+        _ context: OpaquePointer, admitting admission: ClientAdmission, _ library: LibraryContext
     ) -> Result<ClientIdentity, ClientCertificateFault> {
         X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(context), securityLevel)
         let accepted = X509_verify_cert(context) == 1
         guard let pointer = X509_STORE_CTX_get0_cert(context) else { return refuse(context, .missing) }
         let leaf = Certificate(sharing: pointer)
-        guard accepted else {
-            if admittingSelfSigned, let certificate = SelfSignedCertificate(leaf) {
-                return certificate.identity(library).flatMapError { refuse(context, $0) }
+        let verdict: Result<ClientIdentity, ClientCertificateFault>
+        if accepted {
+            verdict = identity(of: leaf, context, library)
+        } else if admission.selfSigned, let certificate = SelfSignedCertificate(leaf) {
+            verdict = certificate.identity(library)
+        } else {
+            let error = X509_STORE_CTX_get_error(context)
+            verdict = .failure(
+                fault(of: leaf, .init(verifyError: error), reason(of: error, context), library))
+        }
+        return verdict.flatMap { identity in
+            guard let objection = admission.objection(to: identity, at: Int64(time(nil))) else {
+                return .success(identity)
             }
-            return refuse(context, .of(verifyError: X509_STORE_CTX_get_error(context), subject: leaf.subject))
-        }
-        if let reason = unsuitability(of: leaf) {
-            return refuse(context, .unsuitable(subject: leaf.subject, reason: reason))
-        }
-        do {
-            let identity = ClientIdentity(
-                kind: .issued, keyID: try leaf.publicKey?.keyID(library), thumbprint: try leaf.thumbprint(library),
-                notAfter: earliestEnd(of: context))
-            return .success(identity)
-        } catch {
-            return refuse(context, .unsuitable(subject: leaf.subject, reason: error.description))
-        }
+            return .failure(fault(of: leaf, objection.kind, objection.reason, library))
+        }.flatMapError { refuse(context, $0) }
     }
 
     private static func refuse(
         _ context: OpaquePointer, _ fault: ClientCertificateFault
     ) -> Result<ClientIdentity, ClientCertificateFault> {
-        X509_STORE_CTX_set_error(context, fault.alertingVerifyError)
+        X509_STORE_CTX_set_error(context, fault.kind.alertingVerifyError)
         return .failure(fault)
+    }
+
+    private static func fault(
+        of leaf: Certificate, _ kind: ClientCertificateFault.Kind, _ reason: String, _ library: LibraryContext
+    ) -> ClientCertificateFault {
+        ClientCertificateFault(kind: kind, certificate: PresentedCertificate(leaf, library), reason: reason)
+    }
+
+    /// OpenSSL's words, with the place in the chain if it is not the leaf.
+    private static func reason(of error: Int32, _ context: OpaquePointer) -> String {
+        let text = String(cString: X509_verify_cert_error_string(Int(error)))
+        let depth = X509_STORE_CTX_get_error_depth(context)
+        return depth == 0 ? text : "\(text), \(depth) above it"
+    }
+
+    private static func identity(
+        of leaf: Certificate, _ context: OpaquePointer, _ library: LibraryContext
+    ) -> Result<ClientIdentity, ClientCertificateFault> {
+        if let reason = unsuitability(of: leaf) { return .failure(fault(of: leaf, .unsuitable, reason, library)) }
+        do throws(CryptographyError) {
+            let identity = ClientIdentity(
+                kind: .issued, keyID: try leaf.publicKey?.keyID(library), thumbprint: try leaf.thumbprint(library),
+                notAfter: earliestEnd(of: context), chain: try issued(in: context, library))
+            return .success(identity)
+        } catch {
+            return .failure(fault(of: leaf, .unsuitable, error.description, library))
+        }
     }
 
     private static func unsuitability(of leaf: Certificate) -> String? {
@@ -63,13 +91,24 @@ enum ClientCertificateVerifier {
     }
 
     private static func earliestEnd(of context: OpaquePointer) -> Int64 {
-        let chain = X509_STORE_CTX_get0_chain(context)
-        var earliest = Int64.max
-        for index in 0..<ag_sk_x509_num(chain) {
-            guard let pointer = ag_sk_x509_value(chain, index) else { continue }
-            // An unreadable time cannot have passed verification; if it did, it counts as over.
-            earliest = min(earliest, Certificate(sharing: pointer).notAfter ?? 0)
+        // An unreadable time cannot have passed verification; if it did, it counts as over.
+        chain(of: context).map { $0.notAfter ?? 0 }.min() ?? 0
+    }
+
+    private static func issued(
+        in context: OpaquePointer, _ library: LibraryContext
+    ) throws(CryptographyError) -> [IssuedCertificate] {
+        let chain = chain(of: context)
+        var issued: [IssuedCertificate] = []
+        for (certificate, issuer) in zip(chain, chain.dropFirst()) {
+            issued.append(try IssuedCertificate(certificate, issuer: issuer, library))
         }
-        return earliest
+        return issued
+    }
+
+    /// From the leaf to the trusted one.
+    private static func chain(of context: OpaquePointer) -> [Certificate] {
+        let chain = X509_STORE_CTX_get0_chain(context)
+        return (0..<ag_sk_x509_num(chain)).compactMap { ag_sk_x509_value(chain, $0).map(Certificate.init(sharing:)) }
     }
 }

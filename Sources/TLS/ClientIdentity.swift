@@ -1,3 +1,4 @@
+internal import Cryptography
 public import Vocabulary
 
 /// What a connection knows of its client certificate. Immutable, so a resumed session shares it with the one that
@@ -18,9 +19,12 @@ public final class ClientIdentity: Sendable {
     public let thumbprint: [UInt8]
     /// The earliest end of validity in the chain, in seconds since 1970: the connection lives no longer.
     public let notAfter: Int64
+    /// What revocation lists can speak of: the certificates from the leaf up, without the trusted one. Empty if self-signed.
+    let chain: [IssuedCertificate]
 
-    init(kind: Kind, keyID: KeyID?, thumbprint: [UInt8], notAfter: Int64) {
+    init(kind: Kind, keyID: KeyID?, thumbprint: [UInt8], notAfter: Int64, chain: [IssuedCertificate]) {
         self.kind = kind
+        self.chain = chain
         self.keyID = keyID
         self.thumbprint = thumbprint
         self.notAfter = notAfter

@@ -22,22 +22,28 @@ struct SelfSignedCertificate {
     }
 
     func identity(_ library: LibraryContext) -> Result<ClientIdentity, ClientCertificateFault> {
-        let subject = certificate.subject
+        func refused(_ kind: ClientCertificateFault.Kind, _ reason: String) -> Result<
+            ClientIdentity, ClientCertificateFault
+        > {
+            .failure(
+                ClientCertificateFault(
+                    kind: kind, certificate: PresentedCertificate(certificate, library), reason: reason))
+        }
         // Either comparison is 0 where the field is no valid time.
         guard X509_cmp_current_time(X509_get0_notBefore(certificate.pointer)) < 0,
             X509_cmp_current_time(X509_get0_notAfter(certificate.pointer)) > 0, let notAfter = certificate.notAfter
-        else { return .failure(.outsideValidity(subject: subject)) }
-        if let reason = unsuitability { return .failure(.unsuitable(subject: subject, reason: reason)) }
+        else { return refused(.outsideValidity, "it has expired, or is not valid yet") }
+        if let reason = unsuitability { return refused(.unsuitable, reason) }
         do throws(CryptographyError) {
             guard let keyID = try certificate.publicKey?.keyID(library) else {
-                return .failure(.unsuitable(subject: subject, reason: "the key is not on P-256"))
+                return refused(.unsuitable, "the key is not on P-256")
             }
             return .success(
                 ClientIdentity(
                     kind: .selfSigned, keyID: keyID, thumbprint: try certificate.thumbprint(library),
-                    notAfter: notAfter))
+                    notAfter: notAfter, chain: []))
         } catch {
-            return .failure(.unsuitable(subject: subject, reason: error.description))
+            return refused(.unsuitable, error.description)
         }
     }
 

@@ -18,19 +18,20 @@ public final class ServerContext {
     fileprivate let sessions: SessionTable
     /// Whether every client must present a certificate. Where it need not, something above TLS says who may ask.
     public let demandsCertificates: Bool
-    /// Whether clients may have certificates that nobody but themselves has signed.
-    fileprivate let admitsSelfSigned: Bool
+    /// Which of the clients with certificates are let in.
+    public let admission: ClientAdmission
 
     /// - Parameters:
     ///   - chain: the server certificate, then its intermediates.
     ///   - authorities: client certificates must chain to one of these; they may be intermediates. Nil to ask no client
     ///     for a certificate, never for a listener of the gateway.
-    ///   - admitsSelfSigned: whether certificates that nobody but the client has signed are taken, too. Then the client is
-    ///     not told the authorities' names, or one with a certificate of its own would have none to present.
+    ///   - admission: which clients are let in. If self-signed certificates are taken too, the client is not told the
+    ///     authorities' names, or one with a certificate of its own would have none to present.
     ///   - sessions: shared by the contexts of all workers.
     public init(
-        chain: [Certificate], key: PrivateKey, authorities: [Certificate]?, admitsSelfSigned: Bool = false,
-        minimumVersion: Version, sessions: SessionTable, library: LibraryContext
+        chain: [Certificate], key: PrivateKey, authorities: [Certificate]?,
+        admission: ClientAdmission = ClientAdmission(), minimumVersion: Version, sessions: SessionTable,
+        library: LibraryContext
     ) throws(CryptographyError) {
         ERR_clear_error()
         guard let pointer = SSL_CTX_new_ex(library.pointer, nil, TLS_server_method()) else {
@@ -40,7 +41,7 @@ public final class ServerContext {
         self.library = library
         self.sessions = sessions
         demandsCertificates = authorities != nil
-        self.admitsSelfSigned = admitsSelfSigned && authorities != nil
+        self.admission = admission
         setPolicy(minimumVersion)
         try use(chain, key)
         if let authorities { try demandClientCertificates(from: authorities) }
@@ -110,7 +111,7 @@ public final class ServerContext {
         // What is configured is what is trusted, be it a root or an intermediate.
         X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
         // Told to the client, so that a phone with several identities presents the right one. Takes over the list.
-        if admitsSelfSigned {
+        if admission.selfSigned {
             ag_sk_x509_name_pop_free(names)
         } else {
             SSL_CTX_set_client_CA_list(pointer, names)
@@ -125,8 +126,9 @@ public final class ServerContext {
         presenting chain: [Certificate], trusting authorities: [Certificate]
     ) throws(CryptographyError) {
         // Each list is hashed by itself: what one listener presents may be what another one trusts.
-        // So is the kind of certificates: where self-signed ones are not taken, their sessions are not known either.
-        let kinds: [UInt8] = [admitsSelfSigned ? 1 : 0]
+        // So is the kind of certificates: where self-signed ones are not taken, their sessions are not known either. Lists and
+        // pins are not: they change often, and whoever wants to resume is judged by those of now (`sessionWanted`).
+        let kinds: [UInt8] = [admission.selfSigned ? 1 : 0]
         let all = try digest(of: chain) + digest(of: authorities) + kinds
         let binding = try library.sha256(of: all.span).bytes
         SSL_CTX_set_session_id_context(pointer, binding, UInt32(binding.count))
@@ -173,9 +175,7 @@ private nonisolated func verifyClientCertificate(
     else { return 0 }
     let context = Unmanaged<ServerContext>.fromOpaque(argument).takeUnretainedValue()
     let connection = OpaquePointer(data)
-    switch ClientCertificateVerifier.verify(
-        store, admittingSelfSigned: context.admitsSelfSigned, context.library)
-    {
+    switch ClientCertificateVerifier.verify(store, admitting: context.admission, context.library) {
     case .success(let identity):
         let retained = Unmanaged.passRetained(identity)
         guard
@@ -229,7 +229,7 @@ private nonisolated func sessionWanted(
     guard let context = serverContext(of: connection),
         let id = SessionID(UnsafeBufferPointer(start: bytes, count: Int(length)))
     else { return nil }
-    return context.sessions.find(id, admittingSelfSigned: context.admitsSelfSigned)
+    return context.sessions.find(id, admitting: context.admission)
 }
 
 /// ALPN (RFC 7301): http/1.1, else http/1.0, and an alert for clients that offer protocols but neither of these.

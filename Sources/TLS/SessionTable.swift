@@ -6,8 +6,8 @@ internal import Synchronization
 /// to another one.
 ///
 /// Bounded: each shard forgets its oldest session when it is full. OpenSSL checks a session's lifetime and its session id
-/// context (which binds it to the listener and its trust); the table declines one whose certificate has expired, so that
-/// the full handshake refuses it with the exact alert.
+/// context (which binds it to the listener and its trust); the table declines one whose certificate has expired, is revoked or
+/// not pinned any more, so that the full handshake refuses it with the exact alert.
 public final class SessionTable: Sendable {
     private struct Shard {
         var sessions: [SessionID: Session] = [:]
@@ -51,16 +51,14 @@ public final class SessionTable: Sendable {
         }
     }
 
-    /// - Parameter admittingSelfSigned: whether the listener that asks takes such certificates. The session id context tells
-    ///   it already; this does not depend on what goes into that.
+    /// - Parameter admission: of the listener that asks, as it is now: a client that it does not let in any more must not
+    ///   come back by an old session. Declined, it hears why in the full handshake.
     /// - Returns: the session with one more reference, which the caller takes over, or nil.
-    func find(_ id: SessionID, admittingSelfSigned: Bool) -> OpaquePointer? {
+    func find(_ id: SessionID, admitting admission: ClientAdmission) -> OpaquePointer? {
         shards[id.shard(of: shards.count)].shard.withLock { shard in
-            guard let session = shard.sessions[id] else { return nil }
-            guard let identity = ServerContext.identity(of: session.pointer), identity.notAfter > time(nil) else {
-                return nil
-            }
-            guard admittingSelfSigned || identity.kind == .issued else { return nil }
+            guard let session = shard.sessions[id], let identity = ServerContext.identity(of: session.pointer),
+                admission.objection(to: identity, at: Int64(time(nil))) == nil
+            else { return nil }
             SSL_SESSION_up_ref(session.pointer)
             return session.pointer
         }

@@ -10,8 +10,8 @@ internal import COpenSSL
 public final class TLSStream {
     private let pointer: OpaquePointer
     private let record: HandshakeRecord?
-    /// Kept alive: callbacks find it through the connection.
-    private let server: ServerContext?
+    /// What the connection was accepted by; nil on the client side. Kept alive: callbacks find it through the connection.
+    public let server: ServerContext?
     /// A fatal error has occurred: nothing may be called on the connection any more, close_notify included.
     private var isBroken = false
     /// What a read found behind the bytes it handed out.

@@ -8,6 +8,9 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case certificateUnknownAuthority
     case certificateExpired
     case certificateUnsuitable
+    case certificateRevoked
+    case crlStale
+    case certificateNotPinned
     case handshakeFailed
     case handshakeTimeout
     // The connection.
@@ -61,15 +64,21 @@ extension Denial {
 
     /// TLS alert descriptions, with their numbers on the wire (RFC 8446 appendix B.2).
     public enum Alert: UInt8, Sendable {
+        case badCertificate = 42
         case unsupportedCertificate = 43
+        case certificateRevoked = 44
         case certificateExpired = 45
+        case certificateUnknown = 46
         case unknownAuthority = 48
         case certificateRequired = 116
 
         public var name: String {
             switch self {
+            case .badCertificate: "bad_certificate"
             case .unsupportedCertificate: "unsupported_certificate"
+            case .certificateRevoked: "certificate_revoked"
             case .certificateExpired: "certificate_expired"
+            case .certificateUnknown: "certificate_unknown"
             case .unknownAuthority: "unknown_ca"
             case .certificateRequired: "certificate_required"
             }
@@ -120,6 +129,18 @@ extension Denial {
             Row(
                 code: "certificate_unsuitable", answer: .alert(.unsupportedCertificate), fault: .client, retry: .safe,
                 sentence: "The client certificate cannot be used here: wrong key, purpose, signature or extension.")
+        case .certificateRevoked:
+            Row(
+                code: "certificate_revoked", answer: .alert(.certificateRevoked), fault: .client, retry: .safe,
+                sentence: "The client certificate, or one above it, is on its authority's revocation list.")
+        case .crlStale:
+            Row(
+                code: "crl_stale", answer: .alert(.certificateUnknown), fault: .gateway, retry: .safe,
+                sentence: "The gateway has no revocation list, or none that is fresh, of the certificate's authority.")
+        case .certificateNotPinned:
+            Row(
+                code: "certificate_not_pinned", answer: .alert(.badCertificate), fault: .client, retry: .safe,
+                sentence: "The key of the client certificate is none of those this listener is open to.")
         case .handshakeFailed:
             Row(
                 code: "handshake_failed", answer: .fittingAlert, fault: .client, retry: .safe,

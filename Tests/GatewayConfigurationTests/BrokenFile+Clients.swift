@@ -34,5 +34,41 @@ extension BrokenFile {
             "authorities: [ca.pem]",
             "authorities: [ca.pem]\n      accept: [issued, ▶registered]",
             "`registered` needs the sections `registry` and `apps`"),
+        BrokenFile(
+            "a policy for revocation lists that are not there",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      crl_policy: ▶require-fresh\n",
+            "there are no revocation lists"),
+        BrokenFile(
+            "revocation lists that nobody reads",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      crls: [ca.crl]\n      crl_policy: ▶none\n",
+            "`none` would leave `crls` unread"),
+        BrokenFile(
+            "an unknown policy for revocation lists",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      crls: [ca.crl]\n      crl_policy: ▶require_fresh\n",
+            "`require_fresh` is not known here",
+            suggestion: "require-fresh"),
+        BrokenFile(
+            attested: "revocation lists of nobody",
+            "      authorities: [ca.pem]\n",
+            "      accept: [registered]\n      crls: ▶[ca.crl]\n",
+            "`crls` means nothing where `accept` lacks `issued`"),
+        BrokenFile(
+            "an empty list of pins, which would let nobody in",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      pins: ▶[]\n",
+            "the list is empty"),
+        BrokenFile(
+            "a pin in another spelling of its base64",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      pins: [▶47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFV=]\n",
+            "is not a key id"),
+        BrokenFile(
+            "a pin in hexadecimal",
+            "      authorities: [ca.pem]\n",
+            "      authorities: [ca.pem]\n      pins: [▶e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934c]\n",
+            "is not a key id"),
     ]
 }

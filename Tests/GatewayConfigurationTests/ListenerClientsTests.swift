@@ -22,4 +22,25 @@ struct ListenerClientsTests {
         let alone = try clients("      accept: [registered]\n")
         #expect(alone.authoritiesPaths.isEmpty && alone.acceptsRegistered)
     }
+
+    @Test("with fresh revocation lists where there are any, unless something else is said")
+    func revocationLists() throws {
+        let authorities = "      authorities: [ca.pem]\n"
+        #expect(try clients(authorities).revocationPolicy == .noLists)
+        #expect(try clients(authorities + "      crl_policy: none\n").revocationPolicy == .noLists)
+        let fresh = try clients(authorities + "      crls: [a.crl, b.crl]\n")
+        #expect(fresh.revocationListsPaths == ["conf/a.crl", "conf/b.crl"] && fresh.revocationPolicy == .requireFresh)
+        let stale = try clients(authorities + "      crls: [a.crl]\n      crl_policy: accept-stale\n")
+        #expect(stale.revocationPolicy == .acceptStale)
+    }
+
+    @Test("of any key, or of those that are pinned alone")
+    func pins() throws {
+        let authorities = "      authorities: [ca.pem]\n"
+        #expect(try clients(authorities).pins == nil)
+        // SHA-256 of nothing.
+        let pins = try clients(authorities + "      pins: [47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=]\n").pins
+        let digest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        #expect(pins?.map(\.description) == [digest])
+    }
 }

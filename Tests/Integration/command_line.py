@@ -8,7 +8,8 @@ from paths import PATIENCE
 
 # TLS alert descriptions (RFC 8446 appendix B.2), as curl's OpenSSL names them.
 ALERT_NAMES = {
-    "handshake failure": 40, "unsupported certificate": 43, "certificate expired": 45, "unknown ca": 48,
+    "handshake failure": 40, "bad certificate": 42, "unsupported certificate": 43, "certificate revoked": 44,
+    "certificate expired": 45, "certificate unknown": 46, "unknown ca": 48,
     "protocol version": 70, "no application protocol": 120, "certificate required": 116,
 }
 

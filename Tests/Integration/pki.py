@@ -1,9 +1,12 @@
 """Certificates: the ordinary ones from `attestgate pki`, the odd ones from the openssl command line."""
 
+import hashlib
 import subprocess
+import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from types import SimpleNamespace
 
 from paths import BINARY, ENVIRONMENT
 
@@ -74,9 +77,9 @@ class PKI:
             options = ["-algorithm", "EC", "-pkeyopt", f"ec_paramgen_curve:{kind}"]
         openssl("genpkey", *options, "-out", path)
 
-    def authority(self, name, subject=None, issuer=None, kind="P-256", start=-1, end=30):
+    def authority(self, name, subject=None, issuer=None, kind="P-256", start=-1, end=30, extensions=AUTHORITY):
         """A further CA: its own root, or issued by `issuer`."""
-        made = self._make(name, subject or f"/CN={name}", issuer, AUTHORITY, kind, "sha256", start, end)
+        made = self._make(name, subject or f"/CN={name}", issuer, extensions, kind, "sha256", start, end)
         return Authority(made.certificate, made.key)
 
     def client(
@@ -92,6 +95,44 @@ class PKI:
             chain.write_text("".join(path.read_text() for path in [made.certificate, *above]))
             return Identity(chain, made.key)
         return made
+
+    def crl(self, path, authority, revoked=(), start=-1, end=30, extensions="", digest="sha256", form="PEM"):
+        """Writes an authority's revocation list, as openssl makes it, in one step.
+
+        `revoked`: (identity, reason) pairs. `start`, `end`: days from now. - Returns: its path.
+        """
+        path = Path(path)
+        work = Path(f"{path}.ca")
+        work.mkdir(exist_ok=True)
+        lines = []
+        for identity, reason in revoked:
+            serial = openssl("x509", "-in", identity.certificate, "-noout", "-serial").strip().split("=")[1]
+            lines.append(f"R\t{day(40)[2:]}\t{day(-1)[2:]},{reason}\t{serial}\tunknown\t/CN=it\n")
+        (work / "index.txt").write_text("".join(lines))
+        (work / "number").write_text(f"{time.time_ns():X}".rjust(20, "0") + "\n")
+        (work / "ca.cnf").write_text(
+            f"[ca]\ndefault_ca=it\n[it]\ndatabase={work}/index.txt\ncrlnumber={work}/number\nunique_subject=no\n"
+            f"[extensions]\nauthorityKeyIdentifier=keyid\n{extensions}\n")
+        made = work / "made.pem"
+        openssl(
+            "ca", "-gencrl", "-config", work / "ca.cnf", "-cert", authority.certificate, "-keyfile", authority.key,
+            "-md", digest, "-crl_lastupdate", day(start), "-crl_nextupdate", day(end), "-crlexts", "extensions",
+            "-out", made)
+        if form == "DER":
+            openssl("crl", "-in", made, "-outform", "DER", "-out", work / "made.der")
+            made = work / "made.der"
+        made.replace(path)
+        return path
+
+    def names(self, identity):
+        """What logs call a certificate, in the openssl command's words."""
+        lines = openssl(
+            "x509", "-in", identity.certificate, "-noout", "-subject", "-issuer", "-serial", "-nameopt", "RFC2253")
+        subject, issuer, serial = (line.split("=", 1)[1] for line in lines.splitlines())
+        der = subprocess.run(
+            ["openssl", "pkey", "-in", str(identity.key), "-pubout", "-outform", "DER"], capture_output=True, check=True)
+        return SimpleNamespace(
+            subject=subject, issuer=issuer, serial=serial, key_id=hashlib.sha256(der.stdout[-65:]).digest())
 
     def _make(self, name, subject, issuer, extensions, kind, digest, start, end):
         certificate, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"

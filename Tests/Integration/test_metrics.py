@@ -312,8 +312,9 @@ def test_nobody_is_to_be_recognized_in_metrics_and_status(start_attested):
         assert secret not in texts, secret
 
 
-def test_every_metric_is_documented_and_every_documented_one_exists(start_attested, phone):
-    gateway = start_attested().gateway
+def test_every_metric_is_documented_and_every_documented_one_exists(start_attested, phone, pki, tmp_path):
+    crls = [pki.crl(tmp_path / "gms.crl", pki.gms), pki.crl(tmp_path / "root.crl", pki.root)]
+    gateway = start_attested(clients={"crls": list(map(str, crls))}).gateway
     attestgate("reload", "--config", gateway.conf_path)
     page = (REPOSITORY / "docs" / "operations.md").read_text()
     documented = set(re.findall(r"^\| `((?:attestgate|process)_\w+)[`{]", page, re.MULTILINE))

@@ -129,7 +129,7 @@ private final class AdministrationApplication: Application {
         case .limit: refusals.add(.connections, connection.clientName, at: door.name, .now)
         // Who looks whether something listens here.
         case .handshake(.disconnected): break
-        case .handshake, .handshakeTimeout, .certificateExpired:
+        case .handshake, .handshakeTimeout, .certificateExpired, .certificateBarred:
             refusals.add(.handshake, connection.clientName, at: door.name, .now)
         }
     }

@@ -32,7 +32,7 @@ final class EnrolmentApplication: Application {
         switch refusal {
         case .limit: shared.count { $0.connectionsLimited += 1 }
         case .handshake, .handshakeTimeout: shared.count { $0.handshakesFailed += 1 }
-        case .certificateExpired: break  // no client has one
+        case .certificateExpired, .certificateBarred: break  // no client has one
         }
     }
 

@@ -27,15 +27,22 @@ extension Denial {
         case .certificateExpired: self = .certificateExpired
         case .handshake(.disconnected): return nil
         case .handshake(.tls): self = .handshakeFailed
-        case .handshake(.clientCertificate(let fault)):
-            self =
-                switch fault {
-                case .missing: .certificateRequired
-                case .unknownAuthority: .certificateUnknownAuthority
-                case .outsideValidity: .certificateExpired
-                case .unsuitable: .certificateUnsuitable
-                }
+        case .certificateBarred(let objection): self.init(objection.kind)
+        case .handshake(.clientCertificate(let fault)): self.init(fault.kind)
         }
+    }
+
+    private init(_ kind: ClientCertificateFault.Kind) {
+        self =
+            switch kind {
+            case .missing: .certificateRequired
+            case .unknownAuthority: .certificateUnknownAuthority
+            case .outsideValidity: .certificateExpired
+            case .unsuitable: .certificateUnsuitable
+            case .revoked: .certificateRevoked
+            case .listStale: .crlStale
+            case .notPinned: .certificateNotPinned
+            }
     }
 
     init(_ failure: UpstreamFailure) {
@@ -52,15 +59,17 @@ enum RefusalDetail {
     static func of(_ refusal: ConnectionRefusal) -> String? {
         switch refusal {
         case .limit, .handshakeTimeout, .certificateExpired: nil
+        case .certificateBarred(let objection): "while the connection was open: \(objection.reason)"
         case .handshake(.disconnected): "the client ended the connection"
         case .handshake(.tls(let reason)): reason
         case .handshake(.clientCertificate(let fault)):
-            switch fault {
-            case .missing: nil
-            case .unknownAuthority(let subject), .outsideValidity(let subject): "subject \(subject)"
-            case .unsuitable(let subject, let reason): "subject \(subject): \(reason)"
-            }
+            fault.certificate.map { "\(text(of: $0)): \(fault.reason)" }
         }
+    }
+
+    private static func text(of certificate: PresentedCertificate) -> String {
+        let names = "subject \(certificate.subject), issuer \(certificate.issuer), serial \(certificate.serial)"
+        return names + (certificate.keyID.map { ", key id \($0)" } ?? "")
     }
 
     static func of(_ failure: UpstreamFailure) -> String {

@@ -107,7 +107,7 @@ extension ConnectionRefusal {
     fileprivate var endsHandshake: Bool {
         switch self {
         case .handshake, .handshakeTimeout: true
-        case .limit, .certificateExpired: false
+        case .limit, .certificateExpired, .certificateBarred: false
         }
     }
 }

@@ -22,7 +22,9 @@ public struct Blueprint: Sendable {
         let certificates: PEMFile
         let key: PEMFile
         let authorities: [PEMFile]
-        let admitsSelfSigned: Bool
+        /// The same lists for all workers.
+        let admission: ClientAdmission
+        let revocationLists: [SignedRevocationList]
         let minimumVersion: ServerContext.Version
         let name: String
     }
@@ -45,6 +47,10 @@ public struct Blueprint: Sendable {
         let devices: Int
     }
 
+    /// How often files are looked at; nil if never.
+    let watch: TimeSpan?
+    /// Of those of the listeners, as they were before they were read.
+    let files: FileMarks
     /// Of the process. One that only enrols has one worker without listeners, routes and upstreams, so that it starts, reloads
     /// and ends as every other.
     public let role: Role
@@ -82,6 +88,8 @@ public struct Blueprint: Sendable {
         case .automatic: workers = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
         case .exactly(let count): workers = count
         }
+        watch = configuration.watch.map { TimeSpan($0) }
+        files = FileMarks(serves ? configuration.listeners.flatMap(\.files) : [])
         var listeners: [Listener] = []
         for listener in serves ? configuration.listeners : [] { listeners.append(try Self.read(listener)) }
         self.listeners = listeners
@@ -145,11 +153,12 @@ public struct Blueprint: Sendable {
 
     private static func read(_ listener: ListenerConfiguration) throws(StartupError) -> Listener {
         do {
+            let authorities = try listener.clients.authoritiesPaths.map { try PEMFile($0) }
+            let lists = try revocationLists(listener.clients, authorities)
             return Listener(
                 address: try SocketAddress(listener.address.description),
                 certificates: try PEMFile(listener.tls.certificatePath), key: try PEMFile(listener.tls.keyPath),
-                authorities: try listener.clients.authoritiesPaths.map { try PEMFile($0) },
-                admitsSelfSigned: listener.clients.acceptsRegistered,
+                authorities: authorities, admission: admission(listener.clients, lists), revocationLists: lists,
                 minimumVersion: listener.tls.minimumVersion == .tls12 ? .tls12 : .tls13,
                 name: listener.address.description)
         } catch {
@@ -287,7 +296,7 @@ extension Blueprint.Listener {
         for file in authorities { trusted += try certificates(in: file, library) }
         do throws(CryptographyError) {
             return try ServerContext(
-                chain: chain, key: privateKey, authorities: trusted, admitsSelfSigned: admitsSelfSigned,
+                chain: chain, key: privateKey, authorities: trusted, admission: admission,
                 minimumVersion: minimumVersion, sessions: sessions, library: library)
         } catch {
             throw StartupError("listener \(name): \(error)")

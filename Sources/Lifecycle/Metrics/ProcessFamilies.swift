@@ -34,6 +34,26 @@ enum ProcessFamilies {
         return [family]
     }
 
+    /// None where there are no lists.
+    static func revocationLists(of blueprint: Blueprint) -> [MetricFamily] {
+        guard blueprint.listeners.contains(where: { !$0.revocationLists.isEmpty }) else { return [] }
+        var family = MetricFamily(
+            .gauge, "attestgate_crl_next_update_timestamp_seconds",
+            "Until when the revocation list of an authority is fresh, in seconds since 1970.")
+        var entries = MetricFamily(
+            .gauge, "attestgate_crl_entries", "How many certificates the revocation list of an authority names.")
+        for listener in blueprint.listeners {
+            // Of several authorities with one name, the list that is stale first.
+            let byIssuer = Dictionary(grouping: listener.revocationLists, by: \.issuer)
+            for (issuer, lists) in byIssuer.sorted(by: { $0.key < $1.key }) {
+                family.add(
+                    lists.map(\.nextUpdate).min() ?? 0, ["listener": listener.name, "issuer": issuer])
+                entries.add(lists.reduce(0) { $0 + $1.count }, ["listener": listener.name, "issuer": issuer])
+            }
+        }
+        return [family, entries]
+    }
+
     static func apps(of blueprint: Blueprint) -> [MetricFamily] {
         var family = MetricFamily(
             .gauge, "attestgate_app_simulator", "Whether software phones of the app are admitted: never in production.")

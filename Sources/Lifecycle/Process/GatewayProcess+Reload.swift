@@ -109,6 +109,7 @@ extension GatewayProcess {
             reloadEnded(.failed(fault))
         case .finish:
             order = next
+            watchFiles()
             reloadEnded(.done(generation: next.number))
         }
     }

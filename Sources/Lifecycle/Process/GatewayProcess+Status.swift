@@ -94,6 +94,7 @@ extension GatewayProcess {
     /// What the workers do not count.
     private var ownFamilies: [MetricFamily] {
         var families = ProcessFamilies.build + ProcessFamilies.certificates(of: order.blueprint)
+        families += ProcessFamilies.revocationLists(of: order.blueprint)
         families += ProcessFamilies.apps(of: order.blueprint)
         families += reload.families(generation: order.number)
         families.append(

@@ -44,6 +44,10 @@ public final class GatewayProcess {
     private let mayOverlap: Bool
     private(set) var administration: AdministrationServer?
     private var deadline: LoopTimer?
+    private var fileWatch: FileWatch?
+    private var fileTimer: LoopTimer?
+    private var expiryWatch = ExpiryWatch()
+    private var expiryTimer: LoopTimer?
     private var watchdog: Watchdog?
 
     /// Sessions kept for resumption: some 130 MB when the table is full.
@@ -147,6 +151,9 @@ public final class GatewayProcess {
         let count = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
         logger.info("serving \(addresses) with \(count), process \(getpid())")
         notifier?.ready("serving \(addresses)")
+        watchFiles()
+        warnOfExpiries()
+        expiryTimer = LoopTimer(loop: loop, interval: .seconds(5), repeats: true) { [unowned self] in warnOfExpiries() }
         if let notifier, notifier.watchdogInterval != nil {
             watchdog = Watchdog(loop: loop, notifier: notifier) { [unowned self] in
                 workers.tellAll(.ping)
@@ -211,6 +218,24 @@ public final class GatewayProcess {
                 if running.isEmpty { loop.stop() }
             }
         }
+    }
+
+    /// Begins to look at the files of what is served now.
+    func watchFiles() {
+        guard let interval = order.blueprint.watch else {
+            fileTimer = nil
+            return
+        }
+        fileWatch = FileWatch(order.blueprint.files)
+        fileTimer = LoopTimer(loop: loop, interval: interval, repeats: true) { [unowned self] in
+            guard fileWatch?.shouldRead(order.blueprint.files.renewed) ?? false else { return }
+            logger.notice("a certificate, key, authority or revocation list has changed: reloading")
+            reloadAsked { _ in }
+        }
+    }
+
+    private func warnOfExpiries() {
+        for news in expiryWatch.news(of: order.blueprint.expiries, at: WallClock.seconds) { logger.warning("\(news)") }
     }
 
     // MARK: - The end

@@ -60,6 +60,21 @@ final class Generation {
         contexts.firstIndex { $0.address == address }.flatMap { acceptor.duplicateListener($0) }
     }
 
+    /// Ends the connections whose clients the next generation would not let in any more: those of the listener with the same
+    /// address, and where that is gone, those that any listener's revocation list names.
+    func bar(by next: Generation) {
+        // Not the generation itself, which would be kept for as long as this one lasts.
+        let admissions = Dictionary(uniqueKeysWithValues: next.contexts.map { ($0.address, $0.tls.admission) })
+        let listeners = contexts.map { (tls: $0.tls, admission: admissions[$0.address]) }
+        acceptor.bar { connection in
+            guard let identity = connection.identity else { return nil }
+            if let admission = listeners.first(where: { $0.tls === connection.context })?.admission {
+                return admission.objection(toKeeping: identity)
+            }
+            return admissions.values.lazy.compactMap { $0.objection(toKeeping: identity) }.first { $0.kind == .revoked }
+        }
+    }
+
     /// Connections open now.
     var connections: Int { acceptor.connectionCount }
     var upstreams: [WorkerSnapshot.Upstream] { application.upstreamSnapshots }

@@ -127,6 +127,8 @@ final class Worker {
         current = next
         retired.append(previous)
         previous.retire { [unowned self] in forget(previous) }
+        // A copy: whoever loses its last connection leaves in an event of its own, but may do so before this is over.
+        for old in Array(retired) { old.bar(by: next) }
         for old in retired.dropLast(Self.retiredLimit) where !old.isDraining {
             old.expire { [unowned self] in forget(old) }
         }

@@ -1,0 +1,45 @@
+public import Vocabulary
+
+/// Which clients a listener admits, of those whose certificates are good in themselves. What it says of an identity may change
+/// while a session or a connection with it lives: each is judged by the latest.
+public struct ClientAdmission: Sendable {
+    /// Whether clients may have certificates that nobody but themselves has signed.
+    let selfSigned: Bool
+    /// Nil if revocation lists are not looked at.
+    let revocation: RevocationCheck?
+    /// The keys clients may have; nil for any.
+    let pins: Set<KeyID>?
+
+    public init(selfSigned: Bool = false, revocation: RevocationCheck? = nil, pins: Set<KeyID>? = nil) {
+        self.selfSigned = selfSigned
+        self.revocation = revocation
+        self.pins = pins
+    }
+
+    public struct Objection: Sendable {
+        public let kind: ClientCertificateFault.Kind
+        /// In words.
+        public let reason: String
+    }
+
+    /// What speaks against a client whose certificate has been verified, now or for an earlier connection.
+    func objection(to identity: ClientIdentity, at now: Int64) -> Objection? {
+        guard identity.notAfter > now else { return Objection(kind: .outsideValidity, reason: "it has expired") }
+        guard selfSigned || identity.kind == .issued else {
+            return Objection(kind: .unknownAuthority, reason: "it is self-signed")
+        }
+        if let objection = objection(toKeeping: identity) { return objection }
+        guard identity.kind == .issued else { return nil }
+        return revocation?.reasonOfStaleness(identity.chain, at: now).map { Objection(kind: .listStale, reason: $0) }
+    }
+
+    /// Why an open connection of that client is to end: it is revoked, or its key is pinned no more. That a list has become
+    /// stale ends no connection: it says nothing of this client.
+    public func objection(toKeeping identity: ClientIdentity) -> Objection? {
+        if let pins, !(identity.keyID.map(pins.contains) ?? false) {
+            return Objection(kind: .notPinned, reason: "its key is not pinned")
+        }
+        guard identity.kind == .issued else { return nil }
+        return revocation?.reasonOfRevocation(identity.chain).map { Objection(kind: .revoked, reason: $0) }
+    }
+}

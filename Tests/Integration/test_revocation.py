@@ -1,0 +1,358 @@
+"""Revocation lists: what is on them is refused, in a handshake, by a session, on an open connection; and a list that is old
+or missing lets nobody in."""
+
+import socket
+import ssl
+import time
+from contextlib import nullcontext
+
+import pytest
+
+from client import Client, get, tls_context
+from command_line import s_client, s_client_alert
+from denials import NothingForwarded, assert_connection_refused
+from exposition import scrape
+from pki import attestgate
+from test_reload import reload
+from test_resumption import session_of
+from waiting import eventually
+
+REVOKED, UNKNOWN = 44, 46
+REQUEST = b"GET /refused HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+class Lists:
+    """The lists of the two authorities, and the gateway that reads them."""
+
+    def __init__(self, directory, pki, **settings):
+        self.directory, self.pki, self.settings = directory, pki, settings
+        self.gms, self.root = directory / "gms.crl", directory / "root.crl"
+        self.revoke()
+        pki.crl(self.root, pki.root)
+
+    def revoke(self, *identities, reason="keyCompromise", **options):
+        """Writes the GMS CA's list anew: these are on it, nobody else is."""
+        self.pki.crl(self.gms, self.pki.gms, [(identity, reason) for identity in identities], **options)
+
+    @property
+    def clients(self):
+        return {"crls": [str(self.gms), str(self.root)], **self.settings}
+
+
+@pytest.fixture
+def lists(tmp_path, pki):
+    return Lists(tmp_path, pki)
+
+
+@pytest.fixture
+def revoking(start_gateway, own_upstream, lists):
+    return start_gateway({"service": own_upstream.address}, clients=lists.clients, workers=1)
+
+
+def assert_refused(gateway, upstream, identity, phone, code, alert, count=1, **options):
+    with NothingForwarded(gateway, upstream, phone):
+        assert s_client_alert(s_client(gateway, identity=identity, send=REQUEST)) == alert
+    return assert_connection_refused(gateway, code, count=count)
+
+
+def revoke_and_reload(gateway, lists, *identities):
+    lists.revoke(*identities)
+    done = reload(gateway)
+    assert done.returncode == 0, done.stderr
+
+
+def test_whom_no_list_names_is_admitted(revoking, pki, phone):
+    issuing = pki.root
+    for identity in [phone, pki.client("listed-of-root", issuer=issuing)]:
+        with Client(revoking, identity) as client:
+            assert client.exchange(get("/")).status == 200
+
+
+@pytest.mark.parametrize("reason", ["keyCompromise", "certificateHold", "unspecified"])
+def test_a_revoked_certificate_is_refused_and_the_log_names_it(start_gateway, own_upstream, pki, phone, lists, reason):
+    identity = pki.phone(f"revoked-{reason}")
+    lists.revoke(identity, reason=reason)
+    gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients)
+    entry = assert_refused(gateway, own_upstream, identity, phone, "certificate_revoked", REVOKED)
+    names = pki.names(identity)
+    assert entry["detail"] == (
+        f"subject {names.subject}, issuer {names.issuer}, serial {names.serial}, key id {names.key_id.hex()}: "
+        f"revoked by the list of {names.issuer}: {reason}")
+
+
+def test_a_list_in_der_is_as_good(start_gateway, own_upstream, pki, phone, lists):
+    identity = pki.phone("revoked-der")
+    lists.revoke(identity, form="DER")
+    gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients)
+    assert_refused(gateway, own_upstream, identity, phone, "certificate_revoked", REVOKED)
+
+
+def test_lists_of_several_authorities_may_stand_in_one_file(start_gateway, own_upstream, pki, phone, lists):
+    identity = pki.phone("revoked-bundle")
+    lists.revoke(identity)
+    lists.gms.write_text(lists.root.read_text() + lists.gms.read_text())
+    gateway = start_gateway({"service": own_upstream.address}, clients={"crls": [str(lists.gms)]})
+    assert_refused(gateway, own_upstream, identity, phone, "certificate_revoked", REVOKED)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
+def test_a_revoked_certificate_is_never_resumed(start_gateway, own_upstream, pki, phone, lists, version):
+    gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients, minimum_version="1.2")
+    revoked = pki.phone("revoked-then-resumed")
+    contexts = {identity: tls_context(pki, identity, maximum=version) for identity in [revoked, phone]}
+    sessions = {}
+    for identity, context in contexts.items():
+        with Client(gateway, identity, context=context) as client:
+            assert not client.socket.session_reused
+            sessions[identity] = session_of(client)
+        # The control: the session is resumed, also after a reload that has nothing against its client.
+        assert reload(gateway).returncode == 0
+        with Client(gateway, identity, context=context, session=sessions[identity]) as client:
+            assert client.socket.session_reused
+            sessions[identity] = session_of(client)
+    revoke_and_reload(gateway, lists, revoked)
+    with NothingForwarded(gateway, own_upstream, phone):
+        with pytest.raises(ssl.SSLError, match="(?i)certificate.revoked"):
+            with Client(gateway, revoked, context=contexts[revoked], session=sessions[revoked]) as client:
+                assert not client.socket.session_reused
+                client.exchange(get("/refused"))
+    assert_connection_refused(gateway, "certificate_revoked")
+    # The list's change costs nobody else his session.
+    with Client(gateway, phone, context=contexts[phone], session=sessions[phone]) as client:
+        assert client.socket.session_reused
+        assert client.exchange(get("/")).status == 200
+
+
+def test_a_connection_that_is_open_ends_when_its_certificate_is_on_the_new_list(revoking, lists, own_upstream, pki, phone):
+    revoked = pki.phone("revoked-while-open")
+    with Client(revoking, revoked) as barred, Client(revoking, phone) as kept:
+        for client in [barred, kept]:
+            assert client.exchange(get("/")).status == 200
+        # The control.
+        assert reload(revoking).returncode == 0
+        assert barred.exchange(get("/")).status == 200
+        lists.revoke(revoked)
+        assert reload(revoking).returncode == 0
+        # The reload is served: what is to end has ended by now, so a second is not needed.
+        barred.socket.settimeout(1)
+        assert ended(barred)
+        assert kept.exchange(get("/")).status == 200
+    entry = assert_connection_refused_open(revoking)
+    assert "while the connection was open: revoked by the list of" in entry["detail"]
+
+
+def ended(client):
+    """Waits for the gateway to say something, or to end the connection, in order or not."""
+    try:
+        return client.socket.recv(1) == b""
+    except (ssl.SSLError, ConnectionResetError):
+        return True
+
+
+def assert_connection_refused_open(gateway):
+    def find():
+        return next((e for e in gateway.access() if e.get("denial") == "certificate_revoked"), None)
+    return eventually(find, "the log to tell of the connection")
+
+
+def test_a_handshake_that_a_reload_overtakes_is_held_to_the_new_list(revoking, lists, own_upstream, pki, phone):
+    """Verified by the old list, complete under the new one: the last moment to be let in by what is no longer true."""
+    revoked = pki.phone("revoked-in-the-handshake")
+    for identity, is_admitted in [(phone, True), (revoked, False)]:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = tls_context(pki, identity).wrap_bio(incoming, outgoing, server_hostname="localhost")
+        with socket.create_connection(("127.0.0.1", revoking.port), timeout=10) as plain:
+            while True:
+                try:
+                    tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    plain.sendall(outgoing.read())
+                    incoming.write(plain.recv(65536))
+            # The client's last flight is here, and not sent. Its first octets keep the gateway in the handshake.
+            tls.write(get("/overtaken"))
+            flight = outgoing.read()
+            plain.sendall(flight[:5])
+            revoke_and_reload(revoking, lists, *([] if is_admitted else [revoked]))
+            with nullcontext() if is_admitted else NothingForwarded(revoking, own_upstream, phone):
+                plain.sendall(flight[5:])
+                answer = read_all(plain, tls, incoming)
+                assert (b"200 OK" in answer) == is_admitted
+
+
+def read_all(plain, tls, incoming):
+    """What comes until there is an answer, or the end."""
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        try:
+            data = plain.recv(65536)
+        except ConnectionResetError:
+            break
+        if not data:
+            break
+        incoming.write(data)
+        try:
+            while True:
+                answer += tls.read(65536)
+        except (ssl.SSLError, ssl.SSLEOFError):
+            pass
+    return answer
+
+
+def start_with_short_list(start_gateway, own_upstream, lists, pki, phone, **clients):
+    """A gateway whose list of the GMS CA becomes stale while it runs: a connection and a session from before."""
+    for life in (4, 12, 40):
+        # Short, so that the test is; longer if the machine was so slow that the list was stale before it was used.
+        lists.revoke(end=life / 86_400, start=-life / 86_400)
+        ends = time.time() + life
+        try:
+            gateway = start_gateway({"service": own_upstream.address}, clients={**lists.clients, **clients})
+            context = tls_context(pki, phone)
+            with Client(gateway, phone, context=context) as client:
+                session = session_of(client)
+            client = Client(gateway, phone, context=context)
+            assert client.exchange(get("/")).status == 200
+            with Client(gateway, phone, context=context, session=session) as second:
+                assert second.socket.session_reused
+                session = session_of(second)
+            assert time.time() < ends
+        except (OSError, AssertionError):
+            continue
+        eventually(lambda: time.time() > ends + 1, "the list to become stale", patience=60)
+        return gateway, client, context, session
+    pytest.fail("no list lived long enough to be used")
+
+
+def test_a_stale_list_lets_nobody_in_and_ends_no_connection(start_gateway, own_upstream, lists, pki, phone):
+    gateway, client, context, session = start_with_short_list(start_gateway, own_upstream, lists, pki, phone)
+    of_root = pki.client("of-root-beside-stale", issuer=pki.root)
+    entry = assert_refused(gateway, own_upstream, phone, of_root, "crl_stale", UNKNOWN)
+    assert "is stale or not yet valid" in entry["detail"] and "subject CN=" in entry["detail"]
+    with pytest.raises(ssl.SSLError, match="(?i)certificate.unknown"):
+        with Client(gateway, phone, context=context, session=session) as second:
+            assert not second.socket.session_reused
+            second.exchange(get("/refused"))
+    assert client.exchange(get("/")).status == 200
+    client.close()
+    eventually(lambda: "the revocation list of CN=AttestGate development GMS CA has ended" in gateway.errors, "the log to say so")
+    # It cannot be loaded again, and a fresh one mends it.
+    done = reload(gateway)
+    assert done.returncode == 1 and "is stale" in done.stderr
+    revoke_and_reload(gateway, lists)
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/")).status == 200
+
+
+def test_stale_lists_count_where_they_are_accepted(start_gateway, own_upstream, lists, pki, phone):
+    revoked = pki.phone("revoked-by-a-stale-list")
+    lists.revoke(revoked, start=-3, end=-1)
+    gateway = start_gateway(
+        {"service": own_upstream.address}, clients={"crls": [str(lists.gms)], "crl_policy": "accept-stale"})
+    # The second authority has no list, and needs none.
+    for identity in [phone, pki.client("of-root-without-list", issuer=pki.root)]:
+        with Client(gateway, identity) as client:
+            assert client.exchange(get("/")).status == 200
+    assert_refused(gateway, own_upstream, revoked, phone, "certificate_revoked", REVOKED)
+
+
+def test_a_certificate_of_an_issuer_without_a_list_is_refused(revoking, own_upstream, pki, phone):
+    issuing = pki.authority("issuing-without-list", issuer=pki.root)
+    identity = pki.client("of-issuing-without-list", issuer=issuing, above=[issuing.certificate])
+    entry = assert_refused(revoking, own_upstream, identity, phone, "crl_stale", UNKNOWN)
+    assert "there is no revocation list of an issuer in its chain" in entry["detail"]
+
+
+def test_a_certificate_of_an_issuer_that_is_revoked_is_refused(start_gateway, own_upstream, lists, pki, phone):
+    issuing = pki.authority("issuing-revoked", issuer=pki.root)
+    identity = pki.client("of-issuing-revoked", issuer=issuing, above=[issuing.certificate])
+    clients = {**lists.clients, "crl_policy": "accept-stale"}
+    gateway = start_gateway({"service": own_upstream.address}, clients=clients)
+    with Client(gateway, identity) as client:
+        assert client.exchange(get("/")).status == 200
+        pki.crl(lists.root, pki.root, [(issuing, "cACompromise")])
+        assert reload(gateway).returncode == 0
+        assert ended(client)
+    entry = assert_refused(gateway, own_upstream, identity, phone, "certificate_revoked", REVOKED, count=1)
+    assert "an issuer in its chain is revoked by the list of CN=root: cACompromise" in entry["detail"]
+
+
+def spoil_with_foreign(lists, pki):
+    pki.crl(lists.gms, pki.authority("crl-foreign"))
+
+
+def spoil_with_impostor(lists, pki):
+    pki.crl(lists.gms, pki.authority("crl-impostor", subject="/CN=AttestGate development GMS CA"))
+
+
+def spoil_with_rubbish(lists, pki):
+    lists.gms.write_bytes(b"0\x03abc")
+
+
+def spoil_with_text(lists, pki):
+    lists.gms.write_text("no list\n")
+
+
+def spoil_with_half(lists, pki):
+    lists.gms.write_text(lists.gms.read_text() + lists.gms.read_text()[:200])
+
+
+def spoil_with_stale(lists, pki):
+    lists.revoke(start=-3, end=-1)
+
+
+def spoil_with_future(lists, pki):
+    lists.revoke(start=1, end=3)
+
+
+def spoil_with_delta(lists, pki):
+    lists.revoke(extensions="2.5.29.27=critical,ASN1:INTEGER:1")
+
+
+def spoil_with_part(lists, pki):
+    lists.revoke(extensions="issuingDistributionPoint=critical,@part\n[part]\nonlyuser=TRUE")
+
+
+def spoil_with_sha1(lists, pki):
+    lists.revoke(digest="sha1")
+
+
+def spoil_with_one_missing(lists, pki):
+    lists.gms.write_text(lists.root.read_text())
+
+
+@pytest.mark.parametrize("spoil, reason", [
+    (spoil_with_foreign, "has signed it"), (spoil_with_impostor, "has signed it"),
+    (spoil_with_rubbish, "cannot read the revocation list"), (spoil_with_text, "cannot find a revocation list"),
+    (spoil_with_half, "cannot read revocation list 2"), (spoil_with_stale, "is stale"), (spoil_with_future, "not yet valid"),
+    (spoil_with_delta, "critical extension"), (spoil_with_part, "critical extension"), (spoil_with_sha1, "weaker than SHA-256"),
+    (spoil_with_one_missing, "a second revocation list of CN=root"),
+], ids=lambda value: getattr(value, "__name__", None))
+def test_a_bad_list_is_refused_and_the_last_good_one_stays(revoking, own_upstream, lists, pki, phone, spoil, reason):
+    revoked = pki.phone("revoked-for-good")
+    revoke_and_reload(revoking, lists, revoked)
+    spoil(lists, pki)
+    checked = attestgate("check", "--config", revoking.conf_path)
+    assert checked.returncode == 1 and reason in checked.stderr and str(lists.directory) in checked.stderr, checked.stderr
+    done = reload(revoking)
+    assert done.returncode == 1 and reason in done.stderr, done.stderr
+    assert_refused(revoking, own_upstream, revoked, phone, "certificate_revoked", REVOKED)
+
+
+def test_an_authority_without_a_list_is_refused_where_fresh_ones_are_required(revoking, lists):
+    revoking.conf["listeners"][0]["clients"]["crls"] = [str(lists.gms)]
+    revoking.write_conf()
+    checked = attestgate("check", "--config", revoking.conf_path)
+    assert checked.returncode == 1 and "there is no revocation list of CN=root" in checked.stderr
+
+
+def test_the_end_of_a_list_is_a_metric_and_is_warned_of(start_gateway, own_upstream, lists):
+    lists.revoke(start=-3, end=0.9)
+    gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients)
+    listener = gateway.conf["listeners"][0]["address"]
+    name = "attestgate_crl_next_update_timestamp_seconds"
+    end = scrape(gateway)(name, listener=listener, issuer="CN=AttestGate development GMS CA")
+    assert abs(end - (time.time() + 0.9 * 86_400)) < 600
+    assert scrape(gateway)(name, listener=listener, issuer="CN=root") > end
+    said = f"listener {listener}: the revocation list of CN=AttestGate development GMS CA ends in 21 hours"
+    eventually(lambda: said in gateway.errors, lambda: f"a warning in {gateway.errors}")
+    assert "CN=root" not in gateway.errors

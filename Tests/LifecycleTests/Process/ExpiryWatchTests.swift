@@ -1,0 +1,37 @@
+import Testing
+
+@testable import Lifecycle
+
+@Suite("The watch over what ends")
+struct ExpiryWatchTests {
+    private func item(_ name: String, end: Int64, lead: Int64 = 100) -> ExpiryWatch.Item {
+        ExpiryWatch.Item(name: name, end: end, lead: lead)
+    }
+
+    @Test("says so once ahead, and once when it has come")
+    func twice() {
+        var watch = ExpiryWatch()
+        let items = [item("a", end: 1_000), item("b", end: 5_000)]
+        #expect(watch.news(of: items, at: 899) == [])
+        #expect(watch.news(of: items, at: 900) == ["a ends in 100 s"])
+        #expect(watch.news(of: items, at: 999) == [])
+        #expect(watch.news(of: items, at: 1_000) == ["a has ended"])
+        #expect(watch.news(of: items, at: 2_000) == [])
+    }
+
+    @Test("says how long it takes in the largest unit of which there are two")
+    func units() {
+        for (left, text) in [(119, "119 s"), (120, "2 minutes"), (7_199, "119 minutes"), (172_800, "2 days")] {
+            var watch = ExpiryWatch()
+            #expect(watch.news(of: [item("a", end: Int64(left), lead: 1_000_000)], at: 0) == ["a ends in \(text)"])
+        }
+    }
+
+    @Test("says nothing of what has been replaced, and what stands there twice once")
+    func replaced() {
+        var watch = ExpiryWatch()
+        #expect(watch.news(of: [item("a", end: 1_000), item("a", end: 1_000)], at: 950) == ["a ends in 50 s"])
+        #expect(watch.news(of: [item("a", end: 9_000)], at: 2_000) == [])
+        #expect(watch.news(of: [item("a", end: 1_000)], at: 2_000) == ["a has ended"])
+    }
+}
