@@ -11,6 +11,10 @@ public struct LimitsConfiguration: Equatable, Sendable {
     public let requestsPerConnection: Int
     /// Bytes of content that a worker holds for requests that cannot be forwarded yet.
     public let heldContent: Int
+    /// Requests of one client address, at all workers together.
+    public let ratePerSource: RateConfiguration?
+    /// Requests of one registered device, at all workers together.
+    public let ratePerDevice: RateConfiguration?
 }
 
 extension LimitsConfiguration {
@@ -35,11 +39,18 @@ extension LimitsConfiguration {
             "held_content", .size((1 << 20)...(64 << 30)), unit: "bytes per worker", whenMissing: .means("256MiB"),
             "How much content of requests may be held until their proofs are judged.")
 
+        static let ratePerSource = Key(
+            "rate_per_source", .rate, unit: "requests of one address", whenMissing: .allowed,
+            "How often requests may come from one client address.")
+        static let ratePerDevice = Key(
+            "rate_per_device", .rate, unit: "requests of one device", whenMissing: .allowed,
+            "How often requests may come from one registered device.")
+
         static let section = Section(
             path: "limits",
             settings: [
                 connections.setting, head.setting, target.setting, fields.setting, requestsPerConnection.setting,
-                heldContent.setting,
+                heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
             ])
     }
 
@@ -51,6 +62,8 @@ extension LimitsConfiguration {
         let fields = reader.read(Keys.fields)
         let requestsPerConnection = reader.read(Keys.requestsPerConnection)
         let heldContent = reader.read(Keys.heldContent)
+        let ratePerSource = reader.read(Keys.ratePerSource)
+        let ratePerDevice = reader.read(Keys.ratePerDevice)
         if let head, let target, target > head {
             reading.refuse(
                 reader.place(of: reader.has(Keys.target) ? Keys.target : Keys.head),
@@ -67,5 +80,7 @@ extension LimitsConfiguration {
         self.fields = fields
         self.requestsPerConnection = requestsPerConnection
         self.heldContent = heldContent
+        self.ratePerSource = ratePerSource
+        self.ratePerDevice = ratePerDevice
     }
 }

@@ -19,6 +19,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case targetTooLong
     case headTooLarge
     case requestTimeout
+    case rateLimited
     // The route.
     case routeUnknown
     case methodRefused
@@ -156,6 +157,10 @@ extension Denial {
             Row(
                 code: "request_timeout", answer: .status(408), fault: .client, retry: .safe,
                 sentence: "The request did not arrive in time.")
+        case .rateLimited:
+            Row(
+                code: "rate_limited", answer: .status(429), fault: .client, retry: .safe,
+                sentence: "Requests come faster than the gateway admits: try again after the time of Retry-After.")
         case .routeUnknown:
             Row(
                 code: "route_unknown", answer: .status(404), fault: .client, retry: .safe,

@@ -15,6 +15,7 @@ extension GatewayApplication {
         let strippedFields: [String]
         let denialURI: String
         let accessLog: AccessLog.Settings
+        let rates: RequestRates
 
         /// - Parameters:
         ///   - routes: which refer to the upstreams by their place.
@@ -22,21 +23,23 @@ extension GatewayApplication {
         ///   - denialURI: of `error_uri`; the denial's code is appended.
         package init(
             routes: [Route], upstreams: [UpstreamSettings], strippedFields: [String], denialURI: String,
-            accessLog: AccessLog.Settings
+            accessLog: AccessLog.Settings, rates: RequestRates
         ) {
             self.routes = routes
             self.upstreams = upstreams
             self.strippedFields = strippedFields
             self.denialURI = denialURI
             self.accessLog = accessLog
+            self.rates = rates
         }
     }
 
     /// - Parameters:
+    ///   - rates: the buckets of the process.
     ///   - log: nil if access is not logged.
     ///   - metrics: the worker's, for all its generations.
     package convenience init(
-        _ settings: Settings, loop: Loop, pool: BufferPool, log: LogWriter?, metrics: WorkerMetrics
+        _ settings: Settings, loop: Loop, pool: BufferPool, rates: SharedRates, log: LogWriter?, metrics: WorkerMetrics
     ) {
         // Which has an order of its own.
         let routes = RouteTable(settings.routes.map(\.unshared))
@@ -46,6 +49,8 @@ extension GatewayApplication {
             upstreamRequest: UpstreamRequest(policy: FieldPolicy(additional: settings.strippedFields)),
             denials: DenialResponses(uriPrefix: settings.denialURI),
             continuesTraces: !settings.strippedFields.contains("traceparent"), pool: pool,
+            limiter: settings.rates.isNone
+                ? nil : RateLimiter(settings.rates, routes: routes.routes.map(\.name), shared: rates),
             log: log.map {
                 AccessLog(
                     loop: loop, writer: $0, settings: settings.accessLog, routes: routes.routes.map(\.name),

@@ -15,6 +15,8 @@ package final class GatewayApplication: Application {
     let pool: BufferPool
     /// Nil if there is no registry: then all routes are for certificates. Set before anything is accepted.
     var enforcement: Enforcement?
+    /// Nil if no rate is limited.
+    let limiter: RateLimiter?
     /// Nil if access is not logged.
     let log: AccessLog?
     private let metrics: WorkerMetrics
@@ -28,7 +30,7 @@ package final class GatewayApplication: Application {
 
     init(
         routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, denials: DenialResponses,
-        continuesTraces: Bool, pool: BufferPool, log: AccessLog?, metrics: WorkerMetrics
+        continuesTraces: Bool, pool: BufferPool, limiter: RateLimiter?, log: AccessLog?, metrics: WorkerMetrics
     ) {
         self.routes = routes
         self.upstreams = upstreams
@@ -36,6 +38,7 @@ package final class GatewayApplication: Application {
         self.denials = denials
         self.continuesTraces = continuesTraces
         self.pool = pool
+        self.limiter = limiter
         self.log = log
         self.metrics = metrics
         routePlaces = routes.routes.map { metrics.counts.placeOfRoute($0.name) }
@@ -80,8 +83,9 @@ package final class GatewayApplication: Application {
     // MARK: - What is counted
 
     /// - Parameter route: its index; nil if there was none.
-    func requestEnded(_ route: Int?, _ decision: Decision?, _ denial: Denial?, _ timings: RequestTimings) {
-        metrics.counts.requestEnded(route: route.map { routePlaces[$0] } ?? 0, decision, denial, timings)
+    func requestEnded(_ route: Int?, _ decision: Decision?, _ refusal: Refusal?, _ timings: RequestTimings) {
+        metrics.counts.requestEnded(route: route.map { routePlaces[$0] } ?? 0, decision, refusal?.denial, timings)
+        if let scope = refusal?.excess?.scope { metrics.counts.rateLimited(scope) }
     }
 
     func upstreamAnswered(_ route: Int?) {

@@ -52,6 +52,7 @@ public struct Blueprint: Sendable {
     let upstreams: [UpstreamSettings]
     let routes: [Route]
     let settings: ServerSettings
+    let rates: RequestRates
     /// Nil if there is none: then all routes are for certificates.
     let registry: RegistrySettings?
     /// Where operators administer the running gateway; nil if nowhere.
@@ -100,6 +101,7 @@ public struct Blueprint: Sendable {
                 upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit))
         }
         settings = Self.settings(configuration)
+        rates = Self.rates(configuration)
         registry = configuration.registry.map {
             RegistrySettings(path: $0.path, secretPath: $0.secretPath, devices: $0.devices)
         }
@@ -189,6 +191,17 @@ public struct Blueprint: Sendable {
         return settings
     }
 
+    private static func rates(_ configuration: Configuration) -> RequestRates {
+        func rate(_ rate: RateConfiguration) -> Rate {
+            Rate(rate.requests, per: rate.period == .second ? .seconds(1) : .seconds(60), burst: rate.burst)
+        }
+        let routes = configuration.routes.compactMap { route in route.rate.map { (route.name, rate($0)) } }
+        return RequestRates(
+            source: configuration.limits.ratePerSource.map(rate), device: configuration.limits.ratePerDevice.map(rate),
+            // Every name stands once: the configuration is refused otherwise.
+            routes: Dictionary(uniqueKeysWithValues: routes))
+    }
+
     private static func method(_ method: RouteConfiguration.Method) -> Method {
         switch method {
         case .get: .get
@@ -237,7 +250,7 @@ public struct Blueprint: Sendable {
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
             routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
-            accessLog: accessLog)
+            accessLog: accessLog, rates: rates)
     }
 
     func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {

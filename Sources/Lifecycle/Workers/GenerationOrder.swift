@@ -8,6 +8,8 @@ struct GenerationOrder: Sendable {
     let number: Int
     let blueprint: Blueprint
     let sessions: SessionTable
+    /// Whose buckets stay as empty as they are, whatever is loaded.
+    let rates: SharedRates
     let log: LogWriter?
     /// Nil if there is no registry.
     let enforcement: (settings: Enforcement.Settings, registry: DeviceRegistry)?
