@@ -2,6 +2,12 @@
 public struct LimitsConfiguration: Equatable, Sendable {
     /// Open client connections, per worker.
     public let connections: Int
+    /// Open connections of one client address, at all workers together.
+    public let connectionsPerSource: Int?
+    /// TLS handshakes under way, per worker.
+    public let handshakes: Int
+    /// Of one client address, at all workers together.
+    public let handshakesPerSource: Int?
     /// Bytes of a request's head.
     public let head: Int
     /// Bytes of a request's target, never more than `head`.
@@ -22,6 +28,15 @@ extension LimitsConfiguration {
         static let connections = Key(
             "connections", .integer(1...1_000_000), unit: "connections per worker", whenMissing: .means("10000"),
             "How many client connections may be open.")
+        static let connectionsPerSource = Key(
+            "connections_per_source", .integer(1...1_000_000), unit: "connections", whenMissing: .allowed,
+            "How many connections one client address may have open.")
+        static let handshakes = Key(
+            "handshakes", .integer(1...1_000_000), unit: "handshakes per worker", whenMissing: .means("1000"),
+            "How many TLS handshakes may be under way.")
+        static let handshakesPerSource = Key(
+            "handshakes_per_source", .integer(1...1_000_000), unit: "handshakes", whenMissing: .allowed,
+            "How many TLS handshakes of one client address may be under way.")
         static let head = Key(
             "head", .size((1 << 10)...(24 << 10)), unit: "bytes", whenMissing: .means("16KiB"),
             "The largest head of a request: its first line and its fields.")
@@ -49,7 +64,8 @@ extension LimitsConfiguration {
         static let section = Section(
             path: "limits",
             settings: [
-                connections.setting, head.setting, target.setting, fields.setting, requestsPerConnection.setting,
+                connections.setting, connectionsPerSource.setting, handshakes.setting, handshakesPerSource.setting,
+                head.setting, target.setting, fields.setting, requestsPerConnection.setting,
                 heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
             ])
     }
@@ -57,6 +73,9 @@ extension LimitsConfiguration {
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let connections = reader.read(Keys.connections)
+        let connectionsPerSource = reader.read(Keys.connectionsPerSource)
+        let handshakes = reader.read(Keys.handshakes)
+        let handshakesPerSource = reader.read(Keys.handshakesPerSource)
         let head = reader.read(Keys.head)
         let target = reader.read(Keys.target)
         let fields = reader.read(Keys.fields)
@@ -71,10 +90,15 @@ extension LimitsConfiguration {
                 expected: "`target` of at most \(SizeText.format(head)), since the target is part of the head")
             return nil
         }
-        guard let connections, let head, let target, let fields, let requestsPerConnection, let heldContent else {
+        guard let connections, let handshakes, let head, let target, let fields, let requestsPerConnection,
+            let heldContent
+        else {
             return nil
         }
         self.connections = connections
+        self.connectionsPerSource = connectionsPerSource
+        self.handshakes = handshakes
+        self.handshakesPerSource = handshakesPerSource
         self.head = head
         self.target = target
         self.fields = fields

@@ -17,6 +17,9 @@ public final class Acceptor {
     /// Set when the worker stops: each response then ends its connection.
     public private(set) var isDraining = false
     private var drained: (() -> Void)?
+    /// TLS handshakes under way now.
+    public private(set) var handshakeCount = 0
+    private var handshakes = ArrivalQueue()
     /// Connections taken since the beginning.
     private var opened: UInt64 = 0
 
@@ -51,10 +54,9 @@ public final class Acceptor {
     private func open(_ socket: consuming Socket, peer: SocketAddress, tls: ServerContext?) {
         guard let connection = ServerConnection(acceptor: self, socket: socket, peer: peer, tls: tls) else { return }
         if connectionCount >= settings.connections { makeRoom() }
-        guard connectionCount < settings.connections, application.admits(connection) else {
-            application.connectionRefused(connection, .limit)
-            return  // dropping the connection closes it
-        }
+        // Dropping the connection closes it.
+        guard connectionCount < settings.connections else { return application.connectionRefused(connection, .limit) }
+        guard application.admits(connection) else { return application.connectionRefused(connection, .clientLimit) }
         connectionCount += 1
         opened += 1
         connection.number = opened
@@ -65,8 +67,40 @@ public final class Acceptor {
             connection.slot = connections.count
             connections.append(connection)
         }
+        if tls != nil { enterHandshake(connection) }
         connection.start()
     }
+
+    // MARK: - Handshakes under way
+
+    /// At the limit the oldest gives way, not the newest: whoever would keep all others out has to come as often as the limit
+    /// within the time of a genuine handshake, not within its timeout.
+    private func enterHandshake(_ connection: ServerConnection) {
+        if handshakeCount >= settings.handshakes, let oldest = oldestHandshake() {
+            application.connectionRefused(oldest, .handshakeLimit)
+            oldest.abort()
+        }
+        handshakeCount += 1
+        let entry = ArrivalQueue.Entry(slot: connection.slot, number: connection.number)
+        handshakes.append(entry) { underWay($0) != nil }
+    }
+
+    private func oldestHandshake() -> ServerConnection? {
+        handshakes.popFirst { underWay($0) != nil }.flatMap(underWay)
+    }
+
+    private func underWay(_ entry: ArrivalQueue.Entry) -> ServerConnection? {
+        guard let connection = connections[entry.slot], connection.number == entry.number, connection.isInHandshake
+        else {
+            return nil
+        }
+        return connection
+    }
+
+    /// A handshake is complete, or its connection at its end.
+    func leaveHandshake() { handshakeCount -= 1 }
+
+    // MARK: - Connections
 
     /// Ends the oldest stranger's connection, of the address that has the most of them: a crowd that comes from elsewhere does
     /// not push out whoever is about to show who he is.
@@ -84,6 +118,7 @@ public final class Acceptor {
         connections[connection.slot] = nil
         freeSlots.append(connection.slot)
         connectionCount -= 1
+        if connection.isInHandshake { leaveHandshake() }
         application.connectionClosed(connection)
         reportIfDrained()
     }

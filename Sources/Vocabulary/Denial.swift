@@ -132,7 +132,8 @@ extension Denial {
         case .connectionLimit:
             Row(
                 code: "connection_limit", answer: .close, fault: .gateway, retry: .safe,
-                sentence: "The gateway serves as many connections as it is configured for.")
+                sentence:
+                    "The gateway has as many connections or handshakes, of all or of this address, as it may.")
         case .requestMalformed:
             Row(
                 code: "request_malformed", answer: .status(400), fault: .client, retry: .safe,

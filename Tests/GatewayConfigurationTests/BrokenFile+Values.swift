@@ -51,6 +51,17 @@ extension BrokenFile {
             "`100` is no rate",
             suggestion: "100/s"),
         BrokenFile(
+            "a rate of content without a unit",
+            "upstreams:\n",
+            "timeouts: { content_rate: ▶500 }\nupstreams:\n",
+            "`500` is no rate",
+            suggestion: "500B/s"),
+        BrokenFile(
+            "a rate of content that nobody has to keep",
+            "upstreams:\n",
+            "timeouts: { content_rate: ▶0B/s }\nupstreams:\n",
+            "`0B/s` is out of range"),
+        BrokenFile(
             "a rate that lets nothing through",
             "upstreams:\n",
             "limits: { rate_per_source: ▶0/s }\nupstreams:\n",

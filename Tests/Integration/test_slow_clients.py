@@ -7,8 +7,8 @@ from client import Client, get, tls_context
 from exposition import scrape
 from waiting import eventually
 
-# Of each kind: three of handshakes, five of requests.
-HANDSHAKES, REQUESTS = 100, 40
+# Of each kind: three of handshakes, seven of requests.
+HANDSHAKES, REQUESTS = 100, 30
 # What the allocator may keep of a second time beyond what it kept of the first: less than the blocks of the connections.
 MARGIN = 8_000_000
 # Of a connection in a debug build: TLS, and the blocks that it may hold.
@@ -75,7 +75,7 @@ class Siege:
 @pytest.fixture
 def siege(start_gateway, own_upstream, phone):
     gateway = start_gateway(
-        {"service": own_upstream.address}, timeouts={"handshake": "5s", "head": "1s", "content_idle": "1s"})
+        {"service": own_upstream.address}, timeouts={"handshake": "5s", "head": "1s", "content_idle": "1s", "content_rate": "100KiB/s"})
     with Client(gateway, phone) as other:
         yield Siege(gateway, phone, other)
 

@@ -17,6 +17,8 @@ package final class GatewayApplication: Application {
     var enforcement: Enforcement?
     /// Nil if no rate is limited.
     let limiter: RateLimiter?
+    private let sourceLimits: SharedSources.Limits
+    private let shared: SharedLimits
     /// Nil if access is not logged.
     let log: AccessLog?
     private let metrics: WorkerMetrics
@@ -30,7 +32,8 @@ package final class GatewayApplication: Application {
 
     init(
         routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, denials: DenialResponses,
-        continuesTraces: Bool, pool: BufferPool, limiter: RateLimiter?, log: AccessLog?, metrics: WorkerMetrics
+        continuesTraces: Bool, pool: BufferPool, limiter: RateLimiter?,
+        sourceLimits: SharedSources.Limits, shared: SharedLimits, log: AccessLog?, metrics: WorkerMetrics
     ) {
         self.routes = routes
         self.upstreams = upstreams
@@ -39,6 +42,8 @@ package final class GatewayApplication: Application {
         self.continuesTraces = continuesTraces
         self.pool = pool
         self.limiter = limiter
+        self.sourceLimits = sourceLimits
+        self.shared = shared
         self.log = log
         self.metrics = metrics
         routePlaces = routes.routes.map { metrics.counts.placeOfRoute($0.name) }
@@ -47,6 +52,14 @@ package final class GatewayApplication: Application {
 
     package override func makeExchange(for connection: ServerConnection) -> Exchange {
         ForwardingExchange(connection: connection, gateway: self)
+    }
+
+    package override func admits(_ connection: ServerConnection) -> Bool {
+        shared.sources.open(connection.peer.block, sourceLimits)
+    }
+
+    package override func connectionClosed(_ connection: ServerConnection) {
+        shared.sources.close(connection.peer.block, inHandshake: !connection.isKnown)
     }
 
     package override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
@@ -62,6 +75,8 @@ package final class GatewayApplication: Application {
 
     package override func handshakeCompleted(_ connection: ServerConnection, isResumed: Bool) {
         metrics.counts.handshakeEnded(isResumed: isResumed, after: connection.handshakeDuration)
+        connection.isKnown = true
+        shared.sources.handshakeCompleted(connection.peer.block)
     }
 
     package override func acceptingPaused(errno: Int32) {
@@ -111,7 +126,7 @@ extension ConnectionRefusal {
     fileprivate var endsHandshake: Bool {
         switch self {
         case .handshake, .handshakeTimeout: true
-        case .limit, .certificateExpired: false
+        case .limit, .clientLimit, .handshakeLimit, .certificateExpired: false
         }
     }
 }

@@ -13,10 +13,10 @@ struct RateLimiter {
     private let device: Rate?
     /// By route, in the order of the table: the rate, and whose bucket it is.
     private let routes: [(rate: Rate, owner: Int)?]
-    private let shared: SharedRates
+    private let shared: SharedLimits
 
     /// - Parameter routes: the names of the routes, in the order of the table.
-    init(_ rates: RequestRates, routes: [String], shared: SharedRates) {
+    init(_ rates: RequestRates, routes: [String], shared: SharedLimits) {
         source = rates.source
         device = rates.device
         self.routes = routes.map { name in rates.routes[name].map { ($0, name.hashValue) } }
@@ -28,17 +28,17 @@ struct RateLimiter {
     /// - Parameter owner: the `hashValue` of the client's address block.
     func excess(ofSource owner: Int, now: Instant) -> RateExcess? {
         guard let source else { return nil }
-        return excess(.source, source, shared.sources.take(of: owner, source, now: now))
+        return excess(.source, source, shared.sourceRates.take(of: owner, source, now: now))
     }
 
     func excess(of id: DeviceID, now: Instant) -> RateExcess? {
         guard let device else { return nil }
-        return excess(.device, device, shared.devices.take(of: id.hashValue, device, now: now))
+        return excess(.device, device, shared.deviceRates.take(of: id.hashValue, device, now: now))
     }
 
     func excess(ofRoute route: Int, now: Instant) -> RateExcess? {
         guard let (rate, owner) = routes[route] else { return nil }
-        return excess(.route, rate, shared.routes.take(of: owner, rate, now: now))
+        return excess(.route, rate, shared.routeRates.take(of: owner, rate, now: now))
     }
 
     private func excess(_ scope: RateScope, _ rate: Rate, _ wait: TimeSpan?) -> RateExcess? {

@@ -53,6 +53,7 @@ public struct Blueprint: Sendable {
     let routes: [Route]
     let settings: ServerSettings
     let rates: RequestRates
+    let sourceLimits: SharedSources.Limits
     /// Nil if there is none: then all routes are for certificates.
     let registry: RegistrySettings?
     /// Where operators administer the running gateway; nil if nowhere.
@@ -102,6 +103,9 @@ public struct Blueprint: Sendable {
         }
         settings = Self.settings(configuration)
         rates = Self.rates(configuration)
+        sourceLimits = SharedSources.Limits(
+            connections: configuration.limits.connectionsPerSource,
+            handshakes: configuration.limits.handshakesPerSource)
         registry = configuration.registry.map {
             RegistrySettings(path: $0.path, secretPath: $0.secretPath, devices: $0.devices)
         }
@@ -183,10 +187,12 @@ public struct Blueprint: Sendable {
         let limits = configuration.limits
         settings.head = HeadLimits(bytes: limits.head, target: limits.target, fields: limits.fields)
         settings.connections = limits.connections
+        settings.handshakes = limits.handshakes
         settings.requestsPerConnection = limits.requestsPerConnection
         settings.handshakeTimeout = TimeSpan(configuration.timeouts.handshake)
         settings.headTimeout = TimeSpan(configuration.timeouts.head)
         settings.contentIdleTimeout = TimeSpan(configuration.timeouts.contentIdle)
+        settings.contentRate = configuration.timeouts.contentRate
         settings.keepAliveTimeout = TimeSpan(configuration.timeouts.keepAlive)
         return settings
     }
@@ -250,7 +256,7 @@ public struct Blueprint: Sendable {
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
             routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
-            accessLog: accessLog, rates: rates)
+            accessLog: accessLog, rates: rates, sourceLimits: sourceLimits)
     }
 
     func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {

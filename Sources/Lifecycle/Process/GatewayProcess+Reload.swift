@@ -57,7 +57,7 @@ extension GatewayProcess {
             throw error
         }
         let next = GenerationOrder(
-            number: order.number + 1, blueprint: blueprint, sessions: order.sessions, rates: order.rates,
+            number: order.number + 1, blueprint: blueprint, sessions: order.sessions, limits: order.limits,
             log: order.log, enforcement: enforcement)
         reload.change = (GenerationChange(workers: running), next)
         workers.prepare(next, sockets: sockets)
