@@ -104,3 +104,11 @@ def test_hundreds_that_are_reset_leave_nothing(siege):
             slow_clients.reset(one)
             siege.serve_another()
     siege.assert_restored(len(slow))
+
+
+@pytest.mark.parametrize("beginning, trickle", [(slow_clients.LONG, b"a"), (slow_clients.CHUNKED, b"1\r\na\r\n")],
+                         ids=["length", "chunks"])
+def test_content_that_never_pauses_but_never_comes_is_denied(siege, beginning, trickle):
+    slow = slow_clients.Slow(siege.gateway, siege.phone, siege.context, beginning, trickle)
+    siege.outlast([slow])
+    siege.gateway.logged(denial="request_timeout", status=408)

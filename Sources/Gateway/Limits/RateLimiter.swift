@@ -8,7 +8,9 @@ internal import Server
 /// source before anything else is done for it; of its device once the certificate has shown which that is, before the proof
 /// is verified, so that a key id somebody merely claims takes nothing; of its route when nothing but its content is left to
 /// be judged, so that who is refused otherwise takes nothing of what the others have.
-struct RateLimiter {
+///
+/// A class, so that looking at it touches no reference count of what the workers share.
+final class RateLimiter {
     private let source: Rate?
     private let device: Rate?
     /// By route, in the order of the table: the rate, and whose bucket it is.
