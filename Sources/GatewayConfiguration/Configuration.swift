@@ -149,6 +149,7 @@ extension Configuration {
         UpstreamReferences.check(item, reading)
         AppReferences.check(item, reading)
         if let routes, let limits { HeldContent.check(routes, limits, in: item, reading) }
+        DeviceRate.check(item, reading)
         EnrolmentReferences.check(item, reading)
         if let apps { EnrolmentReferences.checkRoots(apps, in: item, reading) }
         if let listeners, let enrolment {

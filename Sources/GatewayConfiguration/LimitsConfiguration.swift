@@ -2,6 +2,12 @@
 public struct LimitsConfiguration: Equatable, Sendable {
     /// Open client connections, per worker.
     public let connections: Int
+    /// Open connections of one client address, at all workers together.
+    public let connectionsPerSource: Int?
+    /// TLS handshakes under way, per worker.
+    public let handshakes: Int
+    /// Of one client address, at all workers together.
+    public let handshakesPerSource: Int?
     /// Bytes of a request's head.
     public let head: Int
     /// Bytes of a request's target, never more than `head`.
@@ -11,6 +17,10 @@ public struct LimitsConfiguration: Equatable, Sendable {
     public let requestsPerConnection: Int
     /// Bytes of content that a worker holds for requests that cannot be forwarded yet.
     public let heldContent: Int
+    /// Requests of one client address, at all workers together.
+    public let ratePerSource: RateConfiguration?
+    /// Requests of one registered device, at all workers together.
+    public let ratePerDevice: RateConfiguration?
 }
 
 extension LimitsConfiguration {
@@ -18,6 +28,15 @@ extension LimitsConfiguration {
         static let connections = Key(
             "connections", .integer(1...1_000_000), unit: "connections per worker", whenMissing: .means("10000"),
             "How many client connections may be open.")
+        static let connectionsPerSource = Key(
+            "connections_per_source", .integer(1...1_000_000), unit: "connections", whenMissing: .allowed,
+            "How many connections one client address may have open.")
+        static let handshakes = Key(
+            "handshakes", .integer(1...1_000_000), unit: "handshakes per worker", whenMissing: .means("1000"),
+            "How many TLS handshakes may be under way.")
+        static let handshakesPerSource = Key(
+            "handshakes_per_source", .integer(1...1_000_000), unit: "handshakes", whenMissing: .allowed,
+            "How many TLS handshakes of one client address may be under way.")
         static let head = Key(
             "head", .size((1 << 10)...(24 << 10)), unit: "bytes", whenMissing: .means("16KiB"),
             "The largest head of a request: its first line and its fields.")
@@ -35,22 +54,35 @@ extension LimitsConfiguration {
             "held_content", .size((1 << 20)...(64 << 30)), unit: "bytes per worker", whenMissing: .means("256MiB"),
             "How much content of requests may be held until their proofs are judged.")
 
+        static let ratePerSource = Key(
+            "rate_per_source", .rate, unit: "requests of one address", whenMissing: .allowed,
+            "How often requests may come from one client address.")
+        static let ratePerDevice = Key(
+            "rate_per_device", .rate, unit: "requests of one device", whenMissing: .allowed,
+            "How often requests may come from one registered device.")
+
         static let section = Section(
             path: "limits",
             settings: [
-                connections.setting, head.setting, target.setting, fields.setting, requestsPerConnection.setting,
-                heldContent.setting,
+                connections.setting, connectionsPerSource.setting, handshakes.setting, handshakesPerSource.setting,
+                head.setting, target.setting, fields.setting, requestsPerConnection.setting,
+                heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
             ])
     }
 
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let connections = reader.read(Keys.connections)
+        let connectionsPerSource = reader.read(Keys.connectionsPerSource)
+        let handshakes = reader.read(Keys.handshakes)
+        let handshakesPerSource = reader.read(Keys.handshakesPerSource)
         let head = reader.read(Keys.head)
         let target = reader.read(Keys.target)
         let fields = reader.read(Keys.fields)
         let requestsPerConnection = reader.read(Keys.requestsPerConnection)
         let heldContent = reader.read(Keys.heldContent)
+        let ratePerSource = reader.read(Keys.ratePerSource)
+        let ratePerDevice = reader.read(Keys.ratePerDevice)
         if let head, let target, target > head {
             reading.refuse(
                 reader.place(of: reader.has(Keys.target) ? Keys.target : Keys.head),
@@ -58,14 +90,21 @@ extension LimitsConfiguration {
                 expected: "`target` of at most \(SizeText.format(head)), since the target is part of the head")
             return nil
         }
-        guard let connections, let head, let target, let fields, let requestsPerConnection, let heldContent else {
+        guard let connections, let handshakes, let head, let target, let fields, let requestsPerConnection,
+            let heldContent
+        else {
             return nil
         }
         self.connections = connections
+        self.connectionsPerSource = connectionsPerSource
+        self.handshakes = handshakes
+        self.handshakesPerSource = handshakesPerSource
         self.head = head
         self.target = target
         self.fields = fields
         self.requestsPerConnection = requestsPerConnection
         self.heldContent = heldContent
+        self.ratePerSource = ratePerSource
+        self.ratePerDevice = ratePerDevice
     }
 }

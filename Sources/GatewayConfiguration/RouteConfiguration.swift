@@ -20,6 +20,8 @@ public struct RouteConfiguration: Equatable, Sendable {
     public let upstream: String
     /// The largest content of a request, in bytes.
     public let contentLimit: Int
+    /// Requests that are let through to the upstream, of all clients together.
+    public let rate: RateConfiguration?
 
     /// All methods the gateway forwards.
     public enum Method: String, CaseIterable, Sendable {
@@ -90,12 +92,15 @@ extension RouteConfiguration {
         static let contentLimit = Key(
             "content_limit", .size(0...(1 << 30)), unit: "bytes", whenMissing: .means("1MiB"),
             "The largest content that a request may have.")
+        static let rate = Key(
+            "rate", .rate, unit: "requests of all clients", whenMissing: .allowed,
+            "How often requests are let through to the upstream.")
 
         static let section = Section(
             path: "routes",
             settings: [
                 name.setting, host.setting, path.setting, methods.setting, require.setting, apps.setting,
-                components.setting, upstream.setting, contentLimit.setting,
+                components.setting, upstream.setting, contentLimit.setting, rate.setting,
             ])
     }
 
@@ -110,11 +115,12 @@ extension RouteConfiguration {
         let components = Self.read(Keys.components, from: .requestProof, require, reader, reading)
         let upstream = reader.read(Keys.upstream)
         let contentLimit = reader.read(Keys.contentLimit)
+        let rate = reader.read(Keys.rate)
         guard let name, let host, let path, let methods, let require, let components, let upstream, let contentLimit
         else { return nil }
         self.init(
             name: name, host: host, path: path, methods: Set(methods), require: require, apps: apps ?? [],
-            components: components, upstream: upstream, contentLimit: contentLimit)
+            components: components, upstream: upstream, contentLimit: contentLimit, rate: rate)
     }
 
     /// Reads a key that only means something from a level on. Below it the key is refused: whoever wrote it believes in a
@@ -134,6 +140,6 @@ extension RouteConfiguration {
     func admitting(_ apps: [AppID]) -> RouteConfiguration {
         RouteConfiguration(
             name: name, host: host, path: path, methods: methods, require: require, apps: apps, components: components,
-            upstream: upstream, contentLimit: contentLimit)
+            upstream: upstream, contentLimit: contentLimit, rate: rate)
     }
 }

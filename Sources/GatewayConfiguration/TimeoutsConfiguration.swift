@@ -6,6 +6,8 @@ public struct TimeoutsConfiguration: Equatable, Sendable {
     public let head: Duration
     /// Between two pieces of a request's content.
     public let contentIdle: Duration
+    /// Bytes in a second that a client has to send or take of content, beyond such a pause.
+    public let contentRate: Int
     /// Between two requests of a connection.
     public let keepAlive: Duration
     /// For requests under way, once the gateway was told to stop.
@@ -23,6 +25,9 @@ extension TimeoutsConfiguration {
         static let contentIdle = Key(
             "content_idle", .duration(.milliseconds(100) ... .seconds(3600)), unit: "between two pieces",
             whenMissing: .means("30s"), "How long a client may pause within the content of a request.")
+        static let contentRate = Key(
+            "content_rate", .byteRate(1...(1 << 20)), unit: "beyond a pause", whenMissing: .means("500B/s"),
+            "How fast a client must send content, or take it.")
         static let keepAlive = Key(
             "keep_alive", .duration(.seconds(1) ... .seconds(3600)), unit: "between two requests",
             whenMissing: .means("75s"), "How long a connection may be unused.")
@@ -32,7 +37,10 @@ extension TimeoutsConfiguration {
 
         static let section = Section(
             path: "timeouts",
-            settings: [handshake.setting, head.setting, contentIdle.setting, keepAlive.setting, shutdown.setting])
+            settings: [
+                handshake.setting, head.setting, contentIdle.setting, contentRate.setting, keepAlive.setting,
+                shutdown.setting,
+            ])
     }
 
     init?(_ item: Item, _ reading: Reading) {
@@ -40,12 +48,14 @@ extension TimeoutsConfiguration {
         let handshake = reader.read(Keys.handshake)
         let head = reader.read(Keys.head)
         let contentIdle = reader.read(Keys.contentIdle)
+        let contentRate = reader.read(Keys.contentRate)
         let keepAlive = reader.read(Keys.keepAlive)
         let shutdown = reader.read(Keys.shutdown)
-        guard let handshake, let head, let contentIdle, let keepAlive, let shutdown else { return nil }
+        guard let handshake, let head, let contentIdle, let contentRate, let keepAlive, let shutdown else { return nil }
         self.handshake = handshake
         self.head = head
         self.contentIdle = contentIdle
+        self.contentRate = contentRate
         self.keepAlive = keepAlive
         self.shutdown = shutdown
     }

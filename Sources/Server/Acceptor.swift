@@ -19,6 +19,9 @@ public final class Acceptor {
     private var drained: (() -> Void)?
     /// What speaks against keeping a connection, by what has been loaded since it was accepted.
     private var objection: ((ServerConnection) -> ClientAdmission.Objection?)?
+    /// TLS handshakes under way now.
+    public private(set) var handshakeCount = 0
+    private var handshakes = ArrivalQueue()
     /// Connections taken since the beginning.
     private var opened: UInt64 = 0
 
@@ -54,7 +57,7 @@ public final class Acceptor {
         guard let connection = ServerConnection(acceptor: self, socket: socket, peer: peer, tls: tls) else { return }
         // First: nobody gives way to a connection that would not be admitted anyway.
         guard application.admits(connection) else {
-            application.connectionRefused(connection, .limit)
+            application.connectionRefused(connection, .clientLimit)
             return  // dropping the connection closes it
         }
         if connectionCount >= settings.connections { makeRoom() }
@@ -73,8 +76,40 @@ public final class Acceptor {
             connection.slot = connections.count
             connections.append(connection)
         }
+        if tls != nil { enterHandshake(connection) }
         connection.start()
     }
+
+    // MARK: - Handshakes under way
+
+    /// At the limit the oldest gives way, not the newest: whoever would keep all others out has to come as often as the limit
+    /// within the time of a genuine handshake, not within its timeout.
+    private func enterHandshake(_ connection: ServerConnection) {
+        if handshakeCount >= settings.handshakes, let oldest = oldestHandshake() {
+            application.connectionRefused(oldest, .handshakeLimit)
+            oldest.abort()
+        }
+        handshakeCount += 1
+        let entry = ArrivalQueue.Entry(slot: connection.slot, number: connection.number)
+        handshakes.append(entry) { underWay($0) != nil }
+    }
+
+    private func oldestHandshake() -> ServerConnection? {
+        handshakes.popFirst { underWay($0) != nil }.flatMap(underWay)
+    }
+
+    private func underWay(_ entry: ArrivalQueue.Entry) -> ServerConnection? {
+        guard let connection = connections[entry.slot], connection.number == entry.number, connection.isInHandshake
+        else {
+            return nil
+        }
+        return connection
+    }
+
+    /// A handshake is complete, or its connection at its end.
+    func leaveHandshake() { handshakeCount -= 1 }
+
+    // MARK: - Connections
 
     /// Ends one stranger's connection, as `GivingWay` chooses it.
     private func makeRoom() {
@@ -94,6 +129,7 @@ public final class Acceptor {
         connections[connection.slot] = nil
         freeSlots.append(connection.slot)
         connectionCount -= 1
+        if connection.isInHandshake { leaveHandshake() }
         application.connectionClosed(connection)
         reportIfDrained()
     }

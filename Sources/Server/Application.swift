@@ -32,8 +32,12 @@ open class Application {
 
 /// Why a connection is ended without an HTTP answer.
 public enum ConnectionRefusal: Sendable {
-    /// The worker serves as many connections as it may, or the application admits no more of this client.
+    /// The worker serves as many connections as it may.
     case limit
+    /// The application admits no more of this client.
+    case clientLimit
+    /// As many handshakes are under way as may be, and this is the oldest of them.
+    case handshakeLimit
     case handshake(TLSFailure)
     case handshakeTimeout
     /// The client certificate expired while the connection was open.

@@ -46,14 +46,23 @@ extension ServerConnection {
             let waiting = output.count
             switch transport.write(to: self, from: &output) {
             case .done:
+                if isWriteBlocked {
+                    responsePace.moved(
+                        waiting, acceptor.settings.contentIdleTimeout, rate: acceptor.settings.contentRate,
+                        now: loop.now)
+                }
                 isWriteBlocked = false
                 output.releaseIfEmpty()
                 wantWrite(isReadWaitingToWrite)
             case .wantWrite:
                 wantWrite(true)
-                // From the last byte the client took: what it sends meanwhile does not give it more time to read.
+                // By what the client takes: what it sends meanwhile does not give it more time to read.
+                if !isWriteBlocked { responsePace.resume(now: loop.now) }
                 if !isWriteBlocked || output.count < waiting {
-                    setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
+                    responsePace.moved(
+                        waiting - output.count, acceptor.settings.contentIdleTimeout,
+                        rate: acceptor.settings.contentRate, now: loop.now)
+                    setDeadline(responsePace.end)
                 }
                 isWriteBlocked = true
                 return false
@@ -102,6 +111,7 @@ extension ServerConnection {
         exchange?.reset()
         isContentHeld = false
         isRestLimited = false
+        responsePace.begin(acceptor.settings.contentIdleTimeout, now: loop.now)
     }
 }
 

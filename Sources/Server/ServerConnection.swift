@@ -45,6 +45,11 @@ public final class ServerConnection: SocketHandler {
     private var handshakeBegan: Instant?
     private var handshakeEnded: Instant?
 
+    var isInHandshake: Bool { cycle.phase == .handshake }
+    /// The client's time for the content of the request, and for taking that of the response.
+    private var requestPace = ContentPace()
+    var responsePace = ContentPace()
+
     /// The client holds the content back until it is told to send it (RFC 9110 section 10.1.1).
     var isContentAwaited = false
     /// The exchange has not taken all content that is there.
@@ -159,6 +164,7 @@ public final class ServerConnection: SocketHandler {
                 return false
             }
             wantWrite(false)
+            acceptor.leaveHandshake()
             awaitRequests()
             return true
         case .wantRead:
@@ -180,6 +186,7 @@ public final class ServerConnection: SocketHandler {
     /// Nothing more is to be settled about who the client is.
     private func awaitRequests() {
         cycle.handshakeDone()
+        responsePace.begin(acceptor.settings.contentIdleTimeout, now: loop.now)
         wantRead(true)
         setDeadline(loop.now + acceptor.settings.keepAliveTimeout)
     }
@@ -316,7 +323,10 @@ public final class ServerConnection: SocketHandler {
             isPersistent: exchange.head.isPersistent && requestCount < acceptor.settings.requestsPerConnection
                 && !acceptor.isDraining)
         exchange.headReceived()
-        if framing.hasContent { setDeadline(exchange.began + acceptor.settings.contentIdleTimeout) }
+        if framing.hasContent {
+            requestPace.begin(acceptor.settings.contentIdleTimeout, now: exchange.began)
+            setDeadline(requestPace.end)
+        }
     }
 
     private var isClientGood: Bool {
@@ -345,13 +355,15 @@ public final class ServerConnection: SocketHandler {
                         input.consume(taken)
                         self.decoder.consumed(taken)
                         exchange.receivedBytes += UInt64(taken)
-                        if !isWriteBlocked, !isRestLimited {
-                            setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
-                        }
+                        requestPace.moved(
+                            taken, acceptor.settings.contentIdleTimeout, rate: acceptor.settings.contentRate,
+                            now: loop.now)
+                        if !isWriteBlocked, !isRestLimited { setDeadline(requestPace.end) }
                     }
                     if taken == count { isContentHeld = false }
                     if isContentHeld {
                         // The upstream is slower than the client; its own timeouts watch it.
+                        requestPace.pause(now: loop.now)
                         clearDeadline()
                         return false
                     }
@@ -375,7 +387,8 @@ public final class ServerConnection: SocketHandler {
     func resumeContent() {
         guard isContentHeld else { return }
         isContentHeld = false
-        setDeadline(loop.now + acceptor.settings.contentIdleTimeout)
+        requestPace.resume(now: loop.now)
+        setDeadline(requestPace.end)
         settle()
     }
 }

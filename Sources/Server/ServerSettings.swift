@@ -6,7 +6,9 @@ public struct ServerSettings: Sendable {
     public var head = HeadLimits.standard
     /// Open connections per worker; further ones are closed as soon as they are accepted.
     public var connections = 10_000
-    /// Whether at that limit a new connection takes the place of one whose client has shown nothing yet
+    /// TLS handshakes under way per worker: at that limit the oldest one gives way to a new one.
+    public var handshakes = Int.max
+    /// Whether at that limit of connections a new connection takes the place of one whose client has shown nothing yet
     /// (`ServerConnection.isKnown`), so that silent clients cannot keep all others out.
     public var strangersGiveWay = false
     /// Requests served on one connection before it is closed.
@@ -17,6 +19,8 @@ public struct ServerSettings: Sendable {
     public var headTimeout = TimeSpan.seconds(10)
     /// Longest pause within the content of a request, or while the client takes a response.
     public var contentIdleTimeout = TimeSpan.seconds(30)
+    /// How many octets of content a client has to send or take in a second, beyond such pauses; 0 for any number.
+    public var contentRate = 0
     /// How long a connection is kept without a request.
     public var keepAliveTimeout = TimeSpan.seconds(75)
     /// How long, and for how many bytes, a refused client is listened to before its connection is closed. Closing at

@@ -22,6 +22,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case targetTooLong
     case headTooLarge
     case requestTimeout
+    case rateLimited
     // The route.
     case routeUnknown
     case methodRefused
@@ -152,7 +153,8 @@ extension Denial {
         case .connectionLimit:
             Row(
                 code: "connection_limit", answer: .close, fault: .gateway, retry: .safe,
-                sentence: "The gateway serves as many connections as it is configured for.")
+                sentence:
+                    "The gateway has as many connections or handshakes, of all or of this address, as it may.")
         case .requestMalformed:
             Row(
                 code: "request_malformed", answer: .status(400), fault: .client, retry: .safe,
@@ -177,6 +179,10 @@ extension Denial {
             Row(
                 code: "request_timeout", answer: .status(408), fault: .client, retry: .safe,
                 sentence: "The request did not arrive in time.")
+        case .rateLimited:
+            Row(
+                code: "rate_limited", answer: .status(429), fault: .client, retry: .safe,
+                sentence: "Requests come faster than the gateway admits: try again after the time of Retry-After.")
         case .routeUnknown:
             Row(
                 code: "route_unknown", answer: .status(404), fault: .client, retry: .safe,

@@ -45,6 +45,33 @@ extension BrokenFile {
             "limits: { fields: ▶99999999999999999999 }\nupstreams:\n",
             "found `99999999999999999999`"),
         BrokenFile(
+            "a rate without a period",
+            "upstreams:\n",
+            "limits: { rate_per_source: ▶100 }\nupstreams:\n",
+            "`100` is no rate",
+            suggestion: "100/s"),
+        BrokenFile(
+            "a rate of content without a unit",
+            "upstreams:\n",
+            "timeouts: { content_rate: ▶500 }\nupstreams:\n",
+            "`500` is no rate",
+            suggestion: "500B/s"),
+        BrokenFile(
+            "a rate of content that nobody has to keep",
+            "upstreams:\n",
+            "timeouts: { content_rate: ▶0B/s }\nupstreams:\n",
+            "`0B/s` is out of range"),
+        BrokenFile(
+            "a rate that lets nothing through",
+            "upstreams:\n",
+            "limits: { rate_per_source: ▶0/s }\nupstreams:\n",
+            "`0/s` is out of range"),
+        BrokenFile(
+            "a rate of devices that nobody knows",
+            "upstreams:\n",
+            "limits: { rate_per_device: ▶10/s }\nupstreams:\n",
+            "`rate_per_device` needs the sections `registry` and `apps`: only they know devices"),
+        BrokenFile(
             "a duration without a unit",
             "upstreams:\n",
             "timeouts: { head: ▶10 }\nupstreams:\n",

@@ -60,7 +60,9 @@ struct ReferenceTests {
     @Test(
         "the types that the tables state are in the reference",
         arguments: [
-            ("limits.head", "1KiB to 24KiB"), ("timeouts.handshake", "100ms to 5m"),
+            ("limits.head", "1KiB to 24KiB"), ("limits.handshakes", "1 to 1000000"),
+            ("limits.connections_per_source", "1 to 1000000"), ("limits.handshakes_per_source", "1 to 1000000"),
+            ("timeouts.handshake", "100ms to 5m"),
             ("upstreams.idle_timeout", "1s to 1h"), ("registry.devices", "16 to 16777216"),
             ("proof.max_age", "10s to 1h"), ("proof.challenge_life", "10s to 1h"),
             ("enrolment.certificate_life", "1m to 365d"), ("enrolment.rotation_overlap", "0s to 7d"),

@@ -37,6 +37,35 @@ struct ValueSyntaxTests {
     }
 
     @Test(
+        "rates",
+        arguments: [
+            ("100/s", 100, RateConfiguration.Period.second, 100), ("60/m", 60, .minute, 60),
+            ("10/s burst 50", 10, .second, 50), ("1/m burst 1000000", 1, .minute, 1_000_000),
+        ])
+    func rates(text: String, requests: Int, period: RateConfiguration.Period, burst: Int) throws {
+        #expect(try RateText.parse(text) == RateConfiguration(requests: requests, period: period, burst: burst))
+    }
+
+    @Test(
+        "what is no rate",
+        arguments: [
+            "", "/", "100", "/s", "100/", "100/h", "0/s", "-1/s", "01/s", "1.5/s", "100 /s", "100/ s", "100/s burst",
+            "100/s burst 0", "100/s  burst 5", "100/s burst 5 ", "100/s bursts 5", "100/s 5", "1000001/s",
+            "1/s burst 1000001", "100/s/m",
+        ])
+    func noRates(text: String) {
+        #expect(throws: Complaint.self) { try RateText.parse(text) }
+    }
+
+    @Test(
+        "what a wrong rate probably meant",
+        arguments: [("100", "100/s"), ("100/sec", "100/s"), ("60/min", "60/m"), ("60/h", nil), ("a/s", nil)])
+    func meantRate(text: String, suggestion: String?) {
+        let complaint = #expect(throws: Complaint.self) { try RateText.parse(text) }
+        #expect(complaint?.suggestion == suggestion)
+    }
+
+    @Test(
         "what a wrong unit probably meant",
         arguments: [
             ("5sec", "5s"), ("5 s", "5s"), ("5msec", "5ms"), ("5millis", "5ms"), ("5min", "5m"), ("5H", "5h"),

@@ -48,11 +48,13 @@ def tls_context(pki, identity, weak=False, maximum=None):
 
 
 class Client:
-    def __init__(self, gateway, identity, context=None, session=None, receive_buffer=None):
+    def __init__(self, gateway, identity, context=None, session=None, receive_buffer=None, source=None):
         plain = socket.socket()
         plain.settimeout(PATIENCE)
         if receive_buffer:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        if source:
+            plain.bind((source, 0))
         plain.connect(("127.0.0.1", gateway.port))
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         context = context or tls_context(gateway.pki, identity)

@@ -11,6 +11,7 @@ from paths import PATIENCE
 HALF_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 HEAD = b"GET /slow HTTP/1.1\r\nHost: localhost\r\nX: "
 CONTENT = get("/slow", "Content-Length: 1000", method="POST") + b"hello"
+LONG = get("/slow", "Content-Length: 1000000", method="POST")
 CHUNKED = get("/slow", "Transfer-Encoding: chunked", method="POST") + b"5\r\nhello\r\n"
 
 
@@ -86,7 +87,8 @@ def half_open(gateway, identity, context):
 def stalled(gateway, identity, context):
     """The same of those that stop, or send an octet now and then, in what has its time in total."""
     return [Slow(gateway, identity, context, beginning, trickle) for beginning, trickle in [
-        (b"G", b""), (HEAD, b""), (HEAD, b"a"), (CONTENT, b""), (CHUNKED, b"")]]
+        (b"G", b""), (HEAD, b""), (HEAD, b"a"), (CONTENT, b""), (CHUNKED, b""), (LONG, b"a"),
+        (CHUNKED, b"1\r\na\r\n")]]
 
 
 def reset(one):

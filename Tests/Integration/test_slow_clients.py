@@ -7,8 +7,8 @@ from client import Client, get, tls_context
 from exposition import scrape
 from waiting import eventually
 
-# Of each kind: three of handshakes, five of requests.
-HANDSHAKES, REQUESTS = 100, 40
+# Of each kind: three of handshakes, seven of requests.
+HANDSHAKES, REQUESTS = 100, 30
 # What the allocator may keep of a second time beyond what it kept of the first: less than the blocks of the connections.
 MARGIN = 8_000_000
 # Of a connection in a debug build: TLS, and the blocks that it may hold.
@@ -75,7 +75,7 @@ class Siege:
 @pytest.fixture
 def siege(start_gateway, own_upstream, phone):
     gateway = start_gateway(
-        {"service": own_upstream.address}, timeouts={"handshake": "5s", "head": "1s", "content_idle": "1s"})
+        {"service": own_upstream.address}, timeouts={"handshake": "5s", "head": "1s", "content_idle": "1s", "content_rate": "100KiB/s"})
     with Client(gateway, phone) as other:
         yield Siege(gateway, phone, other)
 
@@ -104,3 +104,11 @@ def test_hundreds_that_are_reset_leave_nothing(siege):
             slow_clients.reset(one)
             siege.serve_another()
     siege.assert_restored(len(slow))
+
+
+@pytest.mark.parametrize("beginning, trickle", [(slow_clients.LONG, b"a"), (slow_clients.CHUNKED, b"1\r\na\r\n")],
+                         ids=["length", "chunks"])
+def test_content_that_never_pauses_but_never_comes_is_denied(siege, beginning, trickle):
+    slow = slow_clients.Slow(siege.gateway, siege.phone, siege.context, beginning, trickle)
+    siege.outlast([slow])
+    siege.gateway.logged(denial="request_timeout", status=408)

@@ -126,7 +126,8 @@ private final class AdministrationApplication: Application {
 
     override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         switch refusal {
-        case .limit: refusals.add(.connections, connection.clientName, at: door.name, .now)
+        case .limit, .clientLimit, .handshakeLimit:
+            refusals.add(.connections, connection.clientName, at: door.name, .now)
         // Who looks whether something listens here.
         case .handshake(.disconnected): break
         case .handshake, .handshakeTimeout, .certificateExpired, .certificateBarred:

@@ -1,9 +1,9 @@
 internal import EventLoop
+internal import Server
 
 /// How much one client address may ask for: a bucket of requests that fills again evenly, and connections open at once.
 ///
-/// Bounded: of addresses that come and go, those of the two last generations are remembered; whoever has more addresses than
-/// that is held back by nothing that looks at addresses.
+/// Bounded; whoever has more addresses than there are buckets shares theirs with others.
 struct AddressLimits {
     /// What a configuration sets; nil for no limit.
     struct Rates: Equatable, Sendable {
@@ -12,21 +12,13 @@ struct AddressLimits {
         var connections: Int?
     }
 
-    private struct Bucket {
-        /// In requests.
-        var tokens: Double
-        var at: Instant
-    }
-
-    private let limit: Int
-    private var recent: [AddressBlock: Bucket] = [:]
-    private var older: [AddressBlock: Bucket] = [:]
+    private var buckets: BucketTable
     /// By whom connections are open; as many as the server admits at most.
     private var connections: [AddressBlock: Int] = [:]
 
-    /// - Parameter limit: addresses in one generation.
-    init(limit: Int = 16_384) {
-        self.limit = limit
+    /// - Parameter limit: of buckets, 16 bytes each.
+    init(limit: Int = 32_768) {
+        buckets = BucketTable(limit: limit)
     }
 
     /// Takes one request.
@@ -34,21 +26,8 @@ struct AddressLimits {
     /// - Returns: nil if it may come; else in how many seconds one may.
     mutating func takeRequest(of client: AddressBlock, _ rates: Rates, now: Instant) -> Int? {
         guard let perMinute = rates.requestsPerMinute else { return nil }
-        let full = Double(perMinute)
-        var bucket = recent[client] ?? older[client] ?? Bucket(tokens: full, at: now)
-        let perNanosecond = full / 60_000_000_000
-        bucket.tokens = min(full, bucket.tokens + Double(max(0, (now - bucket.at).nanoseconds)) * perNanosecond)
-        bucket.at = now
-        let isAdmitted = bucket.tokens >= 1
-        if isAdmitted { bucket.tokens -= 1 }
-        if recent[client] == nil, recent.count >= limit {
-            older = recent
-            recent = [:]
-        }
-        recent[client] = bucket
-        guard !isAdmitted else { return nil }
-        let wait = (1 - bucket.tokens) / perNanosecond / 1_000_000_000
-        return max(1, Int(wait.rounded(.up)))
+        let rate = Rate(perMinute, per: .seconds(60), burst: perMinute)
+        return buckets.take(of: client.hashValue, rate, now: now)?.wholeSeconds
     }
 
     /// - Returns: whether one more connection may be opened; it is counted then.

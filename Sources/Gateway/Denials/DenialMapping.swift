@@ -22,7 +22,7 @@ extension Denial {
     /// - Returns: nil for a client that merely went away: nothing was refused.
     init?(_ refusal: ConnectionRefusal) {
         switch refusal {
-        case .limit: self = .connectionLimit
+        case .limit, .clientLimit, .handshakeLimit: self = .connectionLimit
         case .handshakeTimeout: self = .handshakeTimeout
         case .certificateExpired: self = .certificateExpired
         case .handshake(.disconnected): return nil
@@ -58,7 +58,10 @@ extension Denial {
 enum RefusalDetail {
     static func of(_ refusal: ConnectionRefusal) -> String? {
         switch refusal {
-        case .limit, .handshakeTimeout, .certificateExpired: nil
+        case .handshakeTimeout, .certificateExpired: nil
+        case .limit: "connections of the worker"
+        case .clientLimit: "connections or handshakes of one address"
+        case .handshakeLimit: "handshakes of the worker"
         case .certificateBarred(let objection): "while the connection was open: \(objection.reason)"
         case .handshake(.disconnected): "the client ended the connection"
         case .handshake(.tls(let reason)): reason

@@ -49,7 +49,7 @@ extension ForwardingExchange {
             guard !isSelfSigned else { return deny(.deviceUnknown) }
             // Without a registry there are only routes for certificates, and TLS let nobody in without one.
             precondition(requirement == .certificate, "a route demands devices, and there is no registry")
-            return forward()
+            return forwardWithinRate()
         }
         let lookup = enforcement.lookUp(connection.identity?.keyID, for: self, waiting: &waiting)
         if case .pending = lookup { return }
@@ -73,14 +73,35 @@ extension ForwardingExchange {
         guard let enforcement = gateway.enforcement else { return }
         noteDevice(of: lookup, enforcement)
         let apps = route.map { gateway.routes.routes[$0].apps } ?? .none
-        switch enforcement.standing(of: lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps) {
+        let standing = enforcement.standing(
+            of: lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps)
+        if case .refused(let refusal) = standing { return deny(refusal) }
+        // By the certificate, which TLS has verified, on routes too that ask for no more: never by what a proof claims.
+        if let limiter = gateway.limiter, case .found(let device) = lookup,
+            let excess = limiter.excess(of: device.id, now: connection.loop.now)
+        {
+            return deny(excess)
+        }
+        switch standing {
         case .refused(let refusal): deny(refusal)
-        case .certificate: if route == nil { answerChallenge() } else { forward() }
+        case .certificate: if route == nil { answerChallenge() } else { forwardWithinRate() }
         case .device(let device, let app):
             self.device = device
             self.app = app
-            if requirement == .requestProof { prove(device, enforcement) } else { forward() }
+            if requirement == .requestProof { prove(device, enforcement) } else { forwardWithinRate() }
         }
+    }
+
+    // MARK: - The route's rate
+
+    private func forwardWithinRate() {
+        if let excess = excessOfRoute { deny(excess) } else { forward() }
+    }
+
+    /// Nil if the request is within the route's rate: it is counted then.
+    private var excessOfRoute: RateExcess? {
+        guard let limiter = gateway.limiter, let route else { return nil }
+        return limiter.excess(ofRoute: route, now: connection.loop.now)
     }
 
     // MARK: - The proof
@@ -94,6 +115,8 @@ extension ForwardingExchange {
         switch verdict {
         case .refused(let refusal): deny(refusal)
         case .verified(let proof):
+            // The counter is not spent yet: the same proof may come again, while it is fresh.
+            if let excess = excessOfRoute { return deny(excess) }
             self.proof = proof
             // Content may take its time to come, and the counter is spent after it: the proof must still be good then.
             let end = min(proof.end, connection.identity?.notAfter ?? 0)

@@ -7,6 +7,8 @@ internal import Vocabulary
 extension ForwardingExchange {
     func deny(_ denial: Denial, _ detail: String? = nil) { deny(Refusal(denial, detail)) }
 
+    func deny(_ excess: RateExcess) { deny(Refusal(excess)) }
+
     func deny(_ refusal: Refusal) {
         call.connection?.cancel()
         stopWaiting()
@@ -24,7 +26,7 @@ extension ForwardingExchange {
         let isSent = sendHead(
             status, content: isHead ? .none : .length(length), statedLength: length, isLast: isLast
         ) { output in
-            appendFields(of: denial, to: &output)
+            appendFields(of: refusal, to: &output)
         }
         guard isSent else { return abort() }
         if !isHead {
@@ -35,10 +37,12 @@ extension ForwardingExchange {
         _ = sendEnd()
     }
 
-    private func appendFields(of denial: Denial, to output: inout ByteBuffer) {
+    private func appendFields(of refusal: Refusal, to output: inout ByteBuffer) {
+        let denial = refusal.denial
         output.appendField("Content-Type", "application/json")
         output.appendField("Cache-Control", "no-store")
         gateway.appendDate(to: &output)
+        refusal.excess?.append(to: &output)
         if denial == .methodRefused { output.appendField("Allow", allowedMethods.span) }
         if denial.asksForProof {
             // RFC 9110 section 15.5.2: a 401 names a scheme; what to sign, Accept-Signature says.

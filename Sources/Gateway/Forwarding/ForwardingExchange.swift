@@ -64,6 +64,8 @@ final class ForwardingExchange: Exchange {
     /// Written once a connection, on its first request.
     private lazy var forwarded = ClientNetwork.forwardedPrefix(of: connection.peer)
     private(set) lazy var client = gateway.log?.client(connection.peer) ?? ConnectionPiece()
+    /// Whose the rate of a source is.
+    private lazy var source = connection.peer.block.hashValue
     /// Of this connection's device for the upstream it asked for last.
     private var pseudonym: (device: DeviceID, upstream: Int, digest: Digest256)?
 
@@ -76,6 +78,11 @@ final class ForwardingExchange: Exchange {
 
     override func headReceived() {
         trace = gateway.trace(of: head, headBytes.readable)
+        if let limiter = gateway.limiter, limiter.limitsSources,
+            let excess = limiter.excess(ofSource: source, now: connection.loop.now)
+        {
+            return deny(excess)
+        }
         decide()
     }
 
@@ -285,7 +292,7 @@ final class ForwardingExchange: Exchange {
         stopWaiting()
         timings.total = .now - began
         if isFirst { timings.handshake = connection.handshakeDuration }
-        gateway.requestEnded(route, decision, refusal?.denial, timings)
+        gateway.requestEnded(route, decision, refusal, timings)
         if let log = gateway.log { record(in: log) }
         stage = .deciding
         route = nil

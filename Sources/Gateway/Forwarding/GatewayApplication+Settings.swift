@@ -3,6 +3,7 @@ package import Cryptography
 package import EventLoop
 package import Policy
 package import Registry
+package import Server
 package import Upstream
 package import Vocabulary
 
@@ -15,6 +16,8 @@ extension GatewayApplication {
         let strippedFields: [String]
         let denialURI: String
         let accessLog: AccessLog.Settings
+        let rates: RequestRates
+        let sourceLimits: SharedSources.Limits
 
         /// - Parameters:
         ///   - routes: which refer to the upstreams by their place.
@@ -22,21 +25,26 @@ extension GatewayApplication {
         ///   - denialURI: of `error_uri`; the denial's code is appended.
         package init(
             routes: [Route], upstreams: [UpstreamSettings], strippedFields: [String], denialURI: String,
-            accessLog: AccessLog.Settings
+            accessLog: AccessLog.Settings, rates: RequestRates,
+            sourceLimits: SharedSources.Limits
         ) {
             self.routes = routes
             self.upstreams = upstreams
             self.strippedFields = strippedFields
             self.denialURI = denialURI
             self.accessLog = accessLog
+            self.rates = rates
+            self.sourceLimits = sourceLimits
         }
     }
 
     /// - Parameters:
+    ///   - shared: the process's.
     ///   - log: nil if access is not logged.
     ///   - metrics: the worker's, for all its generations.
     package convenience init(
-        _ settings: Settings, loop: Loop, pool: BufferPool, log: LogWriter?, metrics: WorkerMetrics
+        _ settings: Settings, loop: Loop, pool: BufferPool, shared: SharedLimits, log: LogWriter?,
+        metrics: WorkerMetrics
     ) {
         // Which has an order of its own.
         let routes = RouteTable(settings.routes.map(\.unshared))
@@ -46,6 +54,9 @@ extension GatewayApplication {
             upstreamRequest: UpstreamRequest(policy: FieldPolicy(additional: settings.strippedFields)),
             denials: DenialResponses(uriPrefix: settings.denialURI),
             continuesTraces: !settings.strippedFields.contains("traceparent"), pool: pool,
+            limiter: settings.rates.isNone
+                ? nil : RateLimiter(settings.rates, routes: routes.routes.map(\.name), shared: shared),
+            sourceLimits: settings.sourceLimits, shared: shared,
             log: log.map {
                 AccessLog(
                     loop: loop, writer: $0, settings: settings.accessLog, routes: routes.routes.map(\.name),

@@ -15,6 +15,10 @@ package final class GatewayApplication: Application {
     let pool: BufferPool
     /// Nil if there is no registry: then all routes are for certificates. Set before anything is accepted.
     var enforcement: Enforcement?
+    /// Nil if no rate is limited.
+    let limiter: RateLimiter?
+    private let sourceLimits: SharedSources.Limits
+    private let shared: SharedLimits
     /// Nil if access is not logged.
     let log: AccessLog?
     private let metrics: WorkerMetrics
@@ -28,7 +32,8 @@ package final class GatewayApplication: Application {
 
     init(
         routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, denials: DenialResponses,
-        continuesTraces: Bool, pool: BufferPool, log: AccessLog?, metrics: WorkerMetrics
+        continuesTraces: Bool, pool: BufferPool, limiter: RateLimiter?,
+        sourceLimits: SharedSources.Limits, shared: SharedLimits, log: AccessLog?, metrics: WorkerMetrics
     ) {
         self.routes = routes
         self.upstreams = upstreams
@@ -36,6 +41,9 @@ package final class GatewayApplication: Application {
         self.denials = denials
         self.continuesTraces = continuesTraces
         self.pool = pool
+        self.limiter = limiter
+        self.sourceLimits = sourceLimits
+        self.shared = shared
         self.log = log
         self.metrics = metrics
         routePlaces = routes.routes.map { metrics.counts.placeOfRoute($0.name) }
@@ -44,6 +52,14 @@ package final class GatewayApplication: Application {
 
     package override func makeExchange(for connection: ServerConnection) -> Exchange {
         ForwardingExchange(connection: connection, gateway: self)
+    }
+
+    package override func admits(_ connection: ServerConnection) -> Bool {
+        shared.sources.open(connection.peer.block, sourceLimits)
+    }
+
+    package override func connectionClosed(_ connection: ServerConnection) {
+        shared.sources.close(connection.peer.block, inHandshake: !connection.isKnown)
     }
 
     package override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
@@ -59,6 +75,8 @@ package final class GatewayApplication: Application {
 
     package override func handshakeCompleted(_ connection: ServerConnection, isResumed: Bool) {
         metrics.counts.handshakeEnded(isResumed: isResumed, after: connection.handshakeDuration)
+        connection.isKnown = true
+        shared.sources.handshakeCompleted(connection.peer.block)
     }
 
     package override func acceptingPaused(errno: Int32) {
@@ -80,8 +98,9 @@ package final class GatewayApplication: Application {
     // MARK: - What is counted
 
     /// - Parameter route: its index; nil if there was none.
-    func requestEnded(_ route: Int?, _ decision: Decision?, _ denial: Denial?, _ timings: RequestTimings) {
-        metrics.counts.requestEnded(route: route.map { routePlaces[$0] } ?? 0, decision, denial, timings)
+    func requestEnded(_ route: Int?, _ decision: Decision?, _ refusal: Refusal?, _ timings: RequestTimings) {
+        metrics.counts.requestEnded(route: route.map { routePlaces[$0] } ?? 0, decision, refusal?.denial, timings)
+        if let scope = refusal?.excess?.scope { metrics.counts.rateLimited(scope) }
     }
 
     func upstreamAnswered(_ route: Int?) {
@@ -107,7 +126,7 @@ extension ConnectionRefusal {
     fileprivate var endsHandshake: Bool {
         switch self {
         case .handshake, .handshakeTimeout: true
-        case .limit, .certificateExpired, .certificateBarred: false
+        case .limit, .clientLimit, .handshakeLimit, .certificateExpired, .certificateBarred: false
         }
     }
 }

@@ -11,6 +11,8 @@ package struct WorkerCounts: Sendable {
     private(set) var requests = [UInt64](repeating: 0, count: 2 * decisions)
     /// By the raw value of the denial.
     private(set) var denials = [UInt64](repeating: 0, count: Denial.allCases.count)
+    /// By the scope of the rate.
+    private(set) var rateExcesses = [UInt64](repeating: 0, count: RateScope.allCases.count)
     private(set) var fullHandshakes: UInt64 = 0
     private(set) var resumedHandshakes: UInt64 = 0
     /// The client went away in the middle.
@@ -63,6 +65,14 @@ package struct WorkerCounts: Sendable {
         if let time = timings.verification { verification.record(nanoseconds: time.nanoseconds) }
         if let time = timings.commit { commit.record(nanoseconds: time.nanoseconds) }
         if let time = timings.upstream { upstream.record(nanoseconds: time.nanoseconds) }
+    }
+
+    mutating func rateLimited(_ scope: RateScope) {
+        switch scope {
+        case .source: rateExcesses[0] += 1
+        case .device: rateExcesses[1] += 1
+        case .route: rateExcesses[2] += 1
+        }
     }
 
     mutating func handshakeEnded(isResumed: Bool, after time: TimeSpan?) {

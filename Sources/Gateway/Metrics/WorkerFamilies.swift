@@ -15,7 +15,7 @@ package struct WorkerFamilies {
     }
 
     package var all: [MetricFamily] {
-        [requests, denials, handshakes, durations] + perWorker + upstreams + [buffers, acceptPauses]
+        [requests, denials, rateExcesses, handshakes, durations] + perWorker + upstreams + [buffers, acceptPauses]
     }
 
     private var requests: MetricFamily {
@@ -42,6 +42,15 @@ package struct WorkerFamilies {
             .counter, "attestgate_denials_total",
             "Requests and connections refused or cut off, by the code of the denial.")
         for (code, count) in byCode(\.denials, of: Denial.allCases) { family.add(count, ["code": code]) }
+        return family
+    }
+
+    private var rateExcesses: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_rate_limited_total", "Requests refused as too frequent, by whose rate was exceeded.")
+        for (place, scope) in RateScope.allCases.enumerated() {
+            family.add(workers.reduce(0) { $0 + $1.snapshot.counts.rateExcesses[place] }, ["rate": scope.rawValue])
+        }
         return family
     }
 

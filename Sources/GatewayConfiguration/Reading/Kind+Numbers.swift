@@ -30,6 +30,30 @@ extension Kind where Value == Int {
     }
 }
 
+extension Kind where Value == Int {
+    /// A number of bytes in a second: `500B/s`, `1KiB/s`.
+    static func byteRate(_ range: ClosedRange<Int>) -> Kind {
+        let bounds = "from \(byteRate(range.lowerBound)) to \(byteRate(range.upperBound))"
+        return .text("a rate \(bounds): a whole number with B/s, KiB/s or MiB/s") { text throws(Complaint) in
+            let words = text.split(separator: "/", omittingEmptySubsequences: false)
+            guard words.count == 2, words[1] == "s", words[0].last == "B" else {
+                throw Complaint(
+                    "\(Printable.quoted(text)) is no rate", suggestion: Decimal.parse(text[...]).map(byteRate))
+            }
+            // A size has no unit for single bytes.
+            let isPlain = words[0].dropLast().last.map { $0.isASCII && $0.isNumber } ?? false
+            let rate = try SizeText.parse(String(isPlain ? words[0].dropLast() : words[0]))
+            guard range.contains(rate) else { throw Complaint("\(Printable.quoted(text)) is out of range") }
+            return rate
+        }
+    }
+
+    private static func byteRate(_ rate: Int) -> String {
+        let size = SizeText.format(rate)
+        return size.hasSuffix("B") ? "\(size)/s" : "\(size)B/s"
+    }
+}
+
 extension Kind where Value == Duration {
     /// A span of time.
     static func duration(_ range: ClosedRange<Duration>) -> Kind {

@@ -59,6 +59,8 @@ public struct Blueprint: Sendable {
     let upstreams: [UpstreamSettings]
     let routes: [Route]
     let settings: ServerSettings
+    let rates: RequestRates
+    let sourceLimits: SharedSources.Limits
     /// Nil if there is none: then all routes are for certificates.
     let registry: RegistrySettings?
     /// Where operators administer the running gateway; nil if nowhere.
@@ -109,6 +111,10 @@ public struct Blueprint: Sendable {
                 upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit))
         }
         settings = Self.settings(configuration)
+        rates = Self.rates(configuration)
+        sourceLimits = SharedSources.Limits(
+            connections: configuration.limits.connectionsPerSource,
+            handshakes: configuration.limits.handshakesPerSource)
         registry = configuration.registry.map {
             RegistrySettings(path: $0.path, secretPath: $0.secretPath, devices: $0.devices)
         }
@@ -191,12 +197,25 @@ public struct Blueprint: Sendable {
         let limits = configuration.limits
         settings.head = HeadLimits(bytes: limits.head, target: limits.target, fields: limits.fields)
         settings.connections = limits.connections
+        settings.handshakes = limits.handshakes
         settings.requestsPerConnection = limits.requestsPerConnection
         settings.handshakeTimeout = TimeSpan(configuration.timeouts.handshake)
         settings.headTimeout = TimeSpan(configuration.timeouts.head)
         settings.contentIdleTimeout = TimeSpan(configuration.timeouts.contentIdle)
+        settings.contentRate = configuration.timeouts.contentRate
         settings.keepAliveTimeout = TimeSpan(configuration.timeouts.keepAlive)
         return settings
+    }
+
+    private static func rates(_ configuration: Configuration) -> RequestRates {
+        func rate(_ rate: RateConfiguration) -> Rate {
+            Rate(rate.requests, per: rate.period == .second ? .seconds(1) : .seconds(60), burst: rate.burst)
+        }
+        let routes = configuration.routes.compactMap { route in route.rate.map { (route.name, rate($0)) } }
+        return RequestRates(
+            source: configuration.limits.ratePerSource.map(rate), device: configuration.limits.ratePerDevice.map(rate),
+            // Every name stands once: the configuration is refused otherwise.
+            routes: Dictionary(uniqueKeysWithValues: routes))
     }
 
     private static func method(_ method: RouteConfiguration.Method) -> Method {
@@ -248,7 +267,7 @@ public struct Blueprint: Sendable {
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
             routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
-            accessLog: accessLog)
+            accessLog: accessLog, rates: rates, sourceLimits: sourceLimits)
     }
 
     func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {

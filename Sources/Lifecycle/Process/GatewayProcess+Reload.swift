@@ -57,8 +57,8 @@ extension GatewayProcess {
             throw error
         }
         let next = GenerationOrder(
-            number: order.number + 1, blueprint: blueprint, sessions: order.sessions, log: order.log,
-            enforcement: enforcement)
+            number: order.number + 1, blueprint: blueprint, sessions: order.sessions, limits: order.limits,
+            log: order.log, enforcement: enforcement)
         reload.change = (GenerationChange(workers: running), next)
         workers.prepare(next, sockets: sockets)
         if let (settings, sockets) = enrolling { enrolment?.prepare(settings, sockets: sockets) }

@@ -73,7 +73,7 @@ public final class GatewayProcess {
             return (blueprint.enforcement(secrets), registry)
         }
         order = GenerationOrder(
-            number: 1, blueprint: blueprint, sessions: SessionTable(limit: Self.sessionLimit),
+            number: 1, blueprint: blueprint, sessions: SessionTable(limit: Self.sessionLimit), limits: SharedLimits(),
             log: try ProcessResources.openLog(blueprint), enforcement: registry)
         workers = WorkerGroup(logger: logger) { worker, report in events.post(.worker(worker, report)) }
     }

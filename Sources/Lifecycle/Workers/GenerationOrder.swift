@@ -8,6 +8,8 @@ struct GenerationOrder: Sendable {
     let number: Int
     let blueprint: Blueprint
     let sessions: SessionTable
+    /// What was counted stays counted, whatever is loaded.
+    let limits: SharedLimits
     let log: LogWriter?
     /// Nil if there is no registry.
     let enforcement: (settings: Enforcement.Settings, registry: DeviceRegistry)?

@@ -1,0 +1,49 @@
+public import EventLoop
+
+/// How often something may be done: evenly, and so many times at once.
+public struct Rate: Equatable, Sendable {
+    /// How many may come at once, after a pause.
+    public let burst: Int
+    /// From one to the next, on average.
+    let interval: TimeSpan
+
+    /// - Parameters:
+    ///   - count: how many in each period, at least 1.
+    ///   - burst: at least 1.
+    public init(_ count: Int, per period: TimeSpan, burst: Int) {
+        precondition(count >= 1 && burst >= 1, "a rate that lets nothing through")
+        self.burst = burst
+        interval = TimeSpan(nanoseconds: max(1, period.nanoseconds / Int64(count)))
+    }
+
+    /// How long a bucket takes that was emptied at once to fill up again.
+    public var refill: TimeSpan { TimeSpan(nanoseconds: interval.nanoseconds * Int64(burst)) }
+}
+
+/// A bucket of tokens that fills up evenly, one for each thing done: as the one number that it takes to know its level.
+///
+/// So it can be told that nobody need remember a full one, and a rate can change under it.
+struct TokenBucket {
+    /// When it will be full again, if nothing is taken; the bucket is full if that has passed.
+    var fullAt = Instant(nanoseconds: .min)
+
+    func isFull(at now: Instant) -> Bool { fullAt <= now }
+
+    /// Takes a token.
+    ///
+    /// - Returns: nil if there was one; else how long until there is, and nothing was taken.
+    mutating func take(_ rate: Rate, now: Instant) -> TimeSpan? {
+        let base = max(fullAt, now)
+        let missing = TimeSpan(nanoseconds: (base - now).nanoseconds + rate.interval.nanoseconds)
+        guard missing <= rate.refill else {
+            return TimeSpan(nanoseconds: missing.nanoseconds - rate.refill.nanoseconds)
+        }
+        fullAt = base + rate.interval
+        return nil
+    }
+}
+
+extension TimeSpan {
+    /// Rounded up, and never none: what a client is told to wait.
+    public var wholeSeconds: Int { max(1, Int((nanoseconds + 999_999_999) / 1_000_000_000)) }
+}

@@ -1,0 +1,46 @@
+import EventLoop
+import Testing
+
+@testable import Server
+
+@Suite("What each source has open")
+struct SharedSourcesTests {
+    private let sources = SharedSources()
+    private let limits = SharedSources.Limits(connections: 3, handshakes: 2)
+
+    private static func block(_ text: String) throws -> AddressBlock { try SocketAddress(text).block }
+
+    @Test("so many handshakes are under way, so many connections open, and each that ends makes room")
+    func limited() throws {
+        let source = try Self.block("192.0.2.7:1")
+        #expect(sources.open(source, limits))
+        #expect(sources.open(source, limits))
+        #expect(!sources.open(source, limits), "two handshakes")
+        sources.handshakeCompleted(source)
+        #expect(sources.open(source, limits))
+        sources.handshakeCompleted(source)
+        #expect(!sources.open(source, limits), "three connections")
+        sources.close(source, inHandshake: true)
+        #expect(sources.open(source, limits))
+        sources.close(source, inHandshake: true)
+        sources.close(source, inHandshake: false)
+        sources.close(source, inHandshake: false)
+        #expect(sources.open(source, SharedSources.Limits(connections: 1, handshakes: 1)), "nothing was left behind")
+    }
+
+    @Test("the addresses of one /64 are one source, and no other source's")
+    func apart() throws {
+        let one = SharedSources.Limits(connections: 1)
+        #expect(sources.open(try Self.block("[2001:db8:1:2::1]:1"), one))
+        #expect(!sources.open(try Self.block("[2001:db8:1:2::2]:1"), one))
+        #expect(sources.open(try Self.block("[2001:db8:1:3::1]:1"), one))
+        #expect(sources.open(try Self.block("192.0.2.7:1"), one))
+    }
+
+    @Test("what came before there was a limit counts as well")
+    func unlimited() throws {
+        let source = try Self.block("192.0.2.7:1")
+        for _ in 0..<100 { #expect(sources.open(source, SharedSources.Limits())) }
+        #expect(!sources.open(source, SharedSources.Limits(connections: 100)))
+    }
+}
