@@ -13,7 +13,7 @@ from command_line import s_client, s_client_alert
 from denials import NothingForwarded, assert_connection_refused
 from exposition import scrape
 from pki import attestgate
-from test_reload import reload
+from test_reload import Load, reload
 from test_resumption import session_of
 from waiting import eventually
 
@@ -197,6 +197,37 @@ def read_all(plain, tls, incoming):
         except (ssl.SSLError, ssl.SSLEOFError):
             pass
     return answer
+
+
+def test_load_runs_through_changing_lists_and_whom_they_name_does_not_pass(
+    start_gateway, own_upstream, lists, pki, phone,
+):
+    """Each reload brings another list; only those whom it names notice."""
+    gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients, workers=2)
+    suspect = pki.phone("in-and-out")
+    context = tls_context(pki, suspect)
+    load, session = Load(gateway, phone), None
+    try:
+        for number in range(20):
+            is_revoked = number % 2 == 1
+            revoke_and_reload(gateway, lists, *([suspect] if is_revoked else []))
+            if not is_revoked:
+                with Client(gateway, suspect, context=context) as client:
+                    session = session_of(client)
+                # The control: what is refused below would be resumed.
+                with Client(gateway, suspect, context=context, session=session) as client:
+                    assert client.socket.session_reused
+                    session = session_of(client)
+                continue
+            for offered in [None, session]:
+                with pytest.raises(ssl.SSLError, match="(?i)certificate.revoked"):
+                    with Client(gateway, suspect, context=context, session=offered) as client:
+                        client.exchange(get("/refused"))
+    finally:
+        load.end()
+    assert load.answered > 100
+    assert not any(request.target == "/refused" for request in own_upstream.requests)
+    assert_connection_refused(gateway, "certificate_revoked", count=20)
 
 
 def start_with_short_list(start_gateway, own_upstream, lists, pki, phone, **clients):
