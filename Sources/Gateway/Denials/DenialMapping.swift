@@ -56,13 +56,15 @@ extension Denial {
 
 /// What the log says beyond the denial's code.
 enum RefusalDetail {
-    static func of(_ refusal: ConnectionRefusal) -> String? {
+    /// - Parameter client: whose connection it was, if its handshake was complete.
+    static func of(_ refusal: ConnectionRefusal, _ client: ClientIdentity?) -> String? {
         switch refusal {
         case .handshakeTimeout, .certificateExpired: nil
         case .limit: "connections of the worker"
         case .clientLimit: "connections or handshakes of one address"
         case .handshakeLimit: "handshakes of the worker"
-        case .certificateBarred(let objection): "while the connection was open: \(objection.reason)"
+        case .certificateBarred(let objection):
+            (client?.keyID.map { "key id \($0): " } ?? "") + "while the connection was open: \(objection.reason)"
         case .handshake(.disconnected): "the client ended the connection"
         case .handshake(.tls(let reason)): reason
         case .handshake(.clientCertificate(let fault)):

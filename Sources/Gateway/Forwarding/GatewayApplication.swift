@@ -67,7 +67,7 @@ package final class GatewayApplication: Application {
         guard let log, let denial = Denial(refusal) else { return }
         var entry = AccessLog.Entry(
             event: "connection_refused", client: log.client(connection.peer), denial: denial,
-            detail: RefusalDetail.of(refusal))
+            detail: RefusalDetail.of(refusal, connection.identity))
         entry.timings.handshake = refusal.endsHandshake ? connection.handshakeDuration : nil
         entry.disclosed = Disclosure(log.settings.disclosed, of: connection.peer)
         log.record(entry)
