@@ -3,19 +3,16 @@ internal import HTTP
 internal import Server
 
 /// One request to the administration and its answer: admitted, collected, handed to its endpoint.
-final class AdministrationExchange: Exchange {
+final class AdministrationExchange: CollectedExchange {
     private let endpoints: EndpointTable
     private let door: AdministrationDoor
     private let refusals: AdministrationRefusals
     private var endpoint: AdministrationEndpoint?
     private var parameter = ""
     private var query: [String: String] = [:]
-    private var content: [UInt8] = []
     private var reply: AdministrationReply?
-    private var response: [UInt8] = []
-    private var sent = 0
 
-    static let contentLimit = 64 * 1024
+    private static let longestContent = 64 * 1024
 
     init(
         connection: ServerConnection, endpoints: EndpointTable, door: AdministrationDoor,
@@ -24,7 +21,7 @@ final class AdministrationExchange: Exchange {
         self.endpoints = endpoints
         self.door = door
         self.refusals = refusals
-        super.init(connection: connection)
+        super.init(connection: connection, contentLimit: Self.longestContent)
     }
 
     // MARK: - The request
@@ -76,28 +73,14 @@ final class AdministrationExchange: Exchange {
             if head.framing.hasContent { throw .badRequest("The endpoint takes no content.") }
             return
         }
-        if case .length(let length) = head.framing, length > UInt64(Self.contentLimit) { throw .contentTooLarge }
+        if announcesTooMuch { throw .contentTooLarge }
         let type = head.fields.first { $0.name == .contentType }.map { text($0.valueRange).lowercased() }
         guard type == "application/json" || type == "application/json; charset=utf-8" else {
             throw .mediaTypeUnsupported
         }
     }
 
-    private func text(_ range: ByteRange) -> String {
-        let bytes = headBytes.copy()
-        return String(decoding: bytes[range.start..<range.end], as: UTF8.self)
-    }
-
-    override func receive(content: Span<UInt8>) -> Int {
-        // What is refused already is read over.
-        guard !isAnswered else { return content.count }
-        guard self.content.count + content.count <= Self.contentLimit else {
-            answer(AdministrationResponse(.contentTooLarge))
-            return content.count
-        }
-        for index in content.indices { self.content.append(content[index]) }
-        return content.count
-    }
+    override func contentExceeded() { answer(AdministrationResponse(.contentTooLarge)) }
 
     override func contentEnded() {
         guard !isAnswered, let endpoint else { return }
@@ -138,21 +121,7 @@ final class AdministrationExchange: Exchange {
             }
         }
         guard isSent else { return abort() }
-        if !isHead { self.response = response.content }
-        push()
-    }
-
-    private func push() {
-        while sent < response.count {
-            let taken = sendContent(response.span.extracting(sent...))
-            guard taken > 0 else { return }
-            sent += taken
-        }
-        _ = sendEnd()  // no chunks, so there is always room for the end
-    }
-
-    override func outputDrained() {
-        if isAnswered { push() }
+        send(isHead ? [] : response.content)
     }
 
     override func ended() {
@@ -161,9 +130,7 @@ final class AdministrationExchange: Exchange {
         endpoint = nil
         parameter = ""
         query = [:]
-        content = []
-        response = []
-        sent = 0
+        super.ended()
     }
 }
 

@@ -4,17 +4,14 @@ internal import HTTP
 internal import Server
 
 /// One request and its answer: admitted, collected, handed to the desk.
-final class EnrolmentExchange: Exchange {
+final class EnrolmentExchange: CollectedExchange {
     private let application: EnrolmentApplication
     private var endpoint: EnrolmentEndpoint?
-    private var content: [UInt8] = []
     private var reply: EnrolmentReply?
-    private var response: [UInt8] = []
-    private var sent = 0
 
     init(connection: ServerConnection, application: EnrolmentApplication) {
         self.application = application
-        super.init(connection: connection)
+        super.init(connection: connection, contentLimit: application.contentLimit)
     }
 
     // MARK: - The request
@@ -40,30 +37,16 @@ final class EnrolmentExchange: Exchange {
             if head.framing.hasContent { throw .contentRefused }
             return
         }
-        if case .length(let length) = head.framing, length > UInt64(application.contentLimit) { throw tooLarge }
+        if announcesTooMuch { throw tooLarge }
         // What is sent without a type is taken for what it must be; a form's type shows that a library has encoded it.
         let type = head.fields.first { $0.name == .contentType }.map { text($0.valueRange).lowercased() }
         let admitted = ["application/json", "application/json; charset=utf-8", "application/json;charset=utf-8"]
         if let type, !admitted.contains(type) { throw .mediaTypeRefused }
     }
 
-    private var tooLarge: RequestFault { .contentTooLarge(limit: application.contentLimit) }
+    private var tooLarge: RequestFault { .contentTooLarge(limit: contentLimit) }
 
-    private func text(_ range: ByteRange) -> String {
-        let bytes = headBytes.copy()
-        return String(decoding: bytes[range.start..<range.end], as: UTF8.self)
-    }
-
-    override func receive(content: Span<UInt8>) -> Int {
-        // What is refused already is read over.
-        guard !isAnswered else { return content.count }
-        guard self.content.count + content.count <= application.contentLimit else {
-            refuse(tooLarge)
-            return content.count
-        }
-        for index in content.indices { self.content.append(content[index]) }
-        return content.count
-    }
+    override func contentExceeded() { refuse(tooLarge) }
 
     override func contentEnded() {
         guard !isAnswered, let endpoint else { return }
@@ -100,30 +83,14 @@ final class EnrolmentExchange: Exchange {
             }
         }
         guard isSent else { return abort() }
-        if !isBare { self.response = response.content }
-        push()
-    }
-
-    private func push() {
-        while sent < response.count {
-            let taken = sendContent(response.span.extracting(sent...))
-            guard taken > 0 else { return }
-            sent += taken
-        }
-        _ = sendEnd()  // no chunks, so there is always room for the end
-    }
-
-    override func outputDrained() {
-        if isAnswered { push() }
+        send(isBare ? [] : response.content)
     }
 
     override func ended() {
         reply?.exchange = nil
         reply = nil
         endpoint = nil
-        content = []
-        response = []
-        sent = 0
+        super.ended()
     }
 }
 
