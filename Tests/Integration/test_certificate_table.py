@@ -106,7 +106,7 @@ def table(pki, tmp_path_factory):
         pki.crl(crls[2], fading, end=life / 86_400)
         ends = time.time() + life
         gateway = Gateway(
-            directory / f"gateway-{life}", pki, {"service": upstream.address}, minimum_version="1.2",
+            directory / f"gateway-{life}", pki, {"service": upstream.address}, policy="intermediate",
             clients={
                 "authorities": [str(ca.certificate) for ca in (pki.gms, pki.root, fading)], "crls": list(map(str, crls))})
         try:

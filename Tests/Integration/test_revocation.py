@@ -97,7 +97,7 @@ def test_lists_of_several_authorities_may_stand_in_one_file(start_gateway, own_u
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
 def test_a_revoked_certificate_is_never_resumed(start_gateway, own_upstream, pki, phone, lists, version):
-    gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients, minimum_version="1.2")
+    gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients, policy="intermediate")
     revoked = pki.phone("revoked-then-resumed")
     contexts = {identity: tls_context(pki, identity, maximum=version) for identity in [revoked, phone]}
     sessions = {}

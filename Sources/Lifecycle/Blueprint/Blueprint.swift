@@ -25,7 +25,9 @@ public struct Blueprint: Sendable {
         /// The same lists for all workers.
         let admission: ClientAdmission
         let revocationLists: [SignedRevocationList]
-        let minimumVersion: ServerContext.Version
+        let policy: TLSPolicy
+        /// The same for all workers; nil if nothing is stapled.
+        let staple: StapledResponse?
         let name: String
     }
 
@@ -91,7 +93,9 @@ public struct Blueprint: Sendable {
         case .exactly(let count): workers = count
         }
         watch = configuration.watch.map { TimeSpan($0) }
-        files = FileMarks(serves ? configuration.listeners.flatMap(\.files) : [])
+        files = FileMarks(
+            (serves ? configuration.listeners.flatMap(\.files) : [])
+                + (role.enrols ? configuration.enrolment?.tls.files ?? [] : []))
         var listeners: [Listener] = []
         for listener in serves ? configuration.listeners : [] { listeners.append(try Self.read(listener)) }
         self.listeners = listeners
@@ -161,11 +165,12 @@ public struct Blueprint: Sendable {
         do {
             let authorities = try listener.clients.authoritiesPaths.map { try PEMFile($0) }
             let lists = try revocationLists(listener.clients, authorities)
+            let certificates = try PEMFile(listener.tls.certificatePath)
             return Listener(
                 address: try SocketAddress(listener.address.description),
-                certificates: try PEMFile(listener.tls.certificatePath), key: try PEMFile(listener.tls.keyPath),
+                certificates: certificates, key: try PEMFile(listener.tls.keyPath),
                 authorities: authorities, admission: admission(listener.clients, lists), revocationLists: lists,
-                minimumVersion: listener.tls.minimumVersion == .tls12 ? .tls12 : .tls13,
+                policy: TLSPolicy(listener.tls.policy), staple: try staple(listener.tls, for: certificates.bytes),
                 name: listener.address.description)
         } catch {
             throw StartupError("listener \(listener.address): \(error)")
@@ -291,12 +296,18 @@ public struct Blueprint: Sendable {
             if enrolment.certificates.contains(where: { $0.notAfter <= WallClock.seconds }) {
                 warnings.append("enrolment: a certificate of the listener, or the CA's, has expired")
             }
+            warnings += enrolment.warnings
         }
         for listener in listeners {
             _ = try listener.makeContext(library, sessions)
             let files = [(listener.certificates, CertificateExpiry.Role.server)]
             for (file, role) in files + listener.authorities.map({ ($0, .authority) }) {
                 let certificates = try listener.certificates(in: file, library)
+                if role == .server {
+                    warnings += Self.missingStaple(certificates, listener.staple).map {
+                        "listener \(listener.name): \($0)"
+                    }
+                }
                 known += certificates.map { CertificateExpiry($0, role: role, listener: listener.name) }
                 if certificates.contains(where: \.isExpired) {
                     warnings.append("listener \(listener.name): \(file.path): a certificate in it has expired")
@@ -316,7 +327,7 @@ extension Blueprint.Listener {
         do throws(CryptographyError) {
             return try ServerContext(
                 chain: chain, key: privateKey, authorities: trusted, admission: admission,
-                minimumVersion: minimumVersion, sessions: sessions, library: library)
+                policy: policy, staple: staple, sessions: sessions, library: library)
         } catch {
             throw StartupError("listener \(name): \(error)")
         }

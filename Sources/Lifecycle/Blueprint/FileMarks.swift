@@ -66,6 +66,10 @@ struct FileWatch {
 
 extension ListenerConfiguration {
     var files: [String] {
-        [tls.certificatePath, tls.keyPath] + clients.authoritiesPaths + clients.revocationListsPaths
+        tls.files + clients.authoritiesPaths + clients.revocationListsPaths
     }
+}
+
+extension ListenerConfiguration.TLS {
+    var files: [String] { [certificatePath, keyPath] + [responsePath].compactMap(\.self) }
 }
