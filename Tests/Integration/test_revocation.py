@@ -95,6 +95,17 @@ def test_lists_of_several_authorities_may_stand_in_one_file(start_gateway, own_u
     assert_refused(gateway, own_upstream, identity, phone, "certificate_revoked", REVOKED)
 
 
+def test_of_two_certificates_of_one_key_only_that_on_the_list_is_refused(start_gateway, own_upstream, pki, phone, lists):
+    revoked = pki.client("two-of-one-key-1")
+    kept = pki.client("two-of-one-key-2", key=revoked.key)
+    lists.revoke(revoked)
+    gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients)
+    entry = assert_refused(gateway, own_upstream, revoked, phone, "certificate_revoked", REVOKED)
+    assert pki.names(kept).key_id.hex() in entry["detail"]
+    with Client(gateway, kept) as client:
+        assert client.exchange(get("/")).status == 200
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
 def test_a_revoked_certificate_is_never_resumed(start_gateway, own_upstream, pki, phone, lists, version):
     gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients, minimum_version="1.2")
