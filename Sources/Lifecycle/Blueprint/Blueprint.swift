@@ -77,7 +77,7 @@ public struct Blueprint: Sendable {
     let shutdownTimeout: TimeSpan
     /// Full, but in a program that shows that tests notice anything less.
     package var durability = StoreOptions.Durability.full
-    /// The certificates of all listeners.
+    /// The certificates of all listeners, those of enrolment and administration included.
     private(set) var certificates: [CertificateExpiry] = []
     /// What is doubtful but no reason not to start; for people.
     public private(set) var warnings: [String] = []
@@ -131,6 +131,9 @@ public struct Blueprint: Sendable {
         log = configuration.log
         shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
         (certificates, warnings) = try checkTLS()
+        let administered = try Self.expiries(of: administrationListeners)
+        certificates += administered.certificates
+        warnings += administered.warnings
         try checkRegistry()
     }
 
@@ -289,7 +292,7 @@ public struct Blueprint: Sendable {
         if let enrolment {
             known += enrolment.certificates
             if enrolment.certificates.contains(where: { $0.notAfter <= WallClock.seconds }) {
-                warnings.append("enrolment: a certificate of the listener, or the CA's, has expired")
+                warnings.append("enrolment: a certificate of the listener or the CA, or a root of an app, has expired")
             }
         }
         for listener in listeners {
