@@ -49,7 +49,7 @@ public struct Blueprint: Sendable {
 
     /// How often files are looked at; nil if never.
     let watch: TimeSpan?
-    /// Of those of the listeners, as they were before they were read.
+    /// Of all certificates, keys, authorities and the like, as they were before they were read.
     let files: FileMarks
     /// Of the process. One that only enrols has one worker without listeners, routes and upstreams, so that it starts, reloads
     /// and ends as every other.
@@ -91,7 +91,7 @@ public struct Blueprint: Sendable {
         case .exactly(let count): workers = count
         }
         watch = configuration.watch.map { TimeSpan($0) }
-        files = FileMarks(serves ? configuration.listeners.flatMap(\.files) : [])
+        files = FileMarks(configuration.watchedFiles)
         var listeners: [Listener] = []
         for listener in serves ? configuration.listeners : [] { listeners.append(try Self.read(listener)) }
         self.listeners = listeners
