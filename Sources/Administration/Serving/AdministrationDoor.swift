@@ -35,6 +35,8 @@ public struct AdministrationListener: Equatable, Sendable {
 
     let address: SocketAddress
     let door: AdministrationDoor
+    /// The address as text.
+    public var name: String { door.name }
     let tls: TLS?
 
     /// - Parameters:
@@ -51,16 +53,23 @@ public struct AdministrationListener: Equatable, Sendable {
     /// - Throws: if certificates or key cannot be used.
     func makeContext(_ library: LibraryContext) throws(CryptographyError) -> ServerContext? {
         guard let tls else { return nil }
-        var trusted: [Certificate]?
-        if let authorities = tls.authorities {
-            var certificates: [Certificate] = []
-            for text in authorities { certificates += try Certificate.all(inPEM: text, library) }
-            trusted = certificates
-        }
         return try ServerContext(
-            chain: try Certificate.all(inPEM: tls.certificates, library), key: try PrivateKey(pem: tls.key, library),
-            authorities: trusted, policy: tls.policy, sessions: SessionTable(limit: Self.sessions),
-            library: library)
+            chain: try ownCertificates(library), key: try PrivateKey(pem: tls.key, library),
+            authorities: tls.authorities == nil ? nil : try authorities(library), policy: tls.policy,
+            sessions: SessionTable(limit: Self.sessions), library: library)
+    }
+
+    /// What it shows itself with, leaf first; none without TLS.
+    public func ownCertificates(_ library: LibraryContext) throws(CryptographyError) -> [Certificate] {
+        guard let tls else { return [] }
+        return try Certificate.all(inPEM: tls.certificates, library)
+    }
+
+    /// What operators' certificates must chain to; none if they are asked for none.
+    public func authorities(_ library: LibraryContext) throws(CryptographyError) -> [Certificate] {
+        var certificates: [Certificate] = []
+        for text in tls?.authorities ?? [] { certificates += try Certificate.all(inPEM: text, library) }
+        return certificates
     }
 
     /// Finds what is wrong with certificates and key without serving anything.

@@ -18,7 +18,7 @@ struct EnrolmentBlueprint: Sendable {
     let name: String
     let admission: String
     let apps: [AppID]
-    /// The listener's own, and the GMS CA.
+    /// The listener's own, the GMS CA, and what attestations of software phones lead to.
     private(set) var certificates: [CertificateExpiry] = []
     /// What is doubtful but no reason not to start.
     private(set) var warnings: [String] = []
@@ -80,6 +80,11 @@ struct EnrolmentBlueprint: Sendable {
             certificates = shown.map { CertificateExpiry($0, role: .server, listener: name) }
             certificates.append(
                 CertificateExpiry(issuer.certificate, role: .issuer, listener: name))
+            for root in settings.apps.compactMap(\.simulatorRoot) {
+                certificates += try Certificate.all(inPEM: root, library).map {
+                    CertificateExpiry($0, role: .attestation, listener: name)
+                }
+            }
         } catch {
             throw StartupError("enrolment: \(error)")
         }

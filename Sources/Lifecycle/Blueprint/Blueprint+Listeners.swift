@@ -42,7 +42,7 @@ extension Blueprint {
         if let enrolment {
             known += enrolment.certificates
             if enrolment.certificates.contains(where: { $0.notAfter <= WallClock.seconds }) {
-                warnings.append("enrolment: a certificate of the listener, or the CA's, has expired")
+                warnings.append("enrolment: a certificate of the listener or the CA, or a root of an app, has expired")
             }
             warnings += enrolment.warnings
         }
