@@ -16,7 +16,7 @@ BREADTH = 64
 # A slow client's next octet, in seconds.
 PULSE = 0.5
 # Between two things that are done meanwhile.
-PAUSE = 0.1
+PAUSE = 0.2
 
 
 def allow_descriptors(count):
@@ -104,6 +104,8 @@ class Flood:
         self.epoll = select.epoll()
         self.clients = []
         self.live = {}
+        # How many of these notice their end by reading.
+        self.readers = 0
         # Whose handshakes the gateway had no patience for, because the machine was too slow: they began anew.
         self.late = 0
         self.pulsed = self.paused = time.monotonic()
@@ -131,6 +133,7 @@ class Flood:
     def _begin(self, kind):
         client = FloodClient(self, kind)
         self.live[client.socket.fileno()] = client
+        self.readers += kind.reads
         self.epoll.register(client.socket.fileno(), select.EPOLLIN | select.EPOLLRDHUP)
         self._advance(client)
         return client
@@ -138,14 +141,12 @@ class Flood:
     def until(self, condition, what):
         deadline = time.monotonic() + PATIENCE
         while not condition():
-            assert time.monotonic() < deadline, f"waited in vain for {what}"
+            assert time.monotonic() < deadline, f"waited in vain for {what() if callable(what) else what}"
             self.turn()
 
     def until_ended(self):
         """Goes on until each that reads was ended."""
-        def readers():
-            return [client for client in self.live.values() if client.kind.reads]
-        self.until(lambda: not readers(), "slow clients to be ended")
+        self.until(lambda: self.readers == 0, lambda: f"{self.readers} slow clients to be ended")
 
     def turn(self):
         for descriptor, _ in self.epoll.poll(0.02, 1024):
@@ -166,6 +167,7 @@ class Flood:
         if client.end:
             self.epoll.unregister(descriptor)
             del self.live[descriptor]
+            self.readers -= client.kind.reads
         elif client.is_ready and not was_ready and not client.kind.reads:
             self.epoll.modify(descriptor, 0)
 
