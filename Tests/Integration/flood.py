@@ -48,6 +48,8 @@ class FloodClient:
         plain = socket.socket()
         if kind.receive_buffer:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, kind.receive_buffer)
+            # As over a network: with the segments of a loopback the kernel would hold megabytes for each.
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1400)
         plain.bind((kind.source, 0))
         plain.settimeout(PATIENCE)
         plain.connect(("127.0.0.1", flood.gateway.port))
