@@ -191,7 +191,7 @@ class Table:
         self.ends = time.time() + life
         authorities = [str(ca.certificate) for ca in (self.pki.gms, self.pki.root, self.fading)]
         self.gateway = Gateway(
-            self.directory / f"gateway-{life}", self.pki, {"service": self.upstream.address}, minimum_version="1.2",
+            self.directory / f"gateway-{life}", self.pki, {"service": self.upstream.address}, policy="intermediate",
             clients={"authorities": authorities, "crls": list(map(str, self.crls.values()))})
         main = self.gateway.conf["listeners"][0]
         self.listeners = {"lists": self.gateway}

@@ -34,7 +34,7 @@ def test_a_list_that_is_written_holds_without_a_reload(start_gateway, own_upstre
         assert ended(barred)
         assert kept.exchange(get("/")).status == 200
     eventually(lambda: "reloaded: generation 2" in gateway.errors, "the log to say so")
-    assert "revocation list has changed: reloading" in gateway.errors
+    assert "revocation list or OCSP response has changed: reloading" in gateway.errors
 
 
 def test_a_bad_file_is_tried_once_and_the_last_good_one_stays(start_gateway, own_upstream, pki, phone, tmp_path):

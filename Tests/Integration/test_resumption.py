@@ -49,7 +49,7 @@ def test_a_resumed_session_still_has_its_identity(start_gateway, own_upstream, p
 
 
 def test_resumption_works_with_tls_1_2(start_gateway, own_upstream, phone):
-    gateway = start_gateway({"service": own_upstream.address}, minimum_version="1.2", workers=2)
+    gateway = start_gateway({"service": own_upstream.address}, policy="intermediate", workers=2)
     context = tls_context(gateway.pki, phone, maximum=ssl.TLSVersion.TLSv1_2)
     with Client(gateway, phone, context=context) as client:
         session = session_of(client)

@@ -108,7 +108,7 @@ def test_of_two_certificates_of_one_key_only_that_on_the_list_is_refused(start_g
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
 def test_a_revoked_certificate_is_never_resumed(start_gateway, own_upstream, pki, phone, lists, version):
-    gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients, minimum_version="1.2")
+    gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients, policy="intermediate")
     revoked = pki.phone("revoked-then-resumed")
     contexts = {identity: tls_context(pki, identity, maximum=version) for identity in [revoked, phone]}
     sessions = {}

@@ -1,6 +1,6 @@
 public import Cryptography
 public import EventLoop
-internal import TLS
+public import TLS
 
 /// A way in to the administration, and what those must show who come by it.
 struct AdministrationDoor: Equatable {
@@ -20,13 +20,15 @@ public struct AdministrationListener: Equatable, Sendable {
     public struct TLS: Equatable, Sendable {
         let certificates: [UInt8]
         let key: [UInt8]
+        let policy: TLSPolicy
         /// Nil to ask for none.
         let authorities: [[UInt8]]?
 
         /// - Parameters: texts in PEM; each authority's may hold several.
-        public init(certificates: [UInt8], key: [UInt8], authorities: [[UInt8]]?) {
+        public init(certificates: [UInt8], key: [UInt8], policy: TLSPolicy, authorities: [[UInt8]]?) {
             self.certificates = certificates
             self.key = key
+            self.policy = policy
             self.authorities = authorities
         }
     }
@@ -53,7 +55,7 @@ public struct AdministrationListener: Equatable, Sendable {
         guard let tls else { return nil }
         return try ServerContext(
             chain: try ownCertificates(library), key: try PrivateKey(pem: tls.key, library),
-            authorities: tls.authorities == nil ? nil : try authorities(library), minimumVersion: .tls13,
+            authorities: tls.authorities == nil ? nil : try authorities(library), policy: tls.policy,
             sessions: SessionTable(limit: Self.sessions), library: library)
     }
 

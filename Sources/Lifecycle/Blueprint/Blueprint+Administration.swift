@@ -2,6 +2,7 @@ internal import Administration
 internal import Cryptography
 internal import EventLoop
 internal import GatewayConfiguration
+internal import TLS
 
 /// Where the administration is served besides its socket.
 extension Blueprint {
@@ -18,6 +19,7 @@ extension Blueprint {
                     tls: try listener.tls.map { tls in
                         AdministrationListener.TLS(
                             certificates: try PEMFile(tls.certificatePath).bytes, key: try PEMFile(tls.keyPath).bytes,
+                            policy: TLSPolicy(tls.policy),
                             authorities: try tls.authoritiesPaths.map { try $0.map { try PEMFile($0).bytes } })
                     })
                 try made.check(try LibraryContext())

@@ -77,13 +77,17 @@ extension Configuration {
 
 extension ListenerConfiguration {
     var files: [String] {
-        [tls.certificatePath, tls.keyPath] + clients.authoritiesPaths + clients.revocationListsPaths
+        tls.files + clients.authoritiesPaths + clients.revocationListsPaths
     }
+}
+
+extension ListenerConfiguration.TLS {
+    fileprivate var files: [String] { [certificatePath, keyPath] + [responsePath].compactMap(\.self) }
 }
 
 extension EnrolmentConfiguration {
     fileprivate var files: [String] {
-        var files = [tls.certificatePath, tls.keyPath, authority.certificatePath, authority.keyPath]
+        var files = tls.files + [authority.certificatePath, authority.keyPath]
         if case .file(let path) = authority.passphrase { files.append(path) }
         if case .token(let token) = admission { files += token.keysPaths }
         return files

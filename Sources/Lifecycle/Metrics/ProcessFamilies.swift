@@ -58,6 +58,19 @@ enum ProcessFamilies {
         return [family, made, entries]
     }
 
+    /// None where nothing is stapled.
+    static func staples(of blueprint: Blueprint) -> [MetricFamily] {
+        let staples = blueprint.staples
+        guard !staples.isEmpty else { return [] }
+        var family = MetricFamily(
+            .gauge, "attestgate_ocsp_next_update_timestamp_seconds",
+            "Until when the OCSP response for a server certificate is stapled, in seconds since 1970.")
+        for (listener, response) in staples {
+            family.add(response.nextUpdate, ["listener": listener, "subject": response.subject])
+        }
+        return [family]
+    }
+
     static func apps(of blueprint: Blueprint) -> [MetricFamily] {
         var family = MetricFamily(
             .gauge, "attestgate_app_simulator", "Whether software phones of the app are admitted: never in production.")
