@@ -1,9 +1,9 @@
 internal import COpenSSL
 public import Cryptography
 
-/// What a worker's listener needs to accept TLS connections: certificate, key, trust, policy.
+/// What a host of a worker's listener needs to accept TLS connections: certificate, key, trust, policy.
 ///
-/// One per worker and listener, on the worker's own library context.
+/// One per worker, listener and host, on the worker's own library context.
 public final class ServerContext {
     /// The oldest protocol version offered to clients.
     public enum Version: Sendable {
@@ -16,12 +16,17 @@ public final class ServerContext {
     let pointer: OpaquePointer
     let library: LibraryContext
     let sessions: SessionTable
+    /// Those of the host; none if the context is for everybody who asks for no host that has one.
+    public let names: [ServerName]
+    /// What binds sessions to the host, its certificate and its trust.
+    var sessionBinding: [UInt8] = []
     /// Whether every client must present a certificate. Where it need not, something above TLS says who may ask.
     public let demandsCertificates: Bool
     /// Which of the clients with certificates are let in.
     public let admission: ClientAdmission
 
     /// - Parameters:
+    ///   - names: of the host, if it is one of several.
     ///   - chain: the server certificate, then its intermediates.
     ///   - authorities: client certificates must chain to one of these; they may be intermediates. Nil to ask no client
     ///     for a certificate, never for a listener of the gateway.
@@ -29,7 +34,7 @@ public final class ServerContext {
     ///     authorities' names, or one with a certificate of its own would have none to present.
     ///   - sessions: shared by the contexts of all workers.
     public init(
-        chain: [Certificate], key: PrivateKey, authorities: [Certificate]?,
+        names: [ServerName] = [], chain: [Certificate], key: PrivateKey, authorities: [Certificate]?,
         admission: ClientAdmission = ClientAdmission(), minimumVersion: Version, sessions: SessionTable,
         library: LibraryContext
     ) throws(CryptographyError) {
@@ -40,6 +45,7 @@ public final class ServerContext {
         self.pointer = pointer
         self.library = library
         self.sessions = sessions
+        self.names = names
         demandsCertificates = authorities != nil
         self.admission = admission
         setPolicy(minimumVersion)
@@ -61,7 +67,7 @@ public final class ServerContext {
         // without close_notify is an end like any other: HTTP's own framing tells a request cut short.
         SSL_CTX_set_options(context, ag_ssl_server_options())
         SSL_CTX_set_cipher_list(context, Self.tls12Ciphers)
-        _ = ag_ssl_ctx_set1_groups_list(context, "X25519:P-256")
+        _ = ag_ssl_ctx_set1_groups_list(context, Self.groups)
         // Partial writes: a record at a time leaves the buffer, from wherever it now stands. Buffers are freed when idle.
         _ = ag_ssl_ctx_set_mode(
             context,
@@ -71,6 +77,7 @@ public final class ServerContext {
         SSL_CTX_set_alpn_select_cb(context, selectProtocol, nil)
     }
 
+    static let groups = "X25519:P-256"
     /// Forward secrecy and authenticated encryption only; TLS 1.3 has nothing else.
     private static let tls12Ciphers =
         "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"

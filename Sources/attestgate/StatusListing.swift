@@ -31,7 +31,10 @@ enum StatusListing {
             ]
         }
         let upstreams = status.upstreams.map { [$0.name, String($0.busy), String($0.idle)] }
-        let certificates = status.certificates.map { [$0.expiresAt, $0.role, $0.listener, $0.subject] }
+        let certificates = status.certificates.map { certificate in
+            let place = [certificate.listener, certificate.host].compactMap(\.self).joined(separator: " ")
+            return [certificate.expiresAt, certificate.role, place, certificate.subject]
+        }
         return [
             rows, [["WORKER", "STATE", "GENERATION", "RETIRED", "CONNECTIONS"]] + workers,
             [["UPSTREAM", "BUSY", "IDLE"]] + upstreams, [["EXPIRES", "ROLE", "LISTENER", "SUBJECT"]] + certificates,

@@ -60,19 +60,22 @@ public struct StatusDocument: Codable, Equatable, Sendable {
 
     public struct Certificate: Codable, Equatable, Sendable {
         public let listener: String
+        /// Nil for the listener itself.
+        public let host: String?
         public let role: String
         public let subject: String
         public let expiresAt: String
 
-        public init(listener: String, role: String, subject: String, expiresAt: Int64) {
+        public init(listener: String, host: String? = nil, role: String, subject: String, expiresAt: Int64) {
             self.listener = listener
+            self.host = host
             self.role = role
             self.subject = subject
             self.expiresAt = Timestamp.text(of: expiresAt)
         }
 
         private enum CodingKeys: String, CodingKey {
-            case listener, role, subject
+            case listener, host, role, subject
             case expiresAt = "expires_at"
         }
     }

@@ -66,6 +66,7 @@ struct FileWatch {
 
 extension ListenerConfiguration {
     var files: [String] {
-        [tls.certificatePath, tls.keyPath] + clients.authoritiesPaths + clients.revocationListsPaths
+        allTLS.flatMap { [$0.certificatePath, $0.keyPath] }
+            + allClients.flatMap { $0.authoritiesPaths + $0.revocationListsPaths }
     }
 }

@@ -84,7 +84,8 @@ extension GatewayProcess {
             upstreams: upstreams.map { StatusDocument.Upstream(name: $0.name, busy: $0.busy, idle: $0.idle) },
             certificates: blueprint.certificates.map {
                 StatusDocument.Certificate(
-                    listener: $0.listener, role: $0.role.rawValue, subject: $0.subject, expiresAt: $0.notAfter)
+                    listener: $0.listener, host: $0.host, role: $0.role.rawValue, subject: $0.subject,
+                    expiresAt: $0.notAfter)
             },
             apps: blueprint.apps.map {
                 StatusDocument.App(id: $0.id.description, environment: $0.environment.rawValue)
