@@ -21,6 +21,7 @@ enum StatusListing {
         }
         rows += status.apps.map { ["app", "\($0.id) (\($0.environment))"] }
         rows += status.listeners.map { ["listener", $0] }
+        rows += (status.hosts ?? []).map { ["host", "\($0.names.joined(separator: ", ")) at \($0.listener)"] }
         if let enrolment = status.enrolment {
             rows.append(["enrolment", "\(enrolment.listener), admission: \(enrolment.admission)"])
         }

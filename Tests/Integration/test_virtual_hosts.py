@@ -542,10 +542,14 @@ def test_metrics_and_status_tell_hosts_apart_by_their_first_name(start, pki, hos
     assert {labels["listener"] for labels in ends} == {f"127.0.0.1:{gateway.port}"}
     for name in ["attestgate_crl_next_update_timestamp_seconds", "attestgate_crl_entries"]:
         assert [labels["host"] for labels in metrics.labels(name)] == [A]
-    told = json.loads(ask(gateway, "/status")[2])["certificates"]
-    assert {each.get("host") for each in told} == {None, A, B}
+    told = json.loads(ask(gateway, "/status")[2])
+    assert {each.get("host") for each in told["certificates"]} == {None, A, B}
+    address = f"127.0.0.1:{gateway.port}"
+    assert told["listeners"] == [address] and told["hosts"] == [
+        {"listener": address, "names": [A, "other.example"]}, {"listener": address, "names": [B]}]
+    assert f"listener {address}, host {A}: serving {A}" in gateway.errors, gateway.errors
     listing = attestgate("status", "--config", gateway.conf_path)
-    assert f"127.0.0.1:{gateway.port} {A}" in listing.stdout, listing.stdout
+    assert f"{address} {A}" in listing.stdout and f"{A}, other.example at {address}" in listing.stdout, listing.stdout
 
 
 def test_check_says_which_host_is_doubtful(start, pki, hosts):
@@ -561,6 +565,7 @@ def test_check_says_which_host_is_doubtful(start, pki, hosts):
     assert done.returncode == 0, done.stderr
     place = f"listener 127.0.0.1:{gateway.port}, host"
     said = done.stdout + done.stderr
+    assert "1 listener, 2 hosts, 4 routes" in said, said
     assert f"{place} {A}: {expired.certificate}: a certificate in it has expired" in said
     assert f"{place} {B}: {hosts.server[B].certificate}: the certificate does not name unrouted.example" in said
     assert "no route is for the host `unrouted.example`" in said

@@ -80,6 +80,9 @@ extension GatewayProcess {
                     connections: snapshot.connections, retiredGenerations: snapshot.retiredGenerations)
             },
             listeners: blueprint.listeners.map(\.name),
+            hosts: blueprint.listeners.flatMap { listener in
+                listener.hosts.map { StatusDocument.Host(listener: listener.name, names: $0.names.map(\.text)) }
+            },
             enrolment: blueprint.enrolment.map { StatusDocument.Enrolment(listener: $0.name, admission: $0.admission) },
             upstreams: upstreams.map { StatusDocument.Upstream(name: $0.name, busy: $0.busy, idle: $0.idle) },
             certificates: blueprint.certificates.map {
