@@ -240,7 +240,9 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "LifecycleTests",
-            dependencies: ["Cryptography", "EventLoop", "Gateway", "Lifecycle", "TLS", "Vocabulary"],
+            dependencies: [
+                "Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "Lifecycle", "TLS", "Vocabulary",
+            ],
             swiftSettings: settings),
         .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),

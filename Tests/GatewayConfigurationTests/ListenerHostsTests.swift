@@ -8,7 +8,7 @@ struct ListenerHostsTests {
     private static let hosts = """
             hosts:
               - names: [records.example.org, localhost]
-                tls: { certificate: records.pem, key: records.key, minimum_version: "1.2" }
+                tls: { certificate: records.pem, key: records.key, policy: intermediate }
                 clients: { authorities: [records-ca.pem], crls: [records.crl] }
               - names: [other.example.org]
                 tls: { certificate: other.pem, key: other.key }
@@ -33,10 +33,10 @@ struct ListenerHostsTests {
         try #require(listener.hosts.count == 2)
         let (records, other) = (listener.hosts[0], listener.hosts[1])
         #expect(records.names == ["records.example.org", "localhost"] && other.names == ["other.example.org"])
-        #expect(records.tls.certificatePath == "conf/records.pem" && records.tls.minimumVersion == .tls12)
+        #expect(records.tls.certificatePath == "conf/records.pem" && records.tls.policy == .intermediate)
         #expect(records.clients.authoritiesPaths == ["conf/records-ca.pem"])
         #expect(records.clients.revocationPolicy == .requireFresh && other.clients.revocationPolicy == .noLists)
-        #expect(other.tls.minimumVersion == .tls13)
+        #expect(other.tls.policy == .modern)
         #expect(listener.allTLS.count == 3 && listener.allClients.count == 3)
     }
 

@@ -14,12 +14,12 @@ import pytest
 
 from attested import Attested
 from client import Client, get
-from client_hello import RawTLS, client_hello, counted, server_name
 from command_line import s_client
 from denials import NothingForwarded, assert_connection_refused, assert_denied
 from exposition import ask, scrape
 from gateway import Gateway
 from pki import Identity, attestgate
+from raw_handshake import RawTLS, client_hello, counted, server_name
 from recording_upstream import RecordingUpstream
 from test_pins import pin
 from test_reload import reload
@@ -51,17 +51,17 @@ def hosts(pki, tmp_path_factory):
     return made
 
 
-def tls(identity, minimum="1.2"):
-    return {"certificate": str(identity.certificate), "key": str(identity.key), "minimum_version": minimum}
+def tls(identity, policy="intermediate"):
+    return {"certificate": str(identity.certificate), "key": str(identity.key), "policy": policy}
 
 
-def with_hosts(gateway, hosts, trusting=None, clients=None, minimum=None):
+def with_hosts(gateway, hosts, trusting=None, clients=None, policy=None):
     """Gives the gateway the two hosts. By name, OWN for the listener itself: `trusting` says whom they trust, if not each its
-    own authority, `clients` what they say of clients besides, `minimum` which version they ask for."""
+    own authority, `clients` what they say of clients besides, `policy` what they offer of TLS."""
     def rules(name):
         trusted = (trusting or {}).get(name, [hosts.authority[name]])
         return {
-            "tls": tls(hosts.server[name], (minimum or {}).get(name, "1.2")),
+            "tls": tls(hosts.server[name], (policy or {}).get(name, "intermediate")),
             "clients": {"authorities": [str(each.certificate) for each in trusted], **(clients or {}).get(name, {})}}
     listener = gateway.conf["listeners"][0]
     listener.update(rules(OWN))
@@ -73,11 +73,11 @@ def with_hosts(gateway, hosts, trusting=None, clients=None, minimum=None):
 def start(pki, hosts, own_upstream, tmp_path):
     started = []
 
-    def make(*arguments, minimum=None, clients=None, **settings):
+    def make(*arguments, policy=None, clients=None, **settings):
         gateway = Gateway(
             tmp_path / f"gateway-{len(started)}", pki, {"service": own_upstream.address}, ROUTES, **settings)
         started.append(gateway)
-        return with_hosts(gateway, hosts, *arguments, clients=clients, minimum=minimum).start()
+        return with_hosts(gateway, hosts, *arguments, clients=clients, policy=policy).start()
 
     yield make
     for gateway in started:
@@ -185,7 +185,7 @@ def test_every_host_demands_a_certificate(start, own_upstream, hosts, name, vers
 
 @pytest.mark.parametrize("strict, lax", [(OWN, A), (A, OWN), (B, A)])
 def test_the_lowest_version_is_that_of_the_host(start, own_upstream, hosts, strict, lax):
-    gateway = start(minimum={strict: "1.3"})
+    gateway = start(policy={strict: "modern"})
     assert_admitted(gateway, hosts, lax, hosts.client[lax], TLS12)
     assert_admitted(gateway, hosts, strict, hosts.client[strict], TLS13)
     assert_refused(

@@ -25,7 +25,9 @@ extension Blueprint {
         /// The same lists for all workers.
         let admission: ClientAdmission
         let revocationLists: [SignedRevocationList]
-        let minimumVersion: ServerContext.Version
+        let policy: TLSPolicy
+        /// The same for all workers; nil if nothing is stapled.
+        let staple: StapledResponse?
         /// Where that is, for people: "listener 127.0.0.1:8443, host records.example.org".
         let place: String
 
@@ -56,8 +58,9 @@ extension Blueprint {
         if let enrolment {
             known += enrolment.certificates
             if enrolment.certificates.contains(where: { $0.notAfter <= WallClock.seconds }) {
-                warnings.append("enrolment: a certificate of the listener, or the CA's, has expired")
+                warnings.append("enrolment: a certificate of the listener or the CA, or a root of an app, has expired")
             }
+            warnings += enrolment.warnings
         }
         for listener in listeners {
             for host in listener.allHosts {
@@ -65,17 +68,13 @@ extension Blueprint {
                 let files = [(host.certificates, CertificateExpiry.Role.server)]
                 for (file, role) in files + host.authorities.map({ ($0, .authority) }) {
                     let certificates = try host.certificates(in: file, library)
+                    if role == .server { warnings += host.warnings(of: certificates) }
                     known += certificates.map {
                         CertificateExpiry($0, role: role, listener: listener.name, host: host.label)
                     }
                     if certificates.contains(where: \.isExpired) {
                         warnings.append("\(host.place): \(file.path): a certificate in it has expired")
                     }
-                }
-                let leaf = try host.certificates(in: host.certificates, library).first
-                for name in host.names where !(leaf?.isGood(forHost: name.text) ?? true) {
-                    warnings.append(
-                        "\(host.place): \(host.certificates.path): the certificate does not name \(name.text)")
                 }
             }
         }
@@ -118,7 +117,8 @@ extension Blueprint.Host {
             admission = Blueprint.admission(clients, revocationLists)
             certificates = try Blueprint.PEMFile(tls.certificatePath)
             key = try Blueprint.PEMFile(tls.keyPath)
-            minimumVersion = tls.minimumVersion == .tls12 ? .tls12 : .tls13
+            policy = TLSPolicy(tls.policy)
+            staple = try Blueprint.staple(tls, for: certificates.bytes)
         } catch {
             throw StartupError("\(place): \(error)")
         }
@@ -132,10 +132,17 @@ extension Blueprint.Host {
         do throws(CryptographyError) {
             return try ServerContext(
                 names: names, chain: chain, key: privateKey, authorities: trusted, admission: admission,
-                minimumVersion: minimumVersion, sessions: sessions, library: library)
+                policy: policy, staple: staple, sessions: sessions, library: library)
         } catch {
             throw StartupError("\(place): \(error)")
         }
+    }
+
+    /// What is doubtful about its certificate, but no reason not to start.
+    func warnings(of chain: [Certificate]) -> [String] {
+        let strange = names.filter { !(chain.first?.isGood(forHost: $0.text) ?? true) }
+        return Blueprint.missingStaple(chain, staple).map { "\(place): \($0)" }
+            + strange.map { "\(place): \(certificates.path): the certificate does not name \($0.text)" }
     }
 
     func certificates(

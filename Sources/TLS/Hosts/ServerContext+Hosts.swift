@@ -13,7 +13,7 @@ extension ServerContext {
     /// Makes a connection this context's that another one of its listener has begun.
     ///
     /// `SSL_set_SSL_CTX` takes over what OpenSSL looks up in the context when it needs it (trusted authorities and their names,
-    /// the callback that verifies, ciphers, ALPN) and what belongs to the certificate (key, chain, security level). The rest
+    /// the callbacks that verify and staple, ciphers, ALPN) and what belongs to the certificate (key, chain, signatures, security level). The rest
     /// `SSL_new` has copied from the first context, and it stays as it was, unless it is set here: CVE-2025-23419 is what comes
     /// of leaving some of it out. Mode, read-ahead and timeouts are the same in every context.
     ///
@@ -24,7 +24,7 @@ extension ServerContext {
             SSL_set_session_id_context(connection, sessionBinding, UInt32(sessionBinding.count)) == 1,
             ag_ssl_set_min_proto_version(connection, ag_ssl_ctx_get_min_proto_version(pointer)) == 1,
             ag_ssl_set_max_proto_version(connection, ag_ssl_ctx_get_max_proto_version(pointer)) == 1,
-            ag_ssl_set1_groups_list(connection, Self.groups) == 1,
+            ag_ssl_set1_groups_list(connection, TLSPolicy.groupList) == 1,
             SSL_set_num_tickets(connection, SSL_CTX_get_num_tickets(pointer)) == 1
         else { return false }
         SSL_set_verify(connection, SSL_CTX_get_verify_mode(pointer), nil)
