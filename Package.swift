@@ -222,6 +222,7 @@ let package = Package(
         .testTarget(
             name: "ServerTests", dependencies: ["Server", "Bytes", "EventLoop", "HTTP", "TestVectors"],
             swiftSettings: settings),
+        .testTarget(name: "TLSTests", dependencies: ["TLS"], swiftSettings: settings),
         .testTarget(
             name: "AdministrationTests",
             dependencies: [
@@ -239,7 +240,9 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "LifecycleTests",
-            dependencies: ["Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "Lifecycle"],
+            dependencies: [
+                "Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "Lifecycle", "TLS", "Vocabulary",
+            ],
             swiftSettings: settings),
         .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),

@@ -32,12 +32,20 @@ public final class ServerConnection: SocketHandler {
     private var verifiedIdentity: ClientIdentity?
     /// When its certificate ends.
     private var identityEnd: Instant?
-    /// What the connection was accepted by. Nil without TLS.
-    public var context: ServerContext? {
-        if case .tls(let stream) = transport { stream.server } else { nil }
+    /// The hosts of the listener that accepted the connection. Nil without TLS.
+    public var hosts: VirtualHosts? {
+        if case .tls(let stream) = transport { stream.hosts } else { nil }
     }
+    /// The host that the client asked for in its handshake; nil if for none, or not yet.
+    public var serverName: ServerName? {
+        if case .tls(let stream) = transport { stream.serverName } else { nil }
+    }
+    /// The bytes of that from the end of the handshake on: every request asks for them.
+    private var servedName: [UInt8]?
     /// Whether nobody may pass without one.
-    private let demandsIdentity: Bool
+    private var demandsIdentity: Bool {
+        if case .tls(let stream) = transport { stream.server?.demandsCertificates ?? true } else { false }
+    }
     /// Requests begun on this connection.
     public var requests: Int { requestCount }
     private var requestCount = 0
@@ -46,6 +54,16 @@ public final class ServerConnection: SocketHandler {
     public var handshakeDuration: TimeSpan? { handshakeBegan.map { (handshakeEnded ?? .now) - $0 } }
     private var handshakeBegan: Instant?
     private var handshakeEnded: Instant?
+
+    /// Whether a request for that host may come over this connection (RFC 9110 section 7.4): certificate and clients were judged
+    /// by the rules of the host that the handshake asked for, so it must be the same. Where it asked for none, it must be one
+    /// without rules of its own.
+    ///
+    /// - Parameter host: without a port, in any case.
+    public func serves(host: Span<UInt8>) -> Bool {
+        if let servedName { return host.equals(lowercase: servedName) }
+        return !(hosts?.hasHost(host) ?? false)
+    }
 
     var isInHandshake: Bool { cycle.phase == .handshake }
     /// How long the client is waited for in a request.
@@ -69,14 +87,13 @@ public final class ServerConnection: SocketHandler {
     var pool: BufferPool { acceptor.pool }
 
     /// - Parameter tls: nil for a connection without TLS.
-    init?(acceptor: Acceptor, socket: consuming Socket, peer: SocketAddress, tls: ServerContext?) {
+    init?(acceptor: Acceptor, socket: consuming Socket, peer: SocketAddress, tls: VirtualHosts?) {
         if let tls {
             guard let stream = TLSStream(accepting: socket.number, tls) else { return nil }
             transport = .tls(stream)
         } else {
             transport = .plain
         }
-        demandsIdentity = tls?.demandsCertificates ?? false
         self.acceptor = acceptor
         self.peer = peer
         input = ByteBuffer(pool: acceptor.pool)
@@ -163,6 +180,7 @@ public final class ServerConnection: SocketHandler {
         case .done:
             handshakeEnded = .now
             verifiedIdentity = stream.clientIdentity
+            servedName = stream.serverName?.bytes
             guard verifiedIdentity != nil || !demandsIdentity else {
                 // Cannot happen while certificates are demanded; if it did, nobody may pass.
                 acceptor.application.connectionRefused(self, .handshake(.clientCertificate(.missing)))

@@ -24,6 +24,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case requestTimeout
     case rateLimited
     // The route.
+    case misdirected
     case routeUnknown
     case methodRefused
     // The device.
@@ -185,6 +186,10 @@ extension Denial {
             Row(
                 code: "rate_limited", answer: .status(429), fault: .client, retry: .safe,
                 sentence: "Requests come faster than the gateway admits: try again after the time of Retry-After.")
+        case .misdirected:
+            Row(
+                code: "misdirected", answer: .status(421), fault: .client, retry: .safe,
+                sentence: "The connection was made to another host than the request names: connect to that host.")
         case .routeUnknown:
             Row(
                 code: "route_unknown", answer: .status(404), fault: .client, retry: .safe,

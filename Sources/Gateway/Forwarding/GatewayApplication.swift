@@ -69,6 +69,7 @@ package final class GatewayApplication: Application {
         var entry = AccessLog.Entry(
             event: "connection_refused", client: log.client(connection.peer), denial: denial,
             detail: RefusalDetail.of(refusal, connection.identity))
+        entry.serverName = connection.serverName?.bytes
         entry.timings.handshake = refusal.endsHandshake ? connection.handshakeDuration : nil
         entry.disclosed = Disclosure(log.settings.disclosed, of: connection.peer)
         log.record(entry)

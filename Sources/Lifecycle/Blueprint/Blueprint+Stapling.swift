@@ -38,9 +38,10 @@ extension Blueprint {
         ]
     }
 
-    /// All that are stapled, each with its listener's name.
-    var staples: [(listener: String, response: StapledResponse)] {
-        let all = listeners.map { ($0.name, $0.staple) } + [enrolment].compactMap { $0 }.map { ($0.name, $0.staple) }
-        return all.compactMap { name, staple in staple.map { (name, $0) } }
+    /// All that are stapled, each with the names of its listener and, if it has several, its host.
+    var staples: [(listener: String, host: String?, response: StapledResponse)] {
+        let own = listeners.flatMap { listener in listener.allHosts.map { (listener.name, $0.label, $0.staple) } }
+        let all = own + [enrolment].compactMap { $0 }.map { ($0.name, nil, $0.staple) }
+        return all.compactMap { name, host, staple in staple.map { (name, host, $0) } }
     }
 }
