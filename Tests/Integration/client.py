@@ -59,12 +59,16 @@ class Client:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         context = context or tls_context(gateway.pki, identity)
         try:
+            self.prepare(plain)
             self.socket = context.wrap_socket(
                 plain, server_hostname="localhost", suppress_ragged_eofs=False, session=session)
         except BaseException:
             plain.close()
             raise
         self.buffer = b""
+
+    def prepare(self, plain):
+        """What is done with the connection before TLS begins."""
 
     def __enter__(self):
         return self

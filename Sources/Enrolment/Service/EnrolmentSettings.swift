@@ -15,13 +15,18 @@ public struct EnrolmentSettings: Sendable {
     public struct Listener: Sendable {
         /// The address as text; sockets are found by it.
         public var name: String
+        public var proxies: TrustedProxies
         /// Texts in PEM.
         public var certificates: [UInt8]
         public var key: [UInt8]
         public var minimumVersion: ServerContext.Version
 
-        public init(name: String, certificates: [UInt8], key: [UInt8], minimumVersion: ServerContext.Version = .tls13) {
+        public init(
+            name: String, proxies: TrustedProxies = .none, certificates: [UInt8], key: [UInt8],
+            minimumVersion: ServerContext.Version = .tls13
+        ) {
             self.name = name
+            self.proxies = proxies
             self.certificates = certificates
             self.key = key
             self.minimumVersion = minimumVersion

@@ -44,7 +44,8 @@ struct EnrolmentBlueprint: Sendable {
             address = try SocketAddress(name)
             let library = try LibraryContext()
             let listener = EnrolmentSettings.Listener(
-                name: name, certificates: try FileContents.read(enrolment.tls.certificatePath),
+                name: name, proxies: TrustedProxies(enrolment.proxyProtocol),
+                certificates: try FileContents.read(enrolment.tls.certificatePath),
                 key: try FileContents.read(enrolment.tls.keyPath),
                 minimumVersion: enrolment.tls.minimumVersion == .tls12 ? .tls12 : .tls13)
             let (admission, word) = try Self.admission(enrolment.admission, library)

@@ -19,6 +19,7 @@ internal import Vocabulary
 public struct Blueprint: Sendable {
     struct Listener: Sendable {
         let address: SocketAddress
+        let proxies: TrustedProxies
         let certificates: PEMFile
         let key: PEMFile
         let authorities: [PEMFile]
@@ -163,6 +164,7 @@ public struct Blueprint: Sendable {
             let lists = try revocationLists(listener.clients, authorities)
             return Listener(
                 address: try SocketAddress(listener.address.description),
+                proxies: TrustedProxies(listener.proxyProtocol),
                 certificates: try PEMFile(listener.tls.certificatePath), key: try PEMFile(listener.tls.keyPath),
                 authorities: authorities, admission: admission(listener.clients, lists), revocationLists: lists,
                 minimumVersion: listener.tls.minimumVersion == .tls12 ? .tls12 : .tls13,
