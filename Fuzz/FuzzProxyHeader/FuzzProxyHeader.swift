@@ -1,3 +1,4 @@
+import EventLoop
 import Server
 
 /// libFuzzer's entry: PROXY headers of both versions.
