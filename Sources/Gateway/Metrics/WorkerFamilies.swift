@@ -15,7 +15,7 @@ package struct WorkerFamilies {
     }
 
     package var all: [MetricFamily] {
-        [requests, denials, rateExcesses, proxyHeaders, handshakes, durations]
+        [requests, denials, rateExcesses, withoutRoom, proxyHeaders, handshakes, durations]
             + perWorker + upstreams + [buffers, acceptPauses]
     }
 
@@ -67,6 +67,17 @@ package struct WorkerFamilies {
         family.add(
             workers.reduce(0) { $0 + $1.snapshot.counts.denials[Int(Denial.proxyHeaderRefused.rawValue)] },
             ["result": "refused"])
+        return family
+    }
+
+    private var withoutRoom: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_connections_limited_total",
+            "Connections ended before their handshake for want of room, by the limit that was reached.")
+        for limit in ReachedLimit.allCases {
+            let count = workers.reduce(0) { $0 + $1.snapshot.counts.withoutRoom[limit.rawValue] }
+            family.add(count, ["limit": String(describing: limit)])
+        }
         return family
     }
 
