@@ -261,6 +261,7 @@ if Context.environment["ATTESTGATE_FUZZ"] != nil {
         ("FuzzAttestation", ["Attestation", "Cryptography", "Vocabulary"]),
         ("FuzzReceipt", ["Attestation", "Cryptography"]), ("FuzzSignatureInput", ["RequestProof"]),
         ("FuzzEnrolmentJSON", ["Cryptography", "Enrolment"]),
+        ("FuzzProxyHeader", ["EventLoop", "Server"]),
         ("FuzzKeyBindingJWT", ["Challenges", "Cryptography", "Enrolment"]),
     ].map { name, modules in
         .executableTarget(

@@ -12,7 +12,13 @@ public import TLS
 /// The order of work in every event: read, then `settle`, which parses, lets the exchange answer, and writes, until
 /// nothing more can be done. Nothing below `settle` writes to the socket or calls `settle` to any effect.
 public final class ServerConnection: SocketHandler {
-    public let peer: SocketAddress
+    /// Whom limits, logs and services know the connection by: the client's address; of a connection that a trusted proxy
+    /// relays, the one that its header names, as soon as it is read.
+    public internal(set) var peer: SocketAddress
+    /// The peer is a trusted proxy, whose header must come before anything else.
+    var awaitsProxyHeader: Bool
+    /// The application has admitted it, and is told when it has ended.
+    var isAdmitted = false
     let acceptor: Acceptor
     var slot = 0
     /// Counts the connections of the acceptor.
@@ -86,8 +92,12 @@ public final class ServerConnection: SocketHandler {
 
     var pool: BufferPool { acceptor.pool }
 
-    /// - Parameter tls: nil for a connection without TLS.
-    init?(acceptor: Acceptor, socket: consuming Socket, peer: SocketAddress, tls: VirtualHosts?) {
+    /// - Parameters:
+    ///   - tls: nil for a connection without TLS.
+    ///   - isProxied: whether the peer is a trusted proxy. Then there is TLS.
+    init?(
+        acceptor: Acceptor, socket: consuming Socket, peer: SocketAddress, tls: VirtualHosts?, isProxied: Bool
+    ) {
         if let tls {
             guard let stream = TLSStream(accepting: socket.number, tls) else { return nil }
             transport = .tls(stream)
@@ -96,6 +106,7 @@ public final class ServerConnection: SocketHandler {
         }
         self.acceptor = acceptor
         self.peer = peer
+        awaitsProxyHeader = isProxied
         input = ByteBuffer(pool: acceptor.pool)
         output = ByteBuffer(pool: acceptor.pool)
         parser = RequestHeadParser(limits: acceptor.settings.head)
@@ -114,7 +125,7 @@ public final class ServerConnection: SocketHandler {
 
     public override func readable() {
         if cycle.phase == .handshake {
-            guard handshake() else { return }
+            guard !awaitsProxyHeader || receiveProxyHeader(), handshake() else { return }
         }
         isReceiving = true
         defer { isReceiving = false }
@@ -142,7 +153,7 @@ public final class ServerConnection: SocketHandler {
     public override func deadlinePassed() {
         switch cycle.phase {
         case .handshake:
-            acceptor.application.connectionRefused(self, .handshakeTimeout)
+            acceptor.application.connectionRefused(self, awaitsProxyHeader ? .proxyHeader(.late) : .handshakeTimeout)
             abort()
         case .idle:
             if !isClientGood { acceptor.application.connectionRefused(self, .certificateExpired) }

@@ -3,6 +3,8 @@
 /// `docs/denials.md` is made from this table; a test keeps the two equal, and writes the page anew when asked to
 /// (`ATTESTGATE_UPDATE_DOCS=1 scripts/test unit DenialPage`).
 public enum Denial: UInt8, CaseIterable, Sendable {
+    // Before the TLS handshake.
+    case proxyHeaderRefused
     // The TLS handshake.
     case certificateRequired
     case certificateUnknownAuthority
@@ -117,6 +119,10 @@ extension Denial {
 
     public var row: Row {
         switch self {
+        case .proxyHeaderRefused:
+            Row(
+                code: "proxy_header_refused", answer: .close, fault: .gateway, retry: .safe,
+                sentence: "A trusted proxy's connection did not begin with a valid PROXY header in time.")
         case .certificateRequired:
             Row(
                 code: "certificate_required", answer: .alert(.certificateRequired), fault: .client, retry: .safe,

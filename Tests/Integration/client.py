@@ -64,12 +64,16 @@ class Client:
         if server_name is None:
             context.check_hostname = False
         try:
+            self.prepare(plain)
             self.socket = context.wrap_socket(
                 plain, server_hostname=server_name, suppress_ragged_eofs=False, session=session)
         except BaseException:
             plain.close()
             raise
         self.buffer = b""
+
+    def prepare(self, plain):
+        """What is done with the connection before TLS begins."""
 
     def __enter__(self):
         return self

@@ -75,6 +75,10 @@ package final class GatewayApplication: Application {
         log.record(entry)
     }
 
+    package override func proxyHeaderRead(_ connection: ServerConnection, hasSource: Bool) {
+        metrics.counts.proxyHeaderRead(hasSource: hasSource)
+    }
+
     package override func handshakeCompleted(_ connection: ServerConnection, isResumed: Bool) {
         metrics.counts.handshakeEnded(isResumed: isResumed, after: connection.handshakeDuration)
         connection.isKnown = true
@@ -128,7 +132,7 @@ extension ConnectionRefusal {
     fileprivate var endsHandshake: Bool {
         switch self {
         case .handshake, .handshakeTimeout: true
-        case .limit, .clientLimit, .handshakeLimit, .certificateExpired, .certificateBarred: false
+        case .limit, .clientLimit, .handshakeLimit, .proxyHeader, .certificateExpired, .certificateBarred: false
         }
     }
 }

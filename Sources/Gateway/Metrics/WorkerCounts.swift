@@ -13,6 +13,8 @@ package struct WorkerCounts: Sendable {
     private(set) var denials = [UInt64](repeating: 0, count: Denial.allCases.count)
     /// By the scope of the rate.
     private(set) var rateExcesses = [UInt64](repeating: 0, count: RateScope.allCases.count)
+    /// PROXY headers that name a client, and those that do not.
+    private(set) var proxyHeaders: (withSource: UInt64, withoutSource: UInt64) = (0, 0)
     /// Connections there was no room for, by the limit.
     private(set) var withoutRoom = [UInt64](repeating: 0, count: ReachedLimit.allCases.count)
     private(set) var fullHandshakes: UInt64 = 0
@@ -75,6 +77,10 @@ package struct WorkerCounts: Sendable {
         case .device: rateExcesses[1] += 1
         case .route: rateExcesses[2] += 1
         }
+    }
+
+    mutating func proxyHeaderRead(hasSource: Bool) {
+        if hasSource { proxyHeaders.withSource += 1 } else { proxyHeaders.withoutSource += 1 }
     }
 
     mutating func handshakeEnded(isResumed: Bool, after time: TimeSpan?) {

@@ -1,6 +1,7 @@
 internal import Cryptography
 internal import EventLoop
 internal import GatewayConfiguration
+internal import Server
 internal import TLS
 
 /// Where clients connect, with every file it takes read.
@@ -8,6 +9,7 @@ extension Blueprint {
     struct Listener: Sendable {
         let address: SocketAddress
         let name: String
+        let proxies: TrustedProxies
         /// Of clients that ask for no host, or for one that is not among `hosts`.
         let standard: Host
         let hosts: [Host]
@@ -87,6 +89,7 @@ extension Blueprint.Listener {
         let name = listener.address.description
         do { address = try SocketAddress(name) } catch { throw StartupError("listener \(name): \(error)") }
         self.name = name
+        proxies = TrustedProxies(listener.proxyProtocol)
         standard = try Blueprint.Host([], listener.tls, listener.clients, place: "listener \(name)")
         var hosts: [Blueprint.Host] = []
         for host in listener.hosts {

@@ -12,7 +12,7 @@ final class Generation {
     private let application: GatewayApplication
     private let acceptor: Acceptor
     /// By listener, in the order of the configuration.
-    private let listeners: [(address: String, hosts: VirtualHosts)]
+    private let listeners: [(address: String, hosts: VirtualHosts, proxies: TrustedProxies)]
     private(set) var isDraining = false
     /// Ends what does not end by itself, once it drains for another generation's sake.
     private var patience: LoopTimer?
@@ -31,7 +31,7 @@ final class Generation {
         let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         self.application = application
         self.acceptor = acceptor
-        listeners = try blueprint.listeners.map { ($0.name, try $0.makeHosts(library, order.sessions)) }
+        listeners = try blueprint.listeners.map { ($0.name, try $0.makeHosts(library, order.sessions), $0.proxies) }
         if let (settings, registry) = order.enforcement {
             // The acceptor lives as long as the application: both are the generation's.
             try application.enforce(settings, registry, loop: loop, library) { [unowned acceptor] keys in
@@ -46,9 +46,9 @@ final class Generation {
 
     /// Begins to accept. - Parameter sockets: descriptors of listening sockets, one for each address; taken over.
     func listen(_ sockets: [String: Int32]) {
-        for (address, hosts) in listeners {
+        for (address, hosts, proxies) in listeners {
             guard let descriptor = sockets[address] else { preconditionFailure("no socket for \(address)") }
-            acceptor.listen(on: Socket(adopting: descriptor), tls: hosts)
+            acceptor.listen(on: Socket(adopting: descriptor), tls: hosts, proxies: proxies)
         }
     }
 
