@@ -27,7 +27,7 @@ class Gateway:
     def __init__(self, directory, pki, upstreams, routes=None, strip_headers=(), **settings):
         """
         `upstreams`: name -> address, or name -> dictionary as in the conf file.
-        `settings`: workers, limits, timeouts, minimum_version, clients, apps as in the conf file; `registry` adds to that
+        `settings`: workers, limits, timeouts, policy, clients, apps as in the conf file; `registry` adds to that
         section, which is there when a route asks for devices.
         """
         self.directory = Path(directory)
@@ -65,7 +65,7 @@ class Gateway:
                 "address": f"127.0.0.1:{self.port}",
                 "tls": {
                     "certificate": str(self.pki.server_certificate), "key": str(self.pki.server_key),
-                    "minimum_version": settings.pop("minimum_version", "1.3"),
+                    "policy": settings.pop("policy", "modern"),
                 },
                 "clients": {
                     "authorities": [str(self.pki.gms.certificate), str(self.pki.root.certificate)],
@@ -229,6 +229,13 @@ class Gateway:
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
         raise AssertionError("the kernel tells no VmRSS")
+
+    def proportional_bytes(self):
+        """PSS: what is shared with other processes counts for each by its share (proc(5))."""
+        for line in Path(f"/proc/{self.process.pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("the kernel tells no PSS")
 
     def _stat(self):
         """What the kernel counts, from the third member on (proc(5)): the name before it may have any form."""

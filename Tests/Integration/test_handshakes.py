@@ -8,6 +8,7 @@ import pytest
 from client import Client, get, tls_context
 from command_line import curl, curl_alert, s_client, s_client_alert
 from denials import NothingForwarded, assert_connection_refused
+from exposition import scrape
 from paths import PATIENCE
 from waiting import eventually
 
@@ -63,7 +64,7 @@ def test_a_client_that_speaks_only_another_protocol_is_told_so(gateway, phone, n
 
 
 def test_tls_1_2_is_served_where_the_conf_file_admits_it(start_gateway, own_upstream, phone):
-    gateway = start_gateway({"service": own_upstream.address}, minimum_version="1.2")
+    gateway = start_gateway({"service": own_upstream.address}, policy="intermediate")
     context = tls_context(gateway.pki, phone, maximum=ssl.TLSVersion.TLSv1_2)
     with Client(gateway, phone, context=context) as client:
         assert client.exchange(get("/")).status == 200
@@ -112,6 +113,9 @@ def test_a_connection_beyond_the_limit_is_closed_and_the_others_are_served(start
             output = s_client(gateway, identity=phone)
             assert "SSL alert" not in output and "BEGIN CERTIFICATE" not in output
         assert_connection_refused(gateway, "connection_limit", count=3)
+        metrics = scrape(gateway)
+        assert metrics("attestgate_connections_limited_total", limit="connections") >= 3
+        assert metrics("attestgate_connections_limited_total") == metrics("attestgate_connections_limited_total", limit="connections")
         assert second.exchange(get("/second")).status == 200
 
     def room():
