@@ -135,6 +135,12 @@ extension SocketHandler {
         _ = shutdown(descriptor, Int32(SHUT_WR))
     }
 
+    /// `close` will not end the connection but break it: the peer's next read fails, and what it has not got is dropped.
+    public final func breakOnClose() {
+        var breaking = linger(l_onoff: 1, l_linger: 0)
+        _ = setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &breaking, socklen_t(MemoryLayout<linger>.size))
+    }
+
     /// The user that connected to a Unix socket, as the kernel knows it (unix(7), SO_PEERCRED); nil for other sockets.
     public final var peerUser: UInt32? {
         // struct ucred: process, user, group, of 32 bits each.

@@ -16,6 +16,11 @@ ROUTES = [
     {"name": "sentinel", "host": "localhost", "path": "/sentinel"},
     {"name": "location", "host": "localhost", "path": "/location", "require": "request-proof",
      "components": ["x-location"]},
+    # More than a worker holds.
+    {"name": "stream", "host": "localhost", "path": "/stream", "require": "request-proof", "body": "stream",
+     "content_limit": "1GiB"},
+    {"name": "stream-little", "host": "localhost", "path": "/stream/little", "require": "request-proof", "body": "stream",
+     "content_limit": 1000},
     {"name": "other", "host": "localhost", "path": "/other", "require": "request-proof", "apps": [OTHER_APP]},
 ]
 

@@ -19,7 +19,7 @@ extension ForwardingExchange {
             device: isDeviceKnown ? label?.label : nil, requestBytes: requestBytes, responseBytes: responseBytes,
             timings: timings, isAborted: isAborted)
         if refusal?.denial == .misdirected { entry.serverName = connection.serverName?.bytes }
-        if decision == .forwarded, let route {
+        if decision == .forwarded || decision == .partial, let route {
             entry.upstream = gateway.routes.routes[route].upstream
         }
         let wanted = log.settings.disclosed

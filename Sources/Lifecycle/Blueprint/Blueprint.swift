@@ -85,7 +85,8 @@ public struct Blueprint: Sendable {
                 methods: MethodSet(route.methods.map(Self.method)), requirement: Self.requirement(route.require),
                 apps: Self.apps(route, configuration), components: route.components,
                 // Every route names a configured upstream: the configuration is refused otherwise.
-                upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit))
+                upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit),
+                body: Self.body(route.body))
         }
         settings = Self.settings(configuration)
         rates = Self.rates(configuration)
@@ -200,6 +201,13 @@ public struct Blueprint: Sendable {
         case .certificate: .certificate
         case .device: .device
         case .requestProof: .requestProof
+        }
+    }
+
+    private static func body(_ body: RouteConfiguration.Body) -> BodyHandling {
+        switch body {
+        case .collect: .collected
+        case .stream: .streamed
         }
     }
 
