@@ -256,7 +256,8 @@ let package = Package(
 // Fuzz targets have no `main` of their own, so they are part of the package only for `scripts/fuzz`.
 if Context.environment["ATTESTGATE_FUZZ"] != nil {
     package.targets += [
-        ("FuzzRequestHead", ["HTTP"]), ("FuzzResponseHead", ["HTTP"]), ("FuzzAssertion", ["Attestation"]),
+        ("FuzzRequestHead", ["HTTP"]), ("FuzzResponseHead", ["HTTP"]), ("FuzzContentDecoder", ["HTTP"]),
+        ("FuzzRequestStream", ["HTTP"]), ("FuzzAssertion", ["Attestation"]),
         ("FuzzAttestation", ["Attestation", "Cryptography", "Vocabulary"]),
         ("FuzzReceipt", ["Attestation", "Cryptography"]), ("FuzzSignatureInput", ["RequestProof"]),
         ("FuzzEnrolmentJSON", ["Cryptography", "Enrolment"]),

@@ -49,6 +49,8 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     // The health service behind.
     case upstreamUnavailable
     case upstreamTimeout
+    // The client again: what was answered does not reach it.
+    case responseNotTaken
 }
 
 extension Denial {
@@ -60,7 +62,7 @@ extension Denial {
         case alert(Alert)
         /// A fatal TLS alert, whichever fits: protocol_version, no_application_protocol, decode_error and so on.
         case fittingAlert
-        /// The connection is closed without a word, because there is nobody to talk to yet.
+        /// The connection is closed without a word, because there is nobody to talk to yet, or nobody who listens.
         case close
     }
 
@@ -271,6 +273,10 @@ extension Denial {
             Row(
                 code: "upstream_timeout", answer: .status(504), fault: .upstream, retry: .unknown,
                 sentence: "The service behind the gateway did not answer in time.")
+        case .responseNotTaken:
+            Row(
+                code: "response_not_taken", answer: .close, fault: .client, retry: .unknown,
+                sentence: "The client did not take the response in time; it was cut off.")
         }
     }
 

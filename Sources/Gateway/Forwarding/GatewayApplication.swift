@@ -64,6 +64,7 @@ package final class GatewayApplication: Application {
 
     package override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         metrics.counts.connectionRefused(Denial(refusal), inHandshake: refusal.endsHandshake)
+        if let limit = ReachedLimit(refusal) { metrics.counts.connectionHadNoRoom(limit) }
         guard let log, let denial = Denial(refusal) else { return }
         var entry = AccessLog.Entry(
             event: "connection_refused", client: log.client(connection.peer), denial: denial,
