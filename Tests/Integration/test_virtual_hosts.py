@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import ocsp
 from attested import Attested
 from client import Client, get
 from command_line import s_client
@@ -160,6 +161,26 @@ def test_each_host_names_its_own_authorities(start, hosts, version):
         named = re.search("Acceptable client certificate CA names\n(.*?)\n(Requested|Client Cert)", output, re.DOTALL)[1]
         [common_name] = re.findall("CN=([^,]+)", gateway.pki.names(hosts.authority[name]).subject)
         assert len(named.strip().splitlines()) == 1 and common_name in named, named
+
+
+@VERSIONS
+@pytest.mark.parametrize("place", [OWN, A])
+def test_what_is_stapled_is_stapled_by_its_host_alone(start, pki, hosts, tmp_path, place, version):
+    stapled = ocsp.Stapled(tmp_path, pki)
+    stapled.write()
+    gateway = start()
+    listener = gateway.conf["listeners"][0]
+    section = listener["tls"] if place == OWN else listener["hosts"][0]["tls"]
+    section.update({"key": str(pki.server_key), **stapled.tls})
+    gateway.write_conf()
+    assert reload(gateway).returncode == 0
+    for name in [OWN, A, B]:
+        output = s_client(
+            gateway, "-servername", name, "-status", "-tls1_2" if version == TLS12 else "-tls1_3",
+            identity=hosts.client[name], send=get("/", "Connection: close", host=name))
+        assert "HTTP/1.1 200" in output, output
+        assert ("OCSP Response Status: successful" in output) == (name == place), output
+        assert ("OCSP response: no response sent" in output) == (name != place), output
 
 
 # Whom a host believes. The same handshake is tried where it is to succeed, so that it is the host that decides.
