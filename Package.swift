@@ -241,6 +241,7 @@ let package = Package(
             name: "LifecycleTests", dependencies: ["Cryptography", "EventLoop", "Gateway", "Lifecycle"],
             swiftSettings: settings),
         .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
+        .testTarget(name: "UpstreamTests", dependencies: ["EventLoop", "Upstream"], swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
         .testTarget(
             name: "GatewayConfigurationTests", dependencies: ["Attestation", "Enrolment", "GatewayConfiguration"],

@@ -48,6 +48,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     // The health service behind.
     case upstreamUnavailable
     case upstreamTimeout
+    case upstreamBusy
 }
 
 extension Denial {
@@ -266,6 +267,11 @@ extension Denial {
             Row(
                 code: "upstream_timeout", answer: .status(504), fault: .upstream, retry: .unknown,
                 sentence: "The service behind the gateway did not answer in time.")
+        case .upstreamBusy:
+            Row(
+                code: "upstream_busy", answer: .status(503), fault: .gateway, retry: .safe,
+                sentence:
+                    "The service behind the gateway has as many requests as it may: try again after Retry-After.")
         }
     }
 

@@ -167,13 +167,13 @@ def test_silence_within_the_content_cuts_the_response_off(impatient, own_upstrea
     gateway.logged(denial="upstream_timeout", status=200)
 
 
-def test_a_request_beyond_the_connections_to_the_upstream_is_upstream_unavailable(start_gateway, own_upstream, phone):
-    gateway = start_gateway({"service": {"servers": [own_upstream.address], "connections": 1, "idle_connections": 1}})
+def test_a_request_beyond_the_connections_is_upstream_busy_where_none_may_wait(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": {"servers": [own_upstream.address], "connections": 1, "idle_connections": 1, "waiting": 0}})
     own_upstream.script = silent(b"")
     with Client(gateway, phone) as first, Client(gateway, phone) as second:
         first.send(get("/first"))
         own_upstream.wait_for_requests(1)
-        assert_denied(gateway, second.exchange(get("/second")), "upstream_unavailable", 502)
+        assert_denied(gateway, second.exchange(get("/second")), "upstream_busy", 503)
 
 
 def test_the_next_server_is_tried_when_one_refuses(start_gateway, own_upstream, phone):

@@ -157,7 +157,7 @@ extension ForwardingExchange {
         switch stage {
         case .collecting: checkContent()
         case .forwarding: finishRequest()
-        case .deciding, .committing, .answered: break
+        case .deciding, .committing, .queued, .answered: break
         }
     }
 

@@ -31,6 +31,7 @@ public struct Section: Equatable, Sendable {
     public static let all: [Section] = [
         Configuration.Keys.section, ListenerConfiguration.Keys.section, ListenerConfiguration.TLS.Keys.section,
         ListenerConfiguration.Clients.Keys.section, UpstreamConfiguration.Keys.section,
+        EjectionConfiguration.Keys.section, HealthCheckConfiguration.Keys.section,
         RouteConfiguration.Keys.section, AppConfiguration.Keys.section, RegistryConfiguration.Keys.section,
         EnrolmentConfiguration.Keys.section, EnrolmentConfiguration.tlsSection,
         EnrolmentAuthorityConfiguration.Keys.section, AdmissionTokenConfiguration.Draft.Keys.section,
