@@ -271,7 +271,7 @@ extension Denial {
             Row(
                 code: "upstream_busy", answer: .status(503), fault: .gateway, retry: .safe,
                 sentence:
-                    "The service behind the gateway has as many requests as it may: try again after Retry-After.")
+                    "The service behind has as many requests as it may: make a new proof, try again after Retry-After.")
         }
     }
 
