@@ -238,7 +238,8 @@ let package = Package(
             ],
             swiftSettings: settings),
         .testTarget(
-            name: "LifecycleTests", dependencies: ["Cryptography", "EventLoop", "Gateway", "Lifecycle"],
+            name: "LifecycleTests",
+            dependencies: ["Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "Lifecycle"],
             swiftSettings: settings),
         .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
         .testTarget(name: "UpstreamTests", dependencies: ["EventLoop", "Upstream"], swiftSettings: settings),

@@ -21,9 +21,7 @@ public final class TLSStream {
     public init?(accepting descriptor: Int32, _ context: ServerContext) {
         guard let pointer = SSL_new(context.pointer) else { return nil }
         let record = HandshakeRecord()
-        guard SSL_set_fd(pointer, descriptor) == 1,
-            SSL_set_ex_data(pointer, ServerContext.recordIndex, Unmanaged.passUnretained(record).toOpaque()) == 1
-        else {
+        guard SSL_set_fd(pointer, descriptor) == 1, record.attach(to: pointer) else {
             SSL_free(pointer)
             return nil
         }

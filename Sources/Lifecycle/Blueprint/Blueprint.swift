@@ -17,29 +17,6 @@ internal import Vocabulary
 ///
 /// Made completely or not at all. `Sendable`: plain values only, so each worker's objects are its own.
 public struct Blueprint: Sendable {
-    struct Listener: Sendable {
-        let address: SocketAddress
-        let certificates: PEMFile
-        let key: PEMFile
-        let authorities: [PEMFile]
-        /// The same lists for all workers.
-        let admission: ClientAdmission
-        let revocationLists: [SignedRevocationList]
-        let minimumVersion: ServerContext.Version
-        let name: String
-    }
-
-    /// A file's bytes, and its name for whoever has to mend it.
-    struct PEMFile: Sendable {
-        let path: String
-        let bytes: [UInt8]
-
-        init(_ path: String) throws {
-            self.path = path
-            bytes = try FileContents.read(path)
-        }
-    }
-
     /// Where the registry lies, and how much of it is kept in memory.
     struct RegistrySettings: Equatable, Sendable {
         let path: String
@@ -49,7 +26,7 @@ public struct Blueprint: Sendable {
 
     /// How often files are looked at; nil if never.
     let watch: TimeSpan?
-    /// Of those of the listeners, as they were before they were read.
+    /// Of all certificates, keys, authorities and the like, as they were before they were read.
     let files: FileMarks
     /// Of the process. One that only enrols has one worker without listeners, routes and upstreams, so that it starts, reloads
     /// and ends as every other.
@@ -77,7 +54,7 @@ public struct Blueprint: Sendable {
     let shutdownTimeout: TimeSpan
     /// Full, but in a program that shows that tests notice anything less.
     package var durability = StoreOptions.Durability.full
-    /// The certificates of all listeners.
+    /// The certificates of all listeners, those of enrolment and administration included.
     private(set) var certificates: [CertificateExpiry] = []
     /// What is doubtful but no reason not to start; for people.
     public private(set) var warnings: [String] = []
@@ -91,9 +68,9 @@ public struct Blueprint: Sendable {
         case .exactly(let count): workers = count
         }
         watch = configuration.watch.map { TimeSpan($0) }
-        files = FileMarks(serves ? configuration.listeners.flatMap(\.files) : [])
+        files = FileMarks(configuration.watchedFiles)
         var listeners: [Listener] = []
-        for listener in serves ? configuration.listeners : [] { listeners.append(try Self.read(listener)) }
+        for listener in serves ? configuration.listeners : [] { listeners.append(try Listener(listener)) }
         self.listeners = listeners
         let names = serves ? configuration.upstreams.keys.sorted() : []
         var upstreams: [UpstreamSettings] = []
@@ -131,6 +108,9 @@ public struct Blueprint: Sendable {
         log = configuration.log
         shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
         (certificates, warnings) = try checkTLS()
+        let administered = try Self.expiries(of: administrationListeners)
+        certificates += administered.certificates
+        warnings += administered.warnings
         try checkRegistry()
     }
 
@@ -155,21 +135,6 @@ public struct Blueprint: Sendable {
         var blueprint = try Blueprint(loaded.configuration)
         blueprint.warnings = loaded.warnings.map(\.description) + blueprint.warnings
         return blueprint
-    }
-
-    private static func read(_ listener: ListenerConfiguration) throws(StartupError) -> Listener {
-        do {
-            let authorities = try listener.clients.authoritiesPaths.map { try PEMFile($0) }
-            let lists = try revocationLists(listener.clients, authorities)
-            return Listener(
-                address: try SocketAddress(listener.address.description),
-                certificates: try PEMFile(listener.tls.certificatePath), key: try PEMFile(listener.tls.keyPath),
-                authorities: authorities, admission: admission(listener.clients, lists), revocationLists: lists,
-                minimumVersion: listener.tls.minimumVersion == .tls12 ? .tls12 : .tls13,
-                name: listener.address.description)
-        } catch {
-            throw StartupError("listener \(listener.address): \(error)")
-        }
     }
 
     private static func settings(_ configuration: Configuration) -> ServerSettings {
@@ -256,70 +221,6 @@ public struct Blueprint: Sendable {
             challengeLife: UInt64(proof.challengeLife.components.seconds),
             keyLimit: min(registry?.devices ?? 0, Self.decodedKeys), heldContent: heldContent)
     }
-
-    /// Builds every TLS context once and drops it, so that a bad certificate is found before anything is started.
-    ///
-    /// - Returns: the certificates, and what is doubtful but no reason not to start.
-    private func checkTLS() throws(StartupError) -> ([CertificateExpiry], warnings: [String]) {
-        let library: LibraryContext
-        do throws(CryptographyError) { library = try LibraryContext() } catch { throw StartupError(error.description) }
-        let sessions = SessionTable(limit: 1)
-        var known: [CertificateExpiry] = []
-        var warnings: [String] = []
-        if let enrolment {
-            known += enrolment.certificates
-            if enrolment.certificates.contains(where: { $0.notAfter <= WallClock.seconds }) {
-                warnings.append("enrolment: a certificate of the listener, or the CA's, has expired")
-            }
-        }
-        for listener in listeners {
-            _ = try listener.makeContext(library, sessions)
-            let files = [(listener.certificates, CertificateExpiry.Role.server)]
-            for (file, role) in files + listener.authorities.map({ ($0, .authority) }) {
-                let certificates = try listener.certificates(in: file, library)
-                known += certificates.map { CertificateExpiry($0, role: role, listener: listener.name) }
-                if certificates.contains(where: \.isExpired) {
-                    warnings.append("listener \(listener.name): \(file.path): a certificate in it has expired")
-                }
-            }
-        }
-        return (known, warnings)
-    }
-}
-
-extension Blueprint.Listener {
-    func makeContext(_ library: LibraryContext, _ sessions: SessionTable) throws(StartupError) -> ServerContext {
-        let chain = try certificates(in: certificates, library)
-        let privateKey = try parse(key) { pem throws(CryptographyError) in try PrivateKey(pem: pem, library) }
-        var trusted: [Certificate] = []
-        for file in authorities { trusted += try certificates(in: file, library) }
-        do throws(CryptographyError) {
-            return try ServerContext(
-                chain: chain, key: privateKey, authorities: trusted, admission: admission,
-                minimumVersion: minimumVersion, sessions: sessions, library: library)
-        } catch {
-            throw StartupError("listener \(name): \(error)")
-        }
-    }
-
-    func certificates(
-        in file: Blueprint.PEMFile, _ library: LibraryContext
-    ) throws(StartupError) -> [Certificate] {
-        try parse(file) { pem throws(CryptographyError) in try Certificate.all(inPEM: pem, library) }
-    }
-
-    private func parse<Value>(
-        _ file: Blueprint.PEMFile, _ body: ([UInt8]) throws(CryptographyError) -> Value
-    ) throws(StartupError) -> Value {
-        do throws(CryptographyError) { return try body(file.bytes) } catch {
-            throw StartupError("listener \(name): \(file.path): \(error)")
-        }
-    }
-}
-
-extension Certificate {
-    /// One whose end cannot be read counts as over.
-    fileprivate var isExpired: Bool { (notAfter ?? 0) <= WallClock.seconds }
 }
 
 extension TimeSpan {
