@@ -222,6 +222,7 @@ let package = Package(
         .testTarget(
             name: "ServerTests", dependencies: ["Server", "Bytes", "EventLoop", "HTTP", "TestVectors"],
             swiftSettings: settings),
+        .testTarget(name: "TLSTests", dependencies: ["TLS"], swiftSettings: settings),
         .testTarget(
             name: "AdministrationTests",
             dependencies: [
@@ -239,7 +240,9 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "LifecycleTests",
-            dependencies: ["Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "Lifecycle"],
+            dependencies: [
+                "Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "Lifecycle", "TLS", "Vocabulary",
+            ],
             swiftSettings: settings),
         .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
         .testTarget(name: "UpstreamTests", dependencies: ["EventLoop", "Upstream"], swiftSettings: settings),
@@ -254,7 +257,8 @@ let package = Package(
 // Fuzz targets have no `main` of their own, so they are part of the package only for `scripts/fuzz`.
 if Context.environment["ATTESTGATE_FUZZ"] != nil {
     package.targets += [
-        ("FuzzRequestHead", ["HTTP"]), ("FuzzResponseHead", ["HTTP"]), ("FuzzAssertion", ["Attestation"]),
+        ("FuzzRequestHead", ["HTTP"]), ("FuzzResponseHead", ["HTTP"]), ("FuzzContentDecoder", ["HTTP"]),
+        ("FuzzRequestStream", ["HTTP"]), ("FuzzAssertion", ["Attestation"]),
         ("FuzzAttestation", ["Attestation", "Cryptography", "Vocabulary"]),
         ("FuzzReceipt", ["Attestation", "Cryptography"]), ("FuzzSignatureInput", ["RequestProof"]),
         ("FuzzEnrolmentJSON", ["Cryptography", "Enrolment"]),

@@ -6,6 +6,8 @@ public struct ListenerConfiguration: Equatable, Sendable {
     public let address: ServerAddress
     public let tls: TLS
     public let clients: Clients
+    /// Those with rules of their own; `tls` and `clients` are for everybody who asks for none of them.
+    public let hosts: [Host]
 
     /// How the gateway shows itself to clients.
     public struct TLS: Equatable, Sendable {
@@ -62,9 +64,11 @@ extension ListenerConfiguration {
             "tls", .section(TLS.init), whenMissing: .refused, "How the gateway shows itself to clients.")
         static let clients = Key(
             "clients", .section(Clients.init), whenMissing: .refused, "Which certificates clients must present.")
+        static let hosts = Key(
+            "hosts", .listenerHosts, whenMissing: .allowed, "Hosts at this address that have rules of their own.")
 
         static let section = Section(
-            path: "listeners", settings: [address.setting, tls.setting, clients.setting])
+            path: "listeners", settings: [address.setting, tls.setting, clients.setting, hosts.setting])
     }
 
     init?(_ item: Item, _ reading: Reading) {
@@ -72,10 +76,12 @@ extension ListenerConfiguration {
         let address = reader.read(Keys.address)
         let tls = reader.read(Keys.tls)
         let clients = reader.read(Keys.clients)
-        guard let address, let tls, let clients else { return nil }
+        let hosts = reader.read(Keys.hosts)
+        guard let address, let tls, let clients, hosts != nil || !reader.has(Keys.hosts) else { return nil }
         self.address = address
         self.tls = tls
         self.clients = clients
+        self.hosts = hosts ?? []
     }
 }
 

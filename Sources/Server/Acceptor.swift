@@ -32,9 +32,14 @@ public final class Acceptor {
         self.application = application
     }
 
-    /// Serves TLS connections on a listening socket. Whether their clients have an identity, the context decides.
-    public func listen(on socket: consuming Socket, tls: ServerContext) {
+    /// Serves TLS connections on a listening socket. Whether their clients have an identity, the contexts decide.
+    public func listen(on socket: consuming Socket, tls: VirtualHosts) {
         add(socket, tls: tls)
+    }
+
+    /// The same for a listener of one host.
+    public func listen(on socket: consuming Socket, tls: ServerContext) {
+        add(socket, tls: VirtualHosts(tls))
     }
 
     /// Serves connections without TLS, whose clients have no identity. For sockets that something else guards, such as the
@@ -43,7 +48,7 @@ public final class Acceptor {
         add(socket, tls: nil)
     }
 
-    private func add(_ socket: consuming Socket, tls: ServerContext?) {
+    private func add(_ socket: consuming Socket, tls: VirtualHosts?) {
         let application = application
         let listener = ListeningSocket(
             loop: loop, socket: socket, exhausted: { application.acceptingPaused(errno: $0) }
@@ -53,7 +58,7 @@ public final class Acceptor {
         listeners.append(listener)
     }
 
-    private func open(_ socket: consuming Socket, peer: SocketAddress, tls: ServerContext?) {
+    private func open(_ socket: consuming Socket, peer: SocketAddress, tls: VirtualHosts?) {
         guard let connection = ServerConnection(acceptor: self, socket: socket, peer: peer, tls: tls) else { return }
         // First: nobody gives way to a connection that would not be admitted anyway.
         guard application.admits(connection) else {

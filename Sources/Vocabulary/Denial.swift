@@ -24,6 +24,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case requestTimeout
     case rateLimited
     // The route.
+    case misdirected
     case routeUnknown
     case methodRefused
     // The device.
@@ -49,6 +50,8 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case upstreamUnavailable
     case upstreamTimeout
     case upstreamBusy
+    // The client again: what was answered does not reach it.
+    case responseNotTaken
 }
 
 extension Denial {
@@ -60,7 +63,7 @@ extension Denial {
         case alert(Alert)
         /// A fatal TLS alert, whichever fits: protocol_version, no_application_protocol, decode_error and so on.
         case fittingAlert
-        /// The connection is closed without a word, because there is nobody to talk to yet.
+        /// The connection is closed without a word, because there is nobody to talk to yet, or nobody who listens.
         case close
     }
 
@@ -184,6 +187,10 @@ extension Denial {
             Row(
                 code: "rate_limited", answer: .status(429), fault: .client, retry: .safe,
                 sentence: "Requests come faster than the gateway admits: try again after the time of Retry-After.")
+        case .misdirected:
+            Row(
+                code: "misdirected", answer: .status(421), fault: .client, retry: .safe,
+                sentence: "The connection was made to another host than the request names: connect to that host.")
         case .routeUnknown:
             Row(
                 code: "route_unknown", answer: .status(404), fault: .client, retry: .safe,
@@ -272,6 +279,10 @@ extension Denial {
                 code: "upstream_busy", answer: .status(503), fault: .gateway, retry: .safe,
                 sentence:
                     "The service behind has as many requests as it may: make a new proof, try again after Retry-After.")
+        case .responseNotTaken:
+            Row(
+                code: "response_not_taken", answer: .close, fault: .client, retry: .unknown,
+                sentence: "The client did not take the response in time; it was cut off.")
         }
     }
 

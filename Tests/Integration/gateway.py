@@ -230,6 +230,13 @@ class Gateway:
                 return int(line.split()[1]) * 1024
         raise AssertionError("the kernel tells no VmRSS")
 
+    def proportional_bytes(self):
+        """PSS: what is shared with other processes counts for each by its share (proc(5))."""
+        for line in Path(f"/proc/{self.process.pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("the kernel tells no PSS")
+
     def _stat(self):
         """What the kernel counts, from the third member on (proc(5)): the name before it may have any form."""
         return Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()

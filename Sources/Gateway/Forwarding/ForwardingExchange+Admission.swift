@@ -15,6 +15,10 @@ extension ForwardingExchange {
     // MARK: - Head and route
 
     func decide() {
+        // First of all: certificate and client were judged for another host than the one that the request is for.
+        guard connection.serves(host: head.host.of(headBytes.readable)) else {
+            return deny(.misdirected, "Host is not what the handshake was for")
+        }
         if gateway.enforcement != nil, ChallengeEndpoint.isMeant(by: head, headBytes.readable) {
             return identify(for: .certificate)
         }

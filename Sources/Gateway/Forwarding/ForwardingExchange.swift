@@ -112,6 +112,15 @@ final class ForwardingExchange: Exchange {
         deny(.requestTimeout)
     }
 
+    override func cutOff(_ debt: ClientDebt) {
+        // What the client was told stays what the log says.
+        guard refusal == nil else { return }
+        switch debt {
+        case .content: refusal = Refusal(.requestTimeout)
+        case .response: refusal = Refusal(.responseNotTaken)
+        }
+    }
+
     // MARK: - The request
 
     func forward() {

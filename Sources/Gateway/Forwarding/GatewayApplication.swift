@@ -70,10 +70,12 @@ package final class GatewayApplication: Application {
 
     package override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         metrics.counts.connectionRefused(Denial(refusal), inHandshake: refusal.endsHandshake)
+        if let limit = ReachedLimit(refusal) { metrics.counts.connectionHadNoRoom(limit) }
         guard let log, let denial = Denial(refusal) else { return }
         var entry = AccessLog.Entry(
             event: "connection_refused", client: log.client(connection.peer), denial: denial,
             detail: RefusalDetail.of(refusal, connection.identity))
+        entry.serverName = connection.serverName?.bytes
         entry.timings.handshake = refusal.endsHandshake ? connection.handshakeDuration : nil
         entry.disclosed = Disclosure(log.settings.disclosed, of: connection.peer)
         log.record(entry)

@@ -13,6 +13,8 @@ package struct WorkerCounts: Sendable {
     private(set) var denials = [UInt64](repeating: 0, count: Denial.allCases.count)
     /// By the scope of the rate.
     private(set) var rateExcesses = [UInt64](repeating: 0, count: RateScope.allCases.count)
+    /// Connections there was no room for, by the limit.
+    private(set) var withoutRoom = [UInt64](repeating: 0, count: ReachedLimit.allCases.count)
     private(set) var fullHandshakes: UInt64 = 0
     private(set) var resumedHandshakes: UInt64 = 0
     /// The client went away in the middle.
@@ -94,6 +96,8 @@ package struct WorkerCounts: Sendable {
         denials[Int(denial.rawValue)] += 1
         if inHandshake { refusedHandshakes[Int(denial.rawValue)] += 1 }
     }
+
+    mutating func connectionHadNoRoom(_ limit: ReachedLimit) { withoutRoom[limit.rawValue] += 1 }
 
     mutating func upstreamAnswered(_ upstream: Int) { responses[upstream] += 1 }
 

@@ -15,7 +15,9 @@ package struct WorkerFamilies {
     }
 
     package var all: [MetricFamily] {
-        [requests, denials, rateExcesses, handshakes, durations] + perWorker + upstreams + [buffers, acceptPauses]
+        [requests, denials, rateExcesses, withoutRoom, handshakes, durations] + perWorker + upstreams + [
+            buffers, acceptPauses,
+        ]
     }
 
     private var requests: MetricFamily {
@@ -50,6 +52,17 @@ package struct WorkerFamilies {
             .counter, "attestgate_rate_limited_total", "Requests refused as too frequent, by whose rate was exceeded.")
         for (place, scope) in RateScope.allCases.enumerated() {
             family.add(workers.reduce(0) { $0 + $1.snapshot.counts.rateExcesses[place] }, ["rate": scope.rawValue])
+        }
+        return family
+    }
+
+    private var withoutRoom: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_connections_limited_total",
+            "Connections ended before their handshake for want of room, by the limit that was reached.")
+        for limit in ReachedLimit.allCases {
+            let count = workers.reduce(0) { $0 + $1.snapshot.counts.withoutRoom[limit.rawValue] }
+            family.add(count, ["limit": String(describing: limit)])
         }
         return family
     }

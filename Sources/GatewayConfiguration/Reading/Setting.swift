@@ -32,7 +32,8 @@ public struct Section: Equatable, Sendable {
     /// Every section there is.
     public static let all: [Section] = [
         Configuration.Keys.section, ListenerConfiguration.Keys.section, ListenerConfiguration.TLS.Keys.section,
-        ListenerConfiguration.Clients.Keys.section, UpstreamConfiguration.Keys.section,
+        ListenerConfiguration.Clients.Keys.section, ListenerConfiguration.Host.Keys.section,
+        UpstreamConfiguration.Keys.section,
         EjectionConfiguration.Keys.section, HealthCheckConfiguration.Keys.section,
         RouteConfiguration.Keys.section, AppConfiguration.Keys.section, RegistryConfiguration.Keys.section,
         EnrolmentConfiguration.Keys.section, EnrolmentConfiguration.tlsSection,

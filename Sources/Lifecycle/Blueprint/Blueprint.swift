@@ -233,9 +233,11 @@ extension TimeSpan {
 extension Blueprint {
     /// One line for `attestgate check`.
     public var summary: String {
+        let hosts = listeners.reduce(0) { $0 + $1.hosts.count }
         let counts = [
-            (listeners.count, "listener"), (routes.count, "route"), (upstreams.count, "upstream"), (workers, "worker"),
-        ]
+            (listeners.count, "listener"), (hosts, "host"), (routes.count, "route"), (upstreams.count, "upstream"),
+            (workers, "worker"),
+        ].filter { $0.1 != "host" || $0.0 > 0 }
         let texts = counts.map { count, noun in "\(count) \(noun)\(count == 1 ? "" : "s")" }
         return (texts + (enrolment.map { ["enrolment: \($0.admission)"] } ?? [])).joined(separator: ", ")
     }
