@@ -245,6 +245,7 @@ let package = Package(
             ],
             swiftSettings: settings),
         .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
+        .testTarget(name: "UpstreamTests", dependencies: ["EventLoop", "Upstream"], swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
         .testTarget(
             name: "GatewayConfigurationTests", dependencies: ["Attestation", "Enrolment", "GatewayConfiguration"],

@@ -10,18 +10,27 @@ public final class LoopTimer {
     private var event: OpaquePointer?
     private let action: () -> Void
     private let interval: TimeSpan
-    private let repeats: Bool
 
     /// - Parameters:
     ///   - interval: time until `action` is called first, and between calls when `repeats`.
-    public init(loop: Loop, interval: TimeSpan, repeats: Bool = false, action: @escaping () -> Void) {
+    public convenience init(loop: Loop, interval: TimeSpan, repeats: Bool = false, action: @escaping () -> Void) {
+        self.init(loop: loop, interval: interval, repeats: repeats, action)
+    }
+
+    /// A timer that fires once, whenever it is started.
+    ///
+    /// - Parameter first: time until then the first time; nil if it is started later.
+    public convenience init(loop: Loop, startsIn first: TimeSpan?, action: @escaping () -> Void) {
+        self.init(loop: loop, interval: first, repeats: false, action)
+    }
+
+    private init(loop: Loop, interval: TimeSpan?, repeats: Bool, _ action: @escaping () -> Void) {
         self.loop = loop
         self.action = action
-        self.interval = interval
-        self.repeats = repeats
+        self.interval = interval ?? TimeSpan(nanoseconds: 0)
         event = event_new(
             loop.base, -1, Int16(repeats ? EV_PERSIST : 0), loopTimerFired, Unmanaged.passUnretained(self).toOpaque())
-        start()
+        if let interval { start(after: interval) }
     }
 
     deinit {
@@ -29,8 +38,11 @@ public final class LoopTimer {
     }
 
     /// Starts a timer that does not repeat once more.
-    public func start() {
-        var time = timeval(after: interval)
+    public func start() { start(after: interval) }
+
+    /// The same for another time, in place of any that it was started for.
+    public func start(after span: TimeSpan) {
+        var time = timeval(after: span)
         event_add(event, &time)
     }
 

@@ -5,8 +5,12 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
     /// No server accepted a connection.
     case unreachable(errno: Int32)
     case connectTimeout
-    /// All connections the worker may have are in use.
+    /// All connections the worker may have are in use, and so are the places to wait for one.
     case connectionLimit
+    /// No connection became free in time.
+    case waitingTimeout
+    /// As many requests as the worker may have are under way or wait.
+    case requestLimit
     /// The connection ended before the response was complete.
     case disconnected
     /// The response did not come, or stopped coming.
@@ -15,4 +19,55 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
     case malformed(MessageFault)
     /// The upstream switched protocols without being asked to.
     case unexpectedUpgrade
+}
+
+extension UpstreamFailure {
+    /// What failures are told apart by in metrics.
+    public enum Kind: Int, CaseIterable, Sendable {
+        case unreachable
+        case connectTimeout
+        case connectionLimit
+        case waitingTimeout
+        case requestLimit
+        case disconnected
+        case responseTimeout
+        case malformed
+        case unexpectedUpgrade
+
+        public var name: String {
+            switch self {
+            case .unreachable: "unreachable"
+            case .connectTimeout: "connect_timeout"
+            case .connectionLimit: "connection_limit"
+            case .waitingTimeout: "waiting_timeout"
+            case .requestLimit: "request_limit"
+            case .disconnected: "disconnected"
+            case .responseTimeout: "response_timeout"
+            case .malformed: "malformed"
+            case .unexpectedUpgrade: "unexpected_upgrade"
+            }
+        }
+
+        /// Whether a server has failed, not the gateway's own room.
+        public var isServers: Bool {
+            switch self {
+            case .connectionLimit, .waitingTimeout, .requestLimit: false
+            case .unreachable, .connectTimeout, .disconnected, .responseTimeout, .malformed, .unexpectedUpgrade: true
+            }
+        }
+    }
+
+    public var kind: Kind {
+        switch self {
+        case .unreachable: .unreachable
+        case .connectTimeout: .connectTimeout
+        case .connectionLimit: .connectionLimit
+        case .waitingTimeout: .waitingTimeout
+        case .requestLimit: .requestLimit
+        case .disconnected: .disconnected
+        case .responseTimeout: .responseTimeout
+        case .malformed: .malformed
+        case .unexpectedUpgrade: .unexpectedUpgrade
+        }
+    }
 }

@@ -1,24 +1,55 @@
 public import EventLoop
 public import HTTP
 
-/// One upstream: its servers, and how its connections are kept.
+/// One upstream: its servers, how they are chosen and judged, and how its connections are kept.
 public struct UpstreamSettings: Sendable {
+    /// One server as it is configured.
+    public struct Server: Sendable {
+        /// As the conf file has it: in logs and metrics.
+        public var name: String
+        /// Tried in turn by new connections; at least one.
+        public var addresses: [SocketAddress]
+
+        public init(name: String, addresses: [SocketAddress]) {
+            precondition(!addresses.isEmpty, "a server has at least one address")
+            self.name = name
+            self.addresses = addresses
+        }
+    }
+
+    /// Of one upstream at most.
+    public static let mostServers = ServerSet.limit
+
     public var name: String
-    /// Taken in turn by new connections; at least one.
-    public var servers: [SocketAddress]
+    /// At least one.
+    public var servers: [Server]
+    public var balance = Balance.roundRobin
     /// Open connections per worker, idle ones included.
     public var connections = 1024
+    /// Of those to one server at most; nil: half of them while there are other servers to ask.
+    public var connectionsPerServer: Int?
     /// Unused connections kept per worker.
     public var idleConnections = 128
+    /// Requests under way and waiting, per worker; nil: as many as connections and places to wait admit.
+    public var requests: Int?
+    /// Requests that wait for a connection, per worker.
+    public var waiting = 256
+    public var waitingTimeout = TimeSpan.seconds(2)
+    /// For one server; with others to go on to, twice that in all.
     public var connectTimeout = TimeSpan.seconds(5)
-    /// Longest wait for the response head, and between two reads of its content.
+    /// Longest wait for the response head, once the request was sent, and for a server to take more of a request.
     public var responseTimeout = TimeSpan.seconds(60)
+    /// Between two reads of a response's content.
+    public var contentTimeout = TimeSpan.seconds(60)
     /// How long an unused connection is kept.
     public var idleTimeout = TimeSpan.seconds(60)
+    public var ejection = EjectionRules()
+    /// Nil: servers are judged by requests alone.
+    public var health: HealthCheckRules?
     public var head = HeadLimits.standard
 
-    public init(name: String, servers: [SocketAddress]) {
-        precondition(!servers.isEmpty, "an upstream has at least one server")
+    public init(name: String, servers: [Server]) {
+        precondition((1...Self.mostServers).contains(servers.count), "an upstream has 1 to 64 servers")
         self.name = name
         self.servers = servers
     }

@@ -51,6 +51,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     // The health service behind.
     case upstreamUnavailable
     case upstreamTimeout
+    case upstreamBusy
     // The client again: what was answered does not reach it.
     case responseNotTaken
 }
@@ -279,6 +280,11 @@ extension Denial {
             Row(
                 code: "upstream_timeout", answer: .status(504), fault: .upstream, retry: .unknown,
                 sentence: "The service behind the gateway did not answer in time.")
+        case .upstreamBusy:
+            Row(
+                code: "upstream_busy", answer: .status(503), fault: .gateway, retry: .safe,
+                sentence:
+                    "The service behind has as many requests as it may: make a new proof, try again after Retry-After.")
         case .responseNotTaken:
             Row(
                 code: "response_not_taken", answer: .close, fault: .client, retry: .unknown,

@@ -23,6 +23,9 @@ public struct KeyID: Hashable, Sendable {
         words = InlineWords(first: word(0), second: word(8), third: word(16), fourth: word(24))
     }
 
+    /// The first eight bytes, as a number: enough to spread devices by, never to tell them apart.
+    public var prefix: UInt64 { words.first }
+
     /// The 32 bytes.
     public var bytes: [UInt8] {
         [words.first, words.second, words.third, words.fourth].flatMap { word in

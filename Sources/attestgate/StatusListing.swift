@@ -31,14 +31,27 @@ enum StatusListing {
                 String(worker.retiredGenerations), String(worker.connections),
             ]
         }
-        let upstreams = status.upstreams.map { [$0.name, String($0.busy), String($0.idle)] }
+        let upstreams = status.upstreams.flatMap { upstream in
+            [[upstream.name, "", "", String(upstream.busy), String(upstream.idle), String(upstream.waiting)]]
+                + upstream.servers.map { server in
+                    ["", server.name, states(of: server), String(server.busy), String(server.idle), ""]
+                }
+        }
         let certificates = status.certificates.map { certificate in
             let place = [certificate.listener, certificate.host].compactMap(\.self).joined(separator: " ")
             return [certificate.expiresAt, certificate.role, place, certificate.subject]
         }
         return [
             rows, [["WORKER", "STATE", "GENERATION", "RETIRED", "CONNECTIONS"]] + workers,
-            [["UPSTREAM", "BUSY", "IDLE"]] + upstreams, [["EXPIRES", "ROLE", "LISTENER", "SUBJECT"]] + certificates,
+            [["UPSTREAM", "SERVER", "STATE", "BUSY", "IDLE", "WAITING"]] + upstreams,
+            [["EXPIRES", "ROLE", "LISTENER", "SUBJECT"]] + certificates,
         ].map { Columns.aligned($0).joined(separator: "\n") }.joined(separator: "\n\n")
+    }
+
+    /// One word, unless workers are of several minds.
+    private static func states(of server: StatusDocument.Server) -> String {
+        let states = server.states.sorted { $0.key < $1.key }
+        if states.count == 1, let only = states.first { return only.key }
+        return states.map { "\($0.key) in \($0.value)" }.joined(separator: ", ")
     }
 }

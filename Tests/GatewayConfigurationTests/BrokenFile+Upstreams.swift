@@ -59,5 +59,46 @@ extension BrokenFile {
             "  records:\n    servers: [127.0.0.1:9000]\n  ▶Labs:\n    servers",
             "`Labs` is not a name",
             suggestion: "labs"),
+        BrokenFile(
+            "an unknown rule for choosing servers",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    balance: ▶round-robbin\n",
+            "`round-robbin` is not known here",
+            suggestion: "round-robin"),
+        BrokenFile(
+            "more connections to one server than to all",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    connections_per_server: ▶2000\n",
+            "`connections_per_server` (2000) is more than `connections` (1024)"),
+        BrokenFile(
+            "a time to wait where nobody may",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    waiting: 0\n    waiting_timeout: ▶1s\n",
+            "nobody waits: `waiting` is 0"),
+        BrokenFile(
+            "more servers that are left than there are",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    ejection: { minimum_servers: ▶2 }\n",
+            "`minimum_servers` (2) is more than there are servers (1)"),
+        BrokenFile(
+            "an ejection that ends before it begins to grow",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    ejection: { for: 10m, at_most: ▶5m }\n",
+            "`at_most` (5m) is less than `for` (10m)"),
+        BrokenFile(
+            "health checks without a path",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    health: { ▶interval: 5s }\n",
+            "`path` is missing"),
+        BrokenFile(
+            "a check that lasts longer than until the next one",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    health: { path: /health, interval: 1s, timeout: ▶1s }\n",
+            "`timeout` (1s) is not less than `interval` (1s)"),
+        BrokenFile(
+            "a check's path with a query",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    health: { path: ▶/health?deep }\n",
+            "which may not stand in it"),
     ]
 }

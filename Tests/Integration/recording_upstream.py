@@ -11,6 +11,10 @@ from waiting import eventually
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
+# How a health check begins.
+CHECK = b"GET /health HTTP/1.1\r\n"
+
+
 class Gone(Exception):
     """The gateway has closed the connection."""
 
@@ -64,6 +68,19 @@ class Connection:
             self.upstream.requests.append(request)
             return request
 
+    def is_check(self):
+        """Whether it begins with a health check of the gateway; then all of its head has come."""
+        if not self.upstream.is_checked:
+            return False
+        while CHECK.startswith(self.received) and len(self.received) < len(CHECK):
+            self.receive()
+        if not self.received.startswith(CHECK):
+            return False
+        while b"\r\n\r\n" not in self.received:
+            self.receive()
+        self.upstream.checks.append(bytes(self.received))
+        return True
+
     def send(self, data):
         self.socket.sendall(data)
 
@@ -88,14 +105,20 @@ class RecordingUpstream:
         self.connections = []
         # Those of all connections, in the order in which they were complete.
         self.requests = []
+        # Health checks are not in the record of requests: the heads of all that came.
+        self.checks = []
         self.faults = []
         self.closed = threading.Event()
+        # Whether health checks are to be told from requests: a connection's first bytes are read before its script then.
+        self.is_checked = False
         self.reset_behaviour()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def reset_behaviour(self):
         # What is answered to a request: bytes, or a function of it.
         self.answer = OK
+        # Serves a health check's connection, once its head has come.
+        self.health = lambda connection: connection.send(OK)
         # Serves a whole connection in place of the usual loop: a function of the connection.
         self.script = None
 
@@ -113,6 +136,8 @@ class RecordingUpstream:
 
     def _serve(self, connection):
         try:
+            if connection.is_check():
+                return self.health(connection)
             if self.script:
                 return self.script(connection)
             while True:

@@ -50,11 +50,32 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         public let name: String
         public let busy: Int
         public let idle: Int
+        /// Requests that wait for a connection.
+        public let waiting: Int
+        public let servers: [Server]
 
-        public init(name: String, busy: Int, idle: Int) {
+        public init(name: String, busy: Int, idle: Int, waiting: Int, servers: [Server]) {
             self.name = name
             self.busy = busy
             self.idle = idle
+            self.waiting = waiting
+            self.servers = servers
+        }
+    }
+
+    /// One server of an upstream.
+    public struct Server: Codable, Equatable, Sendable {
+        public let name: String
+        public let busy: Int
+        public let idle: Int
+        /// How many workers think so of it: usable, probation, ejected, unhealthy. Those that none thinks are absent.
+        public let states: [String: Int]
+
+        public init(name: String, busy: Int, idle: Int, states: [String: Int]) {
+            self.name = name
+            self.busy = busy
+            self.idle = idle
+            self.states = states
         }
     }
 

@@ -50,7 +50,8 @@ extension Denial {
         self =
             switch failure {
             case .connectTimeout, .responseTimeout: .upstreamTimeout
-            case .unreachable, .connectionLimit, .disconnected, .malformed, .unexpectedUpgrade: .upstreamUnavailable
+            case .connectionLimit, .waitingTimeout, .requestLimit: .upstreamBusy
+            case .unreachable, .disconnected, .malformed, .unexpectedUpgrade: .upstreamUnavailable
             }
     }
 }
@@ -83,7 +84,9 @@ enum RefusalDetail {
         switch failure {
         case .unreachable(let errno): "connect failed: \(EventLoopError.text(of: errno))"
         case .connectTimeout: "connect timed out"
-        case .connectionLimit: "all connections to the upstream are in use"
+        case .connectionLimit: "all connections to the upstream are in use, and all places to wait for one"
+        case .waitingTimeout: "no connection to the upstream became free in time"
+        case .requestLimit: "as many requests of the upstream are under way as may be"
         case .disconnected: "the upstream ended the connection"
         case .responseTimeout: "the upstream did not answer in time"
         case .malformed(let fault): "malformed response: \(fault.reason)"

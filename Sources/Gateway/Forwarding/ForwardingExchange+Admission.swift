@@ -172,7 +172,7 @@ extension ForwardingExchange {
         switch stage {
         case .collecting: if isContentProven() { spend() }
         case .forwarding: finishRequest()
-        case .deciding, .committing, .answered: break
+        case .deciding, .committing, .queued, .answered: break
         }
     }
 

@@ -10,7 +10,7 @@ extension ForwardingExchange {
     func deny(_ excess: RateExcess) { deny(Refusal(excess)) }
 
     func deny(_ refusal: Refusal) {
-        call.connection?.cancel()
+        call.cancel()
         stopWaiting()
         // What the client was told stays what the log says; what cuts off the upstream's response is told to the log alone.
         if !isAnswered || self.refusal == nil { self.refusal = refusal }
@@ -43,6 +43,8 @@ extension ForwardingExchange {
         output.appendField("Cache-Control", "no-store")
         gateway.appendDate(to: &output)
         refusal.excess?.append(to: &output)
+        // RFC 9110 section 10.2.3: how long connections will be busy, nobody knows; not at once, at any rate.
+        if denial == .upstreamBusy { output.appendField("Retry-After", decimal: 1) }
         if denial == .methodRefused { output.appendField("Allow", allowedMethods.span) }
         if denial.asksForProof {
             // RFC 9110 section 15.5.2: a 401 names a scheme; what to sign, Accept-Signature says.

@@ -21,6 +21,8 @@ final class ForwardingExchange: Exchange {
         case collecting
         /// Its counter is being made durable.
         case committing
+        /// It waits for a connection to the upstream. Content waits with the client.
+        case queued
         /// It goes to the upstream, as it comes or as it was collected.
         case forwarding
         /// It was answered here. Content that still comes is dropped.
@@ -57,7 +59,7 @@ final class ForwardingExchange: Exchange {
     /// Whether the registry knows that device for this request.
     var isDeviceKnown = false
     private(set) var isAborted = false
-    /// The request was sent again on a fresh connection, after a kept one had turned out to be dead.
+    /// The request was sent again, after a connection had ended before the first byte of an answer.
     private var isRetried = false
     /// The end of the request, or of the response, waits for room.
     private var isRequestEndDue = false
@@ -89,7 +91,7 @@ final class ForwardingExchange: Exchange {
 
     override func receive(content: Span<UInt8>) -> Int {
         switch stage {
-        case .deciding, .committing: 0
+        case .deciding, .committing, .queued: 0
         case .collecting: collect(content)
         case .forwarding: pass(content)
         case .answered: content.count
@@ -122,41 +124,61 @@ final class ForwardingExchange: Exchange {
 
     // MARK: - The request
 
-    /// - Parameter fresh: opens a new connection.
-    func forward(fresh: Bool = false) {
+    func forward() {
+        guard let route else { return }
+        if !isRetried { phaseBegan = .now }
+        let upstream = gateway.upstreams[gateway.routes.routes[route].upstream]
+        do throws(UpstreamFailure) {
+            let connection =
+                try isRetried
+                ? upstream.startAgain(call) : upstream.start(call, for: balanceKey, isOnlyTry: !isRepeatable)
+            call.exchange = self
+            if let connection { send(on: connection) } else { stage = .queued }
+        } catch {
+            deny(refusal(for: error))
+        }
+    }
+
+    /// Whose request it is, for upstreams that keep to one server: of the device, or where none is known of its certificate.
+    private var balanceKey: UInt64 { device?.hardwareKey.prefix ?? connection.identity?.keyID?.prefix ?? 0 }
+
+    /// Whether it may be sent twice. A proof is for one sending, whatever the method.
+    private var isRepeatable: Bool {
+        proof == nil && !head.framing.hasContent && head.method?.isIdempotent == true
+    }
+
+    private func send(on connection: UpstreamConnection) {
         guard let method = head.method, let route else { return }
         let upstream = gateway.routes.routes[route].upstream
+        decision = content?.isVerified == false ? .partial : .forwarded
+        stage = .forwarding
         let framing = content?.framing(replacing: head.framing) ?? head.framing
         let fields: DeviceFields?
         do throws(CryptographyError) { fields = try deviceFields(for: upstream) } catch {
             return deny(.storeUnavailable, error.description)
         }
-        var request = ByteBuffer(pool: gateway.pool)
         let outcome = gateway.upstreamRequest.write(
             method, head, headBytes.readable, framing: framing, forwarded: forwarded, trace: trace, device: fields,
-            to: &request)
+            to: &connection.output)
         switch outcome {
         case .written: break
         case .tooLarge: return deny(Refusal(.headTooLarge))
         }
-        do throws(UpstreamFailure) {
-            if !isRetried { phaseBegan = .now }
-            let connection = try gateway.upstreams[upstream].start(
-                call, fresh: fresh, isOnlyTry: proof != nil)
-            call.exchange = self
-            decision = content?.isVerified == false ? .partial : .forwarded
-            stage = .forwarding
-            swap(&request, &connection.output)
-            if isContentVerified {
-                release(to: connection)
-            } else if !head.framing.hasContent {
-                connection.send(isComplete: true)
-            } else if head.expectsContinue {
-                sendContinue()
-            }
-        } catch {
-            deny(refusal(for: error))
+        if isContentVerified {
+            release(to: connection)
+        } else if !head.framing.hasContent {
+            connection.send(isComplete: true)
+        } else if head.expectsContinue {
+            sendContinue()
         }
+    }
+
+    /// The wait for a connection is over.
+    fileprivate func began(on connection: UpstreamConnection) {
+        phaseBegan = .now
+        send(on: connection)
+        // The rest of the request has waited for this.
+        if isRequestComplete { contentComplete() } else { contentWanted() }
     }
 
     /// Whether all content is here, and is what the proof says. Never without a proof.
@@ -279,18 +301,18 @@ final class ForwardingExchange: Exchange {
         }
     }
 
-    fileprivate func upstreamFailed(_ failure: UpstreamFailure, isStale: Bool) {
+    fileprivate func upstreamFailed(_ failure: UpstreamFailure, isUnanswered: Bool) {
         guard !isAnswered else {
             // Cut off, so that the client cannot take half a response for a whole one.
             refusal = refusal(for: failure)
             return abort()
         }
-        // A proof is for one sending, whatever the method.
-        if isStale, !isRetried, proof == nil, !head.framing.hasContent, let method = head.method, method.isIdempotent {
+        if isUnanswered, !isRetried, isRepeatable {
             isRetried = true
-            return forward(fresh: true)
+            gateway.upstreamRetried(route)
+            return forward()
         }
-        timings.upstream = connection.loop.now - phaseBegan
+        if stage == .forwarding { timings.upstream = connection.loop.now - phaseBegan }
         deny(refusal(for: failure))
     }
 
@@ -303,12 +325,12 @@ final class ForwardingExchange: Exchange {
 
     override func abandoned() {
         isAborted = true
-        call.connection?.cancel()
+        call.cancel()
     }
 
     override func ended() {
         // An upstream that still wants the rest of a request it has answered already.
-        call.connection?.cancel()
+        call.cancel()
         call.exchange = nil
         stopWaiting()
         timings.total = .now - began
@@ -343,12 +365,13 @@ final class ForwardingCall: UpstreamCall {
 
     override var method: Method? { exchange?.head.method }
 
+    override func began(on connection: UpstreamConnection) { exchange?.began(on: connection) }
     override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { exchange?.answer(head, bytes) }
     override func responseContent(_ content: Span<UInt8>) -> Int { exchange?.sendContent(content) ?? content.count }
     override func responseEnded() { exchange?.responseEnded() }
     override func requestSpaceAvailable() { exchange?.requestSpaceAvailable() }
-    override func failed(_ failure: UpstreamFailure, isStale: Bool) {
-        exchange?.upstreamFailed(failure, isStale: isStale)
+    override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) {
+        exchange?.upstreamFailed(failure, isUnanswered: isUnanswered)
     }
     override func settle() { exchange?.settle() }
 }

@@ -50,7 +50,11 @@ extension GatewayApplication {
         let routes = RouteTable(settings.routes.map(\.unshared))
         self.init(
             routes: routes,
-            upstreams: settings.upstreams.map { UpstreamPool(loop: loop, buffers: pool, settings: $0) },
+            upstreams: settings.upstreams.map { upstream in
+                UpstreamPool(
+                    loop: loop, buffers: pool, settings: upstream,
+                    tallies: upstream.servers.map { metrics.tally(of: $0.name, in: upstream.name) })
+            },
             upstreamRequest: UpstreamRequest(policy: FieldPolicy(additional: settings.strippedFields)),
             denials: DenialResponses(uriPrefix: settings.denialURI),
             continuesTraces: !settings.strippedFields.contains("traceparent"), pool: pool,
@@ -78,18 +82,31 @@ extension GatewayApplication {
             barred: barred)
     }
 
+    /// A worker has begun or ceased to use a server.
+    func serverHealthChanged(upstream: Int, server: String, _ change: ServerHealthChange) {
+        guard let log else { return }
+        var entry =
+            switch change {
+            case .ejected(let span):
+                AccessLog.Entry(
+                    event: "server_ejected",
+                    detail: "\(server): too many failures, no requests for \(span.nanoseconds / 1_000_000) ms")
+            case .unhealthy: AccessLog.Entry(event: "server_unhealthy", detail: "\(server): its health checks fail")
+            case .healthy: AccessLog.Entry(event: "server_healthy", detail: "\(server): its health checks pass")
+            }
+        entry.upstream = upstream
+        log.record(entry)
+    }
+
     /// What its pools hold now.
     package var upstreamSnapshots: [WorkerSnapshot.Upstream] {
-        upstreams.map { pool in
-            WorkerSnapshot.Upstream(
-                name: pool.settings.name, busy: pool.connectionCount - pool.idleCount, idle: pool.idleCount)
-        }
+        upstreams.map(WorkerSnapshot.Upstream.init)
     }
 
     /// Nothing is under way any more: lets go of what waits for more.
     package func close() {
         log?.finish()
-        for upstream in upstreams { upstream.closeIdle() }
+        for upstream in upstreams { upstream.close() }
     }
 }
 

@@ -48,6 +48,12 @@ package final class GatewayApplication: Application {
         self.metrics = metrics
         routePlaces = routes.routes.map { metrics.counts.placeOfRoute($0.name) }
         upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
+        super.init()
+        for (place, upstream) in upstreams.enumerated() {
+            upstream.onHealthChange = { [unowned self] server, change in
+                serverHealthChanged(upstream: place, server: server, change)
+            }
+        }
     }
 
     package override func makeExchange(for connection: ServerConnection) -> Exchange {
@@ -117,6 +123,12 @@ package final class GatewayApplication: Application {
     func upstreamFailed(_ route: Int?, _ failure: UpstreamFailure) {
         guard let route else { return }
         metrics.counts.upstreamFailed(upstreamPlaces[routes.routes[route].upstream], failure)
+    }
+
+    /// - Parameter route: that has led to the upstream.
+    func upstreamRetried(_ route: Int?) {
+        guard let route else { return }
+        metrics.counts.upstreamRetried(upstreamPlaces[routes.routes[route].upstream])
     }
 
     /// The Date field of a response that the gateway itself answers.

@@ -1,6 +1,6 @@
 package import EventLoop
 internal import Metrics
-internal import Upstream
+package import Upstream
 internal import Vocabulary
 
 /// What one worker has counted since it began: additions to arrays, no text and nothing shared.
@@ -27,6 +27,8 @@ package struct WorkerCounts: Sendable {
     private(set) var responses: [UInt64] = [0, 0]
     /// By the upstream's place and the kind of failure.
     private(set) var failures = [UInt64](repeating: 0, count: 2 * failureKinds)
+    /// Requests that were sent again, by the upstream's place.
+    private(set) var retries: [UInt64] = [0, 0]
     private(set) var acceptPauses: UInt64 = 0
     private(set) var total = LatencyHistogram()
     private(set) var handshake = LatencyHistogram()
@@ -37,7 +39,7 @@ package struct WorkerCounts: Sendable {
 
     /// The last one is for requests without a decision: their clients have left.
     static let decisions = Decision.allCases.count + 1
-    static let failureKinds = UpstreamFailureKind.allCases.count
+    static let failureKinds = UpstreamFailure.Kind.allCases.count
 
     // MARK: - Places
 
@@ -50,6 +52,7 @@ package struct WorkerCounts: Sendable {
     mutating func placeOfUpstream(_ name: String) -> Int {
         let place = upstreams.place(of: name)
         Self.grow(&responses, to: upstreams.names.count)
+        Self.grow(&retries, to: upstreams.names.count)
         Self.grow(&failures, to: upstreams.names.count * Self.failureKinds)
         return place
     }
@@ -105,8 +108,10 @@ package struct WorkerCounts: Sendable {
     mutating func upstreamAnswered(_ upstream: Int) { responses[upstream] += 1 }
 
     mutating func upstreamFailed(_ upstream: Int, _ failure: UpstreamFailure) {
-        failures[upstream * Self.failureKinds + UpstreamFailureKind(failure).rawValue] += 1
+        failures[upstream * Self.failureKinds + failure.kind.rawValue] += 1
     }
+
+    mutating func upstreamRetried(_ upstream: Int) { retries[upstream] += 1 }
 
     mutating func acceptingPaused() { acceptPauses += 1 }
 
@@ -117,43 +122,31 @@ package struct WorkerCounts: Sendable {
 package final class WorkerMetrics {
     package internal(set) var counts = WorkerCounts()
 
+    /// By upstream and server.
+    private var servers: [String: [String: ServerTally]] = [:]
+    private var serverCount = 0
+    /// As for `SeriesNames`: what reloads bring must not fill the memory.
+    private static let serverLimit = 1_024
+
     package init() {}
 
+    /// Where a server of an upstream is counted, whatever generation it belongs to.
+    func tally(of server: String, in upstream: String) -> ServerTally {
+        if let known = servers[upstream]?[server] { return known }
+        let isOther = serverCount >= Self.serverLimit
+        let names = isOther ? (SeriesNames.others, SeriesNames.others) : (upstream, server)
+        if let known = servers[names.0]?[names.1] { return known }
+        if !isOther { serverCount += 1 }
+        let made = ServerTally()
+        // Copies that no other thread refers to.
+        let copies = (
+            String(decoding: Array(names.0.utf8), as: UTF8.self), String(decoding: Array(names.1.utf8), as: UTF8.self)
+        )
+        servers[copies.0, default: [:]][copies.1] = made
+        return made
+    }
+
+    package var serverCounts: [String: [String: ServerCounts]] { servers.mapValues { $0.mapValues(\.counts) } }
+
     package func loopWasLate(by time: TimeSpan) { counts.loopWasLate(by: time) }
-}
-
-/// What an upstream's failures are told apart by in metrics.
-enum UpstreamFailureKind: Int, CaseIterable {
-    case unreachable
-    case connectTimeout
-    case connectionLimit
-    case disconnected
-    case responseTimeout
-    case malformed
-    case unexpectedUpgrade
-
-    init(_ failure: UpstreamFailure) {
-        self =
-            switch failure {
-            case .unreachable: .unreachable
-            case .connectTimeout: .connectTimeout
-            case .connectionLimit: .connectionLimit
-            case .disconnected: .disconnected
-            case .responseTimeout: .responseTimeout
-            case .malformed: .malformed
-            case .unexpectedUpgrade: .unexpectedUpgrade
-            }
-    }
-
-    var name: String {
-        switch self {
-        case .unreachable: "unreachable"
-        case .connectTimeout: "connect_timeout"
-        case .connectionLimit: "connection_limit"
-        case .disconnected: "disconnected"
-        case .responseTimeout: "response_timeout"
-        case .malformed: "malformed"
-        case .unexpectedUpgrade: "unexpected_upgrade"
-        }
-    }
 }

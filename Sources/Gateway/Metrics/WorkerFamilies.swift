@@ -3,7 +3,7 @@ internal import Vocabulary
 
 /// What the workers have counted, as metrics: summed, and by worker where one alone may be in trouble.
 package struct WorkerFamilies {
-    private let workers: [(number: Int, snapshot: WorkerSnapshot)]
+    let workers: [(number: Int, snapshot: WorkerSnapshot)]
     private let answered: Set<Int>
 
     /// - Parameters:
@@ -140,32 +140,6 @@ package struct WorkerFamilies {
         return [up, requests, connections, accepted, generation, retired, lag]
     }
 
-    private var upstreams: [MetricFamily] {
-        var connections = MetricFamily(
-            .gauge, "attestgate_upstream_connections", "Connections to the upstream: busy with a request, or idle.")
-        for upstream in WorkerSnapshot.Upstream.sum(of: workers.map(\.snapshot)) {
-            connections.add(upstream.busy, ["upstream": upstream.name, "state": "busy"])
-            connections.add(upstream.idle, ["upstream": upstream.name, "state": "idle"])
-        }
-        var responses = MetricFamily(
-            .counter, "attestgate_upstream_responses_total",
-            "Response heads that came from the upstream, whatever their status.")
-        for (upstream, columns) in sum(by: \.upstreams, columns: 1, { $0.responses[$1 + $2] }) {
-            responses.add(columns[0], ["upstream": upstream])
-        }
-        var failures = MetricFamily(
-            .counter, "attestgate_upstream_failures_total", "Requests to which the upstream gave no whole answer.")
-        let failed = sum(by: \.upstreams, columns: WorkerCounts.failureKinds) { counts, place, column in
-            counts.failures[place * WorkerCounts.failureKinds + column]
-        }
-        for (upstream, columns) in failed {
-            for (kind, count) in zip(UpstreamFailureKind.allCases, columns) {
-                failures.add(count, ["upstream": upstream, "kind": kind.name])
-            }
-        }
-        return [connections, responses, failures]
-    }
-
     private var buffers: MetricFamily {
         var family = MetricFamily(
             .gauge, "attestgate_buffer_blocks", "Blocks of 32 KiB: with bytes on their way, or kept for the next.")
@@ -204,7 +178,7 @@ package struct WorkerFamilies {
     }
 
     /// By name: each worker has its own places, for a reload may reach them with other names before.
-    private func sum(
+    func sum(
         by names: KeyPath<WorkerCounts, SeriesNames>, columns: Int, _ value: (WorkerCounts, Int, Int) -> UInt64
     ) -> [(name: String, columns: [UInt64])] {
         var order: [String] = []
@@ -227,20 +201,6 @@ package struct WorkerFamilies {
             }
             return (name, row)
         }
-    }
-}
-
-extension WorkerSnapshot.Upstream {
-    /// Of several workers, by name.
-    package static func sum(of snapshots: [WorkerSnapshot]) -> [Self] {
-        var sums: [String: Self] = [:]
-        for upstream in snapshots.flatMap(\.upstreams) {
-            var sum = sums[upstream.name] ?? Self(name: upstream.name, busy: 0, idle: 0)
-            sum.busy += upstream.busy
-            sum.idle += upstream.idle
-            sums[upstream.name] = sum
-        }
-        return sums.values.sorted { $0.name < $1.name }
     }
 }
 

@@ -1,3 +1,5 @@
+package import Upstream
+
 /// One worker's counts, and what it holds, at one moment: what it sends to whoever scrapes.
 package struct WorkerSnapshot: Sendable {
     package struct Upstream: Sendable {
@@ -6,9 +8,23 @@ package struct WorkerSnapshot: Sendable {
         package var busy: Int
         /// Connections kept for the next one.
         package var idle: Int
+        /// Requests that wait for a connection.
+        package var waiting: Int
+        package var servers: [Server]
+    }
+
+    /// One server, as several pools see it.
+    package struct Server: Sendable {
+        package let name: String
+        package var busy: Int
+        package var idle: Int
+        /// Pools that think so of it, by the raw value of the standing.
+        package var standings: [Int]
     }
 
     package let counts: WorkerCounts
+    /// By upstream and server.
+    package let serverCounts: [String: [String: ServerCounts]]
     /// The number of the generation that it serves.
     package let generation: Int
     /// Earlier ones that still have connections.
@@ -22,15 +38,62 @@ package struct WorkerSnapshot: Sendable {
     package let buffersIdle: Int
 
     package init(
-        counts: WorkerCounts, generation: Int, retiredGenerations: Int, connections: Int, upstreams: [Upstream],
+        counts: WorkerCounts, serverCounts: [String: [String: ServerCounts]] = [:], generation: Int,
+        retiredGenerations: Int, connections: Int, upstreams: [Upstream],
         buffersInUse: Int, buffersIdle: Int
     ) {
         self.counts = counts
+        self.serverCounts = serverCounts
         self.generation = generation
         self.retiredGenerations = retiredGenerations
         self.connections = connections
         self.upstreams = upstreams
         self.buffersInUse = buffersInUse
         self.buffersIdle = buffersIdle
+    }
+}
+
+extension WorkerSnapshot.Upstream {
+    init(_ pool: UpstreamPool) {
+        let servers = pool.serverSnapshots
+        self.init(
+            name: pool.settings.name, busy: pool.connectionCount - pool.idleCount, idle: pool.idleCount,
+            waiting: pool.waitingCount, servers: servers.map(WorkerSnapshot.Server.init))
+    }
+
+    /// Of several workers, by name.
+    package static func sum(of snapshots: [WorkerSnapshot]) -> [Self] {
+        var sums: [String: Self] = [:]
+        for upstream in snapshots.flatMap(\.upstreams) {
+            if sums[upstream.name]?.add(upstream) == nil { sums[upstream.name] = upstream }
+        }
+        return sums.values.sorted { $0.name < $1.name }
+    }
+
+    private mutating func add(_ other: Self) {
+        busy += other.busy
+        idle += other.idle
+        waiting += other.waiting
+        for server in other.servers {
+            if let place = servers.firstIndex(where: { $0.name == server.name }) {
+                servers[place].add(server)
+            } else {
+                servers.append(server)
+            }
+        }
+    }
+}
+
+extension WorkerSnapshot.Server {
+    init(_ server: ServerSnapshot) {
+        var standings = [Int](repeating: 0, count: ServerStanding.allCases.count)
+        standings[server.standing.rawValue] = 1
+        self.init(name: server.name, busy: server.busy, idle: server.idle, standings: standings)
+    }
+
+    fileprivate mutating func add(_ other: Self) {
+        busy += other.busy
+        idle += other.idle
+        for place in standings.indices { standings[place] += other.standings[place] }
     }
 }

@@ -34,6 +34,7 @@ public struct Section: Equatable, Sendable {
         Configuration.Keys.section, ListenerConfiguration.Keys.section, ProxyProtocolConfiguration.Keys.section,
         ListenerConfiguration.TLS.Keys.section, ListenerConfiguration.Clients.Keys.section,
         ListenerConfiguration.Host.Keys.section, UpstreamConfiguration.Keys.section,
+        EjectionConfiguration.Keys.section, HealthCheckConfiguration.Keys.section,
         RouteConfiguration.Keys.section, AppConfiguration.Keys.section, RegistryConfiguration.Keys.section,
         EnrolmentConfiguration.Keys.section, ProxyProtocolConfiguration.enrolmentSection,
         EnrolmentConfiguration.tlsSection,

@@ -76,7 +76,7 @@ public struct Blueprint: Sendable {
         var upstreams: [UpstreamSettings] = []
         for name in names {
             guard let upstream = configuration.upstreams[name] else { continue }
-            upstreams.append(try Self.resolve(name, upstream))
+            upstreams.append(try UpstreamSettings(name, upstream))
         }
         self.upstreams = upstreams
         routes = (serves ? configuration.routes : []).map { route in
@@ -136,26 +136,6 @@ public struct Blueprint: Sendable {
         var blueprint = try Blueprint(loaded.configuration)
         blueprint.warnings = loaded.warnings.map(\.description) + blueprint.warnings
         return blueprint
-    }
-
-    private static func resolve(
-        _ name: String, _ upstream: UpstreamConfiguration
-    ) throws(StartupError) -> UpstreamSettings {
-        var servers: [SocketAddress] = []
-        for server in upstream.servers {
-            do {
-                servers += try SocketAddress.resolve(host: server.host, port: server.port)
-            } catch {
-                throw StartupError("upstream \(name): cannot resolve \(server.host)")
-            }
-        }
-        var settings = UpstreamSettings(name: name, servers: servers)
-        settings.connections = upstream.connections
-        settings.idleConnections = upstream.idleConnections
-        settings.connectTimeout = TimeSpan(upstream.connectTimeout)
-        settings.responseTimeout = TimeSpan(upstream.responseTimeout)
-        settings.idleTimeout = TimeSpan(upstream.idleTimeout)
-        return settings
     }
 
     private static func settings(_ configuration: Configuration) -> ServerSettings {

@@ -4,6 +4,7 @@ internal import Gateway
 internal import Glibc
 internal import Metrics
 internal import Registry
+internal import Upstream
 
 /// What operators and their tools ask: health, metrics, status.
 extension GatewayProcess {
@@ -84,7 +85,7 @@ extension GatewayProcess {
                 listener.hosts.map { StatusDocument.Host(listener: listener.name, names: $0.names.map(\.text)) }
             },
             enrolment: blueprint.enrolment.map { StatusDocument.Enrolment(listener: $0.name, admission: $0.admission) },
-            upstreams: upstreams.map { StatusDocument.Upstream(name: $0.name, busy: $0.busy, idle: $0.idle) },
+            upstreams: upstreams.map(StatusDocument.Upstream.init),
             certificates: blueprint.certificates.map {
                 StatusDocument.Certificate(
                     listener: $0.listener, host: $0.host, role: $0.role.rawValue, subject: $0.subject,
@@ -120,5 +121,18 @@ extension GatewayProcess {
         if let enrolment { families += enrolment.families }
         if let registry = order.enforcement?.registry { families += ProcessFamilies.registry(registry) }
         return families
+    }
+}
+
+extension StatusDocument.Upstream {
+    fileprivate init(_ upstream: WorkerSnapshot.Upstream) {
+        self.init(
+            name: upstream.name, busy: upstream.busy, idle: upstream.idle, waiting: upstream.waiting,
+            servers: upstream.servers.map { server in
+                let counted = zip(ServerStanding.allCases, server.standings).filter { $1 > 0 }
+                return StatusDocument.Server(
+                    name: server.name, busy: server.busy, idle: server.idle,
+                    states: Dictionary(uniqueKeysWithValues: counted.map { ($0.name, $1) }))
+            })
     }
 }

@@ -156,7 +156,8 @@ final class Worker {
     private var snapshot: WorkerSnapshot {
         let generations = retired + [current]
         return WorkerSnapshot(
-            counts: metrics.counts, generation: current.number, retiredGenerations: retired.count,
+            counts: metrics.counts, serverCounts: metrics.serverCounts, generation: current.number,
+            retiredGenerations: retired.count,
             connections: generations.reduce(0) { $0 + $1.connections },
             upstreams: generations.flatMap(\.upstreams), buffersInUse: pool.outstanding,
             buffersIdle: pool.unused)

@@ -9,7 +9,11 @@ struct WorkerFamiliesTests {
     private func snapshot(_ counts: WorkerCounts) -> WorkerSnapshot {
         WorkerSnapshot(
             counts: counts, generation: 3, retiredGenerations: 1, connections: 7,
-            upstreams: [.init(name: "service", busy: 2, idle: 1)], buffersInUse: 4, buffersIdle: 5)
+            upstreams: [
+                .init(
+                    name: "service", busy: 2, idle: 1, waiting: 3,
+                    servers: [.init(name: "127.0.0.1:9000", busy: 2, idle: 1, standings: [0, 0, 1, 0])])
+            ], buffersInUse: 4, buffersIdle: 5)
     }
 
     private func text(_ latest: [Int: WorkerSnapshot], answered: Set<Int>) -> [Substring] {
@@ -36,7 +40,9 @@ struct WorkerFamiliesTests {
             "attestgate_requests_total{route=\"_none\",decision=\"abandoned\"} 1",
             "attestgate_denials_total{code=\"request_malformed\"} 1",
             "attestgate_worker_requests_total{worker=\"0\"} 3", "attestgate_worker_requests_total{worker=\"1\"} 4",
-            "attestgate_upstream_connections{upstream=\"service\",state=\"busy\"} 4",
+            "attestgate_upstream_connections{upstream=\"service\",server=\"127.0.0.1:9000\",state=\"busy\"} 4",
+            "attestgate_upstream_waiting{upstream=\"service\"} 6",
+            "attestgate_upstream_server_workers{upstream=\"service\",server=\"127.0.0.1:9000\",state=\"ejected\"} 2",
             "attestgate_buffer_blocks{state=\"used\"} 8",
         ] {
             #expect(lines.contains(Substring(line)), "\(line)")

@@ -7,12 +7,23 @@ public import HTTP
 open class UpstreamCall {
     /// The connection that serves the call; nil before it started and after it ended.
     public internal(set) final var connection: UpstreamConnection?
+    /// Where it waits for a connection; outlives that, for whoever ends the call asks it to.
+    final unowned var queue: UpstreamPool?
+    final var ticket: UInt64 = 0
+    /// Whose request it is, where servers are chosen by that.
+    final var key: UInt64 = 0
+    /// It will not be made again, so a kept connection is asked first whether its peer has closed it.
+    final var isOnlyTry = false
+    /// The servers that have failed it.
+    final var tried = ServerSet()
 
     public init() {}
 
     /// The method of the request, which decides whether the response has content.
     open var method: Method? { nil }
 
+    /// The wait for a connection is over: write the request to its `output` and send it.
+    open func began(on connection: UpstreamConnection) {}
     /// The final response head has arrived.
     open func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) {}
     /// Content has arrived. - Returns: how much was taken; if not all, say `resumeResponse()` later.
@@ -23,9 +34,15 @@ open class UpstreamCall {
     open func requestSpaceAvailable() {}
     /// There will be no (complete) response, and the connection is no longer the call's.
     ///
-    /// - Parameter isStale: the connection had served other calls and broke before the first byte of a response: most
-    ///   likely the server closed it while the request was on its way.
-    open func failed(_ failure: UpstreamFailure, isStale: Bool) {}
+    /// - Parameter isUnanswered: the connection ended before the first byte of a response. Whether the server has done what
+    ///   was asked, nobody knows; asking once more for what is idempotent does no harm.
+    open func failed(_ failure: UpstreamFailure, isUnanswered: Bool) {}
     /// The event is over: write what is to be written.
     open func settle() {}
+
+    /// Gives up the call, wherever it is. Nothing is called any more.
+    public final func cancel() {
+        connection?.cancel()
+        queue?.leave(self)
+    }
 }

@@ -1,0 +1,74 @@
+/// How servers are asked whether they are well.
+public struct HealthCheckConfiguration: Equatable, Sendable {
+    public let path: String
+    /// Nil: each server's own address.
+    public let host: String?
+    public let interval: Duration
+    /// Less than `interval`.
+    public let timeout: Duration
+    public let healthyAfter: Int
+    public let unhealthyAfter: Int
+    /// Nil: 200 to 299.
+    public let status: Int?
+}
+
+extension HealthCheckConfiguration {
+    enum Keys {
+        static let path = Key(
+            "path", .text(PathPrefix.expected, PathPrefix.parse), whenMissing: .refused,
+            "What each server is asked for, with GET.")
+        static let host = Key(
+            "host", .text("a host: a name or address, without a port", HostName.parse), whenMissing: .allowed,
+            "What the request calls the host.")
+        static let interval = Key(
+            "interval", .duration(.milliseconds(100) ... .seconds(3600)), unit: "from one check to the next",
+            whenMissing: .means("5s"), "How often each worker asks each server.")
+        static let timeout = Key(
+            "timeout", .duration(.milliseconds(10) ... .seconds(300)), unit: "for a whole check",
+            whenMissing: .means("2s"), "How long a check may take.")
+        static let healthyAfter = Key(
+            "healthy_after", .integer(1...100), unit: "checks", whenMissing: .means("2"),
+            "After how many checks that pass, one after the other, a server is used again.")
+        static let unhealthyAfter = Key(
+            "unhealthy_after", .integer(1...100), unit: "checks", whenMissing: .means("3"),
+            "After how many checks that fail, one after the other, a server is not used.")
+        static let status = Key(
+            "status", .integer(200...599), whenMissing: .allowed, "The one status that passes.")
+
+        static let section = Section(
+            path: "upstreams.health",
+            settings: [
+                path.setting, host.setting, interval.setting, timeout.setting, healthyAfter.setting,
+                unhealthyAfter.setting, status.setting,
+            ])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let path = reader.read(Keys.path)
+        let host = reader.read(Keys.host)
+        let interval = reader.read(Keys.interval)
+        let timeout = reader.read(Keys.timeout)
+        let healthyAfter = reader.read(Keys.healthyAfter)
+        let unhealthyAfter = reader.read(Keys.unhealthyAfter)
+        let status = reader.read(Keys.status)
+        if let interval, let timeout, timeout >= interval {
+            reading.refuse(
+                reader.place(of: reader.has(Keys.timeout) ? Keys.timeout : Keys.interval),
+                "`timeout` (\(DurationText.format(timeout))) is not less than `interval` (\(DurationText.format(interval)))",
+                expected:
+                    "`timeout` of less than \(DurationText.format(interval)), so that one check ends before the next")
+            return nil
+        }
+        guard let path, let interval, let timeout, let healthyAfter, let unhealthyAfter,
+            host != nil || !reader.has(Keys.host), status != nil || !reader.has(Keys.status)
+        else { return nil }
+        self.path = path
+        self.host = host
+        self.interval = interval
+        self.timeout = timeout
+        self.healthyAfter = healthyAfter
+        self.unhealthyAfter = unhealthyAfter
+        self.status = status
+    }
+}

@@ -1,0 +1,186 @@
+/// A service behind the gateway, reached over a pool of connections.
+public struct UpstreamConfiguration: Equatable, Sendable {
+    /// How a request's server is chosen.
+    public enum Balance: String, CaseIterable, Sendable {
+        case roundRobin = "round-robin"
+        case leastConnections = "least-connections"
+        case device
+    }
+
+    /// At least one, none twice.
+    public let servers: [ServerAddress]
+    public let balance: Balance
+    /// Whether the operator said that the network between may be trusted. True is needed for any server that is not
+    /// on this machine, since connections to upstreams are not encrypted in this version.
+    public let isPlaintextAccepted: Bool
+    /// Per worker.
+    public let connections: Int
+    /// Per worker, never more than `connections`; nil: half of them while there are other servers.
+    public let connectionsPerServer: Int?
+    /// Per worker, never more than `connections`.
+    public let idleConnections: Int
+    /// Per worker; nil: as many as connections and places to wait admit.
+    public let requests: Int?
+    /// Per worker.
+    public let waiting: Int
+    public let waitingTimeout: Duration
+    public let connectTimeout: Duration
+    /// Until the head of the response.
+    public let responseTimeout: Duration
+    /// Between two reads of a response's content.
+    public let contentTimeout: Duration
+    /// After this an unused connection is closed.
+    public let idleTimeout: Duration
+    public let ejection: EjectionConfiguration
+    public let health: HealthCheckConfiguration?
+
+    /// Has one case, because it is a confession and not a choice.
+    enum Plaintext: String, CaseIterable {
+        case accepted
+    }
+}
+
+extension UpstreamConfiguration {
+    enum Keys {
+        static let servers = Key(
+            "servers",
+            .distinct(
+                .text("an address or name and a port, for example 127.0.0.1:9000", ServerAddress.parse), minimum: 1,
+                maximum: 64),
+            whenMissing: .refused, "Where the service runs; requests are spread over all of them.")
+        static let balance = Key(
+            "balance", .choice as Kind<Balance>, whenMissing: .means("round-robin"),
+            "By what rule a request's server is chosen.")
+        static let plaintext = Key(
+            "plaintext", .choice as Kind<Plaintext>, whenMissing: .allowed,
+            "Says that the network to the servers is trusted; needed unless every server is on this machine.")
+        static let connections = Key(
+            "connections", .integer(1...65_535), unit: "connections per worker", whenMissing: .means("1024"),
+            "How many connections may be open to this upstream.")
+        static let connectionsPerServer = Key(
+            "connections_per_server", .integer(1...65_535), unit: "connections per worker", whenMissing: .allowed,
+            "How many of them may be open to one server.")
+        static let idleConnections = Key(
+            "idle_connections", .integer(0...65_535), unit: "connections per worker", whenMissing: .means("128"),
+            "How many unused connections are kept for the next request.")
+        static let requests = Key(
+            "requests", .integer(1...1_000_000), unit: "requests per worker", whenMissing: .allowed,
+            "How many requests may be under way or wait; one more is refused at once.")
+        static let waiting = Key(
+            "waiting", .integer(0...65_535), unit: "requests per worker", whenMissing: .means("256"),
+            "How many requests may wait for a connection.")
+        static let waitingTimeout = Key(
+            "waiting_timeout", .duration(.milliseconds(10) ... .seconds(300)), whenMissing: .means("2s"),
+            "How long a request waits for a connection.")
+        static let connectTimeout = Key(
+            "connect_timeout", .duration(.milliseconds(10) ... .seconds(300)),
+            unit: "until the connection is established", whenMissing: .means("5s"),
+            "How long to wait for a server to accept a connection.")
+        static let responseTimeout = Key(
+            "response_timeout", .duration(.milliseconds(100) ... .seconds(3600)),
+            unit: "until the head of the response",
+            whenMissing: .means("60s"), "How long to wait for a server to answer.")
+        static let contentTimeout = Key(
+            "content_timeout", .duration(.milliseconds(100) ... .seconds(3600)), unit: "between two reads",
+            whenMissing: .allowed, "How long to wait for more of a response's content.")
+        static let idleTimeout = Key(
+            "idle_timeout", .duration(.seconds(1) ... .seconds(3600)), unit: "since the last response",
+            whenMissing: .means("60s"), "When an unused connection is closed.")
+        static let ejection = Key(
+            "ejection", .section(EjectionConfiguration.init), whenMissing: .means("{}"),
+            "When a server that fails requests gets none for a while.")
+        static let health = Key(
+            "health", .section(HealthCheckConfiguration.init), whenMissing: .allowed,
+            "How servers are asked whether they are well.")
+
+        static let section = Section(
+            path: "upstreams",
+            settings: [
+                servers.setting, balance.setting, plaintext.setting, connections.setting, connectionsPerServer.setting,
+                idleConnections.setting, requests.setting, waiting.setting, waitingTimeout.setting,
+                connectTimeout.setting, responseTimeout.setting, contentTimeout.setting, idleTimeout.setting,
+                ejection.setting, health.setting,
+            ])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let servers = reader.read(Keys.servers)
+        let balance = reader.read(Keys.balance)
+        let plaintext = reader.read(Keys.plaintext)
+        let connections = reader.read(Keys.connections)
+        let connectionsPerServer = reader.read(Keys.connectionsPerServer)
+        let idleConnections = reader.read(Keys.idleConnections)
+        let requests = reader.read(Keys.requests)
+        let waiting = reader.read(Keys.waiting)
+        let waitingTimeout = reader.read(Keys.waitingTimeout)
+        let connectTimeout = reader.read(Keys.connectTimeout)
+        let responseTimeout = reader.read(Keys.responseTimeout)
+        let contentTimeout = reader.read(Keys.contentTimeout)
+        let idleTimeout = reader.read(Keys.idleTimeout)
+        let ejection = reader.read(Keys.ejection)
+        let health = reader.read(Keys.health)
+        if let servers, !reader.has(Keys.plaintext) { Self.checkLoopback(servers, item, reading) }
+        if let servers, let ejection { Self.check(ejection, servers, item, reading) }
+        if let connections {
+            Self.check(idleConnections, Keys.idleConnections, within: connections, reader, reading)
+            Self.check(connectionsPerServer, Keys.connectionsPerServer, within: connections, reader, reading)
+        }
+        if waiting == 0, reader.has(Keys.waitingTimeout) {
+            reading.refuse(
+                reader.place(of: Keys.waitingTimeout), "nobody waits: `waiting` is 0",
+                expected: "`waiting` of at least 1, or no `waiting_timeout`")
+        }
+        guard let servers, let balance, let connections, let idleConnections, let waiting, let waitingTimeout,
+            let connectTimeout, let responseTimeout, let idleTimeout, let ejection,
+            connectionsPerServer != nil || !reader.has(Keys.connectionsPerServer),
+            requests != nil || !reader.has(Keys.requests),
+            contentTimeout != nil || !reader.has(Keys.contentTimeout), health != nil || !reader.has(Keys.health)
+        else { return nil }
+        self.servers = servers
+        self.balance = balance
+        isPlaintextAccepted = plaintext == .accepted
+        self.connections = connections
+        self.connectionsPerServer = connectionsPerServer
+        self.idleConnections = idleConnections
+        self.requests = requests
+        self.waiting = waiting
+        self.waitingTimeout = waitingTimeout
+        self.connectTimeout = connectTimeout
+        self.responseTimeout = responseTimeout
+        self.contentTimeout = contentTimeout ?? responseTimeout
+        self.idleTimeout = idleTimeout
+        self.ejection = ejection
+        self.health = health
+    }
+
+    private static func check(
+        _ part: Int?, _ key: Key<Int>, within connections: Int, _ reader: SectionReader, _ reading: Reading
+    ) {
+        guard let part, part > connections else { return }
+        reading.refuse(
+            reader.place(of: reader.has(key) ? key : Keys.connections),
+            "`\(key.setting.name)` (\(part)) is more than `connections` (\(connections))",
+            expected: "`\(key.setting.name)` of at most \(connections)")
+    }
+
+    private static func check(
+        _ ejection: EjectionConfiguration, _ servers: [ServerAddress], _ item: Item, _ reading: Reading
+    ) {
+        guard ejection.minimumServers > servers.count else { return }
+        reading.refuse(
+            item["ejection"]?.place(of: "minimum_servers") ?? item.place,
+            "`minimum_servers` (\(ejection.minimumServers)) is more than there are servers (\(servers.count))",
+            expected: "`minimum_servers` of at most \(servers.count)")
+    }
+
+    /// Patients' data must not leave the machine unencrypted because somebody forgot to think of it.
+    private static func checkLoopback(_ servers: [ServerAddress], _ item: Item, _ reading: Reading) {
+        let items = item["servers"]?.elements ?? []
+        guard let (server, item) = zip(servers, items).first(where: { !$0.0.isLoopback }) else { return }
+        reading.refuse(
+            item.place,
+            "\(server) is not on this machine, and TLS to upstreams is not yet available in this version",
+            expected: "`plaintext: accepted` in this upstream, if the network to its servers is trusted")
+    }
+}

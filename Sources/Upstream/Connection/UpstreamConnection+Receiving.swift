@@ -1,0 +1,103 @@
+internal import Bytes
+internal import EventLoop
+internal import HTTP
+
+/// The response on its way in.
+extension UpstreamConnection {
+    /// More interim responses before one final response are none that a service has a use for.
+    private static var interimLimit: Int { 16 }
+
+    /// Reads once and passes on what came. - Returns: whether there may be more at once.
+    func receive() -> Bool {
+        let room = input.room
+        guard room > 0 else { return false }
+        switch receive(into: &input) {
+        // Nothing was asked yet, so this answers nothing: it may have been sent ahead, for another client to take.
+        case .bytes where !hasSent: fail(.disconnected)
+        case .bytes(let count):
+            advance()
+            // A read that left room has emptied the socket; the next one would only say so.
+            return count == room
+        case .wouldBlock: input.releaseIfEmpty()
+        case .endOfStream where phase == .content && decoder.endsWithConnection: finish(keeping: false)
+        case .endOfStream, .failed: fail(.disconnected)
+        }
+        return false
+    }
+
+    func advance() {
+        while isOpen, !isResponseHeld, let call {
+            switch phase {
+            case .head:
+                guard parseHead(call) else { return }
+            case .content:
+                guard pushContent(call) else { return }
+            case .connecting, .idle: return
+            }
+        }
+    }
+
+    /// - Returns: whether there is more to do now.
+    private func parseHead(_ call: UpstreamCall) -> Bool {
+        guard !input.isEmpty else { return false }
+        let length: Int
+        do throws(MessageFault) {
+            switch try parser.parse(input.readable, answering: call.method, into: &head) {
+            case .incomplete: return false
+            case .complete(let complete): length = complete
+            }
+        } catch {
+            fail(.malformed(error))
+            return false
+        }
+        guard head.status != 101 else {
+            fail(.unexpectedUpgrade)
+            return false
+        }
+        // 100 is between us and the server; 103 and others are optional (RFC 9110 section 15.2).
+        if head.isInterim {
+            interimResponses += 1
+            guard interimResponses <= Self.interimLimit else {
+                fail(.malformed(.interimResponsesRepeated))
+                return false
+            }
+        } else {
+            decoder = ContentDecoder(head.framing, extensions: .ignored)
+            phase = .content
+            call.responseHead(head, input.readable.extracting(first: length))
+        }
+        input.consume(length)
+        return true
+    }
+
+    /// - Returns: whether there is more to do now.
+    private func pushContent(_ call: UpstreamCall) -> Bool {
+        // A copy while it is in use: an access to the property that lasts would be checked for exclusivity every time.
+        var decoder = decoder
+        defer { self.decoder = decoder }
+        do throws(MessageFault) {
+            switch try decoder.next(input.readable) {
+            case .needMore:
+                setDeadline(loop.now + contentTimeout)
+                return false
+            case .framing(let count): input.consume(count)
+            case .content(let count):
+                let taken = call.responseContent(input.readable.extracting(first: count))
+                input.consume(taken)
+                decoder.consumed(taken)
+                guard taken == count else {
+                    // The client is slower than the server; the client's own timeouts watch it.
+                    isResponseHeld = true
+                    wantRead(false)
+                    clearDeadline()
+                    return false
+                }
+            case .end: finish(keeping: head.isPersistent && isRequestComplete && output.isEmpty && input.isEmpty)
+            }
+        } catch {
+            fail(.malformed(error))
+            return false
+        }
+        return true
+    }
+}

@@ -1,0 +1,51 @@
+internal import Bytes
+internal import EventLoop
+
+/// The request on its way out.
+extension UpstreamConnection {
+    func flush() {
+        repeat {
+            guard writeOutput() else { return }
+            // The call may fill `output` again at once: within this event nobody else would send that.
+            if !isRequestComplete { call?.requestSpaceAvailable() }
+        } while !output.isEmpty && isOpen && !isCancelled
+    }
+
+    /// - Returns: whether everything was sent.
+    private func writeOutput() -> Bool {
+        while !output.isEmpty {
+            switch send(from: &output) {
+            case .bytes:
+                isBlocked = false
+                hasSent = true
+            case .wouldBlock:
+                wantWrite(true)
+                // Counted from the last byte that the server took.
+                if !isBlocked { setDeadline(loop.now + responseTimeout) }
+                isBlocked = true
+                return false
+            case .endOfStream, .failed:
+                writeFailed()
+                return false
+            }
+        }
+        output.releaseIfEmpty()
+        wantWrite(false)
+        // The server's time to answer begins when it has the request. While the client is still sending, it is the client
+        // that is watched: a slow network is not the server's fault.
+        if phase == .head {
+            if isRequestComplete { setDeadline(loop.now + responseTimeout) } else { clearDeadline() }
+        }
+        return true
+    }
+
+    private func writeFailed() {
+        // A kept connection that the server has closed meanwhile, noticed in time.
+        guard hasSent else { return notSent(.disconnected) }
+        // The server may have answered before it closed (a refusal of a large request): read that first.
+        output.removeAll()
+        wantWrite(false)
+        isRequestComplete = false
+        setDeadline(loop.now + responseTimeout)
+    }
+}

@@ -1,0 +1,241 @@
+public import Bytes
+public import EventLoop
+internal import HTTP
+
+/// One connection to a server of an upstream: HTTP/1.1 calls in turn.
+///
+/// Owned by its pool. Holds one block for what comes and one for what goes, and none while idle. What is sent is in
+/// `UpstreamConnection+Sending`, what comes in `UpstreamConnection+Receiving`.
+public final class UpstreamConnection: SocketHandler {
+    enum Phase {
+        case connecting
+        case idle
+        case head
+        case content
+    }
+
+    /// The owner, so never gone before this connection.
+    unowned let pool: UpstreamPool
+    let responseTimeout: TimeSpan
+    let contentTimeout: TimeSpan
+    private let idleTimeout: TimeSpan
+    /// The server's place.
+    var server: Int
+    var slot = 0
+    /// Asks whether the server is well: it serves one call, belongs to one server and counts for no limit.
+    let isCheck: Bool
+    var phase = Phase.connecting
+    var call: UpstreamCall?
+    private(set) var callsServed = 0
+    /// Addresses of the server that were not tried yet, and until when any may be.
+    var addressesLeft = 0
+    private(set) var connectEnd = Instant(nanoseconds: .max)
+    /// Of the response under way.
+    var interimResponses = 0
+
+    /// What is to be sent: the request, as the call writes it.
+    public var output: ByteBuffer
+    var input: ByteBuffer
+    var parser: ResponseHeadParser
+    var head = ResponseHead()
+    var decoder = ContentDecoder(.none, extensions: .ignored)
+    /// The request has been written to `output` to its end.
+    var isRequestComplete = false
+    /// A byte of the request has been handed to the kernel.
+    var hasSent = false
+    var isResponseHeld = false
+    /// The server takes nothing at the moment; its time for that runs.
+    var isBlocked = false
+    private var isWorking = false
+    /// Cancelled in the middle of an event, where buffers are in use: the connection is closed at its end.
+    private(set) var isCancelled = false
+    private static let readsPerEvent = 4
+
+    /// - Parameter socket: that connects to `server`.
+    init(pool: UpstreamPool, server: Int, socket: consuming Socket, isCheck: Bool) {
+        self.pool = pool
+        self.server = server
+        self.isCheck = isCheck
+        responseTimeout = pool.settings.responseTimeout
+        contentTimeout = pool.settings.contentTimeout
+        idleTimeout = pool.settings.idleTimeout
+        output = ByteBuffer(pool: pool.buffers)
+        input = ByteBuffer(pool: pool.buffers)
+        parser = ResponseHeadParser(limits: pool.settings.head)
+        super.init(loop: pool.loop, socket: socket)
+        connectEnd = loop.now + pool.settings.connectTimeout + pool.settings.connectTimeout
+        awaitConnect()
+    }
+
+    private func awaitConnect() {
+        phase = .connecting
+        wantWrite(true)
+        setDeadline(min(loop.now + pool.settings.connectTimeout, connectEnd))
+    }
+
+    // MARK: - For the call
+
+    func begin(_ call: UpstreamCall) {
+        self.call = call
+        call.connection = self
+        isRequestComplete = false
+        hasSent = false
+        isResponseHeld = false
+        isBlocked = false
+        interimResponses = 0
+        if phase == .idle {
+            phase = .head
+            wantRead(true)
+            // The server owes nothing yet: `writeOutput` says from when on it does.
+            clearDeadline()
+        }
+    }
+
+    /// Sends what is in `output`.
+    ///
+    /// - Parameter isComplete: whether the request ends with it.
+    public func send(isComplete: Bool) {
+        if isComplete { isRequestComplete = true }
+        // Within an event, `flush` sees for itself that there is more.
+        guard phase != .connecting, !isWorking, let call = enter() else { return }
+        flush()
+        leave(call)
+    }
+
+    /// Takes response content again.
+    public func resumeResponse() {
+        guard isResponseHeld else { return }
+        isResponseHeld = false
+        setDeadline(loop.now + contentTimeout)
+        // In an event of its own: the caller is in the middle of its client's.
+        readAgain()
+    }
+
+    /// Gives up the call: the connection is in the middle of something and of no more use.
+    func cancel() {
+        _ = detachCall()
+        if isWorking { isCancelled = true } else { discard() }
+    }
+
+    // MARK: - Events
+
+    public override func readable() {
+        guard let call = enter() else { return }
+        defer { leave(call) }
+        // What was held back while the client was slow.
+        if !input.isEmpty { advance() }
+        for _ in 0..<Self.readsPerEvent {
+            guard isOpen, !isResponseHeld, !isCancelled, phase != .idle, phase != .connecting, receive() else { return }
+        }
+    }
+
+    public override func writable() {
+        guard let call = enter() else { return }
+        defer { leave(call) }
+        if phase == .connecting {
+            let error = pendingError
+            guard error == 0 else { return notSent(.unreachable(errno: error)) }
+            phase = .head
+            wantRead(true)
+            clearDeadline()
+        }
+        flush()
+    }
+
+    public override func deadlinePassed() {
+        guard let call = enter() else { return }
+        defer { leave(call) }
+        if phase == .connecting { notSent(.connectTimeout) } else { fail(.responseTimeout) }
+    }
+
+    /// Begins an event of the call under way. Without one there is nothing to be heard but the end: a server that speaks
+    /// without being asked cannot be trusted with the next call either.
+    private func enter() -> UpstreamCall? {
+        guard let call else {
+            discard()
+            return nil
+        }
+        isWorking = true
+        return call
+    }
+
+    /// Ends an event: the call may now write to its client.
+    private func leave(_ call: UpstreamCall) {
+        isWorking = false
+        if isCancelled, isOpen { discard() }
+        call.settle()
+    }
+
+    /// Not one byte of the request was sent, so another socket gets all of them: of the same server, or of the next.
+    func notSent(_ failure: UpstreamFailure) {
+        do throws(UpstreamFailure) {
+            if phase != .connecting {
+                connectEnd = loop.now + pool.settings.connectTimeout + pool.settings.connectTimeout
+            }
+            replaceSocket(try pool.anotherSocket(for: self, after: failure))
+            callsServed = 0
+            input.removeAll()
+            awaitConnect()
+        } catch {
+            end(error, isUnanswered: false)
+        }
+    }
+
+    // MARK: - Ending a call
+
+    private func detachCall() -> UpstreamCall? {
+        guard let call else { return nil }
+        self.call = nil
+        call.connection = nil
+        pool.callEnded(self)
+        return call
+    }
+
+    func finish(keeping isKept: Bool) {
+        guard let call = detachCall() else { return }
+        callsServed += 1
+        if !isCheck { pool.succeeded(server) }
+        if isKept, !isCheck {
+            phase = .idle
+            input.releaseIfEmpty()
+            setDeadline(loop.now + idleTimeout)
+            pool.release(self)
+        } else {
+            discard()
+        }
+        call.responseEnded()
+    }
+
+    func fail(_ failure: UpstreamFailure) {
+        guard failure != .disconnected || hasSent else { return notSent(failure) }
+        let isUnanswered = failure == .disconnected && phase == .head && input.isEmpty && interimResponses == 0
+        // A server may close a connection that was long unused, whatever is on its way there: no fault of it.
+        if !isUnanswered || callsServed == 0 { pool.failed(server, failure, isCheck: isCheck) }
+        end(failure, isUnanswered: isUnanswered)
+    }
+
+    private func end(_ failure: UpstreamFailure, isUnanswered: Bool) {
+        guard let call = detachCall() else { return }
+        discard()
+        call.tried.insert(server)
+        call.failed(failure, isUnanswered: isUnanswered)
+    }
+
+    /// The pool itself goes.
+    func abandon() {
+        call?.connection = nil
+        call = nil
+        close()
+    }
+
+    /// Closes the connection for good. In the middle of a request it is broken: there are servers that take its end for
+    /// the end of the content.
+    func discard() {
+        guard isOpen else { return }
+        if !isRequestComplete || !output.isEmpty { breakOnClose() }
+        close()
+        input.removeAll()
+        output.removeAll()
+        pool.remove(self, isIdle: phase == .idle)
+    }
+}

@@ -1,0 +1,80 @@
+internal import EventLoop
+internal import HTTP
+
+/// Asks one server again and again whether it is well, each time on a connection of its own: a server that takes no new
+/// connections is not.
+final class HealthCheck: UpstreamCall {
+    private unowned let pool: UpstreamPool
+    private let server: Int
+    private let rules: HealthCheckRules
+    private let request: [UInt8]
+    private var timer: LoopTimer?
+    private var beganAt = Instant(nanoseconds: 0)
+    private var isUnderWay = false
+    private var passes = false
+    private var received = 0
+
+    /// An answer is read to its end, so that the server sees an orderly one, but no longer than this.
+    private static let contentLimit = 64 << 10
+
+    init(pool: UpstreamPool, server: Int, _ rules: HealthCheckRules) {
+        self.pool = pool
+        self.server = server
+        self.rules = rules
+        let host = rules.host ?? pool.settings.servers[server].name
+        request = Array(
+            "GET \(rules.path) HTTP/1.1\r\nHost: \(host)\r\nUser-Agent: attestgate\r\nConnection: close\r\n\r\n".utf8)
+        super.init()
+        // The first one at once; not here, where the pool is still being made.
+        timer = LoopTimer(loop: pool.loop, startsIn: TimeSpan(nanoseconds: 0)) { [unowned self] in
+            if isUnderWay { end(passed: false) } else { begin() }
+        }
+    }
+
+    func stop() {
+        timer = nil
+        isUnderWay = false
+        connection?.cancel()
+    }
+
+    private func begin() {
+        beganAt = pool.loop.now
+        isUnderWay = true
+        passes = false
+        received = 0
+        timer?.start(after: rules.timeout)
+        do throws(UpstreamFailure) {
+            let connection = try pool.connectCheck(to: server)
+            connection.begin(self)
+            connection.output.append(request)
+            connection.send(isComplete: true)
+        } catch {
+            end(passed: false)
+        }
+    }
+
+    private func end(passed: Bool) {
+        guard isUnderWay else { return }
+        isUnderWay = false
+        connection?.cancel()
+        let next = beganAt + rules.interval - pool.loop.now
+        timer?.start(after: max(next, TimeSpan(nanoseconds: 0)))
+        pool.checked(server, passed: passed)
+    }
+
+    // MARK: - The answer
+
+    override var method: Method? { .get }
+
+    override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { passes = rules.passes(head.status) }
+
+    override func responseContent(_ content: Span<UInt8>) -> Int {
+        received += content.count
+        if received > Self.contentLimit { end(passed: passes) }
+        return content.count
+    }
+
+    override func responseEnded() { end(passed: passes) }
+
+    override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) { end(passed: false) }
+}

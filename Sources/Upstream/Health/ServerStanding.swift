@@ -1,0 +1,20 @@
+/// What a worker thinks of a server now.
+public enum ServerStanding: Int, CaseIterable, Sendable {
+    case usable
+    /// Back from an ejection, and nothing has succeeded yet: one request at a time.
+    case onProbation
+    /// It has failed too many requests, and gets none for a while.
+    case ejected
+    /// Its checks fail.
+    case unhealthy
+
+    /// In metrics and status.
+    public var name: String {
+        switch self {
+        case .usable: "usable"
+        case .onProbation: "probation"
+        case .ejected: "ejected"
+        case .unhealthy: "unhealthy"
+        }
+    }
+}

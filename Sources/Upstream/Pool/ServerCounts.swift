@@ -1,0 +1,27 @@
+/// What one worker has counted of one server since it began.
+public struct ServerCounts: Sendable {
+    /// Requests that began there: one that was tried at two servers counts for both.
+    public internal(set) var requests: UInt64 = 0
+    /// By the raw value of the kind.
+    public internal(set) var failures = [UInt64](repeating: 0, count: UpstreamFailure.Kind.allCases.count)
+    public internal(set) var ejections: UInt64 = 0
+    public internal(set) var checksPassed: UInt64 = 0
+    public internal(set) var checksFailed: UInt64 = 0
+
+    public init() {}
+
+    public mutating func add(_ other: ServerCounts) {
+        requests += other.requests
+        for place in failures.indices { failures[place] += other.failures[place] }
+        ejections += other.ejections
+        checksPassed += other.checksPassed
+        checksFailed += other.checksFailed
+    }
+}
+
+/// Where a worker counts what happens at a server. It outlives the pools, whose generations come and go.
+public final class ServerTally {
+    public internal(set) var counts = ServerCounts()
+
+    public init() {}
+}

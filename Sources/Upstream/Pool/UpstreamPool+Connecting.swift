@@ -1,0 +1,75 @@
+internal import EventLoop
+
+/// New connections, and what becomes of a call whose connection did not come about.
+extension UpstreamPool {
+    /// Opens a connection to `server`, or to another one if that fails at once.
+    func connect(for call: UpstreamCall, to server: Int) throws(UpstreamFailure) -> UpstreamConnection {
+        var server = server
+        var left = servers[server].addressCount
+        while true {
+            do throws(UpstreamFailure) {
+                let socket = try servers[server].connect(&left)
+                let connection = UpstreamConnection(pool: self, server: server, socket: socket, isCheck: false)
+                connection.addressesLeft = left
+                add(connection)
+                return connection
+            } catch {
+                server = try another(than: server, for: call, after: error)
+                left = servers[server].addressCount
+            }
+        }
+    }
+
+    /// Opens a connection that asks how a server is.
+    func connectCheck(to server: Int) throws(UpstreamFailure) -> UpstreamConnection {
+        var left = servers[server].addressCount
+        let socket = try servers[server].connect(&left)
+        let connection = UpstreamConnection(pool: self, server: server, socket: socket, isCheck: true)
+        connection.addressesLeft = left
+        add(connection)
+        return connection
+    }
+
+    /// Another socket for a connection that has sent nothing of its call: to the server's next address, or to another
+    /// server.
+    ///
+    /// - Throws: `failure`, or what came of the last attempt, if there is nothing left to try.
+    func anotherSocket(
+        for connection: UpstreamConnection, after failure: UpstreamFailure
+    ) throws(UpstreamFailure) -> Socket {
+        var failure = failure
+        // The server has closed a connection that it had kept, which says nothing of it.
+        let isFaultless = connection.phase != .connecting && connection.callsServed > 0
+        if isFaultless { connection.addressesLeft = servers[connection.server].addressCount }
+        while true {
+            if connection.addressesLeft > 0, loop.now < connection.connectEnd {
+                do throws(UpstreamFailure) {
+                    return try servers[connection.server].connect(&connection.addressesLeft)
+                } catch {
+                    failure = error
+                }
+            }
+            guard !connection.isCheck, let call = connection.call, loop.now < connection.connectEnd else {
+                failed(connection.server, failure, isCheck: connection.isCheck)
+                throw failure
+            }
+            let next = try another(than: connection.server, for: call, after: failure)
+            states[connection.server].busy -= 1
+            states[next].busy += 1
+            servers[next].tally.counts.requests += 1
+            connection.server = next
+            connection.addressesLeft = servers[next].addressCount
+        }
+    }
+
+    private func another(
+        than server: Int, for call: UpstreamCall, after failure: UpstreamFailure
+    ) throws(UpstreamFailure) -> Int {
+        failed(server, failure, isCheck: false)
+        call.tried.insert(server)
+        guard let next = balancer.choose(among: states, for: call.key, tried: call.tried, at: loop.now) else {
+            throw failure
+        }
+        return next
+    }
+}

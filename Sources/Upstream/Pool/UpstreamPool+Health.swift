@@ -1,0 +1,73 @@
+public import EventLoop
+
+/// Why a worker begins or ceases to use a server.
+public enum ServerHealthChange: Equatable, Sendable {
+    /// It has failed too many requests, one after the other: it gets none for so long.
+    case ejected(TimeSpan)
+    /// Its checks fail.
+    case unhealthy
+    /// Its checks pass again.
+    case healthy
+}
+
+/// One server at one moment, as its pool sees it.
+public struct ServerSnapshot: Sendable {
+    public let name: String
+    /// Connections that serve a request.
+    public let busy: Int
+    /// Connections kept for the next one.
+    public let idle: Int
+    public let standing: ServerStanding
+}
+
+/// What is thought of servers.
+extension UpstreamPool {
+    func succeeded(_ server: Int) { states[server].health.succeeded(at: loop.now) }
+
+    func failed(_ server: Int, _ failure: UpstreamFailure, isCheck: Bool) {
+        // A check has a verdict of its own.
+        guard !isCheck else { return }
+        servers[server].tally.counts.failures[failure.kind.rawValue] += 1
+        guard states[server].health.failed(at: loop.now), mayEject(server) else { return }
+        let span = states[server].health.eject(at: loop.now)
+        servers[server].tally.counts.ejections += 1
+        onHealthChange?(servers[server].name, .ejected(span))
+    }
+
+    /// Whether enough servers are left without this one.
+    private func mayEject(_ server: Int) -> Bool {
+        let now = loop.now
+        let others = states.indices.count {
+            guard $0 != server else { return false }
+            return switch states[$0].health.standing(at: now) {
+            case .usable, .onProbation: true
+            case .ejected, .unhealthy: false
+            }
+        }
+        return others >= settings.ejection.minimumServers
+    }
+
+    /// Begins to ask the servers how they are, if that is wanted.
+    func startChecks() {
+        guard let rules = settings.health else { return }
+        checks = servers.indices.map { HealthCheck(pool: self, server: $0, rules) }
+    }
+
+    func checked(_ server: Int, passed: Bool) {
+        if passed {
+            servers[server].tally.counts.checksPassed += 1
+        } else {
+            servers[server].tally.counts.checksFailed += 1
+        }
+        guard let isHealthy = states[server].health.checked(passed: passed) else { return }
+        onHealthChange?(servers[server].name, isHealthy ? .healthy : .unhealthy)
+    }
+
+    public var serverSnapshots: [ServerSnapshot] {
+        servers.indices.map { place in
+            ServerSnapshot(
+                name: servers[place].name, busy: states[place].busy, idle: servers[place].idle.count,
+                standing: states[place].health.standing(at: loop.now))
+        }
+    }
+}

@@ -1,0 +1,248 @@
+public import Bytes
+public import EventLoop
+
+/// One worker's connections to one upstream: chooses servers, keeps connections, lets requests wait when there are none, and
+/// remembers which servers fail.
+///
+/// How a connection comes about is in `UpstreamPool+Connecting`, what is thought of servers in `UpstreamPool+Health`.
+public final class UpstreamPool {
+    public let settings: UpstreamSettings
+    let loop: Loop
+    let buffers: BufferPool
+    /// What the balancer looks at, and what else there is of each server, by place.
+    var states: [ServerState]
+    let servers: [UpstreamServer]
+    var balancer: Balancer
+    /// All connections, idle or not, by slot: who owns a connection from its first byte to its last.
+    private var connections: [UpstreamConnection?] = []
+    private var freeSlots: [Int] = []
+    /// Of those, the ones that check servers: they count for no limit.
+    private var checkCount = 0
+    /// Of those, the ones that nobody uses.
+    public private(set) var idleCount = 0
+    private var waiting: WaitingQueue<UpstreamCall>
+    private var waitingTimer: LoopTimer?
+    private var isServingWaiting = false
+    var checks: [HealthCheck] = []
+    /// Told when a worker begins or ceases to use a server. Rarely.
+    public var onHealthChange: ((String, ServerHealthChange) -> Void)?
+
+    /// - Parameter tallies: where each server is counted, in the order of `settings`.
+    public init(loop: Loop, buffers: BufferPool, settings: UpstreamSettings, tallies: [ServerTally]) {
+        self.loop = loop
+        self.buffers = buffers
+        self.settings = settings
+        states = settings.servers.map {
+            ServerState(name: $0.name, health: ServerHealth(ejection: settings.ejection, checks: settings.health))
+        }
+        servers = zip(settings.servers, tallies).map { UpstreamServer($0, tally: $1) }
+        balancer = Balancer(
+            settings.balance, limit: settings.connectionsPerServer ?? settings.connections,
+            share: settings.connectionsPerServer ?? max(1, settings.connections / 2))
+        waiting = WaitingQueue(limit: settings.waiting)
+        if settings.waiting > 0 {
+            waitingTimer = LoopTimer(loop: loop, startsIn: nil) { [unowned self] in endWaiting() }
+        }
+        startChecks()
+    }
+
+    deinit {
+        // Of a configuration that was made ready and not taken: only checks can be under way.
+        for connection in connections { connection?.abandon() }
+    }
+
+    /// Connections for requests that are open now.
+    public var connectionCount: Int { connections.count - freeSlots.count - checkCount }
+    /// Requests that wait for one.
+    public var waitingCount: Int { waiting.count }
+    private var busyCount: Int { connectionCount - idleCount }
+
+    // MARK: - Starting calls
+
+    /// Starts a call: the caller then writes the request to the connection's `output` and sends it.
+    ///
+    /// - Parameters:
+    ///   - key: whose request it is, for `Balance.device`.
+    ///   - isOnlyTry: the call will not be made again on another connection, so a kept one is asked first whether its peer
+    ///     has closed it.
+    /// - Returns: nil if the call waits for a connection; `began(on:)` is called when it has one.
+    public func start(
+        _ call: UpstreamCall, for key: UInt64, isOnlyTry: Bool
+    ) throws(UpstreamFailure) -> UpstreamConnection? {
+        call.key = key
+        call.isOnlyTry = isOnlyTry
+        call.tried = ServerSet()
+        if let limit = settings.requests, busyCount + waiting.count >= limit { throw .requestLimit }
+        return try connectionOrWait(call, isFresh: false)
+    }
+
+    /// Starts a call once more that got no answer: on a new connection, and at another server if there is one.
+    public func startAgain(_ call: UpstreamCall) throws(UpstreamFailure) -> UpstreamConnection? {
+        if call.tried.count == servers.count { call.tried = ServerSet() }
+        return try connectionOrWait(call, isFresh: true)
+    }
+
+    private func connectionOrWait(
+        _ call: UpstreamCall, isFresh: Bool
+    ) throws(UpstreamFailure) -> UpstreamConnection? {
+        // Who waits already comes first.
+        if waiting.isEmpty, let connection = try connection(for: call, isFresh: isFresh) { return connection }
+        guard !waiting.isFull else { throw .connectionLimit }
+        let isFirst = waiting.isEmpty
+        call.queue = self
+        call.ticket = waiting.append(call, until: loop.now + settings.waitingTimeout)
+        if isFirst { waitingTimer?.start(after: settings.waitingTimeout) }
+        return nil
+    }
+
+    /// - Returns: nil if there is none, and none may be opened now.
+    private func connection(
+        for call: UpstreamCall, isFresh: Bool
+    ) throws(UpstreamFailure) -> UpstreamConnection? {
+        guard let server = balancer.choose(among: states, for: call.key, tried: call.tried, at: loop.now) else {
+            return nil
+        }
+        // Those that it has kept for longer are hardly better than the one that has just broken.
+        if isFresh { servers[server].idle.first?.discard() }
+        while !isFresh, let connection = servers[server].idle.popLast() {
+            idleCount -= 1
+            guard !call.isOnlyTry || connection.isQuiet else {
+                // Not to be looked for among the idle ones any more.
+                connection.phase = .head
+                connection.discard()
+                continue
+            }
+            begin(call, on: connection)
+            return connection
+        }
+        guard makeRoom() else { return nil }
+        let connection = try connect(for: call, to: server)
+        begin(call, on: connection)
+        return connection
+    }
+
+    private func begin(_ call: UpstreamCall, on connection: UpstreamConnection) {
+        states[connection.server].busy += 1
+        servers[connection.server].tally.counts.requests += 1
+        connection.begin(call)
+    }
+
+    /// - Returns: whether one more connection may be opened.
+    private func makeRoom() -> Bool {
+        guard connectionCount >= settings.connections else { return true }
+        // One that is kept for another server's requests.
+        guard let server = servers.max(by: { $0.idle.count < $1.idle.count }), let oldest = server.idle.first else {
+            return false
+        }
+        oldest.discard()
+        return true
+    }
+
+    // MARK: - Waiting
+
+    /// A call does not wait any more.
+    func leave(_ call: UpstreamCall) {
+        call.queue = nil
+        waiting.remove(call.ticket)
+    }
+
+    /// When all events that were ready are served: whoever makes room is in the middle of its own.
+    private func serveWaitingSoon() {
+        guard !waiting.isEmpty, !isServingWaiting else { return }
+        isServingWaiting = true
+        loop.whenTurnEnds { [self] in
+            isServingWaiting = false
+            serveWaiting()
+        }
+    }
+
+    private func serveWaiting() {
+        // Each of those that wait now at most once: one that fails may start again, and waits then.
+        for _ in 0..<waiting.count {
+            guard mayStart, let call = waiting.popFirst() else { return }
+            call.queue = nil
+            do throws(UpstreamFailure) {
+                let isFresh = !call.tried.isEmpty
+                var granted = try connection(for: call, isFresh: isFresh)
+                if granted == nil, isFresh {
+                    // There is room only where it has failed before.
+                    call.tried = ServerSet()
+                    granted = try connection(for: call, isFresh: true)
+                }
+                guard let granted else { throw .connectionLimit }
+                call.began(on: granted)
+            } catch {
+                call.failed(error, isUnanswered: false)
+            }
+            call.settle()
+        }
+    }
+
+    /// Whether some server has room. Asked without moving the turn.
+    private var mayStart: Bool {
+        var balancer = balancer
+        guard balancer.choose(among: states, for: 0, at: loop.now) != nil else { return false }
+        return connectionCount < settings.connections || idleCount > 0
+    }
+
+    private func endWaiting() {
+        while let deadline = waiting.firstDeadline() {
+            guard deadline <= loop.now else {
+                waitingTimer?.start(after: deadline - loop.now)
+                return
+            }
+            guard let call = waiting.popFirst() else { return }
+            call.queue = nil
+            call.failed(.waitingTimeout, isUnanswered: false)
+            call.settle()
+        }
+    }
+
+    // MARK: - What connections say
+
+    func add(_ connection: UpstreamConnection) {
+        if connection.isCheck { checkCount += 1 }
+        if let slot = freeSlots.popLast() {
+            connection.slot = slot
+            connections[slot] = connection
+        } else {
+            connection.slot = connections.count
+            connections.append(connection)
+        }
+    }
+
+    func callEnded(_ connection: UpstreamConnection) {
+        guard !connection.isCheck else { return }
+        states[connection.server].busy -= 1
+        serveWaitingSoon()
+    }
+
+    /// Takes back a connection that can serve another call.
+    func release(_ connection: UpstreamConnection) {
+        servers[connection.server].idle.append(connection)
+        idleCount += 1
+        if idleCount > settings.idleConnections { connection.discard() }
+    }
+
+    /// Lets go of a connection that has closed itself.
+    func remove(_ connection: UpstreamConnection, isIdle: Bool) {
+        let server = servers[connection.server]
+        if isIdle, let index = server.idle.firstIndex(where: { $0 === connection }) {
+            server.idle.remove(at: index)
+            idleCount -= 1
+        }
+        if connection.isCheck { checkCount -= 1 }
+        connections[connection.slot] = nil
+        freeSlots.append(connection.slot)
+        serveWaitingSoon()
+    }
+
+    /// Nothing is under way any more: closes the connections nobody uses, and asks no server how it is.
+    public func close() {
+        for check in checks { check.stop() }
+        checks = []
+        for server in servers {
+            for connection in server.idle { connection.discard() }
+        }
+    }
+}

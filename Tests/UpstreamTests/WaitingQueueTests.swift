@@ -1,0 +1,67 @@
+import EventLoop
+import Testing
+
+@testable import Upstream
+
+@Suite("The queue of those that wait for a connection")
+struct WaitingQueueTests {
+    private func at(_ time: Int64) -> Instant { Instant(nanoseconds: time) }
+
+    @Test("who came first is first")
+    func order() {
+        var queue = WaitingQueue<Int>(limit: 3)
+        for number in 1...3 { _ = queue.append(number, until: at(Int64(number))) }
+        #expect(queue.isFull)
+        #expect(on(&queue) { $0.firstDeadline() } == at(1))
+        #expect(
+            [
+                on(&queue) { $0.popFirst() }, on(&queue) { $0.popFirst() }, on(&queue) { $0.popFirst() },
+                on(&queue) { $0.popFirst() },
+            ] == [1, 2, 3, nil])
+        #expect(queue.isEmpty && on(&queue) { $0.firstDeadline() } == nil)
+    }
+
+    @Test("who leaves makes room, whoever stands before and behind")
+    func leaving() {
+        var queue = WaitingQueue<Int>(limit: 3)
+        let tickets = (1...3).map { queue.append($0, until: at(Int64($0))) }
+        queue.remove(tickets[1])
+        queue.remove(tickets[1])
+        #expect(queue.count == 2)
+        _ = queue.append(4, until: at(4))
+        queue.remove(tickets[0])
+        #expect(on(&queue) { $0.firstDeadline() } == at(3))
+        #expect(
+            [on(&queue) { $0.popFirst() }, on(&queue) { $0.popFirst() }, on(&queue) { $0.popFirst() }] == [3, 4, nil])
+        queue.remove(tickets[2])
+        #expect(queue.isEmpty)
+    }
+
+    @Test("behaves as a list does, whatever happens, and keeps no more than it may")
+    func model() {
+        let seed = UInt64.random(in: 0 ... .max)
+        var state = seed
+        func random(_ bound: UInt64) -> UInt64 {
+            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+            return (state >> 33) % bound
+        }
+        var queue = WaitingQueue<UInt64>(limit: 8)
+        var model: [(ticket: UInt64, value: UInt64)] = []
+        for step in 0..<20_000 as Range<UInt64> {
+            switch random(4) {
+            case 0 where model.count < 8, 1 where model.count < 8:
+                model.append((queue.append(step, until: at(Int64(step))), step))
+            case 2 where !model.isEmpty:
+                let place = Int(random(UInt64(model.count)))
+                queue.remove(model.remove(at: place).ticket)
+            case 3:
+                #expect(
+                    on(&queue) { $0.popFirst() } == (model.isEmpty ? nil : model.removeFirst().value), "seed \(seed)")
+            default: break
+            }
+            #expect(queue.count == model.count, "seed \(seed)")
+            #expect(on(&queue) { $0.firstDeadline() } == model.first.map { at(Int64($0.value)) }, "seed \(seed)")
+            #expect(queue.isFull == (model.count == 8))
+        }
+    }
+}
