@@ -186,6 +186,7 @@ let package = Package(
         .testTarget(
             name: "CryptographyTests", dependencies: ["COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],
             swiftSettings: settings),
+        .testTarget(name: "TLSTests", dependencies: ["Cryptography", "TLS", "Vocabulary"], swiftSettings: settings),
         .testTarget(
             name: "AttestationTests",
             dependencies: ["Attestation", "COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],

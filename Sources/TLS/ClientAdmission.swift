@@ -25,6 +25,7 @@ public struct ClientAdmission: Sendable {
     /// What speaks against a client whose certificate has been verified, now or for an earlier connection.
     func objection(to identity: ClientIdentity, at now: Int64) -> Objection? {
         guard identity.notAfter > now else { return Objection(kind: .outsideValidity, reason: "it has expired") }
+        guard identity.notBefore <= now else { return Objection(kind: .outsideValidity, reason: "it is not valid yet") }
         guard selfSigned || identity.kind == .issued else {
             return Objection(kind: .unknownAuthority, reason: "it is self-signed")
         }

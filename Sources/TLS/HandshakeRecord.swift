@@ -3,6 +3,8 @@ internal import COpenSSL
 /// What the handshake leaves for the connection. Owned by the `TLSStream`; OpenSSL's connection refers to it.
 final class HandshakeRecord {
     var fault: ClientCertificateFault?
+    /// The client's chain had been verified before.
+    var isChainKnown = false
 
     private static let index = ag_ssl_get_ex_new_index(nil)
 

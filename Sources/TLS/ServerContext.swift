@@ -16,6 +16,7 @@ public final class ServerContext {
     let pointer: OpaquePointer
     let library: LibraryContext
     let sessions: SessionTable
+    let chains = VerifiedChains()
     /// Whether every client must present a certificate. Where it need not, something above TLS says who may ask.
     public let demandsCertificates: Bool
     /// Which of the clients with certificates are let in.

@@ -3,6 +3,7 @@ internal import EventLoop
 internal import HTTP
 internal import Policy
 package import Server
+package import TLS
 internal import Upstream
 internal import Vocabulary
 
@@ -73,8 +74,8 @@ package final class GatewayApplication: Application {
         log.record(entry)
     }
 
-    package override func handshakeCompleted(_ connection: ServerConnection, isResumed: Bool) {
-        metrics.counts.handshakeEnded(isResumed: isResumed, after: connection.handshakeDuration)
+    package override func handshakeCompleted(_ connection: ServerConnection, _ recognition: TLSStream.Recognition) {
+        metrics.counts.handshakeEnded(recognition, after: connection.handshakeDuration)
         connection.isKnown = true
         shared.sources.handshakeCompleted(connection.peer.block)
     }

@@ -1,5 +1,6 @@
 package import EventLoop
 internal import Metrics
+internal import TLS
 internal import Upstream
 internal import Vocabulary
 
@@ -13,7 +14,10 @@ package struct WorkerCounts: Sendable {
     private(set) var denials = [UInt64](repeating: 0, count: Denial.allCases.count)
     /// By the scope of the rate.
     private(set) var rateExcesses = [UInt64](repeating: 0, count: RateScope.allCases.count)
-    private(set) var fullHandshakes: UInt64 = 0
+    /// Full handshakes of clients whose chain had been verified before.
+    private(set) var knownChains: UInt64 = 0
+    /// Full handshakes with a verification.
+    private(set) var verifiedChains: UInt64 = 0
     private(set) var resumedHandshakes: UInt64 = 0
     /// The client went away in the middle.
     private(set) var abandonedHandshakes: UInt64 = 0
@@ -34,6 +38,8 @@ package struct WorkerCounts: Sendable {
     /// The last one is for requests without a decision: their clients have left.
     static let decisions = Decision.allCases.count + 1
     static let failureKinds = UpstreamFailureKind.allCases.count
+
+    var fullHandshakes: UInt64 { knownChains + verifiedChains }
 
     // MARK: - Places
 
@@ -75,8 +81,12 @@ package struct WorkerCounts: Sendable {
         }
     }
 
-    mutating func handshakeEnded(isResumed: Bool, after time: TimeSpan?) {
-        if isResumed { resumedHandshakes += 1 } else { fullHandshakes += 1 }
+    mutating func handshakeEnded(_ recognition: TLSStream.Recognition, after time: TimeSpan?) {
+        switch recognition {
+        case .session: resumedHandshakes += 1
+        case .knownChain: knownChains += 1
+        case .verification: verifiedChains += 1
+        }
         if let time { handshake.record(nanoseconds: time.nanoseconds) }
     }
 
