@@ -1,6 +1,7 @@
 internal import Cryptography
 internal import EventLoop
 internal import GatewayConfiguration
+internal import Registry
 internal import TLS
 
 /// Where clients connect, with every file it takes read.
@@ -75,14 +76,17 @@ extension Blueprint.Listener {
         }
     }
 
-    func makeContext(_ library: LibraryContext, _ sessions: SessionTable) throws(StartupError) -> ServerContext {
+    /// - Parameter registry: whose word is asked for in handshakes; nil if there is none.
+    func makeContext(
+        _ library: LibraryContext, _ sessions: SessionTable, asking registry: DeviceRegistry? = nil
+    ) throws(StartupError) -> ServerContext {
         let chain = try certificates(in: certificates, library)
         let privateKey = try parse(key) { pem throws(CryptographyError) in try PrivateKey(pem: pem, library) }
         var trusted: [Certificate] = []
         for file in authorities { trusted += try certificates(in: file, library) }
         do throws(CryptographyError) {
             return try ServerContext(
-                chain: chain, key: privateKey, authorities: trusted, admission: admission,
+                chain: chain, key: privateKey, authorities: trusted, admission: admission.asking(registry),
                 minimumVersion: minimumVersion, sessions: sessions, library: library)
         } catch {
             throw StartupError("listener \(name): \(error)")

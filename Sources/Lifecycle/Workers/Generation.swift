@@ -31,7 +31,10 @@ final class Generation {
         let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         self.application = application
         self.acceptor = acceptor
-        contexts = try blueprint.listeners.map { ($0.name, try $0.makeContext(library, order.sessions)) }
+        let registry = order.enforcement?.registry
+        contexts = try blueprint.listeners.map {
+            ($0.name, try $0.makeContext(library, order.sessions, asking: registry))
+        }
         if let (settings, registry) = order.enforcement {
             // The acceptor lives as long as the application: both are the generation's.
             try application.enforce(settings, registry, loop: loop, library) { [unowned acceptor] keys in
