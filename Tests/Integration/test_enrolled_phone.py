@@ -75,7 +75,7 @@ class Phone:
         port = self.service.gateway.port
         return run(
             "request", "--directory", self.directory, "--cacert", self.service.pki.server_ca, "--resolve",
-            f"localhost:{port}:127.0.0.1", f"https://localhost:{port}/records/1", status=1).stderr
+            f"localhost:{port}:127.0.0.1", f"https://localhost:{port}/records/1", status=56).stderr
 
     @property
     def number(self):
