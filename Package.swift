@@ -239,7 +239,8 @@ let package = Package(
             ],
             swiftSettings: settings),
         .testTarget(
-            name: "LifecycleTests", dependencies: ["Cryptography", "EventLoop", "Gateway", "Lifecycle"],
+            name: "LifecycleTests",
+            dependencies: ["Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "Lifecycle"],
             swiftSettings: settings),
         .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),

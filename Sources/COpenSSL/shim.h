@@ -12,6 +12,7 @@
 #include <openssl/evp.h>
 #include <openssl/kdf.h>
 #include <openssl/obj_mac.h>
+#include <openssl/ocsp.h>
 #include <openssl/pem.h>
 #include <openssl/provider.h>
 #include <openssl/rand.h>
@@ -34,12 +35,24 @@ static inline long ag_ssl_ctx_set_session_cache_mode(SSL_CTX *ctx, long mode) {
 static inline long ag_ssl_ctx_set1_groups_list(SSL_CTX *ctx, const char *list) {
     return SSL_CTX_set1_groups_list(ctx, list);
 }
+static inline long ag_ssl_ctx_set1_sigalgs_list(SSL_CTX *ctx, const char *list) {
+    return SSL_CTX_set1_sigalgs_list(ctx, list);
+}
+static inline long ag_ssl_ctx_set1_client_sigalgs_list(SSL_CTX *ctx, const char *list) {
+    return SSL_CTX_set1_client_sigalgs_list(ctx, list);
+}
+static inline long ag_ssl_ctx_set_tlsext_status_cb(SSL_CTX *ctx, int (*callback)(SSL *, void *)) {
+    return SSL_CTX_set_tlsext_status_cb(ctx, callback);
+}
+static inline long ag_ssl_set_tlsext_status_ocsp_resp(SSL *ssl, unsigned char *response, long length) {
+    return SSL_set_tlsext_status_ocsp_resp(ssl, response, length);
+}
 static inline long ag_ssl_ctx_add1_chain_cert(SSL_CTX *ctx, X509 *certificate) {
     return SSL_CTX_add1_chain_cert(ctx, certificate);
 }
 static inline uint64_t ag_ssl_server_options(void) {
     return SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
-           SSL_OP_IGNORE_UNEXPECTED_EOF;
+           SSL_OP_PRIORITIZE_CHACHA | SSL_OP_IGNORE_UNEXPECTED_EOF;
 }
 static inline long ag_ssl_set_tlsext_host_name(SSL *ssl, const char *name) {
     return SSL_set_tlsext_host_name(ssl, name);

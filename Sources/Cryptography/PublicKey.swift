@@ -78,15 +78,6 @@ public final class PublicKey {
         return target.bytes
     }
 
-    /// Whether the key lies on P-256.
-    public var isP256: Bool {
-        guard EVP_PKEY_get_base_id(pointer) == EVP_PKEY_EC else { return false }
-        var name = [CChar](repeating: 0, count: 64)
-        var length = 0
-        guard EVP_PKEY_get_group_name(pointer, &name, name.count, &length) == 1 else { return false }
-        return OBJ_txt2nid(name) == NID_X9_62_prime256v1
-    }
-
     var isElliptic: Bool { EVP_PKEY_get_base_id(pointer) == EVP_PKEY_EC }
     var isRSA: Bool { EVP_PKEY_get_base_id(pointer) == EVP_PKEY_RSA }
 

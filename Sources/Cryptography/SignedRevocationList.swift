@@ -164,12 +164,7 @@ private final class DecodedRevocationList {
 
     /// As strong as the signatures on certificates must be: SHA-256 or more.
     private func checkSignatureStrength(_ issuer: String) throws(CryptographyError) {
-        let algorithm = X509_CRL_get_signature_nid(pointer)
-        guard algorithm != NID_ED25519, algorithm != NID_ED448 else { return }
-        var digest: Int32 = NID_undef
-        guard OBJ_find_sigid_algs(algorithm, &digest, nil) == 1, let known = EVP_get_digestbyname(OBJ_nid2sn(digest)),
-            EVP_MD_get_size(known) >= 32
-        else {
+        guard SignatureStrength.isSufficient(X509_CRL_get_signature_nid(pointer)) else {
             throw CryptographyError(
                 doing: "trust the revocation list of \(issuer): its signature is weaker than SHA-256 makes it")
         }

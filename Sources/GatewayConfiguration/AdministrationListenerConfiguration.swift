@@ -15,6 +15,7 @@ public struct AdministrationListenerConfiguration: Equatable, Sendable {
         public let certificatePath: String
         /// A PEM file.
         public let keyPath: String
+        public let policy: TLSPolicyName
         /// PEM files, at least one; nil if clients are asked for no certificate.
         public let authoritiesPaths: [String]?
     }
@@ -75,22 +76,28 @@ extension AdministrationListenerConfiguration.TLS {
             "The listener's certificate and the intermediate ones above it, leaf first.")
         static let key = Key(
             "key", .file("a readable PEM file"), whenMissing: .refused, "The private key of the certificate.")
+        static let policy = TLSPolicyName.key
         static let clients = Key(
             "clients", .section(ListenerConfiguration.Clients.init(administering:_:)), whenMissing: .allowed,
             "Whose certificates operators must present; never those of phones.")
 
         static let section = Section(
-            path: "administration.listeners.tls", settings: [certificate.setting, key.setting, clients.setting])
+            path: "administration.listeners.tls",
+            settings: [certificate.setting, key.setting, policy.setting, clients.setting], former: TLSPolicyName.former)
     }
 
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let certificatePath = reader.read(Keys.certificate)
         let keyPath = reader.read(Keys.key)
+        let policy = reader.read(Keys.policy)
         let clients = reader.read(Keys.clients)
-        guard let certificatePath, let keyPath, clients != nil || !reader.has(Keys.clients) else { return nil }
+        guard let certificatePath, let keyPath, let policy, clients != nil || !reader.has(Keys.clients) else {
+            return nil
+        }
         self.certificatePath = certificatePath
         self.keyPath = keyPath
+        self.policy = policy
         authoritiesPaths = clients?.authoritiesPaths
     }
 }

@@ -13,12 +13,9 @@ public struct ListenerConfiguration: Equatable, Sendable {
         public let certificatePath: String
         /// A PEM file.
         public let keyPath: String
-        public let minimumVersion: Version
-
-        public enum Version: String, CaseIterable, Sendable {
-            case tls12 = "1.2"
-            case tls13 = "1.3"
-        }
+        public let policy: TLSPolicyName
+        /// A DER file; nil if nothing is stapled.
+        public let responsePath: String?
     }
 
     /// Whom the gateway believes.
@@ -89,12 +86,15 @@ extension ListenerConfiguration.TLS {
             "The gateway's certificate and the intermediate ones above it, leaf first.")
         static let key = Key(
             "key", .file("a readable PEM file"), whenMissing: .refused, "The private key of the certificate.")
-        static let minimumVersion = Key(
-            "minimum_version", .choice as Kind<Version>, whenMissing: .means("\"1.3\""),
-            "The lowest version of TLS; 1.2 shows the client's certificate to everybody on the way.")
+        static let policy = TLSPolicyName.key
+        static let ocspResponse = Key(
+            "ocsp_response", .file("a readable DER file"), whenMissing: .allowed,
+            "What the certificate's authority says of it now (OCSP), handed out to clients that ask.")
 
         static let section = Section(
-            path: "listeners.tls", settings: [certificate.setting, key.setting, minimumVersion.setting])
+            path: "listeners.tls",
+            settings: [certificate.setting, key.setting, policy.setting, ocspResponse.setting],
+            former: TLSPolicyName.former)
     }
 
     init?(_ item: Item, _ reading: Reading) {
@@ -106,11 +106,15 @@ extension ListenerConfiguration.TLS {
         guard let reader = SectionReader(item, section, reading) else { return nil }
         let certificatePath = reader.read(Keys.certificate)
         let keyPath = reader.read(Keys.key)
-        let minimumVersion = reader.read(Keys.minimumVersion)
-        guard let certificatePath, let keyPath, let minimumVersion else { return nil }
+        let policy = reader.read(Keys.policy)
+        let responsePath = reader.read(Keys.ocspResponse)
+        guard let certificatePath, let keyPath, let policy, responsePath != nil || !reader.has(Keys.ocspResponse) else {
+            return nil
+        }
         self.certificatePath = certificatePath
         self.keyPath = keyPath
-        self.minimumVersion = minimumVersion
+        self.policy = policy
+        self.responsePath = responsePath
     }
 }
 

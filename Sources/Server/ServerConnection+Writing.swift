@@ -83,7 +83,7 @@ extension ServerConnection {
             return false
         case .nextRequest:
             end()
-            setDeadline(loop.now + acceptor.settings.keepAliveTimeout)
+            limitIdleness()
             if acceptor.isDraining, input.isEmpty { closeGracefully() }
             return true
         case .close:

@@ -30,6 +30,8 @@ public final class ServerConnection: SocketHandler {
     /// The client's certificate; there from the end of the handshake. Nil without TLS.
     public var identity: ClientIdentity? { verifiedIdentity }
     private var verifiedIdentity: ClientIdentity?
+    /// When its certificate ends.
+    private var identityEnd: Instant?
     /// What the connection was accepted by. Nil without TLS.
     public var context: ServerContext? {
         if case .tls(let stream) = transport { stream.server } else { nil }
@@ -129,7 +131,9 @@ public final class ServerConnection: SocketHandler {
         case .handshake:
             acceptor.application.connectionRefused(self, .handshakeTimeout)
             abort()
-        case .idle: closeGracefully()
+        case .idle:
+            if !isClientGood { acceptor.application.connectionRefused(self, .certificateExpired) }
+            closeGracefully()
         case .lingering: close(gracefully: false)
         case .head, .content, .response:
             guard let exchange, !exchange.isAnswered else { return abort() }
@@ -188,7 +192,19 @@ public final class ServerConnection: SocketHandler {
         cycle.handshakeDone()
         responsePace.begin(acceptor.settings.contentIdleTimeout, now: loop.now)
         wantRead(true)
-        setDeadline(loop.now + acceptor.settings.keepAliveTimeout)
+        if let verifiedIdentity {
+            // Not a moment too early, for the clock of certificates has whole seconds. A month is as good as a lifetime here.
+            let left = min(max(0, verifiedIdentity.notAfter - WallClock.seconds), 30 * 86_400) + 1
+            identityEnd = loop.now + .seconds(left)
+        }
+        limitIdleness()
+    }
+
+    /// An idle connection stays for as long as it may be unused, and no longer than its client's certificate is good. With a
+    /// clock that is set meanwhile, the next request tells.
+    func limitIdleness() {
+        let end = loop.now + acceptor.settings.keepAliveTimeout
+        setDeadline(identityEnd.map { min(end, $0) } ?? end)
     }
 
     /// Reads once and does what follows. - Returns: whether there may be more at once.

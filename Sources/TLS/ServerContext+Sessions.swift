@@ -57,7 +57,7 @@ private nonisolated func identityFreed(
     if let data { Unmanaged<ClientIdentity>.fromOpaque(data).release() }
 }
 
-private func serverContext(of connection: OpaquePointer?) -> ServerContext? {
+func serverContext(of connection: OpaquePointer?) -> ServerContext? {
     SSL_CTX_get_ex_data(SSL_get_SSL_CTX(connection), ServerContext.contextIndex)
         .map { Unmanaged<ServerContext>.fromOpaque($0).takeUnretainedValue() }
 }

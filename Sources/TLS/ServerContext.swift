@@ -5,14 +5,6 @@ public import Cryptography
 ///
 /// One per worker and listener, on the worker's own library context.
 public final class ServerContext {
-    /// The oldest protocol version offered to clients.
-    public enum Version: Sendable {
-        case tls12
-        case tls13
-
-        var number: Int32 { self == .tls12 ? TLS1_2_VERSION : TLS1_3_VERSION }
-    }
-
     let pointer: OpaquePointer
     let library: LibraryContext
     let sessions: SessionTable
@@ -21,6 +13,8 @@ public final class ServerContext {
     public let demandsCertificates: Bool
     /// Which of the clients with certificates are let in.
     public let admission: ClientAdmission
+    /// What clients are told of the certificate, if they ask.
+    let staple: StapledResponse?
 
     /// - Parameters:
     ///   - chain: the server certificate, then its intermediates.
@@ -28,11 +22,12 @@ public final class ServerContext {
     ///     for a certificate, never for a listener of the gateway.
     ///   - admission: which clients are let in. If self-signed certificates are taken too, the client is not told the
     ///     authorities' names, or one with a certificate of its own would have none to present.
+    ///   - staple: of the server certificate; handed out for as long as it is fresh.
     ///   - sessions: shared by the contexts of all workers.
     public init(
         chain: [Certificate], key: PrivateKey, authorities: [Certificate]?,
-        admission: ClientAdmission = ClientAdmission(), minimumVersion: Version, sessions: SessionTable,
-        library: LibraryContext
+        admission: ClientAdmission = ClientAdmission(), policy: TLSPolicy, staple: StapledResponse? = nil,
+        sessions: SessionTable, library: LibraryContext
     ) throws(CryptographyError) {
         ERR_clear_error()
         guard let pointer = SSL_CTX_new_ex(library.pointer, nil, TLS_server_method()) else {
@@ -43,7 +38,10 @@ public final class ServerContext {
         self.sessions = sessions
         demandsCertificates = authorities != nil
         self.admission = admission
-        setPolicy(minimumVersion)
+        self.staple = staple
+        try policy.apply(to: pointer)
+        setModes()
+        try TLSPolicy.checkServerCertificate(chain)
         try use(chain, key)
         if let authorities { try demandClientCertificates(from: authorities) }
         // Sessions without a client's identity are never found again (SessionTable).
@@ -54,15 +52,8 @@ public final class ServerContext {
         SSL_CTX_free(pointer)
     }
 
-    private func setPolicy(_ minimumVersion: Version) {
+    private func setModes() {
         let context = pointer
-        _ = ag_ssl_ctx_set_min_proto_version(context, minimumVersion.number)
-        _ = ag_ssl_ctx_set_max_proto_version(context, TLS1_3_VERSION)
-        // Tickets off: sessions are kept here, so that they can be forgotten. No renegotiation, no compression. An end
-        // without close_notify is an end like any other: HTTP's own framing tells a request cut short.
-        SSL_CTX_set_options(context, ag_ssl_server_options())
-        SSL_CTX_set_cipher_list(context, Self.tls12Ciphers)
-        _ = ag_ssl_ctx_set1_groups_list(context, "X25519:P-256")
         // Partial writes: a record at a time leaves the buffer, from wherever it now stands. Buffers are freed when idle.
         _ = ag_ssl_ctx_set_mode(
             context,
@@ -70,12 +61,8 @@ public final class ServerContext {
         // One recv for a whole record, not one for its header and one for its body.
         ag_ssl_ctx_set_read_ahead(context, 1)
         SSL_CTX_set_alpn_select_cb(context, selectProtocol, nil)
+        if staple != nil { _ = ag_ssl_ctx_set_tlsext_status_cb(context, stapleResponse) }
     }
-
-    /// Forward secrecy and authenticated encryption only; TLS 1.3 has nothing else.
-    private static let tls12Ciphers =
-        "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"
-        + "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
 
     private func use(_ chain: [Certificate], _ key: PrivateKey) throws(CryptographyError) {
         guard let leaf = chain.first else { throw CryptographyError(doing: "use an empty server certificate chain") }

@@ -67,7 +67,8 @@ struct SubjectNameTests {
         do {
             let served = try TestAdministration(
                 in: directory, subjects: Self.subjects, audit: { line in told.withLock { $0 += line } })
-            #expect(try revoke() == revoked)
+            // But for the time of it.
+            #expect(try revoke().map(\.device) == revoked.map(\.device))
             #expect(asked == 2)
             withExtendedLifetime(served) {}
         }

@@ -131,11 +131,17 @@ extension BrokenFile {
             "limits: { head: ▶4KiB }\nupstreams:\n",
             "`target` (8KiB) is larger than `head` (4KiB)"),
         BrokenFile(
-            "an unknown version of TLS",
+            "an unknown policy of TLS",
             "      key: server.key\n",
-            "      key: server.key\n      minimum_version: ▶1.1\n",
-            "`1.1` is not known here",
-            suggestion: "1.2"),
+            "      key: server.key\n      policy: ▶intermediat\n",
+            "`intermediat` is not known here",
+            suggestion: "intermediate"),
+        BrokenFile(
+            "the old way to say the version of TLS",
+            "      key: server.key\n",
+            "      key: server.key\n      ▶minimum_version: \"1.2\"\n",
+            "unknown key `minimum_version`",
+            suggestion: "policy"),
         BrokenFile(
             "a listener's name",
             "127.0.0.1:8443",

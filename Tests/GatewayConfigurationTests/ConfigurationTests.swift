@@ -9,7 +9,7 @@ struct ConfigurationTests {
         let (configuration, warnings) = try Conf.read(Conf.valid)
         #expect(warnings.isEmpty)
         #expect(configuration.workers == .automatic)
-        #expect(configuration.listeners.map(\.tls.minimumVersion) == [.tls13])
+        #expect(configuration.listeners.map(\.tls.policy) == [.modern])
         let upstream = try #require(configuration.upstreams["records"])
         #expect(!upstream.isPlaintextAccepted)
         #expect(upstream.connections == 1024)
@@ -52,7 +52,7 @@ struct ConfigurationTests {
             workers: 4
             listeners:
               - address: "[0:0::1]:8443"
-                tls: { certificate: /etc/server.pem, key: server.key, minimum_version: 1.2 }
+                tls: { certificate: /etc/server.pem, key: server.key, policy: intermediate, ocsp_response: ocsp.der }
                 clients: { authorities: [a.pem, b.pem] }
             upstreams:
               far-1:
@@ -90,7 +90,8 @@ struct ConfigurationTests {
         #expect(listener.address.description == "[::1]:8443")
         #expect(listener.tls.certificatePath == "/etc/server.pem")
         #expect(listener.tls.keyPath == "conf/server.key")
-        #expect(listener.tls.minimumVersion == .tls12)
+        #expect(listener.tls.policy == .intermediate)
+        #expect(listener.tls.responsePath == "conf/ocsp.der")
         #expect(listener.clients.authoritiesPaths == ["conf/a.pem", "conf/b.pem"])
         let upstream = try #require(configuration.upstreams["far-1"])
         #expect(upstream.servers.map(\.description) == ["records.internal:9000", "[2001:db8::1]:9001"])

@@ -12,7 +12,7 @@ struct EnrolmentConfigurationTests {
         let enrolment = try #require(configuration.enrolment)
         #expect(enrolment.address.description == "127.0.0.1:8444")
         #expect(enrolment.tls.certificatePath == "conf/server.pem" && enrolment.tls.keyPath == "conf/server.key")
-        #expect(enrolment.tls.minimumVersion == .tls13)
+        #expect(enrolment.tls.policy == .modern && enrolment.tls.responsePath == nil)
         #expect(enrolment.url.text == "https://localhost:8444")
         #expect(enrolment.authority.certificatePath == "conf/ca.pem" && enrolment.authority.keyPath == "conf/ca.key")
         #expect(enrolment.authority.passphrase == .file("conf/ca.passphrase"))

@@ -27,7 +27,7 @@ class Gateway:
     def __init__(self, directory, pki, upstreams, routes=None, strip_headers=(), **settings):
         """
         `upstreams`: name -> address, or name -> dictionary as in the conf file.
-        `settings`: workers, limits, timeouts, minimum_version, clients, apps as in the conf file; `registry` adds to that
+        `settings`: workers, limits, timeouts, policy, clients, apps as in the conf file; `registry` adds to that
         section, which is there when a route asks for devices.
         """
         self.directory = Path(directory)
@@ -65,7 +65,7 @@ class Gateway:
                 "address": f"127.0.0.1:{self.port}",
                 "tls": {
                     "certificate": str(self.pki.server_certificate), "key": str(self.pki.server_key),
-                    "minimum_version": settings.pop("minimum_version", "1.3"),
+                    "policy": settings.pop("policy", "modern"),
                 },
                 "clients": {
                     "authorities": [str(self.pki.gms.certificate), str(self.pki.root.certificate)],

@@ -26,6 +26,7 @@ class Authority:
 
 
 CLIENT = "basicConstraints=critical,CA:FALSE\nkeyUsage=critical,digitalSignature\nextendedKeyUsage=clientAuth\n"
+SERVER = CLIENT.replace("clientAuth", "serverAuth") + "subjectAltName=DNS:localhost,IP:127.0.0.1\n"
 AUTHORITY = "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n"
 
 
@@ -56,6 +57,7 @@ class PKI:
         # The GMS CA admits no authority below it. This one does, and is trusted too.
         self.root = self.authority("root")
         self.server_ca = self.directory / "server-ca.pem"
+        self.server_authority = Authority(self.server_ca, self.directory / "server-ca.key")
         self.server_certificate = self.directory / "server.pem"
         self.server_key = self.directory / "server.key"
 
@@ -70,9 +72,11 @@ class PKI:
         return Identity(certificate, key)
 
     def generate_key(self, path, kind):
-        """`kind` is a curve, or RSA with its size: P-256, RSA-2048."""
+        """`kind` is a curve, or RSA with its size: P-256, Ed25519, RSA-2048."""
         if kind.startswith("RSA-"):
             options = ["-algorithm", "RSA", "-pkeyopt", f"rsa_keygen_bits:{kind[4:]}"]
+        elif kind.startswith("Ed"):
+            options = ["-algorithm", kind]
         else:
             options = ["-algorithm", "EC", "-pkeyopt", f"ec_paramgen_curve:{kind}"]
         openssl("genpkey", *options, "-out", path)
@@ -84,17 +88,22 @@ class PKI:
 
     def client(
         self, name, subject=None, issuer="gms", extensions=CLIENT, kind="P-256", digest="sha256", start=-1, end=30,
-        above=(),
+        above=(), key=None,
     ):
-        """A client certificate that may be odd in any respect. `issuer` None makes it self-signed."""
+        """A client certificate that may be odd in any respect. `issuer` None makes it self-signed; `key` is a file, where it
+        is to be of a key that another certificate has already."""
         issuer = self.gms if issuer == "gms" else issuer
-        made = self._make(name, subject or f"/CN={name}", issuer, extensions, kind, digest, start, end)
+        made = self._make(name, subject or f"/CN={name}", issuer, extensions, kind, digest, start, end, key)
         if above:
             # A client presents its leaf and the authorities above it in one file.
             chain = self.directory / f"{name}-chain.pem"
             chain.write_text("".join(path.read_text() for path in [made.certificate, *above]))
             return Identity(chain, made.key)
         return made
+
+    def server(self, name, **options):
+        """A certificate for whoever serves on loopback, of the CA that clients trust."""
+        return self.client(name, issuer=self.server_authority, extensions=SERVER, **options)
 
     def crl(self, path, authority, revoked=(), start=-1, end=30, extensions="", digest="sha256", form="PEM"):
         """Writes an authority's revocation list, as openssl makes it, in one step.
@@ -134,11 +143,13 @@ class PKI:
         return SimpleNamespace(
             subject=subject, issuer=issuer, serial=serial, key_id=hashlib.sha256(der.stdout[-65:]).digest())
 
-    def _make(self, name, subject, issuer, extensions, kind, digest, start, end):
-        certificate, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
+    def _make(self, name, subject, issuer, extensions, kind, digest, start, end, key=None):
+        certificate, shared = self.directory / f"{name}.pem", key
+        key = shared or self.directory / f"{name}.key"
         if certificate.exists():
             return Identity(certificate, key)
-        self.generate_key(key, kind)
+        if shared is None:
+            self.generate_key(key, kind)
         request = self.directory / f"{name}.csr"
         openssl("req", "-new", "-key", key, "-subj", subject, "-out", request)
         # `openssl ca` and not `x509 -req`: only it can date a certificate at will.

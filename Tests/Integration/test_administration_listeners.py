@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import json
 import os
+import signal
 import socket
 import ssl
 
@@ -25,14 +26,14 @@ def operators(pki):
     return pki.authority("operators")
 
 
-def start(start_gateway, upstream, tmp_path, **listener):
+def start(start_gateway, upstream, tmp_path, settings=(), **listener):
     token = tmp_path / "token"
     token.write_text(TOKEN + "\n")
     token.chmod(0o600)
     port = uncommon_port()
     gateway = start_gateway({"service": upstream.address}, registry={"devices": 64}, administration={
         "socket": str(tmp_path / "admin.sock"),
-        "listeners": [{"address": f"127.0.0.1:{port}", **listener}]})
+        "listeners": [{"address": f"127.0.0.1:{port}", **listener}]}, **dict(settings))
     gateway.administration_port = port
     return gateway
 
@@ -158,12 +159,142 @@ def test_a_crowd_pushes_out_its_own_and_not_who_is_about_to_show_the_token(with_
         assert operator.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
-def test_another_token_takes_a_restart_and_the_old_one_stays(with_token, tmp_path):
-    (tmp_path / "token").write_text("an0ther-" * 8)
-    status, error, _ = ask(with_token, "/reload", "POST", **{"Content-Length": "0"})
-    assert (status, error) == (422, "reload_failed")
-    eventually(lambda: "token or certificate takes a restart" in with_token.errors, "the log to say so")
+# What changes while it serves.
+
+NEXT = "an0ther-" * 8
+
+
+class Kept:
+    """A connection to the administration that is kept."""
+
+    def __init__(self, gateway, context=None):
+        kind = http.client.HTTPSConnection if context else http.client.HTTPConnection
+        options = {"context": context} if context else {}
+        self.connection = kind("localhost", gateway.administration_port, timeout=PATIENCE, **options)
+
+    def ask(self, path="/health/live", method="GET", token=TOKEN):
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.connection.request(method, path, headers=headers)
+        opened = self.connection.sock
+        response = self.connection.getresponse()
+        self.was_kept = self.connection.sock is opened
+        return response.status, response.read().decode()
+
+    def has_ended(self):
+        try:
+            return self.connection.sock.recv(1) == b""
+        except (ssl.SSLError, ConnectionResetError):
+            return True
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.connection.close()
+
+
+def reload(gateway, token=TOKEN, context=None):
+    return ask(gateway, "/reload", "POST", token, context, **{"Content-Length": "0"})[:2]
+
+
+def test_another_token_holds_from_the_reload_on_and_the_old_one_opens_nothing(with_token, tmp_path):
+    gateway = with_token
+    with Kept(gateway) as kept, Kept(gateway) as operator, socket.create_connection(
+            ("127.0.0.1", gateway.administration_port), timeout=PATIENCE) as half:
+        assert kept.ask()[0] == 200 and kept.was_kept
+        half.sendall(f"GET /devices HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n".encode())
+        # The control: a reload that changes nothing of the administration ends nobody's connection.
+        assert reload(gateway)[0] == 200
+        assert kept.ask()[0] == 200 and kept.was_kept
+        (tmp_path / "token").write_text(NEXT)
+        # Who asks for the change is still answered, by the connection that the old token has opened.
+        assert json.loads(operator.ask("/reload", "POST")[1]) == {"generation": 3}
+        assert kept.has_ended()
+        half.settimeout(PATIENCE)
+        assert half.recv(1) == b"", "who had begun with the old token is answered nothing"
+    for _ in range(3):
+        assert ask(gateway)[:2] == (401, "token_required")
+        assert ask(gateway, token=NEXT)[0] == 200
+
+
+def test_a_bad_token_fails_the_reload_and_the_old_one_stays(with_token, tmp_path):
+    (tmp_path / "token").write_text("s4ort")
+    assert reload(with_token) == (422, "reload_failed")
+    assert "at least 32" in with_token.errors
     assert ask(with_token)[0] == 200
+
+
+def test_a_reload_that_fails_elsewhere_changes_no_token(with_token, tmp_path):
+    gateway = with_token
+    good, descriptors = list(gateway.conf["listeners"]), None
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = "127.0.0.1:%d" % taken.getsockname()[1]
+        gateway.conf["listeners"] = [*good, {**good[0], "address": address}]
+        gateway.write_conf()
+        (tmp_path / "token").write_text(NEXT)
+        for _ in range(3):
+            assert reload(gateway) == (422, "reload_failed")
+            eventually(lambda: gateway.connections() == 0, lambda: f"{gateway.connections()} connections to be closed")
+            descriptors = descriptors or gateway.descriptors()
+            assert gateway.descriptors() == descriptors, "what was made ready is let go of"
+        assert f"{address}: " in gateway.errors and "in use" in gateway.errors
+    assert ask(gateway, token=NEXT)[:2] == (401, "token_required")
+    gateway.conf["listeners"] = good
+    gateway.write_conf()
+    assert reload(gateway)[0] == 200
+    assert ask(gateway, token=NEXT)[0] == 200
+
+
+def test_another_address_takes_a_restart(with_token):
+    gateway = with_token
+    gateway.conf["administration"]["listeners"][0]["address"] = f"127.0.0.1:{uncommon_port()}"
+    gateway.write_conf()
+    assert reload(gateway) == (422, "reload_failed")
+    assert "administration: another socket or address takes a restart" in gateway.errors
+    assert ask(gateway)[0] == 200
+
+
+def put(path, source):
+    beside = path.with_suffix(".new")
+    beside.write_bytes(source.read_bytes())
+    beside.replace(path)
+
+
+@pytest.mark.parametrize("told", ["watched", "SIGHUP"])
+def test_another_certificate_and_other_operators_hold_from_then_on(
+        start_gateway, own_upstream, tmp_path, pki, operators, told):
+    certificate, key, authority = (tmp_path / name for name in ["listener.pem", "listener.key", "operators.pem"])
+    for path, source in [
+            (certificate, pki.server_certificate), (key, pki.server_key), (authority, operators.certificate)]:
+        put(path, source)
+    gateway = start(start_gateway, own_upstream, tmp_path, {"watch": "1s"} if told == "watched" else {}, tls={
+        "certificate": str(certificate), "key": str(key), "clients": {"authorities": [str(authority)]}})
+    successors = pki.authority("operators-to-come")
+    then, now = pki.client("operator-then", issuer=operators), pki.client("operator-now", issuer=successors)
+    server = pki.server("administration-to-come")
+
+    def come_to(text):
+        if told == "SIGHUP":
+            gateway.signal(signal.SIGHUP)
+        eventually(lambda: text in gateway.errors, lambda: f"{text}\n{gateway.errors}")
+
+    with Kept(gateway, trusting(pki, then)) as kept:
+        assert kept.ask(token=None)[0] == 200 and kept.was_kept
+        for path, source in [
+                (certificate, server.certificate), (key, server.key), (authority, successors.certificate)]:
+            put(path, source)
+        come_to("reloaded: generation 2")
+        assert kept.has_ended()
+    with pytest.raises(OSError):
+        ask(gateway, token=None, context=trusting(pki, then))
+    with Kept(gateway, trusting(pki, now)) as kept:
+        assert kept.ask(token=None)[0] == 200
+        assert kept.connection.sock.getpeercert(True) == ssl.PEM_cert_to_DER_cert(server.certificate.read_text())
+        # One that does not fit: the last good ones stay, and so does who is connected.
+        put(key, pki.server_key)
+        come_to("not reloaded, nothing has changed: administration listener")
+        assert kept.ask(token=None)[0] == 200 and kept.was_kept
+    assert ask(gateway, token=None, context=trusting(pki, now))[0] == 200
 
 
 def test_a_configured_host_is_admitted(start_gateway, own_upstream, tmp_path):

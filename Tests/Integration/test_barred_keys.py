@@ -64,7 +64,7 @@ def test_revocation_of_a_device_with_an_open_connection(start_attested):
 
 @VERSIONS
 def test_revoked_then_resumed(start_attested, version):
-    attested = start_attested(minimum_version="1.2")
+    attested = start_attested(policy="intermediate")
     gateway, phone = attested.gateway, attested.phone
     bystander = attested.new_phone()
     context, session = resumable(gateway, phone.identity, version)

@@ -107,7 +107,7 @@ def test_a_client_certificate_cannot_issue_another(refused, pki, phone):
 
 def test_a_p224_key_is_refused_with_unsupported_certificate(start_gateway, own_upstream, pki):
     # TLS 1.3 knows no signature with such a key, so only a listener that admits TLS 1.2 can be shown one.
-    gateway = start_gateway({"service": own_upstream.address}, minimum_version="1.2")
+    gateway = start_gateway({"service": own_upstream.address}, policy="intermediate")
     identity = pki.client("p224", kind="P-224")
     output = s_client(gateway, "-tls1_2", identity=identity, weak=True)
     assert s_client_alert(output) == UNSUPPORTED

@@ -63,7 +63,7 @@ def test_a_client_that_speaks_only_another_protocol_is_told_so(gateway, phone, n
 
 
 def test_tls_1_2_is_served_where_the_conf_file_admits_it(start_gateway, own_upstream, phone):
-    gateway = start_gateway({"service": own_upstream.address}, minimum_version="1.2")
+    gateway = start_gateway({"service": own_upstream.address}, policy="intermediate")
     context = tls_context(gateway.pki, phone, maximum=ssl.TLSVersion.TLSv1_2)
     with Client(gateway, phone, context=context) as client:
         assert client.exchange(get("/")).status == 200

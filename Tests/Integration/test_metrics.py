@@ -5,15 +5,20 @@ import re
 import resource
 import socket
 import time
+from datetime import timezone
 
 import pytest
+from cryptography import x509
 
+import ocsp
 from client import Client, IncompleteResponse, get, tls_context
 from denials import assert_denied
+from enrolment import Enrolling
 from exposition import ask, promtool_objections, scrape
 from gateway import APP
 from paths import REPOSITORY
-from pki import attestgate
+from pki import SERVER, attestgate
+from ports import uncommon_port
 from recording_upstream import RecordingUpstream
 from waiting import eventually
 
@@ -275,6 +280,74 @@ def test_certificates_show_when_they_end(counted):
         assert labels["listener"] == f"127.0.0.1:{counted.port}" and "=" in labels["subject"]
 
 
+def test_every_certificate_that_is_loaded_shows_when_it_ends_and_is_warned_of(pki, own_upstream, tmp_path):
+    """Listeners of all kinds, what stands above their certificates, all that stands in one file, and what is trusted."""
+    def bundle(name, *certificates):
+        path = tmp_path / name
+        path.write_text("".join(certificate.read_text() for certificate in certificates))
+        return str(path)
+
+    issuing = pki.authority("metric-issuing", issuer=pki.server_authority, end=20)
+    server = pki.client("metric-server", issuer=issuing, extensions=SERVER, end=10)
+    intermediate = pki.authority("metric-intermediate", issuer=pki.root, end=9)
+    operators = pki.authority("metric-operators", end=8)
+    administration = pki.server("metric-administration", end=7)
+    enrolment_server = pki.server("metric-enrolment", end=6)
+    port = uncommon_port()
+    address = f"127.0.0.1:{port}"
+    enrolling = Enrolling(
+        tmp_path / "enrolling", pki, own_upstream,
+        enrolment={"tls": {"certificate": str(enrolment_server.certificate), "key": str(enrolment_server.key)}},
+        clients={"authorities": [bundle("authorities.pem", pki.gms.certificate, intermediate.certificate)]},
+        administration={"socket": str(tmp_path / "admin.sock"), "listeners": [{
+            "address": address, "tls": {
+                "certificate": str(administration.certificate), "key": str(administration.key),
+                "clients": {"authorities": [str(operators.certificate)]}}}]})
+    gateway = enrolling.gateway
+    gateway.conf["listeners"][0]["tls"].update(
+        certificate=bundle("server.pem", server.certificate, issuing.certificate), key=str(server.key))
+    main, enrolment = gateway.conf["listeners"][0]["address"], gateway.conf["enrolment"]["address"]
+    expected = {
+        (main, "server"): [server.certificate, issuing.certificate],
+        (main, "authority"): [pki.gms.certificate, intermediate.certificate],
+        (enrolment, "server"): [enrolment_server.certificate], (enrolment, "issuer"): [pki.gms.certificate],
+        (enrolment, "attestation"): [enrolling.authority.path],
+        (address, "server"): [administration.certificate], (address, "authority"): [operators.certificate]}
+    ends = {
+        (listener, role, certificate.subject.rfc4514_string()): certificate.not_valid_after.replace(tzinfo=timezone.utc).timestamp()
+        for (listener, role), paths in expected.items()
+        for certificate in [x509.load_pem_x509_certificate(path.read_bytes()) for path in paths]}
+    try:
+        enrolling.start()
+        metrics, name = scrape(gateway), "attestgate_certificate_expiry_timestamp_seconds"
+        assert ends == {
+            (labels["listener"], labels["role"], labels["subject"]): metrics(name, **labels) for labels in metrics.labels(name)}
+        for (listener, _, subject), end in ends.items():
+            said = f"listener {listener}: the certificate of {subject} ends in "
+            if end - time.time() < 14 * 86_400:
+                eventually(lambda: said in gateway.errors, lambda: f"{said}\n{gateway.errors}")
+            else:
+                assert said not in gateway.errors
+    finally:
+        enrolling.stop()
+
+
+def test_an_expired_certificate_of_the_administration_is_warned_of(start_gateway, own_upstream, pki, tmp_path):
+    expired, token = pki.server("metric-expired", start=-3, end=-1), tmp_path / "token"
+    token.touch(0o600)
+    token.write_text("t0ken-" * 8)
+    address = f"127.0.0.1:{uncommon_port()}"
+    gateway = start_gateway({"service": own_upstream.address}, administration={
+        "socket": str(tmp_path / "admin.sock"), "listeners": [{
+            "address": address, "token_file": str(token),
+            "tls": {"certificate": str(expired.certificate), "key": str(expired.key)}}]})
+    checked = attestgate("check", "--config", gateway.conf_path)
+    assert checked.returncode == 0 and f"administration listener {address}: a certificate of it" in checked.stderr
+    said = f"listener {address}: the certificate of CN=metric-expired has ended"
+    eventually(lambda: said in gateway.errors, lambda: f"{said}\n{gateway.errors}")
+    assert scrape(gateway)("attestgate_certificate_expiry_timestamp_seconds", listener=address) < time.time()
+
+
 def test_the_process_is_described_as_prometheus_libraries_do(counted):
     metrics = scrape(counted)
     assert abs(metrics("process_start_time_seconds") - time.time()) < 300
@@ -315,7 +388,11 @@ def test_nobody_is_to_be_recognized_in_metrics_and_status(start_attested):
 def test_every_metric_is_documented_and_every_documented_one_exists(start_attested, phone, pki, tmp_path):
     crls = [pki.crl(tmp_path / "gms.crl", pki.gms), pki.crl(tmp_path / "root.crl", pki.root)]
     gateway = start_attested(clients={"crls": list(map(str, crls))}).gateway
-    attestgate("reload", "--config", gateway.conf_path)
+    stapled = ocsp.Stapled(tmp_path, pki)
+    stapled.write()
+    gateway.conf["listeners"][0]["tls"].update(stapled.tls)
+    gateway.write_conf()
+    assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
     page = (REPOSITORY / "docs" / "operations.md").read_text()
     documented = set(re.findall(r"^\| `((?:attestgate|process)_\w+)[`{]", page, re.MULTILINE))
     assert set(scrape(gateway).kinds) == documented

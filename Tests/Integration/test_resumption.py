@@ -3,7 +3,6 @@
 import socket
 import ssl
 import struct
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -18,9 +17,9 @@ from waiting import eventually
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
-def session_of(client):
+def session_of(client, path="/"):
     """The session of a TLS 1.3 connection arrives with the first data. The connection ends in order."""
-    assert client.exchange(get("/")).status == 200
+    assert client.exchange(get(path)).status == 200
     session = client.socket.session
     client.leave()
     return session
@@ -50,7 +49,7 @@ def test_a_resumed_session_still_has_its_identity(start_gateway, own_upstream, p
 
 
 def test_resumption_works_with_tls_1_2(start_gateway, own_upstream, phone):
-    gateway = start_gateway({"service": own_upstream.address}, minimum_version="1.2", workers=2)
+    gateway = start_gateway({"service": own_upstream.address}, policy="intermediate", workers=2)
     context = tls_context(gateway.pki, phone, maximum=ssl.TLSVersion.TLSv1_2)
     with Client(gateway, phone, context=context) as client:
         session = session_of(client)
@@ -144,40 +143,3 @@ def test_a_session_is_not_resumed_on_a_listener_that_does_not_trust_its_client(t
                 assert not client.socket.session_reused
                 client.exchange(get("/strict"))
     assert_connection_refused(wide, "certificate_unknown_authority")
-
-
-@pytest.fixture
-def expiring(gateway, upstream, pki):
-    """A connection and a session of a client whose certificate has expired since."""
-    for life in (3, 10, 30):
-        # Short, so that the test is; longer if the machine was so slow that it expired before it was used.
-        identity = pki.client(f"expires-in-{life}-{time.time_ns()}", end=life / 86_400)
-        ends = time.time() + life
-        context = tls_context(pki, identity)
-        try:
-            session = session_of(Client(gateway, identity, context=context))
-            client = Client(gateway, identity, context=context)
-            assert client.exchange(get("/")).status == 200
-            break
-        except (OSError, AssertionError):
-            continue
-    else:
-        pytest.fail("no certificate lived long enough to be used")
-    eventually(lambda: time.time() > ends + 1, "the certificate to expire", patience=60)
-    yield client, identity, context, session
-    client.close()
-
-
-def test_neither_connection_nor_session_outlives_its_certificate(expiring, gateway, nothing_forwarded):
-    client, identity, context, session = expiring
-    refusals = len([e for e in gateway.access() if e.get("denial") == "certificate_expired"])
-    with nothing_forwarded:
-        # The connection ends in order, and unanswered.
-        client.send(get("/late"))
-        client.assert_closed()
-        # The session is declined, so that the full handshake can say why.
-        with pytest.raises(ssl.SSLError, match="(?i)certificate.expired"):
-            with Client(gateway, identity, context=context, session=session) as second:
-                assert not second.socket.session_reused
-                second.exchange(get("/late"))
-    assert_connection_refused(gateway, "certificate_expired", count=refusals + 2)

@@ -95,9 +95,20 @@ def test_lists_of_several_authorities_may_stand_in_one_file(start_gateway, own_u
     assert_refused(gateway, own_upstream, identity, phone, "certificate_revoked", REVOKED)
 
 
+def test_of_two_certificates_of_one_key_only_that_on_the_list_is_refused(start_gateway, own_upstream, pki, phone, lists):
+    revoked = pki.client("two-of-one-key-1")
+    kept = pki.client("two-of-one-key-2", key=revoked.key)
+    lists.revoke(revoked)
+    gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients)
+    entry = assert_refused(gateway, own_upstream, revoked, phone, "certificate_revoked", REVOKED)
+    assert pki.names(kept).key_id.hex() in entry["detail"]
+    with Client(gateway, kept) as client:
+        assert client.exchange(get("/")).status == 200
+
+
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
 def test_a_revoked_certificate_is_never_resumed(start_gateway, own_upstream, pki, phone, lists, version):
-    gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients, minimum_version="1.2")
+    gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients, policy="intermediate")
     revoked = pki.phone("revoked-then-resumed")
     contexts = {identity: tls_context(pki, identity, maximum=version) for identity in [revoked, phone]}
     sessions = {}
@@ -377,14 +388,25 @@ def test_an_authority_without_a_list_is_refused_where_fresh_ones_are_required(re
     assert checked.returncode == 1 and "there is no revocation list of CN=root" in checked.stderr
 
 
-def test_the_end_of_a_list_is_a_metric_and_is_warned_of(start_gateway, own_upstream, lists):
-    lists.revoke(start=-3, end=0.9)
+def test_age_end_and_length_of_a_list_are_metrics_and_its_end_is_warned_of(start_gateway, own_upstream, lists, pki):
+    lists.revoke(*(pki.client(f"counted-{n}") for n in range(3)), start=-3, end=0.9)
     gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients)
     listener = gateway.conf["listeners"][0]["address"]
     name = "attestgate_crl_next_update_timestamp_seconds"
     end = scrape(gateway)(name, listener=listener, issuer="CN=AttestGate development GMS CA")
     assert abs(end - (time.time() + 0.9 * 86_400)) < 600
     assert scrape(gateway)(name, listener=listener, issuer="CN=root") > end
+    made = scrape(gateway)(
+        "attestgate_crl_this_update_timestamp_seconds", listener=listener, issuer="CN=AttestGate development GMS CA")
+    assert abs(made - (time.time() - 3 * 86_400)) < 600
+    for issuer, count in [("CN=AttestGate development GMS CA", 3), ("CN=root", 0)]:
+        assert scrape(gateway)("attestgate_crl_entries", listener=listener, issuer=issuer) == count
     said = f"listener {listener}: the revocation list of CN=AttestGate development GMS CA ends in 21 hours"
     eventually(lambda: said in gateway.errors, lambda: f"a warning in {gateway.errors}")
     assert "CN=root" not in gateway.errors
+    # Another list, other figures.
+    lists.revoke()
+    assert reload(gateway).returncode == 0
+    metrics = scrape(gateway)
+    assert metrics("attestgate_crl_entries", listener=listener, issuer="CN=AttestGate development GMS CA") == 0
+    assert metrics(name, listener=listener, issuer="CN=AttestGate development GMS CA") > end + 20 * 86_400

@@ -41,7 +41,7 @@ def come(gateway, identity, path="/", **options):
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
 def test_a_chain_is_verified_once(start_gateway, own_upstream, pki, phone, version):
-    gateway = start_gateway({"service": own_upstream.address}, minimum_version="1.2")
+    gateway = start_gateway({"service": own_upstream.address}, policy="intermediate")
     other = pki.phone("comes-once")
     recognised = [
         come(gateway, identity, context=tls_context(pki, identity, maximum=version))
@@ -140,7 +140,7 @@ def scalar_of(identity):
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
 def test_a_cached_chain_is_worth_nothing_without_its_key(start_gateway, own_upstream, pki, phone, version):
-    gateway = start_gateway({"service": own_upstream.address}, minimum_version="1.2")
+    gateway = start_gateway({"service": own_upstream.address}, policy="intermediate")
     victim, thief = pki.phone("robbed"), pki.phone("thief")
     assert [come(gateway, victim) for _ in range(2)] == [False, True]
     # The thief's private key, which says of itself that it belongs to the victim's public key: our side believes it.

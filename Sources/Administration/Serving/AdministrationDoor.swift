@@ -1,6 +1,6 @@
 public import Cryptography
 public import EventLoop
-internal import TLS
+public import TLS
 
 /// A way in to the administration, and what those must show who come by it.
 struct AdministrationDoor: Equatable {
@@ -20,19 +20,23 @@ public struct AdministrationListener: Equatable, Sendable {
     public struct TLS: Equatable, Sendable {
         let certificates: [UInt8]
         let key: [UInt8]
+        let policy: TLSPolicy
         /// Nil to ask for none.
         let authorities: [[UInt8]]?
 
         /// - Parameters: texts in PEM; each authority's may hold several.
-        public init(certificates: [UInt8], key: [UInt8], authorities: [[UInt8]]?) {
+        public init(certificates: [UInt8], key: [UInt8], policy: TLSPolicy, authorities: [[UInt8]]?) {
             self.certificates = certificates
             self.key = key
+            self.policy = policy
             self.authorities = authorities
         }
     }
 
     let address: SocketAddress
     let door: AdministrationDoor
+    /// The address as text.
+    public var name: String { door.name }
     let tls: TLS?
 
     /// - Parameters:
@@ -49,16 +53,23 @@ public struct AdministrationListener: Equatable, Sendable {
     /// - Throws: if certificates or key cannot be used.
     func makeContext(_ library: LibraryContext) throws(CryptographyError) -> ServerContext? {
         guard let tls else { return nil }
-        var trusted: [Certificate]?
-        if let authorities = tls.authorities {
-            var certificates: [Certificate] = []
-            for text in authorities { certificates += try Certificate.all(inPEM: text, library) }
-            trusted = certificates
-        }
         return try ServerContext(
-            chain: try Certificate.all(inPEM: tls.certificates, library), key: try PrivateKey(pem: tls.key, library),
-            authorities: trusted, minimumVersion: .tls13, sessions: SessionTable(limit: Self.sessions),
-            library: library)
+            chain: try ownCertificates(library), key: try PrivateKey(pem: tls.key, library),
+            authorities: tls.authorities == nil ? nil : try authorities(library), policy: tls.policy,
+            sessions: SessionTable(limit: Self.sessions), library: library)
+    }
+
+    /// What it shows itself with, leaf first; none without TLS.
+    public func ownCertificates(_ library: LibraryContext) throws(CryptographyError) -> [Certificate] {
+        guard let tls else { return [] }
+        return try Certificate.all(inPEM: tls.certificates, library)
+    }
+
+    /// What operators' certificates must chain to; none if they are asked for none.
+    public func authorities(_ library: LibraryContext) throws(CryptographyError) -> [Certificate] {
+        var certificates: [Certificate] = []
+        for text in tls?.authorities ?? [] { certificates += try Certificate.all(inPEM: text, library) }
+        return certificates
     }
 
     /// Finds what is wrong with certificates and key without serving anything.

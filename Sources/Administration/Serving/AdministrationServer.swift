@@ -14,8 +14,8 @@ public final class AdministrationServer {
     /// Who was turned away since the server began.
     public let refusals: AdministrationRefusals
     private let file: SocketFile
-    /// One for each door.
-    private var acceptors: [Acceptor] = []
+    private let socket: Acceptor
+    private let listeners: AdministrationListeners
 
     /// Listens. Nothing is served before the loop runs.
     ///
@@ -61,44 +61,44 @@ public final class AdministrationServer {
             throw AdministrationStartError(description: "administration socket: \(error)")
         }
         let pool = BufferPool(idleLimit: 4)
-        func open(_ door: AdministrationDoor, _ settings: ServerSettings) -> Acceptor {
-            let acceptor = Acceptor(
+        func acceptor(_ door: AdministrationDoor, _ settings: ServerSettings) -> Acceptor {
+            Acceptor(
                 loop: loop, settings: settings, pool: pool,
                 application: AdministrationApplication(table, door, refusals))
-            acceptors.append(acceptor)
-            return acceptor
         }
-        do throws(SocketFileError) { open(.socket, settings).listen(on: try file.listen()) } catch {
-            throw AdministrationStartError(description: "administration socket: \(error)")
-        }
+        socket = acceptor(.socket, settings)
         // Whom the socket's mode lets in is no stranger.
         var settings = settings
         settings.strangersGiveWay = true
-        for listener in listeners {
-            do {
-                let context = try listener.makeContext(try LibraryContext())
-                let socket = try Socket.listen(on: listener.address, isShared: false)
-                if let context {
-                    open(listener.door, settings).listen(on: socket, tls: context)
-                } else {
-                    open(listener.door, settings).listen(on: socket)
-                }
-            } catch {
-                throw AdministrationStartError(description: "administration listener \(listener.door.name): \(error)")
-            }
+        self.listeners = AdministrationListeners(loop: loop) { [settings] in acceptor($0, settings) }
+        do throws(SocketFileError) { socket.listen(on: try file.listen()) } catch {
+            throw AdministrationStartError(description: "administration socket: \(error)")
         }
+        for listener in listeners { try self.listeners.open(listener) }
     }
 
     deinit {
         stop()
     }
 
+    /// Makes ready listeners whose tokens or certificates may be others; nothing has changed before `adopt`.
+    ///
+    /// - Parameter listeners: at the addresses where it listens now.
+    public func prepare(_ listeners: [AdministrationListener]) throws(AdministrationStartError) {
+        try self.listeners.prepare(listeners)
+    }
+
+    /// Serves what was prepared.
+    public func adopt() { listeners.adopt() }
+
+    /// Drops what was prepared.
+    public func discard() { listeners.discard() }
+
     /// Ends every connection and removes the socket's file. Harmless when done already.
     public func stop() {
-        for acceptor in acceptors {
-            acceptor.drain {}
-            acceptor.abortAll()
-        }
+        socket.drain {}
+        socket.abortAll()
+        listeners.stop()
         file.remove()
     }
 }

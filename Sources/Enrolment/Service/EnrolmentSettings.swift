@@ -18,13 +18,19 @@ public struct EnrolmentSettings: Sendable {
         /// Texts in PEM.
         public var certificates: [UInt8]
         public var key: [UInt8]
-        public var minimumVersion: ServerContext.Version
+        public var policy: TLSPolicy
+        /// Of the first of the certificates.
+        public var staple: StapledResponse?
 
-        public init(name: String, certificates: [UInt8], key: [UInt8], minimumVersion: ServerContext.Version = .tls13) {
+        public init(
+            name: String, certificates: [UInt8], key: [UInt8], policy: TLSPolicy = .modern,
+            staple: StapledResponse? = nil
+        ) {
             self.name = name
             self.certificates = certificates
             self.key = key
-            self.minimumVersion = minimumVersion
+            self.policy = policy
+            self.staple = staple
         }
     }
 

@@ -75,7 +75,8 @@ extension EnrolmentConfiguration {
             ])
     }
 
-    static let tlsSection = Section(path: "enrolment.tls", settings: ListenerConfiguration.TLS.Keys.section.settings)
+    static let tlsSection = Section(
+        path: "enrolment.tls", settings: ListenerConfiguration.TLS.Keys.section.settings, former: TLSPolicyName.former)
 
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }

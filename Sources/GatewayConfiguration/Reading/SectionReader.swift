@@ -13,7 +13,7 @@ struct SectionReader {
             reading.refuse(
                 entry.keyPlace, "unknown key \(Printable.quoted(entry.key))",
                 expected: "one of: \(Self.list(section.names))",
-                suggestion: Spelling.nearest(to: entry.key, among: section.names))
+                suggestion: section.former[entry.key] ?? Spelling.nearest(to: entry.key, among: section.names))
         }
         self.item = item
         self.reading = reading

@@ -26,6 +26,8 @@ public struct Section: Equatable, Sendable {
     /// The way there from the top: `listeners.tls`. Empty for the top itself.
     public let path: String
     public let settings: [Setting]
+    /// Names that keys had in earlier versions, and what they are called now.
+    var former: [String: String] = [:]
 
     /// Every section there is.
     public static let all: [Section] = [

@@ -8,6 +8,7 @@ internal import GatewayConfiguration
 internal import HTTP
 internal import Registry
 internal import Server
+internal import TLS
 internal import Vocabulary
 
 /// What enrolment is made of, its files read; all but the secrets, which belong to the registry.
@@ -17,8 +18,12 @@ struct EnrolmentBlueprint: Sendable {
     let name: String
     let admission: String
     let apps: [AppID]
-    /// The listener's own, and the GMS CA.
+    /// The listener's own, the GMS CA, and what attestations of software phones lead to.
     private(set) var certificates: [CertificateExpiry] = []
+    /// What is doubtful but no reason not to start.
+    private(set) var warnings: [String] = []
+    /// Of the listener's certificate; nil if nothing is stapled.
+    var staple: StapledResponse? { settings.listeners.lazy.compactMap(\.staple).first }
     /// With secrets that nobody has: for a check.
     private var settings: EnrolmentSettings
 
@@ -43,10 +48,10 @@ struct EnrolmentBlueprint: Sendable {
         do {
             address = try SocketAddress(name)
             let library = try LibraryContext()
+            let chain = try FileContents.read(enrolment.tls.certificatePath)
             let listener = EnrolmentSettings.Listener(
-                name: name, certificates: try FileContents.read(enrolment.tls.certificatePath),
-                key: try FileContents.read(enrolment.tls.keyPath),
-                minimumVersion: enrolment.tls.minimumVersion == .tls12 ? .tls12 : .tls13)
+                name: name, certificates: chain, key: try FileContents.read(enrolment.tls.keyPath),
+                policy: TLSPolicy(enrolment.tls.policy), staple: try Blueprint.staple(enrolment.tls, for: chain))
             let (admission, word) = try Self.admission(enrolment.admission, library)
             self.admission = word
             let files = AuthorityFiles(enrolment.authority)
@@ -70,11 +75,16 @@ struct EnrolmentBlueprint: Sendable {
             settings.server = Self.server(enrolment, configuration.timeouts)
             settings.shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
             try EnrolmentService.check(settings, library)
-            certificates = try Certificate.all(inPEM: listener.certificates, library).map {
-                CertificateExpiry($0, role: .server, listener: name)
-            }
+            let shown = try Certificate.all(inPEM: listener.certificates, library)
+            warnings = Blueprint.missingStaple(shown, listener.staple).map { "enrolment: \($0)" }
+            certificates = shown.map { CertificateExpiry($0, role: .server, listener: name) }
             certificates.append(
                 CertificateExpiry(issuer.certificate, role: .issuer, listener: name))
+            for root in settings.apps.compactMap(\.simulatorRoot) {
+                certificates += try Certificate.all(inPEM: root, library).map {
+                    CertificateExpiry($0, role: .attestation, listener: name)
+                }
+            }
         } catch {
             throw StartupError("enrolment: \(error)")
         }

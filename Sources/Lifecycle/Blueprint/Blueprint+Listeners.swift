@@ -14,7 +14,9 @@ extension Blueprint {
         /// The same lists for all workers.
         let admission: ClientAdmission
         let revocationLists: [SignedRevocationList]
-        let minimumVersion: ServerContext.Version
+        let policy: TLSPolicy
+        /// The same for all workers; nil if nothing is stapled.
+        let staple: StapledResponse?
         let name: String
     }
 
@@ -41,14 +43,20 @@ extension Blueprint {
         if let enrolment {
             known += enrolment.certificates
             if enrolment.certificates.contains(where: { $0.notAfter <= WallClock.seconds }) {
-                warnings.append("enrolment: a certificate of the listener, or the CA's, has expired")
+                warnings.append("enrolment: a certificate of the listener or the CA, or a root of an app, has expired")
             }
+            warnings += enrolment.warnings
         }
         for listener in listeners {
             _ = try listener.makeContext(library, sessions)
             let files = [(listener.certificates, CertificateExpiry.Role.server)]
             for (file, role) in files + listener.authorities.map({ ($0, .authority) }) {
                 let certificates = try listener.certificates(in: file, library)
+                if role == .server {
+                    warnings += Self.missingStaple(certificates, listener.staple).map {
+                        "listener \(listener.name): \($0)"
+                    }
+                }
                 known += certificates.map { CertificateExpiry($0, role: role, listener: listener.name) }
                 if certificates.contains(where: \.isExpired) {
                     warnings.append("listener \(listener.name): \(file.path): a certificate in it has expired")
@@ -64,12 +72,13 @@ extension Blueprint.Listener {
         do {
             let authorities = try listener.clients.authoritiesPaths.map { try Blueprint.PEMFile($0) }
             let lists = try Blueprint.revocationLists(listener.clients, authorities)
+            let certificates = try Blueprint.PEMFile(listener.tls.certificatePath)
             self.init(
                 address: try SocketAddress(listener.address.description),
-                certificates: try Blueprint.PEMFile(listener.tls.certificatePath),
-                key: try Blueprint.PEMFile(listener.tls.keyPath), authorities: authorities,
+                certificates: certificates, key: try Blueprint.PEMFile(listener.tls.keyPath), authorities: authorities,
                 admission: Blueprint.admission(listener.clients, lists), revocationLists: lists,
-                minimumVersion: listener.tls.minimumVersion == .tls12 ? .tls12 : .tls13,
+                policy: TLSPolicy(listener.tls.policy),
+                staple: try Blueprint.staple(listener.tls, for: certificates.bytes),
                 name: listener.address.description)
         } catch {
             throw StartupError("listener \(listener.address): \(error)")
@@ -87,7 +96,7 @@ extension Blueprint.Listener {
         do throws(CryptographyError) {
             return try ServerContext(
                 chain: chain, key: privateKey, authorities: trusted, admission: admission.asking(registry),
-                minimumVersion: minimumVersion, sessions: sessions, library: library)
+                policy: policy, staple: staple, sessions: sessions, library: library)
         } catch {
             throw StartupError("listener \(name): \(error)")
         }

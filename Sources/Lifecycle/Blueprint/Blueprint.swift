@@ -26,7 +26,7 @@ public struct Blueprint: Sendable {
 
     /// How often files are looked at; nil if never.
     let watch: TimeSpan?
-    /// Of those of the listeners, as they were before they were read.
+    /// Of all certificates, keys, authorities and the like, as they were before they were read.
     let files: FileMarks
     /// Of the process. One that only enrols has one worker without listeners, routes and upstreams, so that it starts, reloads
     /// and ends as every other.
@@ -54,7 +54,7 @@ public struct Blueprint: Sendable {
     let shutdownTimeout: TimeSpan
     /// Full, but in a program that shows that tests notice anything less.
     package var durability = StoreOptions.Durability.full
-    /// The certificates of all listeners.
+    /// The certificates of all listeners, those of enrolment and administration included.
     private(set) var certificates: [CertificateExpiry] = []
     /// What is doubtful but no reason not to start; for people.
     public private(set) var warnings: [String] = []
@@ -68,7 +68,7 @@ public struct Blueprint: Sendable {
         case .exactly(let count): workers = count
         }
         watch = configuration.watch.map { TimeSpan($0) }
-        files = FileMarks(serves ? configuration.listeners.flatMap(\.files) : [])
+        files = FileMarks(configuration.watchedFiles)
         var listeners: [Listener] = []
         for listener in serves ? configuration.listeners : [] { listeners.append(try Listener(listener)) }
         self.listeners = listeners
@@ -108,6 +108,9 @@ public struct Blueprint: Sendable {
         log = configuration.log
         shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
         (certificates, warnings) = try checkTLS()
+        let administered = try Self.expiries(of: administrationListeners)
+        certificates += administered.certificates
+        warnings += administered.warnings
         try checkRegistry()
     }
 

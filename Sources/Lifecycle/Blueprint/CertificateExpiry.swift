@@ -9,6 +9,8 @@ struct CertificateExpiry: Equatable, Sendable {
         case authority
         /// The one that issues phones' certificates.
         case issuer
+        /// One that attestations of software phones must lead to.
+        case attestation
     }
 
     let listener: String

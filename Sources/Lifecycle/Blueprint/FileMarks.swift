@@ -64,8 +64,39 @@ struct FileWatch {
     }
 }
 
+extension Configuration {
+    /// What is read anew by itself once it has changed: certificates, keys and what goes with them, of all that this process
+    /// does. Not the registry's secret, which is changed in steps that wait for each other.
+    var watchedFiles: [String] {
+        var files: [String] = []
+        if role.servesRequests { files += listeners.flatMap(\.files) }
+        if role.enrols, let enrolment { files += enrolment.files + apps.compactMap(\.attestation.rootPath) }
+        return files + (administration?.listeners.flatMap(\.files) ?? [])
+    }
+}
+
 extension ListenerConfiguration {
     var files: [String] {
-        [tls.certificatePath, tls.keyPath] + clients.authoritiesPaths + clients.revocationListsPaths
+        tls.files + clients.authoritiesPaths + clients.revocationListsPaths
+    }
+}
+
+extension ListenerConfiguration.TLS {
+    fileprivate var files: [String] { [certificatePath, keyPath] + [responsePath].compactMap(\.self) }
+}
+
+extension EnrolmentConfiguration {
+    fileprivate var files: [String] {
+        var files = tls.files + [authority.certificatePath, authority.keyPath]
+        if case .file(let path) = authority.passphrase { files.append(path) }
+        if case .token(let token) = admission { files += token.keysPaths }
+        return files
+    }
+}
+
+extension AdministrationListenerConfiguration {
+    fileprivate var files: [String] {
+        let own = tls.map { [$0.certificatePath, $0.keyPath] + ($0.authoritiesPaths ?? []) }
+        return [tokenPath].compactMap(\.self) + (own ?? [])
     }
 }

@@ -40,18 +40,35 @@ enum ProcessFamilies {
         var family = MetricFamily(
             .gauge, "attestgate_crl_next_update_timestamp_seconds",
             "Until when the revocation list of an authority is fresh, in seconds since 1970.")
+        var made = MetricFamily(
+            .gauge, "attestgate_crl_this_update_timestamp_seconds",
+            "When the revocation list of an authority was made, in seconds since 1970.")
         var entries = MetricFamily(
             .gauge, "attestgate_crl_entries", "How many certificates the revocation list of an authority names.")
         for listener in blueprint.listeners {
             // Of several authorities with one name, the list that is stale first.
             let byIssuer = Dictionary(grouping: listener.revocationLists, by: \.issuer)
             for (issuer, lists) in byIssuer.sorted(by: { $0.key < $1.key }) {
-                family.add(
-                    lists.map(\.nextUpdate).min() ?? 0, ["listener": listener.name, "issuer": issuer])
-                entries.add(lists.reduce(0) { $0 + $1.count }, ["listener": listener.name, "issuer": issuer])
+                let labels: MetricFamily.Labels = ["listener": listener.name, "issuer": issuer]
+                family.add(lists.map(\.nextUpdate).min() ?? 0, labels)
+                made.add(lists.map(\.thisUpdate).min() ?? 0, labels)
+                entries.add(lists.reduce(0) { $0 + $1.count }, labels)
             }
         }
-        return [family, entries]
+        return [family, made, entries]
+    }
+
+    /// None where nothing is stapled.
+    static func staples(of blueprint: Blueprint) -> [MetricFamily] {
+        let staples = blueprint.staples
+        guard !staples.isEmpty else { return [] }
+        var family = MetricFamily(
+            .gauge, "attestgate_ocsp_next_update_timestamp_seconds",
+            "Until when the OCSP response for a server certificate is stapled, in seconds since 1970.")
+        for (listener, response) in staples {
+            family.add(response.nextUpdate, ["listener": listener, "subject": response.subject])
+        }
+        return [family]
     }
 
     static func apps(of blueprint: Blueprint) -> [MetricFamily] {

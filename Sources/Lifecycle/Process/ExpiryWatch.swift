@@ -1,3 +1,5 @@
+internal import Cryptography
+
 /// Says ahead, and once, that something of the configuration ends: a certificate, a revocation list. And once more when it has.
 struct ExpiryWatch {
     struct Item: Hashable {
@@ -58,7 +60,15 @@ extension Blueprint {
                     lead: max(0, list.nextUpdate - list.thisUpdate) / 4)
             }
         }
-        return certificates + lists
+        return certificates + lists + staples.map(Self.expiry)
+    }
+
+    /// Responses are fetched anew when half their life is over: half of the rest is late.
+    private static func expiry(of staple: (listener: String, response: StapledResponse)) -> ExpiryWatch.Item {
+        ExpiryWatch.Item(
+            name: "listener \(staple.listener): the OCSP response that is stapled for \(staple.response.subject)",
+            end: staple.response.nextUpdate,
+            lead: max(0, staple.response.nextUpdate - staple.response.thisUpdate) / 4)
     }
 
     /// Two weeks.

@@ -47,6 +47,11 @@ extension GatewayProcess {
             // The secrets too: that is how they are changed.
             enforcement = (blueprint.enforcement(try GatewaySecrets.load(registry.secretPath)), running.registry)
         }
+        do throws(AdministrationStartError) {
+            try administration?.prepare(blueprint.administrationListeners)
+        } catch {
+            throw StartupError(error.description)
+        }
         let enrolling = try prepareEnrolment(blueprint, enforcement)
         let sockets: [[String: Int32]]
         do throws(StartupError) {
@@ -98,6 +103,7 @@ extension GatewayProcess {
                 }
                 workers.tellAll(.adopt)
                 enrolment?.adopt()
+                administration?.adopt()
             } catch {
                 workers.tellAll(.discard)
                 enrolment?.discard()
@@ -121,6 +127,8 @@ extension GatewayProcess {
 
     private func reloadEnded(_ outcome: ReloadState.Outcome) {
         guard reload.ended(outcome, at: WallClock.seconds) else { return }
+        // Nothing is left of what was served.
+        administration?.discard()
         switch outcome {
         case .done(let generation): logger.notice("reloaded: generation \(generation)")
         case .failed(let reason): logger.error("not reloaded, nothing has changed: \(reason)")
@@ -162,10 +170,10 @@ extension Blueprint {
             return "enrolment: beginning or ending to enrol takes a restart"
         }
         if next.registry != registry { return "registry: another registry takes a restart" }
-        // What the conf file says, and what stands in the files it names.
-        if next.administration != administration || next.administrationListeners != administrationListeners {
-            return "administration: a changed socket, listener, token or certificate takes a restart"
+        let places = [self, next].map { blueprint in
+            blueprint.administration.map { [$0.socketPath] + $0.listeners.map(\.address.description).sorted() }
         }
+        if places[0] != places[1] { return "administration: another socket or address takes a restart" }
         if (next.accessDestination == nil) != (accessDestination == nil) {
             return "log: access: beginning or ending to log takes a restart"
         }

@@ -95,6 +95,7 @@ extension GatewayProcess {
     private var ownFamilies: [MetricFamily] {
         var families = ProcessFamilies.build + ProcessFamilies.certificates(of: order.blueprint)
         families += ProcessFamilies.revocationLists(of: order.blueprint)
+        families += ProcessFamilies.staples(of: order.blueprint)
         families += ProcessFamilies.apps(of: order.blueprint)
         families += reload.families(generation: order.number)
         families.append(

@@ -229,7 +229,8 @@ public final class GatewayProcess {
         fileWatch = FileWatch(order.blueprint.files)
         fileTimer = LoopTimer(loop: loop, interval: interval, repeats: true) { [unowned self] in
             guard fileWatch?.shouldRead(order.blueprint.files.renewed) ?? false else { return }
-            logger.notice("a certificate, key, authority or revocation list has changed: reloading")
+            logger.notice(
+                "a certificate, key, authority, token, revocation list or OCSP response has changed: reloading")
             reloadAsked { _ in }
         }
     }

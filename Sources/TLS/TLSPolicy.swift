@@ -1,0 +1,77 @@
+internal import COpenSSL
+internal import Cryptography
+
+/// What a server offers of TLS, under the names that Mozilla gives its recommendations: Server Side TLS, version 5.7
+/// (https://ssl-config.mozilla.org/guidelines/5.7.json). Where this is stricter than that, it says so.
+public struct TLSPolicy: Equatable, Sendable {
+    enum Version: Sendable {
+        case tls12
+        case tls13
+
+        var number: Int32 { self == .tls12 ? TLS1_2_VERSION : TLS1_3_VERSION }
+    }
+
+    /// `tls_versions`: from this one to TLS 1.3.
+    let oldest: Version
+
+    /// TLS 1.3 alone: what every phone with App Attest speaks. The client's certificate crosses the network encrypted.
+    public static let modern = TLSPolicy(oldest: .tls13)
+
+    /// TLS 1.2 too, which shows the client's certificate to everybody on the way.
+    public static let intermediate = TLSPolicy(oldest: .tls12)
+
+    /// `ciphers` of intermediate, the best first, under OpenSSL's names; set in any case, so that there is nothing weaker to fall
+    /// back on. Forward secrecy and authenticated encryption only, and without `DHE-*`: no client that knows AES-GCM lacks ECDHE,
+    /// and each such exchange costs the server a long exponentiation. Version 5.8 has struck them as well.
+    static let ciphers = [
+        "ECDHE-ECDSA-AES128-GCM-SHA256", "ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-ECDSA-AES256-GCM-SHA384",
+        "ECDHE-RSA-AES256-GCM-SHA384", "ECDHE-ECDSA-CHACHA20-POLY1305", "ECDHE-RSA-CHACHA20-POLY1305",
+    ]
+
+    /// `ciphersuites`, for TLS 1.3, the best first.
+    static let suites = ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"]
+
+    /// `tls_curves` without P-384, which OpenSSL 3.0 has no fast code for: a client could make the server spend ten times
+    /// as much on a handshake. Every client has one of these two (P-256 is mandatory: RFC 8446 section 9.1).
+    static let groups = ["X25519", "P-256"]
+
+    /// What the server signs handshakes with, the best first: what `checkServerCertificate` admits as its key, with
+    /// SHA-256 or more. PKCS #1 v1.5 is for TLS 1.2 alone (RFC 8446 section 4.2.3).
+    static let signatures = [
+        "ecdsa_secp256r1_sha256", "ecdsa_secp384r1_sha384", "rsa_pss_rsae_sha256", "rsa_pss_rsae_sha384",
+        "rsa_pss_rsae_sha512", "rsa_pkcs1_sha256", "rsa_pkcs1_sha384", "rsa_pkcs1_sha512",
+    ]
+
+    /// What clients may sign with, and what their certificates may be signed with: keys that `ClientCertificateVerifier` admits
+    /// (128 bits), with SHA-256 or more. That an RSA key is long enough is for the verifier to say.
+    static let clientSignatures = [
+        "ecdsa_secp256r1_sha256", "ecdsa_secp384r1_sha384", "ecdsa_secp521r1_sha512", "ed25519", "ed448",
+        "rsa_pss_pss_sha256", "rsa_pss_pss_sha384", "rsa_pss_pss_sha512", "rsa_pss_rsae_sha256", "rsa_pss_rsae_sha384",
+        "rsa_pss_rsae_sha512", "rsa_pkcs1_sha256", "rsa_pkcs1_sha384", "rsa_pkcs1_sha512",
+    ]
+
+    /// OpenSSL's level of 112 bits, whatever it was built with: no SHA-1, no RSA below 2048 (`rsa_key_size`).
+    private static let securityLevel: Int32 = 2
+
+    /// - Parameter context: an `SSL_CTX` of a server, with nothing set yet.
+    func apply(to context: OpaquePointer) throws(CryptographyError) {
+        ERR_clear_error()
+        SSL_CTX_set_security_level(context, Self.securityLevel)
+        // No tickets: sessions are kept here, so that they can be forgotten. No renegotiation, no compression. An end without
+        // close_notify is an end like any other: HTTP's own framing tells a request cut short. The order of ciphers is
+        // the server's, but for a client that would rather have ChaCha20: it has no fast AES.
+        SSL_CTX_set_options(context, ag_ssl_server_options())
+        guard ag_ssl_ctx_set_min_proto_version(context, oldest.number) == 1,
+            ag_ssl_ctx_set_max_proto_version(context, TLS1_3_VERSION) == 1,
+            SSL_CTX_set_ciphersuites(context, Self.list(Self.suites)) == 1,
+            SSL_CTX_set_cipher_list(context, Self.list(Self.ciphers)) == 1,
+            ag_ssl_ctx_set1_groups_list(context, Self.list(Self.groups)) == 1,
+            ag_ssl_ctx_set1_sigalgs_list(context, Self.list(Self.signatures)) == 1,
+            ag_ssl_ctx_set1_client_sigalgs_list(context, Self.list(Self.clientSignatures)) == 1,
+            // No 0-RTT: what comes with it can be replayed (RFC 8446 section 8).
+            SSL_CTX_set_max_early_data(context, 0) == 1
+        else { throw .fromQueue(doing: "set the TLS policy") }
+    }
+
+    private static func list(_ names: [String]) -> String { names.joined(separator: ":") }
+}

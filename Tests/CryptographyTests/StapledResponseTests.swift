@@ -1,0 +1,195 @@
+import Cryptography
+import Foundation
+import Testing
+
+/// Responses are made by the openssl tool.
+@Suite("OCSP responses that are stapled")
+struct StapledResponseTests {
+    private let context: LibraryContext
+    private let tool: OpenSSLTool
+    private let authority: CertificateIssuer
+    private let leaf: Certificate
+    private let now = Int64(Date().timeIntervalSince1970)
+
+    init() throws {
+        context = try LibraryContext()
+        tool = try OpenSSLTool()
+        let key = try PrivateKey.generateP256(context)
+        authority = try .selfSigned(commonName: "CA", lifetime: 86_400, key: key, context)
+        try tool.write(authority.certificate.pem(), to: "ca.pem")
+        try tool.write(key.pem(), to: "ca.key")
+        leaf = try authority.issue(
+            CertificateTemplate(
+                purpose: .server(names: ["localhost"]), commonName: "localhost", end: .at(now + 3_600),
+                serial: nil),
+            for: PrivateKey.generateP256(context).publicKey)
+        try tool.write(leaf.pem(), to: "leaf.pem")
+    }
+
+    /// What the authority's database says: `V` good, `R` revoked; anything else and it knows nothing.
+    private func write(state: Character) throws {
+        let times = state == "R" ? "R\t391231000000Z\t250101000000Z" : "V\t391231000000Z\t"
+        let line = "VR".contains(state) ? "\(times)\t\(leaf.serial)\tunknown\t/CN=localhost\n" : ""
+        try tool.write(Array(line.utf8), to: "index.txt")
+    }
+
+    private func respond(
+        _ state: Character = "V", signer: String = "ca", life: [String] = ["-nmin", "30"], further: [String] = [],
+        issuer: String = "ca"
+    ) throws -> [UInt8] {
+        try write(state: state)
+        try tool.run("ocsp", "-issuer", "\(issuer).pem", "-cert", "leaf.pem", "-reqout", "request.der")
+        try tool.run(
+            [
+                "ocsp", "-index", "index.txt", "-CA", "\(issuer).pem", "-rsigner", "\(signer).pem", "-rkey",
+                "\(signer).key", "-reqin", "request.der", "-respout", "response.der", "-ignore_err",
+            ] + life + further)
+        return try tool.read("response.der")
+    }
+
+    private func read(
+        _ der: [UInt8], above: [Certificate]? = nil, at time: Int64? = nil
+    ) throws(CryptographyError) -> StapledResponse {
+        try StapledResponse(
+            der: der, for: [leaf] + (above ?? [authority.certificate]), at: time ?? now + 5, context)
+    }
+
+    private func refusal(
+        _ der: [UInt8], above: [Certificate]? = nil, at time: Int64? = nil
+    ) -> String {
+        do throws(CryptographyError) {
+            return "taken: \(try read(der, above: above, at: time))"
+        } catch {
+            return error.description
+        }
+    }
+
+    /// A certificate of `issuer` that appoints its holder to sign responses, or does not. Writes `NAME.pem` and `NAME.key`.
+    private func appoint(_ name: String, issuer: String = "ca", usage: String, digest: String = "sha256") throws {
+        try tool.run("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "\(name).key")
+        try tool.run("req", "-new", "-key", "\(name).key", "-subj", "/CN=\(name)", "-out", "\(name).csr")
+        try tool.write(Array("extendedKeyUsage=\(usage)\n".utf8), to: "usage.cnf")
+        try tool.run(
+            "x509", "-req", "-in", "\(name).csr", "-CA", "\(issuer).pem", "-CAkey", "\(issuer).key", "-days", "1",
+            "-\(digest)", "-extfile", "usage.cnf", "-out", "\(name).pem")
+    }
+
+    private func stranger() throws {
+        try tool.run("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "stranger.key")
+        try tool.run(
+            "req", "-x509", "-key", "stranger.key", "-subj", "/CN=CA", "-days", "1", "-out", "stranger.pem")
+    }
+
+    @Test("are taken when the issuer has signed them, and are fresh from the one moment to the other")
+    func good() throws {
+        let response = try read(respond())
+        #expect(response.subject == "CN=localhost")
+        #expect(abs(response.thisUpdate - now) < 60 && response.nextUpdate == response.thisUpdate + 1_800)
+        #expect(response.encoding == (try tool.read("response.der")))
+        let times = [(-1, false), (0, true), (1_799, true), (1_800, false)]
+        for (offset, isFresh) in times { #expect(response.isFresh(at: response.thisUpdate + Int64(offset)) == isFresh) }
+    }
+
+    @Test("may be signed by whom the issuer has appointed, and by nobody else it has certified")
+    func appointed() throws {
+        try appoint("responder", usage: "OCSPSigning")
+        #expect(try read(respond(signer: "responder")).subject == "CN=localhost")
+        try appoint("server", usage: "serverAuth")
+        #expect(refusal(try respond(signer: "server")).contains("CN=CA, or whom it has appointed, must have signed it"))
+        try stranger()
+        try appoint("impostor", issuer: "stranger", usage: "OCSPSigning")
+        #expect(refusal(try respond(signer: "impostor")).contains("must have signed it"))
+        #expect(refusal(try respond(signer: "stranger")).contains("must have signed it"))
+    }
+
+    @Test("are refused when a signature in them is made with SHA-1")
+    func weak() throws {
+        #expect(refusal(try respond(further: ["-rmd", "sha1"])).contains("weaker than SHA-256"))
+        try appoint("weakly", usage: "OCSPSigning", digest: "sha1")
+        #expect(refusal(try respond(signer: "weakly")).contains("must have signed it"))
+    }
+
+    @Test("are refused unless they say that the certificate is good")
+    func states() throws {
+        #expect(refusal(try respond("R")).contains("says that CN=localhost is revoked"))
+        #expect(refusal(try respond("?")).contains("knows nothing of CN=localhost"))
+    }
+
+    @Test("are refused when they are over, not yet valid, or never end")
+    func times() throws {
+        let der = try respond()
+        let response = try read(der)
+        #expect(refusal(der, at: response.nextUpdate).contains("stale"))
+        #expect(refusal(der, at: response.thisUpdate - 1).contains("not yet valid"))
+        #expect(refusal(try respond(life: [])).contains("until when it is good"))
+    }
+
+    @Test("are refused when they are about another certificate, of the same issuer or of a namesake")
+    func others() throws {
+        let der = try respond()
+        let other = try authority.issue(
+            CertificateTemplate(
+                purpose: .server(names: ["other"]), commonName: "other", end: .at(now + 3_600),
+                serial: nil),
+            for: PrivateKey.generateP256(context).publicKey)
+        let error = #expect(throws: CryptographyError.self) {
+            try StapledResponse(der: der, for: [other, authority.certificate], at: now + 5, context)
+        }
+        #expect(error?.description.contains("not about CN=other") == true)
+        try stranger()
+        #expect(refusal(try respond(signer: "stranger", issuer: "stranger")).contains("not about CN=localhost"))
+    }
+
+    @Test("are refused without the issuer's certificate behind the leaf")
+    func withoutIssuer() throws {
+        let der = try respond()
+        try stranger()
+        let namesake = try Certificate.all(inPEM: tool.read("stranger.pem"), context)
+        for above in [[], namesake] {
+            #expect(refusal(der, above: above).contains("does not stand behind it"))
+        }
+        #expect(try read(der, above: namesake + [authority.certificate]).subject == "CN=localhost")
+    }
+
+    @Test("are refused when they are errors, something else, or more than one")
+    func rubbish() throws {
+        // OCSPResponse ::= SEQUENCE { responseStatus ENUMERATED }: tryLater is 3 (RFC 6960 section 4.2.1).
+        #expect(refusal([0x30, 0x03, 0x0a, 0x01, 0x03]).contains("no answer but an error, trylater"))
+        let der = try respond()
+        #expect(refusal(der + [0]).contains("bytes follow it"))
+        for length in [0, 1, der.count - 1] { #expect(refusal(Array(der.prefix(length))).contains("must be DER")) }
+        #expect(refusal(try leaf.pem()).contains("must be DER"))
+        #expect(refusal([UInt8](repeating: 0x30, count: StapledResponse.longest + 1)).contains("more than"))
+    }
+
+    @Test("are refused when an octet of them is changed, whichever")
+    func alteration() throws {
+        let der = try respond()
+        var survivors: [Int] = []
+        for index in der.indices {
+            var altered = der
+            altered[index] ^= 1
+            if (try? read(altered)) != nil { survivors.append(index) }
+        }
+        // What is not signed are the certificates that come along, and not needed: here the issuer's own.
+        let signed = try tool.run("ocsp", "-respin", "response.der", "-noverify", "-resp_text")
+        #expect(signed.contains("OCSP Response Status: successful"))
+        let certificate = try authority.certificate.der()
+        let start = der.count - certificate.count
+        #expect(survivors.allSatisfy { $0 >= start }, "\(survivors), the certificate begins at \(start)")
+    }
+
+    @Test("are demanded by certificates with the TLS feature status_request, and by no others")
+    func mustStaple() throws {
+        #expect(!leaf.demandsStaple)
+        let features = [("status_request", true), ("status_request_v2", false), ("17,5", true), ("1,2", false)]
+        for (feature, demands) in features {
+            try tool.run("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "must.key")
+            try tool.run(
+                "req", "-x509", "-key", "must.key", "-subj", "/CN=must", "-out", "must.pem", "-addext",
+                "tlsfeature=\(feature)")
+            let certificate = try #require(try Certificate.all(inPEM: tool.read("must.pem"), context).first)
+            #expect(certificate.demandsStaple == demands, "\(feature)")
+        }
+    }
+}

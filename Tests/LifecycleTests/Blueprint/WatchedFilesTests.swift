@@ -1,0 +1,88 @@
+import GatewayConfiguration
+import Synchronization
+import Testing
+
+@testable import Lifecycle
+
+@Suite("Of the files that a conf file names")
+struct WatchedFilesTests {
+    /// Every file there can be.
+    private static let conf = """
+        listeners:
+          - address: 127.0.0.1:8443
+            tls:
+              certificate: server.pem
+              key: server.key
+            clients:
+              authorities: [ca.pem, root.pem]
+              crls: [ca.crl, root.crl]
+              crl_policy: require-fresh
+        upstreams:
+          records:
+            servers: [127.0.0.1:9000]
+        routes:
+          - name: records
+            host: localhost
+            path: /records
+            apps: [ABCDE12345.org.example.app]
+            upstream: records
+        apps:
+          - id: ABCDE12345.org.example.app
+            environment: simulator
+            attestation_root: simulator.pem
+        registry:
+          path: registry.sqlite
+          secret: challenge.secret
+        enrolment:
+          address: 127.0.0.1:8444
+          tls:
+            certificate: enrolment.pem
+            key: enrolment.key
+          url: https://localhost:8444
+          authority:
+            certificate: gms.pem
+            key: gms.key
+            passphrase_file: gms.passphrase
+          admission: token
+          token:
+            issuer: https://login.example.org/
+            audience: https://enrol.example.org
+            keys: [login.pem, login-next.pem]
+        administration:
+          socket: administration.socket
+          listeners:
+            - address: 127.0.0.1:9464
+              token_file: token
+              tls:
+                certificate: administration.pem
+                key: administration.key
+                clients:
+                  authorities: [operators.pem]
+
+        """
+
+    private final class Looked: Sendable {
+        let at = Mutex<Set<String>>([])
+    }
+
+    @Test(
+        "those are watched that are read when anything starts, but the conf file and what the registry writes",
+        arguments: [Role.both, .gateway, .enrolment])
+    func all(role: Role) throws {
+        let looked = Looked()
+        let files = FileInspector { path in
+            looked.at.withLock { _ = $0.insert(path) }
+            return nil
+        }
+        let configuration = try Configuration.parse(
+            Array(Self.conf.utf8), path: "conf/attestgate.yaml", files: files, role: role
+        ).configuration
+        var expected = looked.at.withLock { $0 }
+        // Looked at, since the app names it, but read only by who enrols.
+        if role == .gateway { expected.remove("conf/simulator.pem") }
+        #expect(Set(configuration.watchedFiles) == expected)
+        #expect(expected.contains("conf/ca.crl") == (role != .enrolment))
+        #expect(expected.contains("conf/gms.passphrase") == (role != .gateway))
+        #expect(expected.isSuperset(of: ["conf/token", "conf/operators.pem"]))
+    }
+}
