@@ -240,7 +240,9 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(
             name: "LifecycleTests",
-            dependencies: ["Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "Lifecycle"],
+            dependencies: [
+                "Cryptography", "EventLoop", "Gateway", "GatewayConfiguration", "Lifecycle", "TLS", "Vocabulary",
+            ],
             swiftSettings: settings),
         .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
@@ -254,10 +256,12 @@ let package = Package(
 // Fuzz targets have no `main` of their own, so they are part of the package only for `scripts/fuzz`.
 if Context.environment["ATTESTGATE_FUZZ"] != nil {
     package.targets += [
-        ("FuzzRequestHead", ["HTTP"]), ("FuzzResponseHead", ["HTTP"]), ("FuzzAssertion", ["Attestation"]),
+        ("FuzzRequestHead", ["HTTP"]), ("FuzzResponseHead", ["HTTP"]), ("FuzzContentDecoder", ["HTTP"]),
+        ("FuzzRequestStream", ["HTTP"]), ("FuzzAssertion", ["Attestation"]),
         ("FuzzAttestation", ["Attestation", "Cryptography", "Vocabulary"]),
         ("FuzzReceipt", ["Attestation", "Cryptography"]), ("FuzzSignatureInput", ["RequestProof"]),
         ("FuzzEnrolmentJSON", ["Cryptography", "Enrolment"]),
+        ("FuzzProxyHeader", ["EventLoop", "Server"]),
         ("FuzzKeyBindingJWT", ["Challenges", "Cryptography", "Enrolment"]),
     ].map { name, modules in
         .executableTarget(

@@ -35,7 +35,8 @@ private enum Outcome: Equatable {
     enum End: Equatable {
         case open
         case ended(rest: Int)
-        case broken(MessageFault)
+        /// By which fault does not count: too long a trailer may be malformed as well.
+        case broken
     }
 }
 
@@ -97,7 +98,7 @@ private func decode(_ head: RequestHead, _ bytes: [UInt8], from start: Int, inSt
                 precondition(position <= end)
             }
         } catch {
-            return .complete(length: start, content: content, end: .broken(error))
+            return .complete(length: start, content: content, end: .broken)
         }
         guard end < bytes.count else { return .complete(length: start, content: content, end: .open) }
         end = min(end + step, bytes.count)

@@ -27,6 +27,10 @@ static inline long ag_ssl_ctx_set_min_proto_version(SSL_CTX *ctx, int version) {
 static inline long ag_ssl_ctx_set_max_proto_version(SSL_CTX *ctx, int version) {
     return SSL_CTX_set_max_proto_version(ctx, version);
 }
+static inline int ag_ssl_ctx_get_min_proto_version(SSL_CTX *ctx) { return (int)SSL_CTX_get_min_proto_version(ctx); }
+static inline int ag_ssl_ctx_get_max_proto_version(SSL_CTX *ctx) { return (int)SSL_CTX_get_max_proto_version(ctx); }
+static inline long ag_ssl_set_min_proto_version(SSL *ssl, int version) { return SSL_set_min_proto_version(ssl, version); }
+static inline long ag_ssl_set_max_proto_version(SSL *ssl, int version) { return SSL_set_max_proto_version(ssl, version); }
 static inline long ag_ssl_ctx_set_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_mode(ctx, mode); }
 static inline void ag_ssl_ctx_set_read_ahead(SSL_CTX *ctx, int on) { SSL_CTX_set_read_ahead(ctx, on); }
 static inline long ag_ssl_ctx_set_session_cache_mode(SSL_CTX *ctx, long mode) {
@@ -35,6 +39,7 @@ static inline long ag_ssl_ctx_set_session_cache_mode(SSL_CTX *ctx, long mode) {
 static inline long ag_ssl_ctx_set1_groups_list(SSL_CTX *ctx, const char *list) {
     return SSL_CTX_set1_groups_list(ctx, list);
 }
+static inline long ag_ssl_set1_groups_list(SSL *ssl, const char *list) { return SSL_set1_groups_list(ssl, list); }
 static inline long ag_ssl_ctx_set1_sigalgs_list(SSL_CTX *ctx, const char *list) {
     return SSL_CTX_set1_sigalgs_list(ctx, list);
 }

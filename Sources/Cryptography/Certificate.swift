@@ -69,6 +69,12 @@ public final class Certificate {
         return certificates
     }
 
+    /// Whether clients that ask for that host would take the certificate for its (RFC 6125; names of the extension
+    /// subjectAltName alone).
+    public func isGood(forHost name: String) -> Bool {
+        X509_check_host(pointer, name, name.utf8.count, UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT), nil) == 1
+    }
+
     public func pem() throws(CryptographyError) -> [UInt8] {
         let target = MemoryBIO()
         ERR_clear_error()

@@ -20,12 +20,13 @@ public struct StapledResponse: Equatable, Sendable {
     /// Whether the response is the latest there is.
     public func isFresh(at now: Int64) -> Bool { thisUpdate <= now && now < nextUpdate }
 
-    /// Reads a response in DER, as `openssl ocsp -respout` writes it.
+    /// Reads a response in DER, as `openssl ocsp -respout` writes it. Its age is no fault: `isFresh` is to be asked whenever it is
+    /// handed out, for time passes.
     ///
     /// - Parameters:
     ///   - chain: the certificate that it is to be about, and among those above it the one that has issued it.
     ///   - now: in seconds since 1970.
-    /// - Throws: unless a client that is shown it now would believe that the certificate is good.
+    /// - Throws: unless a client that is shown it in its time would believe that the certificate is good.
     public init(
         der: [UInt8], for chain: [Certificate], at now: Int64, _ library: LibraryContext
     ) throws(CryptographyError) {
@@ -40,7 +41,11 @@ public struct StapledResponse: Equatable, Sendable {
         }
         let response = try DecodedOCSPResponse(der)
         let single = try response.single(about: leaf, issuedBy: issuer)
-        try response.verify(signedFor: issuer, at: now, library)
+        guard let thisUpdate = single.thisUpdate, let nextUpdate = single.nextUpdate, thisUpdate < nextUpdate else {
+            throw CryptographyError(doing: "staple the OCSP response: it does not say from when until when it is good")
+        }
+        // A responder's certificate may end soon after the response: it is to be valid while that is.
+        try response.verify(signedFor: issuer, at: min(max(now, thisUpdate), nextUpdate - 1), library)
         switch single.state {
         case .good: break
         case .revoked:
@@ -48,19 +53,10 @@ public struct StapledResponse: Equatable, Sendable {
         case .unknown:
             throw CryptographyError(doing: "staple the OCSP response: its authority knows nothing of \(leaf.subject)")
         }
-        guard let thisUpdate = single.thisUpdate, let nextUpdate = single.nextUpdate else {
-            throw CryptographyError(doing: "staple the OCSP response: it does not say from when until when it is good")
-        }
         encoding = der
         subject = leaf.subject
         self.thisUpdate = thisUpdate
         self.nextUpdate = nextUpdate
-        guard now < nextUpdate else {
-            throw CryptographyError(doing: "staple the OCSP response: it is stale, a later one was due")
-        }
-        guard thisUpdate <= now else {
-            throw CryptographyError(doing: "staple the OCSP response: it is not yet valid")
-        }
     }
 }
 

@@ -91,6 +91,23 @@ extension SocketHandler {
         }
     }
 
+    /// Copies what is there into the buffer's room and leaves it where it is, one system call.
+    ///
+    /// - Parameter limit: how many bytes at most.
+    public final func peek(into buffer: inout ByteBuffer, atMost limit: Int) -> Transfer {
+        buffer.withWritable { room in
+            let count = recv(descriptor, room.baseAddress, min(room.count, limit), Int32(MSG_PEEK))
+            if count > 0 { return (count, .bytes(count)) }
+            if count == 0 { return (0, .endOfStream) }
+            return (0, failure())
+        }
+    }
+
+    /// Drops bytes that `peek` has shown, without a copy: only TCP can (tcp(7), MSG_TRUNC).
+    ///
+    /// - Returns: whether as many were there.
+    public final func discard(_ count: Int) -> Bool { recv(descriptor, nil, count, Int32(MSG_TRUNC)) == count }
+
     /// Writes from the front of the buffer, one system call, and consumes what the kernel took.
     public final func send(from buffer: inout ByteBuffer) -> Transfer {
         let count = buffer.withUnsafeReadable { Glibc.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
@@ -116,6 +133,12 @@ extension SocketHandler {
     /// Tells the peer that nothing more will be sent.
     public final func shutdownSending() {
         _ = shutdown(descriptor, Int32(SHUT_WR))
+    }
+
+    /// `close` will not end the connection but break it: the peer's next read fails, and what it has not got is dropped.
+    public final func breakOnClose() {
+        var breaking = linger(l_onoff: 1, l_linger: 0)
+        _ = setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &breaking, socklen_t(MemoryLayout<linger>.size))
     }
 
     /// The user that connected to a Unix socket, as the kernel knows it (unix(7), SO_PEERCRED); nil for other sockets.

@@ -49,6 +49,58 @@ public struct SocketAddress: Sendable {
         withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: address, as: sockaddr_un.self) }
     }
 
+    /// An address as protocols carry it. One that maps an IPv4 address into IPv6 (RFC 4291 section 2.5.5.2) is the latter:
+    /// otherwise all IPv4 clients of a proxy with one socket for both would be of one network.
+    ///
+    /// - Parameter octets: in network order.
+    /// - Returns: nil unless they are 4 or 16.
+    public init?(octets: Span<UInt8>, port: UInt16) {
+        guard octets.count == 4 || octets.count == 16 else { return nil }
+        var number: UInt128 = 0
+        for place in octets.indices { number = number << 8 | UInt128(octets[place]) }
+        self.init(number, isIPv6: octets.count == 16, port: port)
+    }
+
+    /// An address without its port, as text.
+    ///
+    /// - Parameter text: as `inet_pton` reads it: no brackets, no zone, no octet with a leading zero.
+    /// - Returns: nil if it is no address of that family.
+    public init?(text: Span<UInt8>, isIPv6: Bool, port: UInt16) {
+        var copy = InlineArray<46, CChar>(repeating: 0)  // INET6_ADDRSTRLEN
+        guard text.count < copy.count else { return nil }
+        for place in text.indices {
+            // Or C would take it for the end.
+            guard text[place] != 0 else { return nil }
+            copy[place] = CChar(bitPattern: text[place])
+        }
+        var octets = InlineArray<16, UInt8>(repeating: 0)
+        let isRead = copy.span.withUnsafeBufferPointer { text in
+            withUnsafeMutableBytes(of: &octets) {
+                inet_pton(isIPv6 ? AF_INET6 : AF_INET, text.baseAddress, $0.baseAddress)
+            }
+        }
+        guard isRead == 1 else { return nil }
+        self.init(octets: octets.span.extracting(first: isIPv6 ? 16 : 4), port: port)
+    }
+
+    private init(_ number: UInt128, isIPv6: Bool, port: UInt16) {
+        if isIPv6, number >> 32 != 0xffff {
+            var v6 = sockaddr_in6()
+            v6.sin6_family = sa_family_t(AF_INET6)
+            v6.sin6_port = port.bigEndian
+            withUnsafeMutableBytes(of: &v6.sin6_addr) { $0.storeBytes(of: number.bigEndian, as: UInt128.self) }
+            length = socklen_t(MemoryLayout<sockaddr_in6>.size)
+            withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: v6, as: sockaddr_in6.self) }
+        } else {
+            var v4 = sockaddr_in()
+            v4.sin_family = sa_family_t(AF_INET)
+            v4.sin_port = port.bigEndian
+            v4.sin_addr.s_addr = UInt32(truncatingIfNeeded: number).bigEndian
+            length = socklen_t(MemoryLayout<sockaddr_in>.size)
+            withUnsafeMutableBytes(of: &storage) { $0.storeBytes(of: v4, as: sockaddr_in.self) }
+        }
+    }
+
     /// Takes what the kernel wrote into `storage`.
     init(_ fill: (UnsafeMutablePointer<sockaddr>, UnsafeMutablePointer<socklen_t>) -> Int32) {
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -107,6 +159,15 @@ public struct SocketAddress: Sendable {
         guard !isUnix else { return true }
         return withUnsafeBytes(of: storage) { bytes in
             isIPv6 ? bytes[8..<23].allSatisfy { $0 == 0 } && bytes[23] == 1 : bytes[4] == 127
+        }
+    }
+
+    /// The address's bits; of a Unix socket none.
+    var number: UInt128 {
+        guard !isUnix else { return 0 }
+        return withUnsafeBytes(of: storage) { bytes in
+            // The address stands at offset 4 (IPv4) or 8 (IPv6).
+            (isIPv6 ? bytes[8..<24] : bytes[4..<8]).reduce(0) { $0 << 8 | UInt128($1) }
         }
     }
 

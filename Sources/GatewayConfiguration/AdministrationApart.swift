@@ -8,7 +8,8 @@ enum AdministrationApart {
         let place = root["administration"]?.place(of: "listeners") ?? root.place
         let addresses = Set(listeners.map(\.address))
         let authorities = Set(
-            listeners.flatMap(\.clients.authoritiesPaths) + [enrolment?.authority.certificatePath].compactMap(\.self))
+            listeners.flatMap(\.allClients).flatMap(\.authoritiesPaths)
+                + [enrolment?.authority.certificatePath].compactMap(\.self))
         for listener in administration.listeners {
             if addresses.contains(listener.address) {
                 reading.refuse(

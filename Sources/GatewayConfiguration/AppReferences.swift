@@ -10,6 +10,7 @@ enum AppReferences {
         let known = ids.contains(nil) ? [] : ids.compactMap(\.self)
         for listener in root["listeners"]?.elements ?? [] where !lacking.isEmpty {
             checkAcceptance(of: listener, lacking, reading)
+            for host in listener["hosts"]?.elements ?? [] { checkAcceptance(of: host, lacking, reading) }
         }
         for route in root["routes"]?.elements ?? [] {
             guard let require = level(of: route), require != .certificate else { continue }
@@ -42,8 +43,10 @@ enum AppReferences {
     }
 
     /// A self-signed certificate says nothing by itself.
-    private static func checkAcceptance(of listener: Item, _ lacking: [String], _ reading: Reading) {
-        let words = listener["clients"]?["accept"]?.elements ?? []
+    ///
+    /// - Parameter host: or a listener.
+    private static func checkAcceptance(of host: Item, _ lacking: [String], _ reading: Reading) {
+        let words = host["clients"]?["accept"]?.elements ?? []
         guard let item = words.first(where: { $0.text == ListenerConfiguration.Clients.Acceptance.registered.rawValue })
         else { return }
         reading.refuse(

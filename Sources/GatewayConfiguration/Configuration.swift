@@ -148,6 +148,7 @@ extension Configuration {
         let denialURI = reader.read(Keys.denialURI)
         UpstreamReferences.check(item, reading)
         AppReferences.check(item, reading)
+        if let routes, listeners != nil { HostReferences.check(routes, in: item, reading) }
         if let routes, let limits { HeldContent.check(routes, limits, in: item, reading) }
         DeviceRate.check(item, reading)
         EnrolmentReferences.check(item, reading)

@@ -4,8 +4,12 @@ public import Vocabulary
 public struct ListenerConfiguration: Equatable, Sendable {
     /// A literal address.
     public let address: ServerAddress
+    /// Nil if the listener speaks with clients directly.
+    public let proxyProtocol: ProxyProtocolConfiguration?
     public let tls: TLS
     public let clients: Clients
+    /// Those with rules of their own; `tls` and `clients` are for everybody who asks for none of them.
+    public let hosts: [Host]
 
     /// How the gateway shows itself to clients.
     public struct TLS: Equatable, Sendable {
@@ -58,24 +62,40 @@ extension ListenerConfiguration {
                 "a literal address and a port, for example 127.0.0.1:8443 or \"[::1]:8443\"", ServerAddress.parseLiteral
             ),
             whenMissing: .refused, "The address and port to listen on; 0.0.0.0 stands for every IPv4 address.")
+        static let proxyProtocol = Key(
+            "proxy_protocol",
+            .section { ProxyProtocolConfiguration($0, in: ProxyProtocolConfiguration.Keys.section, $1) },
+            whenMissing: .allowed, "Load balancers before the listener that say where their clients are.")
         static let tls = Key(
             "tls", .section(TLS.init), whenMissing: .refused, "How the gateway shows itself to clients.")
         static let clients = Key(
             "clients", .section(Clients.init), whenMissing: .refused, "Which certificates clients must present.")
+        static let hosts = Key(
+            "hosts", .listenerHosts, whenMissing: .allowed, "Hosts at this address that have rules of their own.")
 
         static let section = Section(
-            path: "listeners", settings: [address.setting, tls.setting, clients.setting])
+            path: "listeners",
+            settings: [
+                address.setting, proxyProtocol.setting, tls.setting, clients.setting, hosts.setting,
+            ])
     }
 
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let address = reader.read(Keys.address)
+        let proxyProtocol = reader.read(Keys.proxyProtocol)
         let tls = reader.read(Keys.tls)
         let clients = reader.read(Keys.clients)
-        guard let address, let tls, let clients else { return nil }
+        let hosts = reader.read(Keys.hosts)
+        guard let address, let tls, let clients, hosts != nil || !reader.has(Keys.hosts),
+            proxyProtocol != nil || !reader.has(Keys.proxyProtocol),
+            proxyProtocol?.canReach(address, at: reader.place(of: Keys.proxyProtocol), reading) ?? true
+        else { return nil }
         self.address = address
+        self.proxyProtocol = proxyProtocol
         self.tls = tls
         self.clients = clients
+        self.hosts = hosts ?? []
     }
 }
 

@@ -20,6 +20,8 @@ public struct RouteConfiguration: Equatable, Sendable {
     public let upstream: String
     /// The largest content of a request, in bytes.
     public let contentLimit: Int
+    /// `collect`, unless the route demands a proof.
+    public let body: Body
     /// Requests that are let through to the upstream, of all clients together.
     public let rate: RateConfiguration?
 
@@ -45,6 +47,16 @@ public struct RouteConfiguration: Equatable, Sendable {
 
         /// What a route requires that does not say it.
         static let standard = requestProof
+    }
+
+    /// When the content of a request with a proof is forwarded.
+    public enum Body: String, CaseIterable, Sendable {
+        /// Once all of it has been compared with its digest.
+        case collect
+        /// As it comes, all but the last byte.
+        case stream
+
+        static let standard = collect
     }
 }
 
@@ -92,6 +104,9 @@ extension RouteConfiguration {
         static let contentLimit = Key(
             "content_limit", .size(0...(1 << 30)), unit: "bytes", whenMissing: .means("1MiB"),
             "The largest content that a request may have.")
+        static let body = Key(
+            "body", .choice as Kind<Body>, whenMissing: .means(Body.standard.rawValue),
+            "When the content of a request with a proof is forwarded.")
         static let rate = Key(
             "rate", .rate, unit: "requests of all clients", whenMissing: .allowed,
             "How often requests are let through to the upstream.")
@@ -100,7 +115,7 @@ extension RouteConfiguration {
             path: "routes",
             settings: [
                 name.setting, host.setting, path.setting, methods.setting, require.setting, apps.setting,
-                components.setting, upstream.setting, contentLimit.setting, rate.setting,
+                components.setting, upstream.setting, contentLimit.setting, body.setting, rate.setting,
             ])
     }
 
@@ -115,12 +130,14 @@ extension RouteConfiguration {
         let components = Self.read(Keys.components, from: .requestProof, require, reader, reading)
         let upstream = reader.read(Keys.upstream)
         let contentLimit = reader.read(Keys.contentLimit)
+        let body = Self.read(Keys.body, from: .requestProof, require, reader, reading)
         let rate = reader.read(Keys.rate)
-        guard let name, let host, let path, let methods, let require, let components, let upstream, let contentLimit
+        guard let name, let host, let path, let methods, let require, let components, let upstream, let contentLimit,
+            let body
         else { return nil }
         self.init(
             name: name, host: host, path: path, methods: Set(methods), require: require, apps: apps ?? [],
-            components: components, upstream: upstream, contentLimit: contentLimit, rate: rate)
+            components: components, upstream: upstream, contentLimit: contentLimit, body: body, rate: rate)
     }
 
     /// Reads a key that only means something from a level on. Below it the key is refused: whoever wrote it believes in a
@@ -140,6 +157,6 @@ extension RouteConfiguration {
     func admitting(_ apps: [AppID]) -> RouteConfiguration {
         RouteConfiguration(
             name: name, host: host, path: path, methods: methods, require: require, apps: apps, components: components,
-            upstream: upstream, contentLimit: contentLimit, rate: rate)
+            upstream: upstream, contentLimit: contentLimit, body: body, rate: rate)
     }
 }

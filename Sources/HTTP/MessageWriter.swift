@@ -43,20 +43,34 @@ extension ByteBuffer {
     /// Bytes a chunk needs around its data: eight digits, and two line ends.
     public static var chunkOverhead: Int { 8 + 4 }
 
+    /// Bytes of the last chunk and the empty trailer section.
+    public static var lastChunkLength: Int { 5 }
+
+    /// How much data of one chunk fits.
+    public var chunkRoom: Int { max(0, room - Self.chunkOverhead) }
+
     /// Appends as much of `content` as fits as one chunk. - Returns: how much that was.
     public mutating func appendChunk(prefixOf content: Span<UInt8>) -> Int {
-        let count = min(content.count, room - Self.chunkOverhead)
-        guard count > 0 else { return 0 }
+        let count = min(content.count, chunkRoom)
+        appendChunk(nil, content.extracting(first: count))
+        return count
+    }
+
+    /// Appends one chunk of a byte that was kept back, if there is one, and what follows it; none if both are empty.
+    /// Together they fit `chunkRoom`.
+    public mutating func appendChunk(_ first: UInt8?, _ content: Span<UInt8>) {
+        let count = content.count + (first == nil ? 0 : 1)
+        guard count > 0 else { return }
         append(hex: UInt64(count))
         append("\r\n")
-        append(content.extracting(first: count))
+        if let first { append(first) }
+        append(content)
         append("\r\n")
-        return count
     }
 
     /// Appends the last chunk and the empty trailer section. - Returns: false if it does not fit yet.
     public mutating func appendLastChunk() -> Bool {
-        guard room >= 5 else { return false }
+        guard room >= Self.lastChunkLength else { return false }
         append("0\r\n\r\n")
         return true
     }

@@ -17,10 +17,13 @@ public struct Route: Sendable {
     public let upstream: Int
     /// Largest content of a request, in octets.
     public let contentLimit: UInt64
+    /// Without meaning where no proof is demanded: nothing could be compared with the content there.
+    public let body: BodyHandling
 
     public init(
         name: String, host: String, prefix: String, methods: MethodSet, requirement: Requirement,
-        apps: AppSet = .none, components: [String] = [], upstream: Int, contentLimit: UInt64
+        apps: AppSet = .none, components: [String] = [], upstream: Int, contentLimit: UInt64,
+        body: BodyHandling = .collected
     ) {
         self.name = name
         self.host = Array(host.lowercased().utf8)
@@ -31,6 +34,7 @@ public struct Route: Sendable {
         self.components = components
         self.upstream = upstream
         self.contentLimit = contentLimit
+        self.body = body
     }
 
     /// A prefix ends where a segment ends: `/a` covers `/a` and `/a/b`, not `/ab`.

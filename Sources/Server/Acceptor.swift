@@ -32,38 +32,46 @@ public final class Acceptor {
         self.application = application
     }
 
-    /// Serves TLS connections on a listening socket. Whether their clients have an identity, the context decides.
-    public func listen(on socket: consuming Socket, tls: ServerContext) {
-        add(socket, tls: tls)
+    /// Serves TLS connections on a listening socket. Whether their clients have an identity, the contexts decide.
+    ///
+    /// - Parameter proxies: whose connections must begin with a PROXY header.
+    public func listen(on socket: consuming Socket, tls: VirtualHosts, proxies: TrustedProxies = .none) {
+        add(socket, tls: tls, proxies: proxies.unshared)
+    }
+
+    /// The same for a listener of one host.
+    public func listen(on socket: consuming Socket, tls: ServerContext, proxies: TrustedProxies = .none) {
+        listen(on: socket, tls: VirtualHosts(tls), proxies: proxies)
     }
 
     /// Serves connections without TLS, whose clients have no identity. For sockets that something else guards, such as the
     /// mode of a Unix socket's file.
     public func listen(on socket: consuming Socket) {
-        add(socket, tls: nil)
+        add(socket, tls: nil, proxies: .none)
     }
 
-    private func add(_ socket: consuming Socket, tls: ServerContext?) {
+    private func add(_ socket: consuming Socket, tls: VirtualHosts?, proxies: TrustedProxies) {
         let application = application
         let listener = ListeningSocket(
             loop: loop, socket: socket, exhausted: { application.acceptingPaused(errno: $0) }
         ) { [unowned self] socket, peer in
-            open(socket, peer: peer, tls: tls)
+            open(socket, peer: peer, tls: tls, isProxied: proxies.contains(peer))
         }
         listeners.append(listener)
     }
 
-    private func open(_ socket: consuming Socket, peer: SocketAddress, tls: ServerContext?) {
-        guard let connection = ServerConnection(acceptor: self, socket: socket, peer: peer, tls: tls) else { return }
-        // First: nobody gives way to a connection that would not be admitted anyway.
-        guard application.admits(connection) else {
-            application.connectionRefused(connection, .clientLimit)
-            return  // dropping the connection closes it
-        }
+    private func open(_ socket: consuming Socket, peer: SocketAddress, tls: VirtualHosts?, isProxied: Bool) {
+        guard
+            let connection = ServerConnection(
+                acceptor: self, socket: socket, peer: peer, tls: tls, isProxied: isProxied)
+        else { return }
+        // First: nobody gives way to a connection that would not be admitted anyway. A proxy's is asked about when its header
+        // says whose it is.
+        guard isProxied || admits(connection) else { return }  // dropping the connection closes it
         if connectionCount >= settings.connections { makeRoom() }
         guard connectionCount < settings.connections else {
             application.connectionRefused(connection, .limit)
-            application.connectionClosed(connection)
+            if connection.isAdmitted { application.connectionClosed(connection) }
             return
         }
         connectionCount += 1
@@ -78,6 +86,13 @@ public final class Acceptor {
         }
         if tls != nil { enterHandshake(connection) }
         connection.start()
+    }
+
+    /// Whether the application admits one more of this client; then it is told when the connection has ended.
+    func admits(_ connection: ServerConnection) -> Bool {
+        connection.isAdmitted = application.admits(connection)
+        if !connection.isAdmitted { application.connectionRefused(connection, .clientLimit) }
+        return connection.isAdmitted
     }
 
     // MARK: - Handshakes under way
@@ -130,7 +145,7 @@ public final class Acceptor {
         freeSlots.append(connection.slot)
         connectionCount -= 1
         if connection.isInHandshake { leaveHandshake() }
-        application.connectionClosed(connection)
+        if connection.isAdmitted { application.connectionClosed(connection) }
         reportIfDrained()
     }
 

@@ -7,10 +7,15 @@ open class Application {
     /// The exchange that serves all requests of one connection, one after the other.
     open func makeExchange(for connection: ServerConnection) -> Exchange { Exchange(connection: connection) }
 
-    /// A connection was accepted; nothing of it has been read.
+    /// A connection was accepted; nothing of it has been read but the header of a trusted proxy, where it has one.
     ///
     /// - Returns: false to close it at once. If true, `connectionClosed` follows when it ends.
     open func admits(_ connection: ServerConnection) -> Bool { true }
+
+    /// The header of a trusted proxy was read; `admits` follows.
+    ///
+    /// - Parameter hasSource: whether it names a client, whose address the connection has from now on.
+    open func proxyHeaderRead(_ connection: ServerConnection, hasSource: Bool) {}
 
     /// A connection that was admitted has ended.
     open func connectionClosed(_ connection: ServerConnection) {}
@@ -36,6 +41,8 @@ public enum ConnectionRefusal: Sendable {
     case clientLimit
     /// As many handshakes are under way as may be, and this is the oldest of them.
     case handshakeLimit
+    /// A trusted proxy's connection without a valid header: TLS has not begun.
+    case proxyHeader(ProxyHeaderFault)
     case handshake(TLSFailure)
     case handshakeTimeout
     /// The client certificate expired while the connection was open.

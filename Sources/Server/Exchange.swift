@@ -46,8 +46,10 @@ open class Exchange {
     open func contentEnded() {}
     /// The request cannot be read. Answer; the connection is closed after that.
     open func requestFaulted(_ fault: MessageFault) {}
-    /// The rest of the head or content did not come in time. Answer if nothing is answered yet.
+    /// The rest of the head or content did not come in time, and nothing is answered yet: answer.
     open func requestTimedOut() {}
+    /// Something is answered already, and the client is overdue: it is cut off after this.
+    open func cutOff(_ debt: ClientDebt) {}
     /// The client has taken what was sent: there is room for more.
     open func outputDrained() {}
     /// The client is gone, or the connection broke: nobody waits for the response any more.
@@ -122,4 +124,12 @@ open class Exchange {
         sentBytes = 0
         framing = .none
     }
+}
+
+/// What a client is overdue with.
+public enum ClientDebt: Equatable, Sendable {
+    /// To send what is left of the content.
+    case content
+    /// To take the response.
+    case response
 }

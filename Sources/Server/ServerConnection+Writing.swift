@@ -46,25 +46,13 @@ extension ServerConnection {
             let waiting = output.count
             switch transport.write(to: self, from: &output) {
             case .done:
-                if isWriteBlocked {
-                    responsePace.moved(
-                        waiting, acceptor.settings.contentIdleTimeout, rate: acceptor.settings.contentRate,
-                        now: loop.now)
-                }
-                isWriteBlocked = false
+                if clientTime.responseTaken(waiting, now: loop.now) { awaitClient() }
                 output.releaseIfEmpty()
                 wantWrite(isReadWaitingToWrite)
             case .wantWrite:
                 wantWrite(true)
-                // By what the client takes: what it sends meanwhile does not give it more time to read.
-                if !isWriteBlocked { responsePace.resume(now: loop.now) }
-                if !isWriteBlocked || output.count < waiting {
-                    responsePace.moved(
-                        waiting - output.count, acceptor.settings.contentIdleTimeout,
-                        rate: acceptor.settings.contentRate, now: loop.now)
-                    setDeadline(responsePace.end)
-                }
-                isWriteBlocked = true
+                clientTime.responseBlocked(taken: waiting - output.count, now: loop.now)
+                awaitClient()
                 return false
             case .wantRead: return false
             case .endOfStream, .failed:
@@ -72,7 +60,6 @@ extension ServerConnection {
                 return false
             }
             if !cycle.isResponseEnded, cycle.phase == .content || cycle.phase == .response {
-                if cycle.phase == .response { clearDeadline() }
                 exchange?.outputDrained()
                 if !output.isEmpty { return true }
             }
@@ -98,20 +85,15 @@ extension ServerConnection {
         }
     }
 
-    /// Answered before the request was complete: the rest, which is little, is read over. It gets as long as that of a
-    /// connection that is closed, in total, or a refused client would keep the connection with an octet now and then.
     private func limitRest() {
-        guard !isRestLimited, !isWriteBlocked else { return }
-        isRestLimited = true
-        setDeadline(loop.now + acceptor.settings.lingerTimeout)
+        if clientTime.limitRest(to: loop.now + acceptor.settings.lingerTimeout) { awaitClient() }
     }
 
     private func end() {
         exchange?.ended()
         exchange?.reset()
         isContentHeld = false
-        isRestLimited = false
-        responsePace.begin(acceptor.settings.contentIdleTimeout, now: loop.now)
+        clientTime.reset(now: loop.now)
     }
 }
 

@@ -12,7 +12,13 @@ public import TLS
 /// The order of work in every event: read, then `settle`, which parses, lets the exchange answer, and writes, until
 /// nothing more can be done. Nothing below `settle` writes to the socket or calls `settle` to any effect.
 public final class ServerConnection: SocketHandler {
-    public let peer: SocketAddress
+    /// Whom limits, logs and services know the connection by: the client's address; of a connection that a trusted proxy
+    /// relays, the one that its header names, as soon as it is read.
+    public internal(set) var peer: SocketAddress
+    /// The peer is a trusted proxy, whose header must come before anything else.
+    var awaitsProxyHeader: Bool
+    /// The application has admitted it, and is told when it has ended.
+    var isAdmitted = false
     let acceptor: Acceptor
     var slot = 0
     /// Counts the connections of the acceptor.
@@ -32,12 +38,20 @@ public final class ServerConnection: SocketHandler {
     private var verifiedIdentity: ClientIdentity?
     /// When its certificate ends.
     private var identityEnd: Instant?
-    /// What the connection was accepted by. Nil without TLS.
-    public var context: ServerContext? {
-        if case .tls(let stream) = transport { stream.server } else { nil }
+    /// The hosts of the listener that accepted the connection. Nil without TLS.
+    public var hosts: VirtualHosts? {
+        if case .tls(let stream) = transport { stream.hosts } else { nil }
     }
+    /// The host that the client asked for in its handshake; nil if for none, or not yet.
+    public var serverName: ServerName? {
+        if case .tls(let stream) = transport { stream.serverName } else { nil }
+    }
+    /// The bytes of that from the end of the handshake on: every request asks for them.
+    private var servedName: [UInt8]?
     /// Whether nobody may pass without one.
-    private let demandsIdentity: Bool
+    private var demandsIdentity: Bool {
+        if case .tls(let stream) = transport { stream.server?.demandsCertificates ?? true } else { false }
+    }
     /// Requests begun on this connection.
     public var requests: Int { requestCount }
     private var requestCount = 0
@@ -47,21 +61,26 @@ public final class ServerConnection: SocketHandler {
     private var handshakeBegan: Instant?
     private var handshakeEnded: Instant?
 
+    /// Whether a request for that host may come over this connection (RFC 9110 section 7.4): certificate and clients were judged
+    /// by the rules of the host that the handshake asked for, so it must be the same. Where it asked for none, it must be one
+    /// without rules of its own.
+    ///
+    /// - Parameter host: without a port, in any case.
+    public func serves(host: Span<UInt8>) -> Bool {
+        if let servedName { return host.equals(lowercase: servedName) }
+        return !(hosts?.hasHost(host) ?? false)
+    }
+
     var isInHandshake: Bool { cycle.phase == .handshake }
-    /// The client's time for the content of the request, and for taking that of the response.
-    private var requestPace = ContentPace()
-    var responsePace = ContentPace()
+    /// How long the client is waited for in a request.
+    var clientTime: ClientTime
 
     /// The client holds the content back until it is told to send it (RFC 9110 section 10.1.1).
     var isContentAwaited = false
     /// The exchange has not taken all content that is there.
     var isContentHeld = false
-    /// The request is answered, and the time for the rest of its content runs.
-    var isRestLimited = false
     /// TLS has to write (a key update) before it can read on.
     var isReadWaitingToWrite = false
-    /// The client does not take what is written; its time for that runs.
-    var isWriteBlocked = false
     var isSettling = false
     /// In the middle of `readable`, which sees for itself whether there is more.
     private var isReceiving = false
@@ -73,20 +92,25 @@ public final class ServerConnection: SocketHandler {
 
     var pool: BufferPool { acceptor.pool }
 
-    /// - Parameter tls: nil for a connection without TLS.
-    init?(acceptor: Acceptor, socket: consuming Socket, peer: SocketAddress, tls: ServerContext?) {
+    /// - Parameters:
+    ///   - tls: nil for a connection without TLS.
+    ///   - isProxied: whether the peer is a trusted proxy. Then there is TLS.
+    init?(
+        acceptor: Acceptor, socket: consuming Socket, peer: SocketAddress, tls: VirtualHosts?, isProxied: Bool
+    ) {
         if let tls {
             guard let stream = TLSStream(accepting: socket.number, tls) else { return nil }
             transport = .tls(stream)
         } else {
             transport = .plain
         }
-        demandsIdentity = tls?.demandsCertificates ?? false
         self.acceptor = acceptor
         self.peer = peer
+        awaitsProxyHeader = isProxied
         input = ByteBuffer(pool: acceptor.pool)
         output = ByteBuffer(pool: acceptor.pool)
         parser = RequestHeadParser(limits: acceptor.settings.head)
+        clientTime = ClientTime(idle: acceptor.settings.contentIdleTimeout, rate: acceptor.settings.contentRate)
         super.init(loop: acceptor.loop, socket: socket)
     }
 
@@ -101,7 +125,7 @@ public final class ServerConnection: SocketHandler {
 
     public override func readable() {
         if cycle.phase == .handshake {
-            guard handshake() else { return }
+            guard !awaitsProxyHeader || receiveProxyHeader(), handshake() else { return }
         }
         isReceiving = true
         defer { isReceiving = false }
@@ -129,14 +153,14 @@ public final class ServerConnection: SocketHandler {
     public override func deadlinePassed() {
         switch cycle.phase {
         case .handshake:
-            acceptor.application.connectionRefused(self, .handshakeTimeout)
+            acceptor.application.connectionRefused(self, awaitsProxyHeader ? .proxyHeader(.late) : .handshakeTimeout)
             abort()
         case .idle:
             if !isClientGood { acceptor.application.connectionRefused(self, .certificateExpired) }
             closeGracefully()
         case .lingering: close(gracefully: false)
         case .head, .content, .response:
-            guard let exchange, !exchange.isAnswered else { return abort() }
+            guard let exchange, !exchange.isAnswered else { return cutOff() }
             if cycle.phase == .head {
                 cycle.headRefused()
                 exchange.beganAt = loop.now
@@ -145,6 +169,17 @@ public final class ServerConnection: SocketHandler {
             exchange.requestTimedOut()
             settle()
         }
+    }
+
+    /// The client is overdue, and was answered already: nothing can be said to it any more.
+    private func cutOff() {
+        exchange?.cutOff(clientTime.debt)
+        abort()
+    }
+
+    /// Sets the deadline of the request that is served.
+    func awaitClient() {
+        if let end = clientTime.end { setDeadline(end) } else { clearDeadline() }
     }
 
     // MARK: - Reading
@@ -156,6 +191,7 @@ public final class ServerConnection: SocketHandler {
         case .done:
             handshakeEnded = .now
             verifiedIdentity = stream.clientIdentity
+            servedName = stream.serverName?.bytes
             guard verifiedIdentity != nil || !demandsIdentity else {
                 // Cannot happen while certificates are demanded; if it did, nobody may pass.
                 acceptor.application.connectionRefused(self, .handshake(.clientCertificate(.missing)))
@@ -190,7 +226,7 @@ public final class ServerConnection: SocketHandler {
     /// Nothing more is to be settled about who the client is.
     private func awaitRequests() {
         cycle.handshakeDone()
-        responsePace.begin(acceptor.settings.contentIdleTimeout, now: loop.now)
+        clientTime.reset(now: loop.now)
         wantRead(true)
         if let verifiedIdentity {
             // Not a moment too early, for the clock of certificates has whole seconds. A month is as good as a lifetime here.
@@ -324,7 +360,6 @@ public final class ServerConnection: SocketHandler {
             acceptor.application.connectionRefused(self, .certificateExpired)
             return closeGracefully()
         }
-        clearDeadline()
         // The exchange takes over the block that holds its head; what follows the head moves to a new one.
         swap(&input, &exchange.headBytes)
         if exchange.headBytes.count > headLength {
@@ -338,11 +373,9 @@ public final class ServerConnection: SocketHandler {
         cycle.headComplete(
             isPersistent: exchange.head.isPersistent && requestCount < acceptor.settings.requestsPerConnection
                 && !acceptor.isDraining)
+        if framing.hasContent { clientTime.contentBegins(now: exchange.began) }
+        awaitClient()
         exchange.headReceived()
-        if framing.hasContent {
-            requestPace.begin(acceptor.settings.contentIdleTimeout, now: exchange.began)
-            setDeadline(requestPace.end)
-        }
     }
 
     private var isClientGood: Bool {
@@ -371,21 +404,17 @@ public final class ServerConnection: SocketHandler {
                         input.consume(taken)
                         self.decoder.consumed(taken)
                         exchange.receivedBytes += UInt64(taken)
-                        requestPace.moved(
-                            taken, acceptor.settings.contentIdleTimeout, rate: acceptor.settings.contentRate,
-                            now: loop.now)
-                        if !isWriteBlocked, !isRestLimited { setDeadline(requestPace.end) }
+                        clientTime.contentCame(taken, now: loop.now)
                     }
                     if taken == count { isContentHeld = false }
-                    if isContentHeld {
-                        // The upstream is slower than the client; its own timeouts watch it.
-                        requestPace.pause(now: loop.now)
-                        clearDeadline()
-                        return false
-                    }
+                    // If not, the upstream is slower than the client; its own timeouts watch it.
+                    if isContentHeld { clientTime.contentHeld(now: loop.now) }
+                    awaitClient()
+                    if isContentHeld { return false }
                 case .end:
                     cycle.contentEnded()
-                    clearDeadline()
+                    clientTime.contentEnded()
+                    awaitClient()
                     exchange.contentEnded()
                     return true
                 }
@@ -403,8 +432,8 @@ public final class ServerConnection: SocketHandler {
     func resumeContent() {
         guard isContentHeld else { return }
         isContentHeld = false
-        requestPace.resume(now: loop.now)
-        setDeadline(requestPace.end)
+        clientTime.contentWanted(now: loop.now)
+        awaitClient()
         settle()
     }
 }

@@ -6,13 +6,16 @@ extension ServerContext {
     func enableResumption(
         presenting chain: [Certificate], trusting authorities: [Certificate]
     ) throws(CryptographyError) {
-        // Each list is hashed by itself: what one listener presents may be what another one trusts.
+        // Each list is hashed by itself: what one host presents may be what another one trusts. So are the names: hosts that are
+        // alike in all else may differ in what they lead to.
         // So is the kind of certificates: where self-signed ones are not taken, their sessions are not known either. Lists and
         // pins are not: they change often, and whoever wants to resume is judged by those of now (`sessionWanted`).
         let kinds: [UInt8] = [admission.selfSigned ? 1 : 0]
-        let all = try digest(of: chain) + digest(of: authorities) + kinds
-        let binding = try library.sha256(of: all.span).bytes
-        SSL_CTX_set_session_id_context(pointer, binding, UInt32(binding.count))
+        // No name has a space.
+        let names = names.map(\.text).sorted().joined(separator: " ")
+        let all = try digest(of: chain) + digest(of: authorities) + kinds + Array(names.utf8)
+        sessionBinding = try library.sha256(of: all.span).bytes
+        SSL_CTX_set_session_id_context(pointer, sessionBinding, UInt32(sessionBinding.count))
         SSL_CTX_set_ex_data(pointer, Self.contextIndex, Unmanaged.passUnretained(self).toOpaque())
         _ = ag_ssl_ctx_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_SERVER | SSL_SESS_CACHE_NO_INTERNAL))
         SSL_CTX_set_timeout(pointer, 3600)

@@ -1,14 +1,18 @@
 internal import COpenSSL
 public import Cryptography
 
-/// What a worker's listener needs to accept TLS connections: certificate, key, trust, policy.
+/// What a host of a worker's listener needs to accept TLS connections: certificate, key, trust, policy.
 ///
-/// One per worker and listener, on the worker's own library context.
+/// One per worker, listener and host, on the worker's own library context.
 public final class ServerContext {
     let pointer: OpaquePointer
     let library: LibraryContext
     let sessions: SessionTable
     let chains = VerifiedChains()
+    /// Those of the host; none if the context is for everybody who asks for no host that has one.
+    public let names: [ServerName]
+    /// What binds sessions to the host, its certificate and its trust.
+    var sessionBinding: [UInt8] = []
     /// Whether every client must present a certificate. Where it need not, something above TLS says who may ask.
     public let demandsCertificates: Bool
     /// Which of the clients with certificates are let in.
@@ -17,6 +21,7 @@ public final class ServerContext {
     let staple: StapledResponse?
 
     /// - Parameters:
+    ///   - names: of the host, if it is one of several.
     ///   - chain: the server certificate, then its intermediates.
     ///   - authorities: client certificates must chain to one of these; they may be intermediates. Nil to ask no client
     ///     for a certificate, never for a listener of the gateway.
@@ -25,7 +30,7 @@ public final class ServerContext {
     ///   - staple: of the server certificate; handed out for as long as it is fresh.
     ///   - sessions: shared by the contexts of all workers.
     public init(
-        chain: [Certificate], key: PrivateKey, authorities: [Certificate]?,
+        names: [ServerName] = [], chain: [Certificate], key: PrivateKey, authorities: [Certificate]?,
         admission: ClientAdmission = ClientAdmission(), policy: TLSPolicy, staple: StapledResponse? = nil,
         sessions: SessionTable, library: LibraryContext
     ) throws(CryptographyError) {
@@ -36,6 +41,7 @@ public final class ServerContext {
         self.pointer = pointer
         self.library = library
         self.sessions = sessions
+        self.names = names
         demandsCertificates = authorities != nil
         self.admission = admission
         self.staple = staple

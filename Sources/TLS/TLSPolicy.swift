@@ -35,6 +35,9 @@ public struct TLSPolicy: Equatable, Sendable {
     /// as much on a handshake. Every client has one of these two (P-256 is mandatory: RFC 8446 section 9.1).
     static let groups = ["X25519", "P-256"]
 
+    /// In OpenSSL's form.
+    static var groupList: String { list(groups) }
+
     /// What the server signs handshakes with, the best first: what `checkServerCertificate` admits as its key, with
     /// SHA-256 or more. PKCS #1 v1.5 is for TLS 1.2 alone (RFC 8446 section 4.2.3).
     static let signatures = [

@@ -10,17 +10,21 @@ internal import COpenSSL
 public final class TLSStream {
     private let pointer: OpaquePointer
     private let record: HandshakeRecord?
-    /// What the connection was accepted by; nil on the client side. Kept alive: callbacks find it through the connection.
-    public let server: ServerContext?
+    /// What the connection was accepted by; nil on the client side.
+    public var hosts: VirtualHosts? { record?.hosts }
+    /// The host that serves the connection; nil on the client side.
+    public var server: ServerContext? { record?.context }
+    /// The host that the client has asked for; nil if for none, or not yet.
+    public var serverName: ServerName? { record?.serverName }
     /// A fatal error has occurred: nothing may be called on the connection any more, close_notify included.
     private var isBroken = false
     /// What a read found behind the bytes it handed out.
     private var deferred: TLSStep?
 
     /// The server side of a connection just accepted.
-    public init?(accepting descriptor: Int32, _ context: ServerContext) {
-        guard let pointer = SSL_new(context.pointer) else { return nil }
-        let record = HandshakeRecord()
+    public init?(accepting descriptor: Int32, _ hosts: VirtualHosts) {
+        guard let pointer = SSL_new(hosts.standard.pointer) else { return nil }
+        let record = HandshakeRecord(hosts)
         guard SSL_set_fd(pointer, descriptor) == 1, record.attach(to: pointer) else {
             SSL_free(pointer)
             return nil
@@ -28,7 +32,6 @@ public final class TLSStream {
         SSL_set_accept_state(pointer)
         self.pointer = pointer
         self.record = record
-        server = context
     }
 
     /// The client side of a connection just opened.
@@ -36,7 +39,6 @@ public final class TLSStream {
         guard let pointer = context.makeConnection(descriptor, serverName: serverName) else { return nil }
         self.pointer = pointer
         record = nil
-        server = nil
     }
 
     deinit {
@@ -129,6 +131,7 @@ public final class TLSStream {
         case SSL_ERROR_ZERO_RETURN: return .endOfStream
         default:
             isBroken = true
+            if let fault = record?.helloFault { return .failed(.tls(fault.reason)) }
             if let fault = record?.fault { return .failed(.clientCertificate(fault)) }
             return .failed(.fromQueue())
         }

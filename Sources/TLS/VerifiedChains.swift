@@ -3,7 +3,7 @@ internal import Cryptography
 /// The chains that one context has verified, by their leaf: its client need not be verified again when it comes back without a
 /// session.
 ///
-/// Belongs to a context, that is to one worker, one listener and one generation of trust, and goes with it. Only what was
+/// Belongs to a context, that is to one worker, one host of a listener and one generation of trust, and goes with it. Only what was
 /// accepted is in it, and an entry can only say yes: whatever speaks against it now sends the chain through verification again.
 ///
 /// The key is SHA-256 of the certificate, its signature included: who finds an entry has presented that very certificate. That
@@ -25,7 +25,7 @@ final class VerifiedChains {
     private var hand = 0
     private let limit: Int
 
-    /// For each listener and worker: 7 MiB, if so many clients come.
+    /// For each host, listener and worker: 7 MiB, if so many clients come.
     static let usualLimit = 10_000
 
     /// - Parameter limit: how many are kept, at least one.

@@ -334,9 +334,11 @@ public final class UpstreamConnection: SocketHandler {
         call.failed(failure, isStale: isStale)
     }
 
-    /// Closes the connection for good.
+    /// Closes the connection for good. In the middle of a request it is broken: there are servers that take its end for
+    /// the end of the content.
     func discard() {
         guard isOpen else { return }
+        if !isRequestComplete || !output.isEmpty { breakOnClose() }
         close()
         input.removeAll()
         output.removeAll()

@@ -3,6 +3,8 @@
 /// `docs/denials.md` is made from this table; a test keeps the two equal, and writes the page anew when asked to
 /// (`ATTESTGATE_UPDATE_DOCS=1 scripts/test unit DenialPage`).
 public enum Denial: UInt8, CaseIterable, Sendable {
+    // Before the TLS handshake.
+    case proxyHeaderRefused
     // The TLS handshake.
     case certificateRequired
     case certificateUnknownAuthority
@@ -26,6 +28,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case requestTimeout
     case rateLimited
     // The route.
+    case misdirected
     case routeUnknown
     case methodRefused
     // The device.
@@ -50,6 +53,8 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     // The health service behind.
     case upstreamUnavailable
     case upstreamTimeout
+    // The client again: what was answered does not reach it.
+    case responseNotTaken
 }
 
 extension Denial {
@@ -61,7 +66,7 @@ extension Denial {
         case alert(Alert)
         /// A fatal TLS alert, whichever fits: protocol_version, no_application_protocol, decode_error and so on.
         case fittingAlert
-        /// The connection is closed without a word, because there is nobody to talk to yet.
+        /// The connection is closed without a word, because there is nobody to talk to yet, or nobody who listens.
         case close
     }
 
@@ -116,6 +121,10 @@ extension Denial {
 
     public var row: Row {
         switch self {
+        case .proxyHeaderRefused:
+            Row(
+                code: "proxy_header_refused", answer: .close, fault: .gateway, retry: .safe,
+                sentence: "A trusted proxy's connection did not begin with a valid PROXY header in time.")
         case .certificateRequired:
             Row(
                 code: "certificate_required", answer: .alert(.certificateRequired), fault: .client, retry: .safe,
@@ -194,6 +203,10 @@ extension Denial {
             Row(
                 code: "rate_limited", answer: .status(429), fault: .client, retry: .safe,
                 sentence: "Requests come faster than the gateway admits: try again after the time of Retry-After.")
+        case .misdirected:
+            Row(
+                code: "misdirected", answer: .status(421), fault: .client, retry: .safe,
+                sentence: "The connection was made to another host than the request names: connect to that host.")
         case .routeUnknown:
             Row(
                 code: "route_unknown", answer: .status(404), fault: .client, retry: .safe,
@@ -277,6 +290,10 @@ extension Denial {
             Row(
                 code: "upstream_timeout", answer: .status(504), fault: .upstream, retry: .unknown,
                 sentence: "The service behind the gateway did not answer in time.")
+        case .responseNotTaken:
+            Row(
+                code: "response_not_taken", answer: .close, fault: .client, retry: .unknown,
+                sentence: "The client did not take the response in time; it was cut off.")
         }
     }
 

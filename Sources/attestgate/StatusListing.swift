@@ -21,6 +21,7 @@ enum StatusListing {
         }
         rows += status.apps.map { ["app", "\($0.id) (\($0.environment))"] }
         rows += status.listeners.map { ["listener", $0] }
+        rows += (status.hosts ?? []).map { ["host", "\($0.names.joined(separator: ", ")) at \($0.listener)"] }
         if let enrolment = status.enrolment {
             rows.append(["enrolment", "\(enrolment.listener), admission: \(enrolment.admission)"])
         }
@@ -31,7 +32,10 @@ enum StatusListing {
             ]
         }
         let upstreams = status.upstreams.map { [$0.name, String($0.busy), String($0.idle)] }
-        let certificates = status.certificates.map { [$0.expiresAt, $0.role, $0.listener, $0.subject] }
+        let certificates = status.certificates.map { certificate in
+            let place = [certificate.listener, certificate.host].compactMap(\.self).joined(separator: " ")
+            return [certificate.expiresAt, certificate.role, place, certificate.subject]
+        }
         return [
             rows, [["WORKER", "STATE", "GENERATION", "RETIRED", "CONNECTIONS"]] + workers,
             [["UPSTREAM", "BUSY", "IDLE"]] + upstreams, [["EXPIRES", "ROLE", "LISTENER", "SUBJECT"]] + certificates,

@@ -115,12 +115,15 @@ struct StapledResponseTests {
         #expect(refusal(try respond("?")).contains("knows nothing of CN=localhost"))
     }
 
-    @Test("are refused when they are over, not yet valid, or never end")
+    @Test("are fresh from their beginning to their end, are read at any time, and are refused if they never end")
     func times() throws {
         let der = try respond()
         let response = try read(der)
-        #expect(refusal(der, at: response.nextUpdate).contains("stale"))
-        #expect(refusal(der, at: response.thisUpdate - 1).contains("not yet valid"))
+        for (now, isFresh) in [(response.thisUpdate - 1, false), (response.thisUpdate, true)]
+            + [(response.nextUpdate - 1, true), (response.nextUpdate, false)]
+        {
+            #expect(try read(der, at: now).isFresh(at: now) == isFresh)
+        }
         #expect(refusal(try respond(life: [])).contains("until when it is good"))
     }
 

@@ -90,6 +90,11 @@ extension BrokenFile {
             "require: certificate\n    components: ▶[x-location]\n",
             "`components` means nothing with `require: certificate`"),
         BrokenFile(
+            attested: "a body that is streamed where nothing says what it must be",
+            "require: request-proof\n    apps: [ABCDE12345.org.example.app]\n    components: [x-location]\n",
+            "require: certificate\n    body: ▶stream\n",
+            "`body` means nothing with `require: certificate`"),
+        BrokenFile(
             attested: "components where a device is enough",
             "require: request-proof\n    apps: [ABCDE12345.org.example.app]\n    components: [x-location]\n",
             "require: device\n    components: ▶[x-location]\n",

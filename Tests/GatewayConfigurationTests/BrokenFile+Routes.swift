@@ -131,5 +131,10 @@ extension BrokenFile {
             "    require",
             "    content_limit: ▶2GiB\n    require",
             "`2GiB` is out of range"),
+        BrokenFile(
+            attested: "an unknown way with content",
+            "    upstream: records\n",
+            "    upstream: records\n    body: ▶buffer\n",
+            "`buffer` is not known here"),
     ]
 }

@@ -9,7 +9,8 @@ struct BrokenFileTests {
         arguments: [
             BrokenFile.structure, BrokenFile.yaml, BrokenFile.values, BrokenFile.routes, BrokenFile.upstreams,
             BrokenFile.relations, BrokenFile.apps, BrokenFile.registry, BrokenFile.levels,
-            BrokenFile.clients, BrokenFile.attestations, BrokenFile.enrolment, BrokenFile.admission,
+            BrokenFile.clients, BrokenFile.hosts, BrokenFile.proxyProtocol, BrokenFile.attestations,
+            BrokenFile.enrolment, BrokenFile.admission,
         ].flatMap(\.self))
     func refused(file: BrokenFile) throws {
         let error = try #require(throws: ConfigurationError.self) { try Conf.read(file.text) }

@@ -126,6 +126,7 @@ struct ConfigurationTests {
         #expect(route.require == .requestProof)
         #expect(route.apps.map(\.description) == ["ABCDE12345.org.example.app"])
         #expect(route.components == ["x-location"])
+        #expect(route.body == .collect)
         #expect(
             configuration.apps.map(\.id.description) == ["ABCDE12345.org.example.app", "ABCDE12345.org.example.other"])
         #expect(configuration.apps.map(\.environment) == [.production, .development])
@@ -155,6 +156,15 @@ struct ConfigurationTests {
         let lines = "    require: request-proof\n    apps: [ABCDE12345.org.example.app]\n    components: [x-location]\n"
         let text = Conf.attested(replacing: lines, by: line)
         #expect(try Conf.read(text).configuration.routes.map(\.require) == [require])
+    }
+
+    @Test("content that is streamed may be more than may be held")
+    func streamedContent() throws {
+        let text = Conf.attested(
+            replacing: "    upstream: records\n",
+            by: "    upstream: records\n    content_limit: 1GiB\n    body: stream\n")
+        let route = try #require(try Conf.read(text).configuration.routes.first)
+        #expect(route.body == .stream && route.contentLimit == 1 << 30)
     }
 
     @Test("a route that names no app admits every one that is configured")

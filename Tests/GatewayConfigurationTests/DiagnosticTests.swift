@@ -12,7 +12,8 @@ struct DiagnosticTests {
                 conf/attestgate.yaml:17:5: error: unknown key `methds`
                    17 |     methds: [GET]
                       |     ^~~~~~
-                  expected one of: name, host, path, methods, require, apps, components, upstream, content_limit, rate
+                  expected one of: name, host, path, methods, require, apps, components, upstream, \
+                content_limit, body, rate
                   did you mean `methods`?
                 """)
     }

@@ -25,4 +25,15 @@ struct MessageWriterTests {
         let decoded = try Parsing.content([String(decoding: buffer.copy(), as: UTF8.self)], .chunked).get()
         #expect(decoded.content.utf8.count == taken)
     }
+
+    @Test("a byte that was kept back leads its chunk, and no chunk is empty: that would be the last")
+    func leadingByte() {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        let data = Array("ello".utf8)
+        let nothing: [UInt8] = []
+        buffer.appendChunk(UInt8(ascii: "h"), data.span)
+        buffer.appendChunk(nil, nothing.span)
+        buffer.appendChunk(UInt8(ascii: "!"), nothing.span)
+        #expect(String(decoding: buffer.copy(), as: UTF8.self) == "5\r\nhello\r\n1\r\n!\r\n")
+    }
 }

@@ -16,18 +16,24 @@ ROUTES = [
     {"name": "sentinel", "host": "localhost", "path": "/sentinel"},
     {"name": "location", "host": "localhost", "path": "/location", "require": "request-proof",
      "components": ["x-location"]},
+    # More than a worker holds.
+    {"name": "stream", "host": "localhost", "path": "/stream", "require": "request-proof", "body": "stream",
+     "content_limit": "1GiB"},
+    {"name": "stream-little", "host": "localhost", "path": "/stream/little", "require": "request-proof", "body": "stream",
+     "content_limit": 1000},
     {"name": "other", "host": "localhost", "path": "/other", "require": "request-proof", "apps": [OTHER_APP]},
 ]
 
 
 class Attested:
-    def __init__(self, directory, pki, upstream, counter="strict", app=None, **settings):
-        """`app`: further members of the entry of the app."""
+    def __init__(self, directory, pki, upstream, counter="strict", app=None, upstream_settings=None, **settings):
+        """`app`, `upstream_settings`: further members of the entries of the app and of the service."""
         self.pki, self.upstream = pki, upstream
         settings["apps"] = [
             {"id": APP, "environment": "simulator", "counter": counter, **(app or {})},
             {"id": OTHER_APP, "environment": "simulator"}]
-        self.gateway = Gateway(directory, pki, {"service": upstream.address}, ROUTES, **settings)
+        service = {"servers": [upstream.address], **upstream_settings} if upstream_settings else upstream.address
+        self.gateway = Gateway(directory, pki, {"service": service}, ROUTES, **settings)
         # Once for the files: a store is read before it is served.
         self.gateway.start().halt()
         self.challenges = ChallengeMaker(self.gateway)

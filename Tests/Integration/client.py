@@ -48,7 +48,10 @@ def tls_context(pki, identity, weak=False, maximum=None):
 
 
 class Client:
-    def __init__(self, gateway, identity, context=None, session=None, receive_buffer=None, source=None):
+    def __init__(
+        self, gateway, identity, context=None, session=None, receive_buffer=None, source=None, server_name="localhost",
+    ):
+        """`server_name`: which host the handshake asks for; None for none, so that requests may name any."""
         plain = socket.socket()
         plain.settimeout(PATIENCE)
         if receive_buffer:
@@ -58,13 +61,19 @@ class Client:
         plain.connect(("127.0.0.1", gateway.port))
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         context = context or tls_context(gateway.pki, identity)
+        if server_name is None:
+            context.check_hostname = False
         try:
+            self.prepare(plain)
             self.socket = context.wrap_socket(
-                plain, server_hostname="localhost", suppress_ragged_eofs=False, session=session)
+                plain, server_hostname=server_name, suppress_ragged_eofs=False, session=session)
         except BaseException:
             plain.close()
             raise
         self.buffer = b""
+
+    def prepare(self, plain):
+        """What is done with the connection before TLS begins."""
 
     def __enter__(self):
         return self

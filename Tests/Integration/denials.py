@@ -110,8 +110,10 @@ class NothingForwarded:
     worker) serves them in order, so whatever it had to forward of the first lies before the second in the record.
     """
 
-    def __init__(self, gateway, upstream, identity):
-        self.gateway, self.upstream, self.identity = gateway, upstream, identity
+    def __init__(self, gateway, upstream, identity, connect=None):
+        """`connect`: how an ordinary connection is made, where that takes more than the identity."""
+        self.gateway, self.upstream = gateway, upstream
+        self.connect = connect or (lambda: Client(gateway, identity))
 
     def __enter__(self):
         self.before = self.upstream.byte_count
@@ -121,7 +123,7 @@ class NothingForwarded:
         if kind:
             return
         self.upstream.reset_behaviour()
-        with Client(self.gateway, self.identity) as client:
+        with self.connect() as client:
             response = client.exchange(get("/sentinel"))
         assert response.status == 200, response
         sentinel = self.upstream.last_request()

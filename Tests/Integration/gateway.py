@@ -27,7 +27,7 @@ class Gateway:
     def __init__(self, directory, pki, upstreams, routes=None, strip_headers=(), **settings):
         """
         `upstreams`: name -> address, or name -> dictionary as in the conf file.
-        `settings`: workers, limits, timeouts, policy, clients, apps as in the conf file; `registry` adds to that
+        `settings`: workers, limits, timeouts, proxy_protocol, policy, clients, apps as in the conf file; `registry` adds to that
         section, which is there when a route asks for devices.
         """
         self.directory = Path(directory)
@@ -63,6 +63,7 @@ class Gateway:
             "workers": settings.pop("workers", 1),
             "listeners": [{
                 "address": f"127.0.0.1:{self.port}",
+                **{name: settings.pop(name) for name in ["proxy_protocol"] if name in settings},
                 "tls": {
                     "certificate": str(self.pki.server_certificate), "key": str(self.pki.server_key),
                     "policy": settings.pop("policy", "modern"),
@@ -229,6 +230,13 @@ class Gateway:
             if line.startswith("VmRSS:"):
                 return int(line.split()[1]) * 1024
         raise AssertionError("the kernel tells no VmRSS")
+
+    def proportional_bytes(self):
+        """PSS: what is shared with other processes counts for each by its share (proc(5))."""
+        for line in Path(f"/proc/{self.process.pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError("the kernel tells no PSS")
 
     def _stat(self):
         """What the kernel counts, from the third member on (proc(5)): the name before it may have any form."""

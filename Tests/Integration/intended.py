@@ -211,10 +211,11 @@ class _Head:
 
     def denial(self):
         """The status with which a request is denied that can be read; None if it is to be forwarded."""
+        # What every handshake of ours asks for.
+        if self.host != HOST:
+            return 421
         if any(name.lower() in OVERRIDES for name, _ in self.fields):
             return 400
-        if self.host != HOST:
-            return 404
         if self.method not in METHODS:
             return 405
         return 413 if self.length > CONTENT_LIMIT else None

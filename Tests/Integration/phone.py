@@ -60,8 +60,8 @@ class Phone:
         if register:
             self.number = gateway.add_device(self)
 
-    def connect(self):
-        return Client(self.gateway, self.identity)
+    def connect(self, **options):
+        return Client(self.gateway, self.identity, **options)
 
     # Challenges.
 
@@ -122,11 +122,11 @@ class Phone:
         for name in covered:
             value = values.get(name)
             if value is None:
-                value = ", ".join(v.strip() for key, v in present if key == name)
+                value = ", ".join(v.strip(" \t") for key, v in present if key == name)
             lines.append(f'"{name}": {value}')
         base = "\n".join([*lines, f'"@signature-params": {inner}'])
         bend = change.pop("assertion", None)
-        assertion = self.assertion(base.encode(), **change)
+        assertion = self.assertion(base.encode("latin-1"), **change)
         if bend is not None:
             assertion = bend(assertion) if callable(bend) else bend
         return [*own, ("Signature-Input", f"{label}={inner}"), ("Signature", f"{label}=:{b64(assertion)}:")]

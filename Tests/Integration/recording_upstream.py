@@ -28,13 +28,15 @@ class Connection:
         self.requests = []
         self.consumed = 0
         self.is_closed_by_gateway = False
+        # Closed, and so that nobody can take it for an end in order.
+        self.is_broken = False
 
     def receive(self, count=65536):
         """More bytes, recorded. - Raises: Gone at the end."""
         try:
             data = self.socket.recv(count)
         except ConnectionError:
-            data = b""
+            data, self.is_broken = b"", True
         if not data:
             self.is_closed_by_gateway = True
             raise Gone
@@ -87,6 +89,7 @@ class RecordingUpstream:
         # Those of all connections, in the order in which they were complete.
         self.requests = []
         self.faults = []
+        self.closed = threading.Event()
         self.reset_behaviour()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -126,6 +129,7 @@ class RecordingUpstream:
             connection.socket.close()
 
     def close(self):
+        self.closed.set()
         # close() alone leaves a thread in accept().
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()

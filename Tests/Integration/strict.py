@@ -107,6 +107,21 @@ def parse_chunks(data, position):
             return b"".join(content), position
 
 
+def parse_part(data, position):
+    """- Returns: the content of chunks that have no end."""
+    content = b""
+    while position < len(data):
+        end = data.find(b"\r\n", position)
+        if end < 0:
+            return content
+        size, position = int(data[position:end], 16), end + 2
+        if size == 0:
+            raise NotCanonical("the chunks have an end")
+        content += bytes(data[position:position + size])
+        position += size + 2
+    return content
+
+
 def parse_all(data):
     """- Returns: all complete requests of a connection, and the beginning of another."""
     requests, position = [], 0

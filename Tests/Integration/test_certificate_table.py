@@ -238,16 +238,18 @@ class Table:
 def table(pki, tmp_path_factory):
     upstream = RecordingUpstream()
     table = Table(tmp_path_factory.mktemp("table"), pki, upstream)
-    for life in (10, 30, 90):
-        try:
-            table.start(life)
-            break
-        except AssertionError:
-            assert "is stale" in table.gateway.errors
-            table.gateway.stop()
-    eventually(lambda: time.time() > table.ends + 1, "the list to become stale", patience=120)
-    yield table
-    table.stop()
+    try:
+        for life in (5, 15, 60):
+            try:
+                table.start(life)
+                break
+            except AssertionError:
+                assert "is stale" in table.gateway.errors
+                table.gateway.stop()
+        eventually(lambda: time.time() > table.ends + 1, "the list to become stale", patience=120)
+        yield table
+    finally:
+        table.stop()
     upstream.close()
     assert upstream.faults == []
 

@@ -44,23 +44,28 @@ def assert_synced_before_forwarded(trace, count):
         elif name in ("fdatasync", "fsync") and "registry.sqlite-wal" in text:
             assert text.endswith("= 0"), text
             is_synced = is_written
-        elif '"GET /counted' in text:
+        elif '"GET /counted' in text or '"POST /stream/counted' in text:
             assert is_synced, f"request {forwarded} left before its counter was durable"
             forwarded, is_written, is_synced = forwarded + 1, False, False
     assert forwarded == count, f"{forwarded} of {count} requests are in the trace"
 
 
-def trace_of(attested, path, count):
+COLLECTED = {"path": "/counted"}
+STREAMED = {"method": "POST", "path": "/stream/counted", "content": b"content"}
+
+
+def trace_of(attested, path, count, request=COLLECTED):
     with attested.phone.connect() as client:
         assert client.exchange(attested.phone.request(path="/first")).status == 200
         with attested.gateway.traced(path, "-y", "-s", "64", "-e", CALLS):
             for _ in range(count):
-                assert client.exchange(attested.phone.request(path="/counted")).status == 200
+                assert client.exchange(attested.phone.request(**request)).status == 200
     return path.read_text()
 
 
-def test_a_counter_is_durable_before_its_request_is_forwarded(start_attested, tmp_path):
-    assert_synced_before_forwarded(trace_of(start_attested(), tmp_path / "trace", 20), 20)
+@pytest.mark.parametrize("request_of", [COLLECTED, STREAMED], ids=["collected", "streamed"])
+def test_a_counter_is_durable_before_its_request_is_forwarded(start_attested, tmp_path, request_of):
+    assert_synced_before_forwarded(trace_of(start_attested(), tmp_path / "trace", 20, request_of), 20)
 
 
 def test_the_check_notices_commits_that_are_not_durable(pki, own_upstream, tmp_path, monkeypatch):

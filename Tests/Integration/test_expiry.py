@@ -55,9 +55,17 @@ class Expired:
 
 
 @pytest.fixture(scope="module")
-def expired(pki, tmp_path_factory):
+def attested(pki, tmp_path_factory):
     upstream = RecordingUpstream()
     attested = Attested(tmp_path_factory.mktemp("expiry"), pki, upstream, timeouts=PATIENT)
+    yield attested
+    attested.gateway.stop()
+    upstream.close()
+    assert upstream.faults == []
+
+
+@pytest.fixture(scope="module")
+def expired(attested):
     # Short, so that the test is; longer if the machine was so slow that it ended before it was used.
     for life in (4, 12, 40):
         made = Expired(attested, life)
@@ -71,9 +79,6 @@ def expired(pki, tmp_path_factory):
     eventually(lambda: time.time() > made.ends + 1, "the certificate to end", patience=60)
     yield made
     made.close()
-    attested.gateway.stop()
-    upstream.close()
-    assert upstream.faults == []
 
 
 @pytest.fixture

@@ -135,7 +135,7 @@ def test_a_pipeline_deeper_than_every_buffer_is_answered_to_its_end(upstream, co
 
 
 def test_a_response_that_is_pipelined_behind_a_denial_still_comes(upstream, connect):
-    client = connect()
+    client = connect(server_name=None)
     client.send(get("/", host="unknown") + get("/known") + get("/", host="unknown") + post("/known", b"hello"))
     assert [client.read_response().status for _ in range(4)] == [404, 200, 404, 200]
 

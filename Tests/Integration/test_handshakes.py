@@ -8,6 +8,7 @@ import pytest
 from client import Client, get, tls_context
 from command_line import curl, curl_alert, s_client, s_client_alert
 from denials import NothingForwarded, assert_connection_refused
+from exposition import scrape
 from paths import PATIENCE
 from waiting import eventually
 
@@ -112,6 +113,9 @@ def test_a_connection_beyond_the_limit_is_closed_and_the_others_are_served(start
             output = s_client(gateway, identity=phone)
             assert "SSL alert" not in output and "BEGIN CERTIFICATE" not in output
         assert_connection_refused(gateway, "connection_limit", count=3)
+        metrics = scrape(gateway)
+        assert metrics("attestgate_connections_limited_total", limit="connections") >= 3
+        assert metrics("attestgate_connections_limited_total") == metrics("attestgate_connections_limited_total", limit="connections")
         assert second.exchange(get("/second")).status == 200
 
     def room():

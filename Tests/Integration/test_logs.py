@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import ssl
 import threading
 
 import pytest
@@ -84,6 +85,16 @@ def test_a_refusal_tells_the_device_and_says_denied(attested):
     assert members_of(entry, "decision", "denial", "fault") == ["denied", "app_refused", "client"]
     assert "upstream" not in entry and "upstream_us" not in entry
     assert re.fullmatch("[0-9a-f]{16}", entry["device"]) and entry["app"] == phone.app
+
+
+def test_a_refused_handshake_and_a_misdirected_request_tell_what_the_handshake_asked_for(gateway, phone):
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/", host="elsewhere.example")).status == 421
+    assert members_of(gateway.logged(denial="misdirected"), "server_name") == ["localhost"]
+    with pytest.raises(ssl.SSLError):
+        with Client(gateway, None) as client:
+            client.exchange(get("/"))
+    assert gateway.logged(denial="certificate_required")["server_name"] == "localhost"
 
 
 def test_a_refused_proof_has_a_detail_and_the_time_that_it_took(attested):
@@ -211,7 +222,7 @@ def test_no_log_holds_what_proves_or_says_anything_of_a_patient(start_attested):
 
 def test_of_requests_that_pass_a_sample_is_logged_of_refusals_all(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, log={"sample": 1_000_000})
-    with Client(gateway, phone) as client:
+    with Client(gateway, phone, server_name=None) as client:
         for _ in range(200):
             assert client.exchange(get("/")).status == 200
         for _ in range(20):
@@ -234,7 +245,7 @@ def test_a_sample_is_about_as_large_as_it_should_be(start_gateway, own_upstream,
 
 def test_a_flood_of_refusals_is_counted_instead_of_logged(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, log={"refusals_per_second": 3})
-    with Client(gateway, phone) as client:
+    with Client(gateway, phone, server_name=None) as client:
         for _ in range(300):
             assert client.exchange(get("/", host="elsewhere")).status == 404
         assert client.exchange(get("/")).status == 200
@@ -323,7 +334,7 @@ def test_rotation_under_load_loses_no_line(start_gateway, own_upstream, phone):
 def test_a_log_that_cannot_be_reopened_goes_on_in_the_old_file(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address})
     moved_away = gateway.access_path.with_suffix(".old")
-    with Client(gateway, phone) as client:
+    with Client(gateway, phone, server_name=None) as client:
         assert client.exchange(get("/")).status == 200
         gateway.logged(status=200)
         os.rename(gateway.access_path, moved_away)
@@ -361,7 +372,7 @@ def test_lines_that_cannot_be_written_are_counted(start_gateway, own_upstream, p
 
 def test_a_line_that_a_full_disk_cuts_short_takes_no_other_with_it(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address})
-    with Client(gateway, phone) as client:
+    with Client(gateway, phone, server_name=None) as client:
         assert client.exchange(get("/")).status == 200
         gateway.logged(status=200)
         whole = gateway.access_path.stat().st_size

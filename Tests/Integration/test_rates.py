@@ -60,7 +60,7 @@ def test_what_is_refused_leaves_the_connection_open_and_is_read_over(limited, ph
 
 
 def test_no_route_and_no_challenge_is_needed_to_be_limited(limited, phone):
-    with Client(limited, phone) as client:
+    with Client(limited, phone, server_name=None) as client:
         for _ in range(BURST):
             assert client.exchange(get("/", host="nowhere")).status == 404
         assert_limited(limited, client.exchange(get("/", host="nowhere")), "source")

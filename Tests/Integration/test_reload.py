@@ -33,7 +33,7 @@ def reload(gateway):
 def test_a_reload_changes_routes_upstreams_and_limits(reloadable, own_upstream, phone):
     gateway, second = reloadable, RecordingUpstream()
     try:
-        with Client(gateway, phone) as old:
+        with Client(gateway, phone, server_name=None) as old:
             assert old.exchange(get("/a")).status == 200
             gateway.conf["upstreams"]["second"] = {"servers": [second.address]}
             gateway.conf["routes"] = [

@@ -45,7 +45,7 @@ def test_an_unknown_path_is_route_unknown(small, phone, path):
 
 def test_an_unknown_host_is_route_unknown(small, phone):
     gateway, nothing_forwarded = small
-    with nothing_forwarded, Client(gateway, phone) as client:
+    with nothing_forwarded, Client(gateway, phone, server_name=None) as client:
         assert_denied(gateway, client.exchange(get("/records", host="example.org")), "route_unknown", 404)
 
 

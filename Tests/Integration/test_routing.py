@@ -35,7 +35,7 @@ def client(start_gateway, services, phone):
         route("write", "/records", methods=["POST"]), route("other-host", "/records", host="records.example.org"),
         route("ipv6", "/", host="[::1]"),
     ])
-    with Client(gateway, phone) as client:
+    with Client(gateway, phone, server_name=None) as client:
         client.gateway = gateway
         yield client
 

@@ -7,8 +7,8 @@ from client import Client, get, tls_context
 from exposition import scrape
 from waiting import eventually
 
-# Of each kind: three of handshakes, seven of requests.
-HANDSHAKES, REQUESTS = 100, 30
+# Of each kind: three of handshakes, seven of requests. Thousands are in `test_flood`.
+HANDSHAKES, REQUESTS = 50, 20
 # What the allocator may keep of a second time beyond what it kept of the first: less than the blocks of the connections.
 MARGIN = 8_000_000
 # Of a connection in a debug build: TLS, and the blocks that it may hold.

@@ -6,6 +6,7 @@ import pytest
 
 from client import Client, get
 from denials import assert_connection_refused
+from exposition import scrape
 from paths import PATIENCE
 from pki import attestgate
 from waiting import eventually
@@ -41,8 +42,13 @@ def is_served(gateway, phone, source):
 
 
 def assert_turned_away(gateway, detail, count=1):
+    """The log says why in words, and the metrics by the limit; no other limit has moved."""
     entry = assert_connection_refused(gateway, "connection_limit", count)
     assert entry["detail"] == detail, entry
+    limits = {"connections or handshakes of one address": "source", "handshakes of the worker": "handshakes"}
+    metrics = scrape(gateway)
+    counts = {limit: metrics("attestgate_connections_limited_total", limit=limit) for limit in ["connections", "handshakes", "source"]}
+    assert counts.pop(limits[detail]) >= count and not any(counts.values()), counts
 
 
 def test_one_address_has_so_many_connections_over_all_workers_and_others_have_their_own(start, phone):

@@ -90,8 +90,6 @@ def bad_responses(stapled, pki):
     return {
         "revoked": (lambda: stapled.write(status="revoked"), "says that CN=localhost is revoked"),
         "unknown": (lambda: stapled.write(status="unknown"), "knows nothing of CN=localhost"),
-        "stale": (lambda: stapled.write(start=-600, end=-1), "it is stale"),
-        "not yet valid": (lambda: stapled.write(start=600), "it is not yet valid"),
         "of a stranger": (of_stranger, "must have signed it"),
         "of another certificate of the issuer": (of_unappointed, "must have signed it"),
         "about another certificate": (of_other_leaf, "not about CN=localhost"),
@@ -102,7 +100,7 @@ def bad_responses(stapled, pki):
 
 
 BAD = [
-    "revoked", "unknown", "stale", "not yet valid", "of a stranger", "of another certificate of the issuer",
+    "revoked", "unknown", "of a stranger", "of another certificate of the issuer",
     "about another certificate", "an error", "rubbish", "empty",
 ]
 
@@ -121,6 +119,21 @@ def test_a_response_that_no_client_would_believe_is_refused(make, stapled, pki, 
     # The same, but good: nothing else was wrong.
     stapled.write()
     assert check(gateway).returncode == 0
+
+
+@pytest.mark.parametrize("fault, times", [("stale", {"start": -600, "end": -1}), ("not yet valid", {"start": 600})])
+def test_a_response_out_of_its_time_is_not_stapled_and_warned_of_but_holds_nothing_up(
+        make, start, stapled, phone, fault, times):
+    stapled.write(**times)
+    warning = f"the OCSP response for CN=localhost is {fault}, and so not stapled"
+    done = check(make(stapled.tls))
+    assert done.returncode == 0 and warning in done.stdout + done.stderr, done.stderr
+    gateway = start(stapled.tls)
+    assert warning in gateway.errors
+    assert seen(gateway, phone) is None
+    stapled.write()
+    assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
+    assert seen(gateway, phone) == "good"
 
 
 def test_a_response_is_refused_without_the_issuer_in_the_certificate_file(make, stapled, pki):

@@ -226,3 +226,17 @@ def test_a_client_that_goes_away_leaves_its_upstream(start_gateway, own_upstream
     client.close()
     eventually(lambda: own_upstream.connections[0].is_closed_by_gateway, "the upstream to be left")
     assert gateway.logged(aborted=True)["event"] == "request"
+
+
+@pytest.mark.parametrize("beginning", [
+    get("/", "Content-Length: 1000", method="POST") + b"hello",
+    get("/", "Transfer-Encoding: chunked", method="POST") + b"5\r\nhello\r\n"], ids=["length", "chunked"])
+def test_a_request_that_is_given_up_midway_does_not_end_in_order(start_gateway, own_upstream, phone, beginning):
+    """There are services that take the end of the connection for the end of the content."""
+    gateway = start_gateway({"service": own_upstream.address})
+    client = Client(gateway, phone)
+    client.send(beginning)
+    eventually(lambda: own_upstream.connections and b"hello" in own_upstream.connections[0].received, "the content to arrive")
+    client.close()
+    eventually(lambda: own_upstream.connections[0].is_closed_by_gateway, "the upstream to be left")
+    assert own_upstream.connections[0].is_broken and own_upstream.requests == []

@@ -89,7 +89,7 @@ def test_the_trace_of_one_request_is_not_that_of_the_next(upstream, connect):
 
 def test_a_denial_names_the_clients_trace_and_the_log_tells_two_of_one_trace_apart(gateway, connect):
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-    client = connect()
+    client = connect(server_name=None)
     for _ in range(2):
         response = client.exchange(get("/", f"traceparent: 00-{trace}-{PARENT}-01", host="elsewhere"))
         assert json.loads(response.content)["trace_id"] == trace

@@ -58,21 +58,35 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
+    /// A host of a listener that has several.
+    public struct Host: Codable, Equatable, Sendable {
+        public let listener: String
+        public let names: [String]
+
+        public init(listener: String, names: [String]) {
+            self.listener = listener
+            self.names = names
+        }
+    }
+
     public struct Certificate: Codable, Equatable, Sendable {
         public let listener: String
+        /// Nil for the listener itself.
+        public let host: String?
         public let role: String
         public let subject: String
         public let expiresAt: String
 
-        public init(listener: String, role: String, subject: String, expiresAt: Int64) {
+        public init(listener: String, host: String? = nil, role: String, subject: String, expiresAt: Int64) {
             self.listener = listener
+            self.host = host
             self.role = role
             self.subject = subject
             self.expiresAt = Timestamp.text(of: expiresAt)
         }
 
         private enum CodingKeys: String, CodingKey {
-            case listener, role, subject
+            case listener, host, role, subject
             case expiresAt = "expires_at"
         }
     }
@@ -116,6 +130,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public let workers: [Worker]
     public let listeners: [String]
     /// Nil if this process enrols nobody.
+    /// Nil if no listener has several.
+    public let hosts: [Host]?
     public let enrolment: Enrolment?
     public let upstreams: [Upstream]
     public let certificates: [Certificate]
@@ -125,7 +141,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
 
     public init(
         version: String, process: Int, startedAt: Int64, obstacles: [String], generation: Int, lastReload: Reload?,
-        workers: [Worker], listeners: [String], enrolment: Enrolment?, upstreams: [Upstream],
+        workers: [Worker], listeners: [String], hosts: [Host] = [], enrolment: Enrolment?, upstreams: [Upstream],
         certificates: [Certificate], apps: [App], registry: Registry?
     ) {
         self.version = version
@@ -136,6 +152,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         self.lastReload = lastReload
         self.workers = workers
         self.listeners = listeners
+        self.hosts = hosts.isEmpty ? nil : hosts
         self.enrolment = enrolment
         self.upstreams = upstreams
         self.certificates = certificates
@@ -144,8 +161,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case version, process, obstacles, generation, workers, listeners, enrolment, upstreams, certificates, apps
-        case registry
+        case version, process, obstacles, generation, workers, listeners, hosts, enrolment, upstreams
+        case certificates, apps, registry
         case startedAt = "started_at"
         case lastReload = "last_reload"
     }

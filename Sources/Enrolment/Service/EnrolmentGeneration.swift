@@ -11,7 +11,7 @@ final class EnrolmentGeneration {
     private let acceptor: Acceptor
     private let rules: EnrolmentRules
     /// By listener, in the order of the settings.
-    private let contexts: [(name: String, tls: ServerContext)]
+    private let contexts: [(name: String, tls: ServerContext, proxies: TrustedProxies)]
     private let loop: Loop
     private let settings: EnrolmentSettings
     private var patience: LoopTimer?
@@ -49,17 +49,17 @@ final class EnrolmentGeneration {
 
     private static func contexts(
         _ settings: EnrolmentSettings, _ library: LibraryContext
-    ) throws(EnrolmentStartError) -> [(name: String, tls: ServerContext)] {
+    ) throws(EnrolmentStartError) -> [(name: String, tls: ServerContext, proxies: TrustedProxies)] {
         // Without clients' certificates no session is ever found again: none need be kept.
         let sessions = SessionTable(limit: 16)
-        var contexts: [(name: String, tls: ServerContext)] = []
+        var contexts: [(name: String, tls: ServerContext, proxies: TrustedProxies)] = []
         for listener in settings.listeners {
             do throws(CryptographyError) {
                 let context = try ServerContext(
                     chain: try Certificate.all(inPEM: listener.certificates, library),
                     key: try PrivateKey(pem: listener.key, library), authorities: nil,
                     policy: listener.policy, staple: listener.staple, sessions: sessions, library: library)
-                contexts.append((listener.name, context))
+                contexts.append((listener.name, context, listener.proxies))
             } catch {
                 throw EnrolmentStartError("listener \(listener.name): \(error)")
             }
@@ -80,9 +80,9 @@ final class EnrolmentGeneration {
 
     /// Begins to accept. - Parameter sockets: descriptors of listening sockets, one for each name; taken over.
     func listen(_ sockets: [String: Int32]) {
-        for (name, tls) in contexts {
+        for (name, tls, proxies) in contexts {
             guard let descriptor = sockets[name] else { preconditionFailure("no socket for \(name)") }
-            acceptor.listen(on: Socket(adopting: descriptor), tls: tls)
+            acceptor.listen(on: Socket(adopting: descriptor), tls: tls, proxies: proxies)
         }
     }
 

@@ -10,6 +10,7 @@ public struct EnrolmentMetrics: Sendable {
     var certificatesIssued: UInt64 = 0
     var requestsLimited: UInt64 = 0
     var connectionsLimited: UInt64 = 0
+    var proxyHeadersRefused: UInt64 = 0
     var handshakesFailed: UInt64 = 0
 
     init() {
@@ -55,6 +56,10 @@ public struct EnrolmentMetrics: Sendable {
             MetricFamily(
                 .counter, "attestgate_enrolment_certificates_issued_total", "Client certificates issued.",
                 certificatesIssued),
+            MetricFamily(
+                .counter, "attestgate_enrolment_proxy_headers_refused_total",
+                "Connections of trusted proxies to the enrolment listener that did not begin with a valid PROXY header.",
+                proxyHeadersRefused),
             MetricFamily(
                 .counter, "attestgate_enrolment_handshakes_failed_total",
                 "Connections to the enrolment listener that ended before the TLS handshake was complete.",

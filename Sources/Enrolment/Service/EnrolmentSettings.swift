@@ -15,6 +15,7 @@ public struct EnrolmentSettings: Sendable {
     public struct Listener: Sendable {
         /// The address as text; sockets are found by it.
         public var name: String
+        public var proxies: TrustedProxies
         /// Texts in PEM.
         public var certificates: [UInt8]
         public var key: [UInt8]
@@ -23,10 +24,11 @@ public struct EnrolmentSettings: Sendable {
         public var staple: StapledResponse?
 
         public init(
-            name: String, certificates: [UInt8], key: [UInt8], policy: TLSPolicy = .modern,
-            staple: StapledResponse? = nil
+            name: String, proxies: TrustedProxies = .none, certificates: [UInt8], key: [UInt8],
+            policy: TLSPolicy = .modern, staple: StapledResponse? = nil
         ) {
             self.name = name
+            self.proxies = proxies
             self.certificates = certificates
             self.key = key
             self.policy = policy

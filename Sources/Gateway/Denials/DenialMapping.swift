@@ -23,6 +23,7 @@ extension Denial {
     init?(_ refusal: ConnectionRefusal) {
         switch refusal {
         case .limit, .clientLimit, .handshakeLimit: self = .connectionLimit
+        case .proxyHeader: self = .proxyHeaderRefused
         case .handshakeTimeout: self = .handshakeTimeout
         case .certificateExpired: self = .certificateExpired
         case .handshake(.disconnected): return nil
@@ -62,6 +63,7 @@ enum RefusalDetail {
     static func of(_ refusal: ConnectionRefusal, _ client: ClientIdentity?) -> String? {
         switch refusal {
         case .handshakeTimeout, .certificateExpired: nil
+        case .proxyHeader(let fault): fault.reason
         case .limit: "connections of the worker"
         case .clientLimit: "connections or handshakes of one address"
         case .handshakeLimit: "handshakes of the worker"

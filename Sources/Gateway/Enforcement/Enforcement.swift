@@ -68,7 +68,7 @@ package final class Enforcement {
         self.library = library
         self.loop = loop
         self.pool = pool
-        let holding = routes.routes.filter { $0.requirement == .requestProof }
+        let holding = routes.routes.filter { $0.requirement == .requestProof && $0.body == .collected }
         let largest = holding.map { Int(clamping: $0.contentLimit) }.max() ?? 0
         budget = ContentBudget(limit: settings.heldContent, share: max(settings.heldContent / Self.shares, largest))
         apps = try AdmittedApps(settings.apps, registry, library)
@@ -160,10 +160,15 @@ package final class Enforcement {
             head, bytes, by: device, of: apps[app], covering: coverages[route], now: WallClock.seconds)
     }
 
-    /// Room for the content of a request whose proof has been verified.
-    func collect(_ proof: VerifiedProof, of device: DeviceSnapshot) throws(CryptographyError) -> CollectedContent {
-        try CollectedContent(
-            expecting: proof.contentDigest, from: device.id, pool: pool, budget: budget, library)
+    /// What becomes of the content of a request whose proof has been verified.
+    ///
+    /// - Parameter framing: of content that is streamed; nil if it is collected.
+    func content(
+        of proof: VerifiedProof, from device: DeviceSnapshot, streaming framing: ContentFraming?
+    ) throws(CryptographyError) -> ProvenContent {
+        let digests = try ContentDigests(expecting: proof.contentDigest, library)
+        if let framing { return ProvenContent(digests, StreamedContent(framing)) }
+        return ProvenContent(digests, CollectedContent(from: device.id, pool: pool, budget: budget))
     }
 
     // MARK: - What is told

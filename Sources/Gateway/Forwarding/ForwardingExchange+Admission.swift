@@ -10,11 +10,16 @@ internal import Vocabulary
 /// Deciding: the life of a request up to the moment when it may be forwarded.
 ///
 /// head, route, size -> device -> proof -> content and its digest -> counter, in memory and durable -> forward. Whatever
-/// fails ends it with a denial, and nothing has reached the upstream.
+/// fails ends it with a denial, and nothing has reached the upstream. Content that is streamed comes behind the counter, while
+/// it is forwarded; what is wrong with it ends the request before its last byte.
 extension ForwardingExchange {
     // MARK: - Head and route
 
     func decide() {
+        // First of all: certificate and client were judged for another host than the one that the request is for.
+        guard connection.serves(host: head.host.of(headBytes.readable)) else {
+            return deny(.misdirected, "Host is not what the handshake was for")
+        }
         if gateway.enforcement != nil, ChallengeEndpoint.isMeant(by: head, headBytes.readable) {
             return identify(for: .certificate)
         }
@@ -60,13 +65,19 @@ extension ForwardingExchange {
     func registryAnswered(_ lookup: DeviceLookup) {
         waiting = nil
         identified(lookup, route.map { gateway.routes.routes[$0].requirement } ?? .certificate)
-        // The rest of the request has waited for this.
+        resumeRequest()
+        settle()
+    }
+
+    /// The rest of the request has waited for the registry.
+    private func resumeRequest() {
         if isRequestComplete {
             contentComplete()
         } else {
             contentWanted()
+            // If none has come yet, the head need not wait for it.
+            contentPaused()
         }
-        settle()
     }
 
     private func identified(_ lookup: DeviceLookup, _ requirement: Requirement) {
@@ -121,11 +132,15 @@ extension ForwardingExchange {
             // Content may take its time to come, and the counter is spent after it: the proof must still be good then.
             let end = min(proof.end, connection.identity?.notAfter ?? 0)
             proofEnd = connection.loop.now + .seconds(max(0, end - WallClock.seconds))
+            let isStreamed = gateway.routes.routes[route].body == .streamed && head.framing.hasContent
             do throws(CryptographyError) {
-                content = try enforcement.collect(proof, of: device)
+                content = try enforcement.content(
+                    of: proof, from: device, streaming: isStreamed ? head.framing : nil)
             } catch {
                 return deny(.storeUnavailable, error.description)
             }
+            // Not one byte goes on before the counter is durable.
+            guard !isStreamed else { return spend() }
             stage = .collecting
             // Only now: before, nobody knew who sends.
             if head.expectsContinue, head.framing.hasContent { sendContinue() }
@@ -146,7 +161,7 @@ extension ForwardingExchange {
             return bytes.count
         }
         do throws(CryptographyError) {
-            if try content?.append(bytes) != true { deny(.overloaded) }
+            if try content?.collect(bytes) != true { deny(.overloaded) }
         } catch {
             deny(.storeUnavailable, error.description)
         }
@@ -155,19 +170,21 @@ extension ForwardingExchange {
 
     func contentComplete() {
         switch stage {
-        case .collecting: checkContent()
+        case .collecting: if isContentProven() { spend() }
         case .forwarding: finishRequest()
         case .deciding, .committing, .answered: break
         }
     }
 
-    private func checkContent() {
+    /// All content has come: denies the request if it is not what the proof says.
+    func isContentProven() -> Bool {
         do throws(CryptographyError) {
-            guard try content?.matches() == true else { return deny(.bodyDigestMismatch) }
+            if try content?.verify() == true { return true }
+            deny(.bodyDigestMismatch)
         } catch {
-            return deny(.storeUnavailable, error.description)
+            deny(.storeUnavailable, error.description)
         }
-        spend()
+        return false
     }
 
     // MARK: - The counter
@@ -196,6 +213,7 @@ extension ForwardingExchange {
         waiting = nil
         timings.commit = .now - phaseBegan
         if let refusal = Refusal(outcome) { deny(refusal) } else { forward() }
+        resumeRequest()
         settle()
     }
 

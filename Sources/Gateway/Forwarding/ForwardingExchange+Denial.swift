@@ -12,8 +12,8 @@ extension ForwardingExchange {
     func deny(_ refusal: Refusal) {
         call.connection?.cancel()
         stopWaiting()
-        // What the client was told stays what the log says.
-        if !isAnswered { self.refusal = refusal }
+        // What the client was told stays what the log says; what cuts off the upstream's response is told to the log alone.
+        if !isAnswered || self.refusal == nil { self.refusal = refusal }
         stage = .answered
         if decision == nil { decision = .denied }
         content = nil

@@ -18,7 +18,8 @@ extension ForwardingExchange {
             decision: decision, status: status, denial: refusal?.denial, detail: refusal?.detail,
             device: isDeviceKnown ? label?.label : nil, requestBytes: requestBytes, responseBytes: responseBytes,
             timings: timings, isAborted: isAborted)
-        if decision == .forwarded, let route {
+        if refusal?.denial == .misdirected { entry.serverName = connection.serverName?.bytes }
+        if decision == .forwarded || decision == .partial, let route {
             entry.upstream = gateway.routes.routes[route].upstream
         }
         let wanted = log.settings.disclosed

@@ -17,7 +17,7 @@ final class ForwardingExchange: Exchange {
     enum Stage {
         /// Its device is being looked up, its proof verified. Content waits with the client.
         case deciding
-        /// Its proof is good; content is collected and hashed.
+        /// Its proof is good; content is collected and hashed, where it is not streamed.
         case collecting
         /// Its counter is being made durable.
         case committing
@@ -43,7 +43,8 @@ final class ForwardingExchange: Exchange {
     var proof: VerifiedProof?
     /// From then on the proof, or the certificate that came with it, is no longer good.
     var proofEnd = Instant(nanoseconds: .max)
-    var content: CollectedContent?
+    /// Of a request whose proof is good.
+    var content: ProvenContent?
     /// What became of the request; nil while that is open, or if the client left before.
     var decision: Decision?
     var timings = RequestTimings()
@@ -110,15 +111,22 @@ final class ForwardingExchange: Exchange {
         deny(.requestTimeout)
     }
 
+    override func cutOff(_ debt: ClientDebt) {
+        // What the client was told stays what the log says.
+        guard refusal == nil else { return }
+        switch debt {
+        case .content: refusal = Refusal(.requestTimeout)
+        case .response: refusal = Refusal(.responseNotTaken)
+        }
+    }
+
     // MARK: - The request
 
     /// - Parameter fresh: opens a new connection.
     func forward(fresh: Bool = false) {
         guard let method = head.method, let route else { return }
         let upstream = gateway.routes.routes[route].upstream
-        var framing = head.framing
-        // Collected content goes on as one piece of known length.
-        if let count = content?.count { framing = count > 0 ? .length(UInt64(count)) : .none }
+        let framing = content?.framing(replacing: head.framing) ?? head.framing
         let fields: DeviceFields?
         do throws(CryptographyError) { fields = try deviceFields(for: upstream) } catch {
             return deny(.storeUnavailable, error.description)
@@ -136,11 +144,11 @@ final class ForwardingExchange: Exchange {
             let connection = try gateway.upstreams[upstream].start(
                 call, fresh: fresh, isOnlyTry: proof != nil)
             call.exchange = self
-            decision = .forwarded
+            decision = content?.isVerified == false ? .partial : .forwarded
             stage = .forwarding
             swap(&request, &connection.output)
-            if isCollected {
-                pump(to: connection)
+            if isContentVerified {
+                release(to: connection)
             } else if !head.framing.hasContent {
                 connection.send(isComplete: true)
             } else if head.expectsContinue {
@@ -151,7 +159,8 @@ final class ForwardingExchange: Exchange {
         }
     }
 
-    private var isCollected: Bool { content?.count != nil }
+    /// Whether all content is here, and is what the proof says. Never without a proof.
+    private var isContentVerified: Bool { content?.isVerified == true }
 
     /// Who sends the request, where the route demands to know.
     private func deviceFields(for upstream: Int) throws(CryptographyError) -> DeviceFields? {
@@ -167,28 +176,34 @@ final class ForwardingExchange: Exchange {
             pseudonym: known, app: enforcement.apps[app].id, platform: device.platform, counter: proof?.counter)
     }
 
-    /// Sends what was collected, as far as there is room.
-    private func pump(to upstream: UpstreamConnection) {
-        content?.move(into: &upstream.output)
-        upstream.send(isComplete: (content?.count ?? 0) == 0)
+    /// Sends what was kept back until it was verified, as far as there is room.
+    private func release(to upstream: UpstreamConnection) {
+        let isComplete = content?.release(into: &upstream.output) == true
+        upstream.send(isComplete: isComplete)
     }
 
     /// Content that goes on as it comes. - Returns: how much was taken.
     func pass(_ content: Span<UInt8>) -> Int {
         guard let upstream = call.connection else { return content.count }
+        guard isWithinLimit(content.count) else {
+            deny(Refusal(.contentTooLarge))
+            return content.count
+        }
         let taken: Int
-        switch head.framing {
-        case .length: taken = upstream.output.appendPrefix(of: content)
-        default:
-            guard isWithinLimit(content.count) else {
-                deny(Refusal(.contentTooLarge))
-                return content.count
-            }
-            taken = upstream.output.appendChunk(prefixOf: content)
+        do throws(CryptographyError) {
+            taken = try append(content, to: &upstream.output)
+        } catch {
+            deny(.storeUnavailable, error.description)
+            return content.count
         }
         // What fits is collected and leaves in one write: a client that sends many small chunks must not cost one each.
         if taken < content.count { upstream.send(isComplete: false) }
         return taken
+    }
+
+    private func append(_ content: Span<UInt8>, to output: inout ByteBuffer) throws(CryptographyError) -> Int {
+        if let taken = try self.content?.pass(content, into: &output) { return taken }
+        return head.framing == .chunked ? output.appendChunk(prefixOf: content) : output.appendPrefix(of: content)
     }
 
     override func contentPaused() {
@@ -197,16 +212,22 @@ final class ForwardingExchange: Exchange {
         upstream.send(isComplete: false)
     }
 
-    /// All content was passed on.
+    /// All content was passed on, but for what is kept back of it.
     func finishRequest() {
-        guard !isCollected, head.framing.hasContent, let upstream = call.connection else { return }
+        // An upstream that has answered already gets no more; its request was never complete.
+        guard !isContentVerified, head.framing.hasContent, let upstream = call.connection else { return }
+        guard proof == nil else {
+            guard isContentProven() else { return }
+            decision = .forwarded
+            return release(to: upstream)
+        }
         isRequestEndDue = head.framing == .chunked && !upstream.output.appendLastChunk()
         upstream.send(isComplete: !isRequestEndDue)
     }
 
     fileprivate func requestSpaceAvailable() {
-        if let upstream = call.connection, let count = content?.count, count > 0 {
-            pump(to: upstream)
+        if isContentVerified, let upstream = call.connection {
+            release(to: upstream)
         } else if isRequestEndDue {
             finishRequest()
         } else {

@@ -65,13 +65,19 @@ package final class GatewayApplication: Application {
 
     package override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         metrics.counts.connectionRefused(Denial(refusal), inHandshake: refusal.endsHandshake)
+        if let limit = ReachedLimit(refusal) { metrics.counts.connectionHadNoRoom(limit) }
         guard let log, let denial = Denial(refusal) else { return }
         var entry = AccessLog.Entry(
             event: "connection_refused", client: log.client(connection.peer), denial: denial,
             detail: RefusalDetail.of(refusal, connection.identity))
+        entry.serverName = connection.serverName?.bytes
         entry.timings.handshake = refusal.endsHandshake ? connection.handshakeDuration : nil
         entry.disclosed = Disclosure(log.settings.disclosed, of: connection.peer)
         log.record(entry)
+    }
+
+    package override func proxyHeaderRead(_ connection: ServerConnection, hasSource: Bool) {
+        metrics.counts.proxyHeaderRead(hasSource: hasSource)
     }
 
     package override func handshakeCompleted(_ connection: ServerConnection, _ recognition: TLSStream.Recognition) {
@@ -127,7 +133,7 @@ extension ConnectionRefusal {
     fileprivate var endsHandshake: Bool {
         switch self {
         case .handshake, .handshakeTimeout: true
-        case .limit, .clientLimit, .handshakeLimit, .certificateExpired, .certificateBarred: false
+        case .limit, .clientLimit, .handshakeLimit, .proxyHeader, .certificateExpired, .certificateBarred: false
         }
     }
 }

@@ -19,6 +19,9 @@ struct RequestTimings: Equatable {
 enum Decision: Int, CaseIterable {
     /// It went to the upstream, whatever came of that.
     case forwarded
+    /// Its head and some of its content went to the upstream, never all of it: the content was not, or not found to be,
+    /// what the proof says.
+    case partial
     /// It was refused, and nothing of it reached the upstream.
     case denied
     /// The gateway answered it itself.
@@ -28,6 +31,7 @@ enum Decision: Int, CaseIterable {
     var name: StaticString {
         switch self {
         case .forwarded: "forwarded"
+        case .partial: "partial"
         case .denied: "denied"
         case .answered: "answered"
         }

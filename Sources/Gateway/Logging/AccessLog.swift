@@ -32,6 +32,8 @@ package final class AccessLog {
         var trace = TraceContext.none
         /// As `client(_:)` writes it.
         var client = ConnectionPiece()
+        /// What the handshake asked for, where that matters to a refusal.
+        var serverName: [UInt8]?
         /// Index into the routes.
         var route: Int?
         var method: Method?

@@ -85,6 +85,8 @@ struct LogLines: ~Copyable {
     private mutating func appendMembers(of entry: AccessLog.Entry) {
         entry.client.append(to: &line)
         if let address = entry.disclosed.clientAddress { form.word(.clientAddress, address, to: &line) }
+        // Of letters, digits, hyphens and dots, 253 of them at most: TLS takes no other.
+        if let name = entry.serverName { form.word(.serverName, name, to: &line) }
         if entry.trace != .none {
             form.identifier(.requestId, entry.trace.request, to: &line)
             form.identifier(.traceId, entry.trace.id, to: &line)

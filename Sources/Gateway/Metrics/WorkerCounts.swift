@@ -14,6 +14,10 @@ package struct WorkerCounts: Sendable {
     private(set) var denials = [UInt64](repeating: 0, count: Denial.allCases.count)
     /// By the scope of the rate.
     private(set) var rateExcesses = [UInt64](repeating: 0, count: RateScope.allCases.count)
+    /// PROXY headers that name a client, and those that do not.
+    private(set) var proxyHeaders: (withSource: UInt64, withoutSource: UInt64) = (0, 0)
+    /// Connections there was no room for, by the limit.
+    private(set) var withoutRoom = [UInt64](repeating: 0, count: ReachedLimit.allCases.count)
     /// Full handshakes of clients whose chain had been verified before.
     private(set) var knownChains: UInt64 = 0
     /// Full handshakes with a verification.
@@ -81,6 +85,10 @@ package struct WorkerCounts: Sendable {
         }
     }
 
+    mutating func proxyHeaderRead(hasSource: Bool) {
+        if hasSource { proxyHeaders.withSource += 1 } else { proxyHeaders.withoutSource += 1 }
+    }
+
     mutating func handshakeEnded(_ recognition: TLSStream.Recognition, after time: TimeSpan?) {
         switch recognition {
         case .session: resumedHandshakes += 1
@@ -101,6 +109,8 @@ package struct WorkerCounts: Sendable {
         denials[Int(denial.rawValue)] += 1
         if inHandshake { refusedHandshakes[Int(denial.rawValue)] += 1 }
     }
+
+    mutating func connectionHadNoRoom(_ limit: ReachedLimit) { withoutRoom[limit.rawValue] += 1 }
 
     mutating func upstreamAnswered(_ upstream: Int) { responses[upstream] += 1 }
 

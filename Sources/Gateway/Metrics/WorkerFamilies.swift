@@ -15,7 +15,8 @@ package struct WorkerFamilies {
     }
 
     package var all: [MetricFamily] {
-        [requests, denials, rateExcesses, handshakes, durations] + perWorker + upstreams + [buffers, acceptPauses]
+        [requests, denials, rateExcesses, withoutRoom, proxyHeaders, handshakes, durations]
+            + perWorker + upstreams + [buffers, acceptPauses]
     }
 
     private var requests: MetricFamily {
@@ -50,6 +51,32 @@ package struct WorkerFamilies {
             .counter, "attestgate_rate_limited_total", "Requests refused as too frequent, by whose rate was exceeded.")
         for (place, scope) in RateScope.allCases.enumerated() {
             family.add(workers.reduce(0) { $0 + $1.snapshot.counts.rateExcesses[place] }, ["rate": scope.rawValue])
+        }
+        return family
+    }
+
+    private var proxyHeaders: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_proxy_headers_total",
+            """
+            PROXY headers of trusted proxies: client, whose address counts from then on; own, of a connection of the proxy's \
+            own, such as a health check; refused.
+            """)
+        family.add(total(\.proxyHeaders.withSource), ["result": "client"])
+        family.add(total(\.proxyHeaders.withoutSource), ["result": "own"])
+        family.add(
+            workers.reduce(0) { $0 + $1.snapshot.counts.denials[Int(Denial.proxyHeaderRefused.rawValue)] },
+            ["result": "refused"])
+        return family
+    }
+
+    private var withoutRoom: MetricFamily {
+        var family = MetricFamily(
+            .counter, "attestgate_connections_limited_total",
+            "Connections ended before their handshake for want of room, by the limit that was reached.")
+        for limit in ReachedLimit.allCases {
+            let count = workers.reduce(0) { $0 + $1.snapshot.counts.withoutRoom[limit.rawValue] }
+            family.add(count, ["limit": String(describing: limit)])
         }
         return family
     }

@@ -2,6 +2,8 @@
 public struct EnrolmentConfiguration: Equatable, Sendable {
     /// A literal address, of no other listener.
     public let address: ServerAddress
+    /// Nil if the listener speaks with phones directly.
+    public let proxyProtocol: ProxyProtocolConfiguration?
     /// How the listener shows itself; it asks nobody for a certificate.
     public let tls: ListenerConfiguration.TLS
     /// The provider's URL: `aud`, and the beginning of `iss`, of the tokens that bind keys.
@@ -30,6 +32,10 @@ extension EnrolmentConfiguration {
             "address",
             .text("a literal address and a port, for example 127.0.0.1:8444", ServerAddress.parseLiteral),
             whenMissing: .refused, "The address and port to listen on, another than those of all other listeners.")
+        static let proxyProtocol = Key(
+            "proxy_protocol",
+            .section { ProxyProtocolConfiguration($0, in: ProxyProtocolConfiguration.enrolmentSection, $1) },
+            whenMissing: .allowed, "Load balancers before the listener that say where their phones are.")
         static let tls = Key(
             "tls", .section { ListenerConfiguration.TLS($0, in: EnrolmentConfiguration.tlsSection, $1) },
             whenMissing: .refused, "How the listener shows itself to phones.")
@@ -69,7 +75,8 @@ extension EnrolmentConfiguration {
         static let section = Section(
             path: "enrolment",
             settings: [
-                address.setting, tls.setting, url.setting, authority.setting, certificateLife.setting,
+                address.setting, proxyProtocol.setting, tls.setting, url.setting, authority.setting,
+                certificateLife.setting,
                 rotationOverlap.setting, nonceLife.setting, admission.setting, token.setting, contentLimit.setting,
                 requestsPerMinute.setting, connections.setting, connectionsPerAddress.setting,
             ])
@@ -81,6 +88,7 @@ extension EnrolmentConfiguration {
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let address = reader.read(Keys.address)
+        let proxyProtocol = reader.read(Keys.proxyProtocol)
         let tls = reader.read(Keys.tls)
         let url = reader.read(Keys.url)
         let authority = reader.read(Keys.authority)
@@ -103,9 +111,12 @@ extension EnrolmentConfiguration {
         }
         let admission = name.flatMap { Self.admission($0, token, url, reader, reading) }
         guard let address, let tls, let url, let authority, let certificateLife, let rotationOverlap, let nonceLife,
-            let admission, let contentLimit, let requestsPerMinute, let connections, let connectionsPerAddress
+            let admission, let contentLimit, let requestsPerMinute, let connections, let connectionsPerAddress,
+            proxyProtocol != nil || !reader.has(Keys.proxyProtocol),
+            proxyProtocol?.canReach(address, at: reader.place(of: Keys.proxyProtocol), reading) ?? true
         else { return nil }
         self.address = address
+        self.proxyProtocol = proxyProtocol
         self.tls = tls
         self.url = url
         self.authority = authority

@@ -57,8 +57,8 @@ enum EnrolmentReferences {
         }
         let path = enrolment.authority.certificatePath
         let authority = WrittenFiles.segments(of: path)
-        if !listeners.flatMap(\.clients.authoritiesPaths).contains(where: { WrittenFiles.segments(of: $0) == authority }
-        ) {
+        let trusted = listeners.flatMap(\.allClients).flatMap(\.authoritiesPaths)
+        if !trusted.contains(where: { WrittenFiles.segments(of: $0) == authority }) {
             reading.warn(
                 item["authority"]?.place(of: "certificate") ?? item.place,
                 "no listener trusts \(Printable.quoted(path)): phones would be issued certificates that no listener"

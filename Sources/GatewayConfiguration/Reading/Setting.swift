@@ -31,10 +31,12 @@ public struct Section: Equatable, Sendable {
 
     /// Every section there is.
     public static let all: [Section] = [
-        Configuration.Keys.section, ListenerConfiguration.Keys.section, ListenerConfiguration.TLS.Keys.section,
-        ListenerConfiguration.Clients.Keys.section, UpstreamConfiguration.Keys.section,
+        Configuration.Keys.section, ListenerConfiguration.Keys.section, ProxyProtocolConfiguration.Keys.section,
+        ListenerConfiguration.TLS.Keys.section, ListenerConfiguration.Clients.Keys.section,
+        ListenerConfiguration.Host.Keys.section, UpstreamConfiguration.Keys.section,
         RouteConfiguration.Keys.section, AppConfiguration.Keys.section, RegistryConfiguration.Keys.section,
-        EnrolmentConfiguration.Keys.section, EnrolmentConfiguration.tlsSection,
+        EnrolmentConfiguration.Keys.section, ProxyProtocolConfiguration.enrolmentSection,
+        EnrolmentConfiguration.tlsSection,
         EnrolmentAuthorityConfiguration.Keys.section, AdmissionTokenConfiguration.Draft.Keys.section,
         AdministrationConfiguration.Keys.section,
         AdministrationListenerConfiguration.Keys.section, AdministrationListenerConfiguration.TLS.Keys.section,

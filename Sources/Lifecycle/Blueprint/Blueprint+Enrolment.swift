@@ -50,7 +50,8 @@ struct EnrolmentBlueprint: Sendable {
             let library = try LibraryContext()
             let chain = try FileContents.read(enrolment.tls.certificatePath)
             let listener = EnrolmentSettings.Listener(
-                name: name, certificates: chain, key: try FileContents.read(enrolment.tls.keyPath),
+                name: name, proxies: TrustedProxies(enrolment.proxyProtocol), certificates: chain,
+                key: try FileContents.read(enrolment.tls.keyPath),
                 policy: TLSPolicy(enrolment.tls.policy), staple: try Blueprint.staple(enrolment.tls, for: chain))
             let (admission, word) = try Self.admission(enrolment.admission, library)
             self.admission = word

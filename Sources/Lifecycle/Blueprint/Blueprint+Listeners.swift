@@ -2,12 +2,26 @@ internal import Cryptography
 internal import EventLoop
 internal import GatewayConfiguration
 internal import Registry
+internal import Server
 internal import TLS
 
 /// Where clients connect, with every file it takes read.
 extension Blueprint {
     struct Listener: Sendable {
         let address: SocketAddress
+        let name: String
+        let proxies: TrustedProxies
+        /// Of clients that ask for no host, or for one that is not among `hosts`.
+        let standard: Host
+        let hosts: [Host]
+
+        var allHosts: [Host] { [standard] + hosts }
+    }
+
+    /// One of the hosts of a listener, or the listener itself for everybody else.
+    struct Host: Sendable {
+        /// None of the listener itself.
+        let names: [ServerName]
         let certificates: PEMFile
         let key: PEMFile
         let authorities: [PEMFile]
@@ -17,7 +31,11 @@ extension Blueprint {
         let policy: TLSPolicy
         /// The same for all workers; nil if nothing is stapled.
         let staple: StapledResponse?
-        let name: String
+        /// Where that is, for people: "listener 127.0.0.1:8443, host records.example.org".
+        let place: String
+
+        /// What it is called where it has to be short: by its first name. Nil for the listener itself.
+        var label: String? { names.first?.text }
     }
 
     /// A file's bytes, and its name for whoever has to mend it.
@@ -48,18 +66,18 @@ extension Blueprint {
             warnings += enrolment.warnings
         }
         for listener in listeners {
-            _ = try listener.makeContext(library, sessions)
-            let files = [(listener.certificates, CertificateExpiry.Role.server)]
-            for (file, role) in files + listener.authorities.map({ ($0, .authority) }) {
-                let certificates = try listener.certificates(in: file, library)
-                if role == .server {
-                    warnings += Self.missingStaple(certificates, listener.staple).map {
-                        "listener \(listener.name): \($0)"
+            for host in listener.allHosts {
+                _ = try host.makeContext(library, sessions)
+                let files = [(host.certificates, CertificateExpiry.Role.server)]
+                for (file, role) in files + host.authorities.map({ ($0, .authority) }) {
+                    let certificates = try host.certificates(in: file, library)
+                    if role == .server { warnings += host.warnings(of: certificates) }
+                    known += certificates.map {
+                        CertificateExpiry($0, role: role, listener: listener.name, host: host.label)
                     }
-                }
-                known += certificates.map { CertificateExpiry($0, role: role, listener: listener.name) }
-                if certificates.contains(where: \.isExpired) {
-                    warnings.append("listener \(listener.name): \(file.path): a certificate in it has expired")
+                    if certificates.contains(where: \.isExpired) {
+                        warnings.append("\(host.place): \(file.path): a certificate in it has expired")
+                    }
                 }
             }
         }
@@ -69,19 +87,47 @@ extension Blueprint {
 
 extension Blueprint.Listener {
     init(_ listener: ListenerConfiguration) throws(StartupError) {
+        let name = listener.address.description
+        do { address = try SocketAddress(name) } catch { throw StartupError("listener \(name): \(error)") }
+        self.name = name
+        proxies = TrustedProxies(listener.proxyProtocol)
+        standard = try Blueprint.Host([], listener.tls, listener.clients, place: "listener \(name)")
+        var hosts: [Blueprint.Host] = []
+        for host in listener.hosts {
+            let place = "listener \(name), host \(host.names.first ?? "")"
+            hosts.append(try Blueprint.Host(host.names, host.tls, host.clients, place: place))
+        }
+        self.hosts = hosts
+    }
+
+    /// - Parameter registry: whose word is asked for in handshakes; nil if there is none.
+    func makeHosts(
+        _ library: LibraryContext, _ sessions: SessionTable, asking registry: DeviceRegistry?
+    ) throws(StartupError) -> VirtualHosts {
+        var contexts: [ServerContext] = []
+        for host in hosts { contexts.append(try host.makeContext(library, sessions, asking: registry)) }
+        return VirtualHosts(try standard.makeContext(library, sessions, asking: registry), hosts: contexts)
+    }
+}
+
+extension Blueprint.Host {
+    init(
+        _ names: [String], _ tls: ListenerConfiguration.TLS, _ clients: ListenerConfiguration.Clients, place: String
+    ) throws(StartupError) {
+        // The configuration admits no name that is none here.
+        self.names = names.compactMap { ServerName($0) }
+        precondition(self.names.count == names.count, "a host has a name that no client can ask for")
+        self.place = place
         do {
-            let authorities = try listener.clients.authoritiesPaths.map { try Blueprint.PEMFile($0) }
-            let lists = try Blueprint.revocationLists(listener.clients, authorities)
-            let certificates = try Blueprint.PEMFile(listener.tls.certificatePath)
-            self.init(
-                address: try SocketAddress(listener.address.description),
-                certificates: certificates, key: try Blueprint.PEMFile(listener.tls.keyPath), authorities: authorities,
-                admission: Blueprint.admission(listener.clients, lists), revocationLists: lists,
-                policy: TLSPolicy(listener.tls.policy),
-                staple: try Blueprint.staple(listener.tls, for: certificates.bytes),
-                name: listener.address.description)
+            authorities = try clients.authoritiesPaths.map { try Blueprint.PEMFile($0) }
+            revocationLists = try Blueprint.revocationLists(clients, authorities)
+            admission = Blueprint.admission(clients, revocationLists)
+            certificates = try Blueprint.PEMFile(tls.certificatePath)
+            key = try Blueprint.PEMFile(tls.keyPath)
+            policy = TLSPolicy(tls.policy)
+            staple = try Blueprint.staple(tls, for: certificates.bytes)
         } catch {
-            throw StartupError("listener \(listener.address): \(error)")
+            throw StartupError("\(place): \(error)")
         }
     }
 
@@ -95,11 +141,19 @@ extension Blueprint.Listener {
         for file in authorities { trusted += try certificates(in: file, library) }
         do throws(CryptographyError) {
             return try ServerContext(
-                chain: chain, key: privateKey, authorities: trusted, admission: admission.asking(registry),
+                names: names, chain: chain, key: privateKey, authorities: trusted,
+                admission: admission.asking(registry),
                 policy: policy, staple: staple, sessions: sessions, library: library)
         } catch {
-            throw StartupError("listener \(name): \(error)")
+            throw StartupError("\(place): \(error)")
         }
+    }
+
+    /// What is doubtful about its certificate, but no reason not to start.
+    func warnings(of chain: [Certificate]) -> [String] {
+        let strange = names.filter { !(chain.first?.isGood(forHost: $0.text) ?? true) }
+        return Blueprint.missingStaple(chain, staple).map { "\(place): \($0)" }
+            + strange.map { "\(place): \(certificates.path): the certificate does not name \($0.text)" }
     }
 
     func certificates(
@@ -112,7 +166,7 @@ extension Blueprint.Listener {
         _ file: Blueprint.PEMFile, _ body: ([UInt8]) throws(CryptographyError) -> Value
     ) throws(StartupError) -> Value {
         do throws(CryptographyError) { return try body(file.bytes) } catch {
-            throw StartupError("listener \(name): \(file.path): \(error)")
+            throw StartupError("\(place): \(file.path): \(error)")
         }
     }
 }

@@ -6,7 +6,7 @@ internal import GatewayConfiguration
 extension Blueprint {
     /// - Parameter certificates: in PEM, leaf first.
     /// - Returns: nil if nothing is to be stapled.
-    /// - Throws: if a client would not believe it now.
+    /// - Throws: if a client would not believe it even in its time.
     static func staple(
         _ tls: ListenerConfiguration.TLS, for certificates: [UInt8]
     ) throws -> StapledResponse? {
@@ -24,18 +24,24 @@ extension Blueprint {
         }
     }
 
-    /// - Returns: a warning if clients that heed the certificate will refuse it.
+    /// - Returns: a warning if the response is not handed out now, or clients that heed the certificate will refuse it.
     static func missingStaple(_ chain: [Certificate], _ staple: StapledResponse?) -> [String] {
-        guard staple == nil, let leaf = chain.first, leaf.demandsStaple else { return [] }
+        if let staple {
+            guard !staple.isFresh(at: WallClock.seconds) else { return [] }
+            let fault = staple.nextUpdate <= WallClock.seconds ? "stale" : "not yet valid"
+            return ["the OCSP response for \(staple.subject) is \(fault), and so not stapled"]
+        }
+        guard let leaf = chain.first, leaf.demandsStaple else { return [] }
         return [
             "the certificate of \(leaf.subject) says that clients are to refuse it without a stapled response (must-staple), "
                 + "and there is no `ocsp_response`"
         ]
     }
 
-    /// All that are stapled, each with its listener's name.
-    var staples: [(listener: String, response: StapledResponse)] {
-        let all = listeners.map { ($0.name, $0.staple) } + [enrolment].compactMap { $0 }.map { ($0.name, $0.staple) }
-        return all.compactMap { name, staple in staple.map { (name, $0) } }
+    /// All that are stapled, each with the names of its listener and, if it has several, its host.
+    var staples: [(listener: String, host: String?, response: StapledResponse)] {
+        let own = listeners.flatMap { listener in listener.allHosts.map { (listener.name, $0.label, $0.staple) } }
+        let all = own + [enrolment].compactMap { $0 }.map { ($0.name, nil, $0.staple) }
+        return all.compactMap { name, host, staple in staple.map { (name, host, $0) } }
     }
 }

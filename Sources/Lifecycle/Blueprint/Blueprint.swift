@@ -85,7 +85,8 @@ public struct Blueprint: Sendable {
                 methods: MethodSet(route.methods.map(Self.method)), requirement: Self.requirement(route.require),
                 apps: Self.apps(route, configuration), components: route.components,
                 // Every route names a configured upstream: the configuration is refused otherwise.
-                upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit))
+                upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit),
+                body: Self.body(route.body))
         }
         settings = Self.settings(configuration)
         rates = Self.rates(configuration)
@@ -203,6 +204,13 @@ public struct Blueprint: Sendable {
         }
     }
 
+    private static func body(_ body: RouteConfiguration.Body) -> BodyHandling {
+        switch body {
+        case .collect: .collected
+        case .stream: .streamed
+        }
+    }
+
     private static func apps(_ route: RouteConfiguration, _ configuration: Configuration) -> AppSet {
         let ids = configuration.apps.map(\.id)
         return AppSet(places: route.apps.compactMap { ids.firstIndex(of: $0) }, of: ids.count)
@@ -253,9 +261,11 @@ extension TimeSpan {
 extension Blueprint {
     /// One line for `attestgate check`.
     public var summary: String {
+        let hosts = listeners.reduce(0) { $0 + $1.hosts.count }
         let counts = [
-            (listeners.count, "listener"), (routes.count, "route"), (upstreams.count, "upstream"), (workers, "worker"),
-        ]
+            (listeners.count, "listener"), (hosts, "host"), (routes.count, "route"), (upstreams.count, "upstream"),
+            (workers, "worker"),
+        ].filter { $0.1 != "host" || $0.0 > 0 }
         let texts = counts.map { count, noun in "\(count) \(noun)\(count == 1 ? "" : "s")" }
         return (texts + (enrolment.map { ["enrolment: \($0.admission)"] } ?? [])).joined(separator: ", ")
     }

@@ -14,16 +14,22 @@ struct CertificateExpiry: Equatable, Sendable {
     }
 
     let listener: String
+    /// The first name of the host of the listener; nil for the listener itself.
+    let host: String?
     let role: Role
     /// In RFC 2253 form.
     let subject: String
     /// In seconds since 1970; 0 if the certificate says nothing readable.
     let notAfter: Int64
 
-    init(_ certificate: Certificate, role: Role, listener: String) {
+    init(_ certificate: Certificate, role: Role, listener: String, host: String? = nil) {
         self.listener = listener
+        self.host = host
         self.role = role
         subject = certificate.subject
         notAfter = certificate.notAfter ?? 0
     }
+
+    /// For people.
+    var place: String { "listener \(listener)" + (host.map { ", host \($0)" } ?? "") }
 }

@@ -77,7 +77,7 @@ extension Configuration {
 
 extension ListenerConfiguration {
     var files: [String] {
-        tls.files + clients.authoritiesPaths + clients.revocationListsPaths
+        allTLS.flatMap(\.files) + allClients.flatMap { $0.authoritiesPaths + $0.revocationListsPaths }
     }
 }
 

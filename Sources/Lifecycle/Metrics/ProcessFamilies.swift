@@ -19,7 +19,8 @@ enum ProcessFamilies {
         var ends: [CertificateExpiry] = []
         for certificate in blueprint.certificates {
             let place = ends.firstIndex {
-                $0.listener == certificate.listener && $0.role == certificate.role && $0.subject == certificate.subject
+                $0.listener == certificate.listener && $0.host == certificate.host && $0.role == certificate.role
+                    && $0.subject == certificate.subject
             }
             if let place {
                 if certificate.notAfter < ends[place].notAfter { ends[place] = certificate }
@@ -28,15 +29,24 @@ enum ProcessFamilies {
             }
         }
         for end in ends {
-            family.add(
-                end.notAfter, ["listener": end.listener, "role": end.role.rawValue, "subject": end.subject])
+            let (listener, role, subject) = (end.listener, end.role.rawValue, end.subject)
+            // The label `host` is there where a listener has several, like below.
+            let labels: MetricFamily.Labels =
+                if let host = end.host {
+                    ["listener": listener, "host": host, "role": role, "subject": subject]
+                } else {
+                    ["listener": listener, "role": role, "subject": subject]
+                }
+            family.add(end.notAfter, labels)
         }
         return [family]
     }
 
     /// None where there are no lists.
     static func revocationLists(of blueprint: Blueprint) -> [MetricFamily] {
-        guard blueprint.listeners.contains(where: { !$0.revocationLists.isEmpty }) else { return [] }
+        guard blueprint.listeners.flatMap(\.allHosts).contains(where: { !$0.revocationLists.isEmpty }) else {
+            return []
+        }
         var family = MetricFamily(
             .gauge, "attestgate_crl_next_update_timestamp_seconds",
             "Until when the revocation list of an authority is fresh, in seconds since 1970.")
@@ -46,13 +56,20 @@ enum ProcessFamilies {
         var entries = MetricFamily(
             .gauge, "attestgate_crl_entries", "How many certificates the revocation list of an authority names.")
         for listener in blueprint.listeners {
-            // Of several authorities with one name, the list that is stale first.
-            let byIssuer = Dictionary(grouping: listener.revocationLists, by: \.issuer)
-            for (issuer, lists) in byIssuer.sorted(by: { $0.key < $1.key }) {
-                let labels: MetricFamily.Labels = ["listener": listener.name, "issuer": issuer]
-                family.add(lists.map(\.nextUpdate).min() ?? 0, labels)
-                made.add(lists.map(\.thisUpdate).min() ?? 0, labels)
-                entries.add(lists.reduce(0) { $0 + $1.count }, labels)
+            for host in listener.allHosts {
+                // Of several authorities with one name, the list that is stale first.
+                let byIssuer = Dictionary(grouping: host.revocationLists, by: \.issuer)
+                for (issuer, lists) in byIssuer.sorted(by: { $0.key < $1.key }) {
+                    let labels: MetricFamily.Labels =
+                        if let label = host.label {
+                            ["listener": listener.name, "host": label, "issuer": issuer]
+                        } else {
+                            ["listener": listener.name, "issuer": issuer]
+                        }
+                    family.add(lists.map(\.nextUpdate).min() ?? 0, labels)
+                    made.add(lists.map(\.thisUpdate).min() ?? 0, labels)
+                    entries.add(lists.reduce(0) { $0 + $1.count }, labels)
+                }
             }
         }
         return [family, made, entries]
@@ -65,8 +82,14 @@ enum ProcessFamilies {
         var family = MetricFamily(
             .gauge, "attestgate_ocsp_next_update_timestamp_seconds",
             "Until when the OCSP response for a server certificate is stapled, in seconds since 1970.")
-        for (listener, response) in staples {
-            family.add(response.nextUpdate, ["listener": listener, "subject": response.subject])
+        for (listener, host, response) in staples {
+            let labels: MetricFamily.Labels =
+                if let host {
+                    ["listener": listener, "host": host, "subject": response.subject]
+                } else {
+                    ["listener": listener, "subject": response.subject]
+                }
+            family.add(response.nextUpdate, labels)
         }
         return [family]
     }

@@ -49,14 +49,14 @@ extension Blueprint {
     var expiries: [ExpiryWatch.Item] {
         let certificates = certificates.map { certificate in
             ExpiryWatch.Item(
-                name: "listener \(certificate.listener): the certificate of \(certificate.subject)",
+                name: "\(certificate.place): the certificate of \(certificate.subject)",
                 end: certificate.notAfter, lead: Self.certificateLead)
         }
-        let lists = listeners.flatMap { listener in
-            listener.revocationLists.map { list in
+        let lists = listeners.flatMap(\.allHosts).flatMap { host in
+            host.revocationLists.map { list in
                 // Lists are made anew well before: a quarter of the life is late, whether that is an hour or a week.
                 ExpiryWatch.Item(
-                    name: "listener \(listener.name): the revocation list of \(list.issuer)", end: list.nextUpdate,
+                    name: "\(host.place): the revocation list of \(list.issuer)", end: list.nextUpdate,
                     lead: max(0, list.nextUpdate - list.thisUpdate) / 4)
             }
         }
@@ -64,9 +64,12 @@ extension Blueprint {
     }
 
     /// Responses are fetched anew when half their life is over: half of the rest is late.
-    private static func expiry(of staple: (listener: String, response: StapledResponse)) -> ExpiryWatch.Item {
-        ExpiryWatch.Item(
-            name: "listener \(staple.listener): the OCSP response that is stapled for \(staple.response.subject)",
+    private static func expiry(of staple: (listener: String, host: String?, response: StapledResponse))
+        -> ExpiryWatch.Item
+    {
+        let place = "listener \(staple.listener)" + (staple.host.map { ", host \($0)" } ?? "")
+        return ExpiryWatch.Item(
+            name: "\(place): the OCSP response that is stapled for \(staple.response.subject)",
             end: staple.response.nextUpdate,
             lead: max(0, staple.response.nextUpdate - staple.response.thisUpdate) / 4)
     }

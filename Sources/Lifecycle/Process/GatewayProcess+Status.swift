@@ -80,11 +80,15 @@ extension GatewayProcess {
                     connections: snapshot.connections, retiredGenerations: snapshot.retiredGenerations)
             },
             listeners: blueprint.listeners.map(\.name),
+            hosts: blueprint.listeners.flatMap { listener in
+                listener.hosts.map { StatusDocument.Host(listener: listener.name, names: $0.names.map(\.text)) }
+            },
             enrolment: blueprint.enrolment.map { StatusDocument.Enrolment(listener: $0.name, admission: $0.admission) },
             upstreams: upstreams.map { StatusDocument.Upstream(name: $0.name, busy: $0.busy, idle: $0.idle) },
             certificates: blueprint.certificates.map {
                 StatusDocument.Certificate(
-                    listener: $0.listener, role: $0.role.rawValue, subject: $0.subject, expiresAt: $0.notAfter)
+                    listener: $0.listener, host: $0.host, role: $0.role.rawValue, subject: $0.subject,
+                    expiresAt: $0.notAfter)
             },
             apps: blueprint.apps.map {
                 StatusDocument.App(id: $0.id.description, environment: $0.environment.rawValue)

@@ -150,6 +150,9 @@ public final class GatewayProcess {
         let addresses = names.isEmpty ? "no requests" : names.joined(separator: ", ")
         let count = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
         logger.info("serving \(addresses) with \(count), process \(getpid())")
+        for host in blueprint.listeners.flatMap(\.hosts) {
+            logger.info("\(host.place): serving \(host.names.map(\.text).joined(separator: ", "))")
+        }
         notifier?.ready("serving \(addresses)")
         watchFiles()
         warnOfExpiries()

@@ -12,7 +12,7 @@ final class Generation {
     private let application: GatewayApplication
     private let acceptor: Acceptor
     /// By listener, in the order of the configuration.
-    private let contexts: [(address: String, tls: ServerContext)]
+    private let listeners: [(address: String, hosts: VirtualHosts, proxies: TrustedProxies)]
     private(set) var isDraining = false
     /// Ends what does not end by itself, once it drains for another generation's sake.
     private var patience: LoopTimer?
@@ -32,8 +32,8 @@ final class Generation {
         self.application = application
         self.acceptor = acceptor
         let registry = order.enforcement?.registry
-        contexts = try blueprint.listeners.map {
-            ($0.name, try $0.makeContext(library, order.sessions, asking: registry))
+        listeners = try blueprint.listeners.map {
+            ($0.name, try $0.makeHosts(library, order.sessions, asking: registry), $0.proxies)
         }
         if let (settings, registry) = order.enforcement {
             // The acceptor lives as long as the application: both are the generation's.
@@ -45,13 +45,13 @@ final class Generation {
     }
 
     /// The addresses it listens on.
-    var addresses: [String] { contexts.map(\.address) }
+    var addresses: [String] { listeners.map(\.address) }
 
     /// Begins to accept. - Parameter sockets: descriptors of listening sockets, one for each address; taken over.
     func listen(_ sockets: [String: Int32]) {
-        for (address, tls) in contexts {
+        for (address, hosts, proxies) in listeners {
             guard let descriptor = sockets[address] else { preconditionFailure("no socket for \(address)") }
-            acceptor.listen(on: Socket(adopting: descriptor), tls: tls)
+            acceptor.listen(on: Socket(adopting: descriptor), tls: hosts, proxies: proxies)
         }
     }
 
@@ -59,22 +59,27 @@ final class Generation {
     ///
     /// - Returns: nil if there is no descriptor left, or it does not listen there.
     func duplicateListener(_ address: String) -> Int32? {
-        // Listeners were added in the order of the contexts, none left out.
-        contexts.firstIndex { $0.address == address }.flatMap { acceptor.duplicateListener($0) }
+        // The acceptor was given them in this order, none left out.
+        listeners.firstIndex { $0.address == address }.flatMap { acceptor.duplicateListener($0) }
     }
 
-    /// Ends the connections whose clients the next generation would not let in any more: those of the listener with the same
-    /// address, and where that is gone, those that any listener's revocation list names.
+    /// Ends the connections whose clients the next generation would not let in any more: the host that they asked for, of the
+    /// listener with the same address. Where that is gone, those that any revocation list names.
     func bar(by next: Generation) {
         // Not the generation itself, which would be kept for as long as this one lasts.
-        let admissions = Dictionary(uniqueKeysWithValues: next.contexts.map { ($0.address, $0.tls.admission) })
-        let listeners = contexts.map { (tls: $0.tls, admission: admissions[$0.address]) }
+        let admissions = Dictionary(
+            uniqueKeysWithValues: next.listeners.map { ($0.address, ListenerAdmissions($0.hosts)) })
+        let listeners = listeners.map { (hosts: $0.hosts, next: admissions[$0.address]) }
         acceptor.bar { connection in
             guard let identity = connection.identity else { return nil }
-            if let admission = listeners.first(where: { $0.tls === connection.context })?.admission {
+            let (name, hosts) = (connection.serverName, connection.hosts)
+            let wasHost = name.map { hosts?.hasHost($0.bytes.span) ?? false } ?? false
+            let next = listeners.first { $0.hosts === hosts }?.next
+            if let admission = next?.successor(of: name, wasHost: wasHost) {
                 return admission.objection(toKeeping: identity)
             }
-            return admissions.values.lazy.compactMap { $0.objection(toKeeping: identity) }.first { $0.kind == .revoked }
+            return admissions.values.lazy.flatMap(\.all).compactMap { $0.objection(toKeeping: identity) }
+                .first { $0.kind == .revoked }
         }
     }
 

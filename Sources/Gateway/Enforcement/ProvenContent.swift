@@ -1,0 +1,60 @@
+internal import Bytes
+internal import Cryptography
+internal import HTTP
+internal import RequestProof
+
+/// The content of a request whose proof has been verified. It is hashed as it comes, and kept back until all of it is known to
+/// be what the proof says: the whole of it where it is collected, its last byte where it is streamed.
+struct ProvenContent: ~Copyable {
+    private var digests: ContentDigests
+    /// One of the two.
+    private var collected: CollectedContent?
+    private var streamed: StreamedContent?
+    /// All of it has come, and is what the proof says.
+    private(set) var isVerified = false
+
+    init(_ digests: consuming ContentDigests, _ collected: consuming CollectedContent) {
+        self.digests = digests
+        self.collected = consume collected
+    }
+
+    init(_ digests: consuming ContentDigests, _ streamed: StreamedContent) {
+        self.digests = digests
+        self.streamed = streamed
+    }
+
+    /// How it goes on, once it may. - Parameter framing: the client's.
+    func framing(replacing framing: ContentFraming) -> ContentFraming {
+        switch collected {
+        case .none: framing
+        // As one piece of known length.
+        case .some(let collected): collected.count > 0 ? .length(UInt64(collected.count)) : .none
+        }
+    }
+
+    /// Holds what has come. - Returns: false if there is no room for it.
+    mutating func collect(_ content: Span<UInt8>) throws(CryptographyError) -> Bool {
+        guard collected?.append(content) == true else { return false }
+        try digests.update(content)
+        return true
+    }
+
+    /// Passes on what has come, as far as there is room. - Returns: how much of it was taken.
+    mutating func pass(_ content: Span<UInt8>, into output: inout ByteBuffer) throws(CryptographyError) -> Int {
+        let taken = streamed?.pass(content, into: &output) ?? 0
+        try digests.update(content.extracting(first: taken))
+        return taken
+    }
+
+    /// All of it has come. - Returns: whether it is what the proof says.
+    mutating func verify() throws(CryptographyError) -> Bool {
+        isVerified = try digests.match()
+        return isVerified
+    }
+
+    /// Moves what was kept back, and then the end of the message, as far as there is room. - Returns: whether that was all.
+    mutating func release(into output: inout ByteBuffer) -> Bool {
+        guard isVerified else { return false }
+        return collected?.release(into: &output) ?? streamed?.release(into: &output) ?? false
+    }
+}

@@ -1,0 +1,59 @@
+internal import Bytes
+internal import HTTP
+
+/// Content that goes on as it comes, but for its last byte: until that has gone no upstream can take the message for
+/// complete, whatever becomes of the connection.
+///
+/// Where the length is known, the last byte is. Of chunks each byte may be the last one, until another follows.
+struct StreamedContent {
+    /// Nil for chunks.
+    private let length: UInt64?
+    /// What went on.
+    private var passed: UInt64 = 0
+    private var kept: UInt8?
+    private var isReleased = false
+
+    /// - Parameter framing: the client's, which the upstream gets too.
+    init(_ framing: ContentFraming) {
+        length = if case .length(let length) = framing { length } else { nil }
+    }
+
+    /// Passes on what there is room for, framed. - Returns: how much of `content` was taken.
+    mutating func pass(_ content: Span<UInt8>, into output: inout ByteBuffer) -> Int {
+        let before = kept == nil ? 0 : 1
+        let free = length.map { Int(clamping: $0 - 1 - passed) } ?? before + content.count - 1
+        let most = min(free, before + content.count)
+        let count = min(most, length == nil ? output.chunkRoom : output.room)
+        var taken = 0
+        if count > 0 {
+            taken = count - before
+            if length == nil {
+                output.appendChunk(kept, content.extracting(first: taken))
+            } else {
+                output.append(content.extracting(first: taken))
+            }
+            kept = nil
+            passed += UInt64(count)
+        }
+        // What there was no room for waits with the client, and more than one byte of it.
+        if count == most, taken < content.count {
+            kept = content[taken]
+            taken += 1
+        }
+        return taken
+    }
+
+    /// The last byte, and what ends the message. - Returns: false if there is no room for it yet.
+    mutating func release(into output: inout ByteBuffer) -> Bool {
+        guard !isReleased else { return true }
+        let last: [1 of UInt8] = [kept ?? 0]
+        if length == nil {
+            guard output.room >= 1 + ByteBuffer.chunkOverhead + ByteBuffer.lastChunkLength else { return false }
+            output.appendChunk(nil, last.span.extracting(first: kept == nil ? 0 : 1))
+            isReleased = output.appendLastChunk()
+        } else {
+            isReleased = output.appendPrefix(of: last.span) == 1
+        }
+        return isReleased
+    }
+}

@@ -1,0 +1,21 @@
+internal import Server
+
+/// Which limit left no room for a connection. The client is told the same, nothing; but only one of them is a crowd.
+enum ReachedLimit: Int, CaseIterable {
+    /// `limits.connections`.
+    case connections
+    /// `limits.handshakes`: the connection ended is the oldest in its handshake, not the one that came.
+    case handshakes
+    /// `limits.connections_per_source` or `limits.handshakes_per_source`.
+    case source
+
+    /// - Returns: nil if the connection was ended for another reason.
+    init?(_ refusal: ConnectionRefusal) {
+        switch refusal {
+        case .limit: self = .connections
+        case .handshakeLimit: self = .handshakes
+        case .clientLimit: self = .source
+        case .proxyHeader, .handshake, .handshakeTimeout, .certificateExpired, .certificateBarred: return nil
+        }
+    }
+}

@@ -1,0 +1,85 @@
+extension ListenerConfiguration {
+    /// A host with rules of its own: what it shows, and whom it believes.
+    public struct Host: Equatable, Sendable {
+        /// At least one; in lower case. No name is that of two hosts of a listener.
+        public let names: [String]
+        public let tls: TLS
+        public let clients: Clients
+    }
+
+    /// Whom the listener believes, by any of its hosts.
+    public var allClients: [Clients] { [clients] + hosts.map(\.clients) }
+    /// What it shows.
+    public var allTLS: [TLS] { [tls] + hosts.map(\.tls) }
+}
+
+extension ListenerConfiguration.Host {
+    enum Keys {
+        static let names = Key(
+            "names",
+            .distinct(.text("an exact host name in lower case, without a port", HostName.parseName), minimum: 1),
+            whenMissing: .refused, "The names that clients know the host by.")
+        static let tls = Key(
+            "tls", .section(ListenerConfiguration.TLS.init), whenMissing: .refused,
+            "How the gateway shows itself to the host's clients.")
+        static let clients = Key(
+            "clients", .section(ListenerConfiguration.Clients.init), whenMissing: .refused,
+            "Which certificates the host's clients must present.")
+
+        static let section = Section(
+            path: "listeners.hosts", settings: [names.setting, tls.setting, clients.setting])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let names = reader.read(Keys.names)
+        let tls = reader.read(Keys.tls)
+        let clients = reader.read(Keys.clients)
+        guard let names, let tls, let clients else { return nil }
+        self.names = names
+        self.tls = tls
+        self.clients = clients
+    }
+}
+
+extension Kind where Value == [ListenerConfiguration.Host] {
+    /// At least one; no name in two of them.
+    static var listenerHosts: Kind {
+        .list(of: .section(ListenerConfiguration.Host.init), minimum: 1) { hosts, reading in
+            var lines: [String: Int] = [:]
+            for (_, item) in hosts {
+                // Of names that stand twice in one list, the list has told already.
+                var own: [String: Int] = [:]
+                for name in item["names"]?.elements ?? [] {
+                    guard let text = name.text else { continue }
+                    if let line = lines[text] {
+                        reading.refuse(name.place, "the name `\(text)` is taken by the host on line \(line)")
+                    } else {
+                        own[text] = name.place.line
+                    }
+                }
+                lines.merge(own) { first, _ in first }
+            }
+        }
+    }
+}
+
+/// What holds between the hosts of listeners and the routes.
+enum HostReferences {
+    /// A host that no route is for has certificate and rules for nothing: mostly its name is misspelt somewhere.
+    ///
+    /// - Parameter root: where the settings stand.
+    static func check(_ routes: [RouteConfiguration], in root: Item, _ reading: Reading) {
+        let served = Set(routes.map(\.host))
+        for listener in root["listeners"]?.elements ?? [] {
+            for host in listener["hosts"]?.elements ?? [] {
+                for name in host["names"]?.elements ?? [] {
+                    guard let text = name.text, !served.contains(text) else { continue }
+                    reading.warn(
+                        name.place, "no route is for the host \(Printable.quoted(text))",
+                        expected: "a route with `host: \(text)`, or no such name")
+                }
+            }
+        }
+    }
+}

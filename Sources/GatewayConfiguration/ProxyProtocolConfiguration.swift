@@ -1,0 +1,56 @@
+/// Whose connections begin with a PROXY header, which says where the client behind them is.
+public struct ProxyProtocolConfiguration: Equatable, Sendable {
+    /// At least one; nothing twice.
+    public let from: [Network]
+}
+
+extension ProxyProtocolConfiguration {
+    enum Keys {
+        static let from = Key(
+            "from", .proxies, whenMissing: .refused,
+            "The load balancers: their connections, and no others, must begin with a PROXY header.")
+
+        static let section = Section(path: "listeners.proxy_protocol", settings: [from.setting])
+    }
+
+    /// That of the enrolment listener, with the same keys.
+    static let enrolmentSection = Section(path: "enrolment.proxy_protocol", settings: Keys.section.settings)
+
+    /// - Parameter section: wherever it stands.
+    init?(_ item: Item, in section: Section, _ reading: Reading) {
+        guard let reader = SectionReader(item, section, reading), let from = reader.read(Keys.from) else { return nil }
+        self.from = from
+    }
+
+    /// Whether a peer among them can connect to the address: sockets of one family take no connections of the other. If none
+    /// can, that is reported.
+    func canReach(_ address: ServerAddress, at place: Place, _ reading: Reading) -> Bool {
+        let isIPv6 = address.host.contains(":")
+        guard !from.contains(where: { $0.isIPv6 == isIPv6 }) else { return true }
+        reading.refuse(
+            place, "no connection to \(address) comes from an \(isIPv6 ? "IPv4" : "IPv6") address",
+            expected: "an \(isIPv6 ? "IPv6" : "IPv4") address or network in `from`")
+        return false
+    }
+}
+
+extension Kind where Value == [Network] {
+    /// More would be looked through for every connection.
+    private static var most: Int { 64 }
+
+    fileprivate static var proxies: Kind {
+        .list(of: .text(Network.expected, Network.parse), minimum: 1, maximum: most) { networks, reading in
+            var seen: Set<Network> = []
+            for (network, item) in networks {
+                if !seen.insert(network).inserted {
+                    reading.refuse(item.place, "\(item.summary) stands in this list twice")
+                }
+                if network.isEverything {
+                    reading.warn(
+                        item.place, "whoever connects can say that it is another address",
+                        expected: "the addresses of the load balancers alone")
+                }
+            }
+        }
+    }
+}

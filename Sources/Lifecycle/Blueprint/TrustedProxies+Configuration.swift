@@ -1,0 +1,16 @@
+internal import EventLoop
+internal import GatewayConfiguration
+internal import Server
+
+extension TrustedProxies {
+    /// - Parameter configuration: nil if there are none.
+    init(_ configuration: ProxyProtocolConfiguration?) {
+        self.init(
+            (configuration?.from ?? []).map { network in
+                guard let prefix = NetworkPrefix(octets: network.octets, length: network.length) else {
+                    preconditionFailure("the configuration admits no network that is none")
+                }
+                return prefix
+            })
+    }
+}

@@ -1,0 +1,135 @@
+import Bytes
+import HTTP
+import Testing
+
+@testable import Gateway
+
+@Suite("Content that goes on as it comes")
+struct StreamedContentTests {
+    private static let content = Array("content".utf8)
+
+    /// All ways to cut the content into pieces.
+    private static let splits: [[[UInt8]]] = (0..<(1 << (content.count - 1))).map { cuts in
+        content.indices.reduce(into: [[]]) { pieces, index in
+            pieces[pieces.count - 1].append(content[index])
+            if index < content.count - 1, cuts & (1 << index) != 0 { pieces.append([]) }
+        }
+    }
+
+    /// What an upstream got, whose buffer has `room` each time.
+    private struct Upstream: ~Copyable {
+        private var output = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        private let taken: [UInt8]
+        private(set) var bytes: [UInt8] = []
+
+        init(room: Int) {
+            taken = [UInt8](repeating: 0, count: 1024 - room)
+            output.append(taken)
+        }
+
+        mutating func offer<Result>(_ body: (inout ByteBuffer) -> Result) -> Result {
+            let result = body(&output)
+            bytes += output.copy().dropFirst(taken.count)
+            output.removeAll()
+            output.append(taken)
+            return result
+        }
+    }
+
+    private static func decode(_ bytes: [UInt8], _ framing: ContentFraming) throws -> (content: [UInt8], isEnded: Bool)
+    {
+        var decoder = ContentDecoder(framing, extensions: .refused)
+        var rest = bytes[...]
+        var content: [UInt8] = []
+        while true {
+            let window = Array(rest)
+            switch try decoder.next(window.span) {
+            case .needMore: return (content, false)
+            case .end: return (content, rest.isEmpty)
+            case .framing(let count): rest = rest.dropFirst(count)
+            case .content(let count):
+                content += rest.prefix(count)
+                rest = rest.dropFirst(count)
+                decoder.consumed(count)
+            }
+        }
+    }
+
+    @Test(
+        "however it is cut, all but the last byte goes on, and that with the end of the message once it is released",
+        arguments: [ContentFraming.length(7), .chunked], [20, 21, 24, 1024])
+    func splits(framing: ContentFraming, room: Int) throws {
+        for pieces in Self.splits {
+            var streamed = StreamedContent(framing)
+            var upstream = Upstream(room: room)
+            for piece in pieces {
+                var left = piece[...]
+                var offers = 0
+                while !left.isEmpty {
+                    let part = Array(left)
+                    let taken = upstream.offer { output in streamed.pass(part.span, into: &output) }
+                    left = left.dropFirst(taken)
+                    offers += 1
+                    try #require(offers < 100, "\(pieces): it stands still")
+                }
+                let (content, isEnded) = try Self.decode(upstream.bytes, framing)
+                #expect(!isEnded && content.count < 7, "\(pieces)")
+            }
+            let (before, _) = try Self.decode(upstream.bytes, framing)
+            #expect(before == Array(Self.content.dropLast()), "\(pieces)")
+            let isReleased = upstream.offer { output in streamed.release(into: &output) }
+            #expect(isReleased)
+            let (content, isEnded) = try Self.decode(upstream.bytes, framing)
+            #expect(isEnded && content == Self.content, "\(pieces)")
+            // An upstream that asks for more gets nothing twice.
+            let count = upstream.bytes.count
+            let isStillReleased = upstream.offer { output in streamed.release(into: &output) }
+            #expect(isStillReleased && upstream.bytes.count == count)
+        }
+    }
+
+    @Test("of known length, the last byte alone is kept: what is before it does not wait for the next piece")
+    func knownLength() {
+        var streamed = StreamedContent(.length(7))
+        var upstream = Upstream(room: 100)
+        let piece = Array(Self.content.prefix(3))
+        let taken = upstream.offer { output in streamed.pass(piece.span, into: &output) }
+        #expect(taken == 3 && upstream.bytes == piece)
+    }
+
+    @Test("where there is no room, nothing is taken", arguments: [ContentFraming.length(7), .chunked])
+    func noRoom(framing: ContentFraming) {
+        var streamed = StreamedContent(framing)
+        var upstream = Upstream(room: 0)
+        let content = Self.content
+        for _ in 0..<3 {
+            let taken = upstream.offer { output in streamed.pass(content.span, into: &output) }
+            #expect(taken == 0 && upstream.bytes.isEmpty)
+        }
+    }
+
+    @Test("the end waits for room, whole", arguments: [ContentFraming.length(1), .chunked])
+    func endWaits(framing: ContentFraming) throws {
+        var streamed = StreamedContent(framing)
+        let last: [UInt8] = [0x78]
+        var full = Upstream(room: 0)
+        let taken = full.offer { output in streamed.pass(last.span, into: &output) }
+        #expect(taken == 1)
+        for _ in 0..<3 {
+            let isReleased = full.offer { output in streamed.release(into: &output) }
+            #expect(!isReleased && full.bytes.isEmpty)
+        }
+        var upstream = Upstream(room: 18)
+        let isReleased = upstream.offer { output in streamed.release(into: &output) }
+        let (content, isEnded) = try Self.decode(upstream.bytes, framing)
+        #expect(isReleased && isEnded && content == last)
+    }
+
+    @Test("chunks without content end with the last chunk alone")
+    func emptyChunks() {
+        var streamed = StreamedContent(.chunked)
+        var upstream = Upstream(room: 18)
+        let isReleased = upstream.offer { output in streamed.release(into: &output) }
+        #expect(isReleased && upstream.bytes == Array("0\r\n\r\n".utf8))
+    }
+}

@@ -1,0 +1,109 @@
+import EventLoop
+import Testing
+
+@testable import Server
+
+@Suite("The time a client has while its request is served")
+struct ClientTimeTests {
+    private static func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
+
+    private static func fresh() -> ClientTime {
+        var time = ClientTime(idle: .seconds(30), rate: 500)
+        time.reset(now: at(0))
+        return time
+    }
+
+    @Test("has no end while somebody else is waited for")
+    func nobody() {
+        var time = Self.fresh()
+        #expect(time.end == nil)
+        time.contentBegins(now: Self.at(0))
+        #expect(time.end == Self.at(30_000))
+        time.contentHeld(now: Self.at(10_000))
+        #expect(time.end == nil)
+        time.contentWanted(now: Self.at(60_000))
+        #expect(time.end == Self.at(80_000))
+        #expect(time.debt == .content)
+        time.contentEnded()
+        #expect(time.end == nil)
+    }
+
+    @Test("to take a response does not end with the content")
+    func contentEndsWhileBlocked() {
+        var time = Self.fresh()
+        time.contentBegins(now: Self.at(0))
+        time.responseBlocked(taken: 0, now: Self.at(1_000))
+        time.contentEnded()
+        #expect(time.end == Self.at(31_000))
+        #expect(time.debt == .response)
+    }
+
+    @Test("to take a response does not end when the service takes no more content")
+    func contentHeldWhileBlocked() {
+        var time = Self.fresh()
+        time.contentBegins(now: Self.at(0))
+        time.responseBlocked(taken: 0, now: Self.at(1_000))
+        time.contentHeld(now: Self.at(2_000))
+        #expect(time.end == Self.at(31_000))
+        #expect(time.debt == .response)
+    }
+
+    @Test("to take a response is no longer for content that comes meanwhile")
+    func contentGivesNoTimeToRead() {
+        var time = Self.fresh()
+        time.contentBegins(now: Self.at(0))
+        time.responseBlocked(taken: 0, now: Self.at(0))
+        for second in 1...29 as ClosedRange<Int64> { time.contentCame(100_000, now: Self.at(second * 1_000)) }
+        #expect(time.end == Self.at(30_000))
+        #expect(time.debt == .response)
+    }
+
+    @Test("to take a response ends for an octet now and then")
+    func trickle() {
+        var time = Self.fresh()
+        time.responseBlocked(taken: 0, now: Self.at(0))
+        for second in 1...29 as ClosedRange<Int64> { time.responseBlocked(taken: 1, now: Self.at(second * 1_000)) }
+        #expect(time.end == Self.at(30_058))
+    }
+
+    @Test("to take a response counts only while the client is slow, and is not given anew each time")
+    func blockedNowAndThen() {
+        var time = Self.fresh()
+        time.responseBlocked(taken: 0, now: Self.at(0))
+        let wasWaitedFor = time.responseTaken(0, now: Self.at(20_000))
+        #expect(wasWaitedFor)
+        #expect(time.end == nil)
+        let isWaitedFor = time.responseTaken(5_000, now: Self.at(50_000))
+        #expect(!isWaitedFor)
+        time.responseBlocked(taken: 0, now: Self.at(60_000))
+        #expect(time.end == Self.at(70_000))
+        time.reset(now: Self.at(65_000))
+        time.responseBlocked(taken: 0, now: Self.at(66_000))
+        #expect(time.end == Self.at(96_000))
+    }
+
+    @Test("for content goes on when the response was taken")
+    func contentAfterBlocked() {
+        var time = Self.fresh()
+        time.contentBegins(now: Self.at(0))
+        time.responseBlocked(taken: 0, now: Self.at(1_000))
+        let wasWaitedFor = time.responseTaken(10, now: Self.at(2_000))
+        #expect(wasWaitedFor)
+        #expect(time.end == Self.at(30_000))
+    }
+
+    @Test("for the rest of a refused request is a total")
+    func rest() {
+        var time = Self.fresh()
+        time.contentBegins(now: Self.at(0))
+        let isFirst = time.limitRest(to: Self.at(2_000))
+        #expect(isFirst)
+        time.contentCame(1, now: Self.at(1_000))
+        let isLater = !time.limitRest(to: Self.at(3_000))
+        #expect(isLater)
+        #expect(time.end == Self.at(2_000))
+        #expect(time.debt == .content)
+        time.reset(now: Self.at(1_500))
+        #expect(time.end == nil)
+    }
+}
