@@ -186,6 +186,7 @@ let package = Package(
         .testTarget(
             name: "CryptographyTests", dependencies: ["COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],
             swiftSettings: settings),
+        .testTarget(name: "TLSTests", dependencies: ["Cryptography", "TLS", "Vocabulary"], swiftSettings: settings),
         .testTarget(
             name: "AttestationTests",
             dependencies: ["Attestation", "COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],
@@ -222,7 +223,6 @@ let package = Package(
         .testTarget(
             name: "ServerTests", dependencies: ["Server", "Bytes", "EventLoop", "HTTP", "TestVectors"],
             swiftSettings: settings),
-        .testTarget(name: "TLSTests", dependencies: ["TLS"], swiftSettings: settings),
         .testTarget(
             name: "AdministrationTests",
             dependencies: [

@@ -11,7 +11,8 @@ from pathlib import Path
 ROWS = {
     "keepalive": ("proxied keep-alive request", "us CPU"),
     "attested": ("attested request, durable counter", "us CPU"),
-    "handshake": ("full handshake + 1 request", "us CPU"),
+    "handshake": ("full handshake, certificate seen before + 1 request", "us CPU"),
+    "first-seen": ("full handshake, certificate never seen + 1 request", "us CPU"),
     "resumed": ("resumed handshake + 1 request", "us CPU"),
     "idle": ("idle connection, memory", "KiB"),
 }

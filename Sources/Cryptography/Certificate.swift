@@ -104,9 +104,16 @@ public final class Certificate {
 
     /// SHA-256 of the DER encoding: `x5t#S256` (RFC 8705 section 3.1).
     public func thumbprint(_ context: LibraryContext) throws(CryptographyError) -> [UInt8] {
-        var digest = [UInt8](repeating: 0, count: 32)
+        try digest(context).bytes
+    }
+
+    /// The same, in place.
+    package func digest(_ context: LibraryContext) throws(CryptographyError) -> Digest256 {
+        var digest = Digest256()
         ERR_clear_error()
-        guard X509_digest(pointer, context.sha256, &digest, nil) == 1 else {
+        let pointer = pointer
+        let algorithm = context.sha256
+        guard digest.fill({ X509_digest(pointer, algorithm, $0, nil) }) == 1 else {
             throw .fromQueue(doing: "compute the certificate's thumbprint")
         }
         return digest

@@ -20,10 +20,8 @@ open class Application {
     /// A connection that was admitted has ended.
     open func connectionClosed(_ connection: ServerConnection) {}
 
-    /// A TLS handshake is complete, and its client's certificate verified.
-    ///
-    /// - Parameter isResumed: whether that was in an earlier handshake, whose session goes on.
-    open func handshakeCompleted(_ connection: ServerConnection, isResumed: Bool) {}
+    /// A TLS handshake is complete, and its client's certificate verified, in this or in an earlier one.
+    open func handshakeCompleted(_ connection: ServerConnection, _ recognition: TLSStream.Recognition) {}
 
     /// No connection can be accepted for a moment: descriptors or memory have run out.
     ///

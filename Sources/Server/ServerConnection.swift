@@ -198,7 +198,7 @@ public final class ServerConnection: SocketHandler {
                 abort()
                 return false
             }
-            acceptor.application.handshakeCompleted(self, isResumed: stream.isResumed)
+            acceptor.application.handshakeCompleted(self, stream.recognition)
             guard !acceptor.isBarred(self) else {
                 abort()
                 return false

@@ -9,11 +9,28 @@ public struct ClientAdmission: Sendable {
     let revocation: RevocationCheck?
     /// The keys clients may have; nil for any.
     let pins: Set<KeyID>?
+    /// What is known elsewhere against a client with this key; nil if nobody knows anything.
+    private(set) var bar: (@Sendable (KeyID) -> KeyBar?)?
 
     public init(selfSigned: Bool = false, revocation: RevocationCheck? = nil, pins: Set<KeyID>? = nil) {
         self.selfSigned = selfSigned
         self.revocation = revocation
         self.pins = pins
+    }
+
+    /// Why a key is barred, whatever its certificates say.
+    public enum KeyBar: Sendable {
+        case deviceRevoked
+        case bindingEnded
+    }
+
+    /// The same, with a question that is put in every handshake: to whom sessions and chains are offered too.
+    ///
+    /// - Parameter bar: called on any thread; answers at once, from memory.
+    public func asking(_ bar: @escaping @Sendable (KeyID) -> KeyBar?) -> ClientAdmission {
+        var asking = self
+        asking.bar = bar
+        return asking
     }
 
     public struct Objection: Sendable {
@@ -25,12 +42,22 @@ public struct ClientAdmission: Sendable {
     /// What speaks against a client whose certificate has been verified, now or for an earlier connection.
     func objection(to identity: ClientIdentity, at now: Int64) -> Objection? {
         guard identity.notAfter > now else { return Objection(kind: .outsideValidity, reason: "it has expired") }
+        guard identity.notBefore <= now else { return Objection(kind: .outsideValidity, reason: "it is not valid yet") }
         guard selfSigned || identity.kind == .issued else {
             return Objection(kind: .unknownAuthority, reason: "it is self-signed")
         }
-        if let objection = objection(toKeeping: identity) { return objection }
+        if let objection = objection(toKeeping: identity) ?? barring(identity) { return objection }
         guard identity.kind == .issued else { return nil }
         return revocation?.reasonOfStaleness(identity.chain, at: now).map { Objection(kind: .listStale, reason: $0) }
+    }
+
+    private func barring(_ identity: ClientIdentity) -> Objection? {
+        // Open connections are not asked about: whoever bars a key says so to those.
+        switch identity.keyID.flatMap({ bar?($0) }) {
+        case .deviceRevoked: Objection(kind: .deviceRevoked, reason: "its device has been revoked")
+        case .bindingEnded: Objection(kind: .bindingEnded, reason: "the binding of its key has ended")
+        case nil: nil
+        }
     }
 
     /// Why an open connection of that client is to end: it is revoked, or its key is pinned no more. That a list has become

@@ -19,6 +19,10 @@ public struct ClientCertificateFault: Error, Equatable, Sendable {
         case listStale
         /// Its key is none of those the listener is open to.
         case notPinned
+        /// Its key is that of a device that was revoked.
+        case deviceRevoked
+        /// Its key was bound to a device, and is no more.
+        case bindingEnded
     }
 
     public let kind: Kind
@@ -75,7 +79,8 @@ extension ClientCertificateFault.Kind {
         case .unknownAuthority: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY  // unknown_ca
         case .outsideValidity: X509_V_ERR_CERT_HAS_EXPIRED  // certificate_expired
         case .unsuitable: X509_V_ERR_INVALID_PURPOSE  // unsupported_certificate
-        case .revoked: X509_V_ERR_CERT_REVOKED  // certificate_revoked
+        // certificate_revoked, whoever says so.
+        case .revoked, .deviceRevoked, .bindingEnded: X509_V_ERR_CERT_REVOKED
         // certificate_unknown: those of stale lists would tell the client that its certificate has expired, or its issuer is
         // unknown.
         case .listStale: X509_V_ERR_CRL_PATH_VALIDATION_ERROR

@@ -14,14 +14,33 @@ internal import Glibc
 enum ClientCertificateVerifier {
     private static let securityLevel: Int32 = 3
 
-    /// - Returns: the identity, or the fault; on a fault the context holds the error whose alert fits.
+    /// - Parameter chains: what was verified before, by the same trust.
+    /// - Returns: the identity, and whether it was known; or the fault: then the context holds the error whose alert fits.
     static func verify(
-        _ context: OpaquePointer, admitting admission: ClientAdmission, _ library: LibraryContext
+        _ context: OpaquePointer, admitting admission: ClientAdmission, knowing chains: VerifiedChains,
+        _ library: LibraryContext
+    ) -> Result<(identity: ClientIdentity, isKnown: Bool), ClientCertificateFault> {
+        guard let pointer = X509_STORE_CTX_get0_cert(context) else { return .failure(refuse(context, .missing)) }
+        let leaf = Certificate(sharing: pointer)
+        // Without a digest it is verified, and not remembered.
+        let digest = (try? leaf.digest(library)).map(LeafDigest.init)
+        if let digest, let known = chains.find(digest), admission.objection(to: known, at: Int64(time(nil))) == nil {
+            X509_STORE_CTX_set_error(context, X509_V_OK)
+            return .success((known, isKnown: true))
+        }
+        switch verify(leaf, context, admitting: admission, library) {
+        case .success(let identity):
+            if let digest { chains.insert(digest, identity) }
+            return .success((identity, isKnown: false))
+        case .failure(let fault): return .failure(refuse(context, fault))
+        }
+    }
+
+    private static func verify(
+        _ leaf: Certificate, _ context: OpaquePointer, admitting admission: ClientAdmission, _ library: LibraryContext
     ) -> Result<ClientIdentity, ClientCertificateFault> {
         X509_VERIFY_PARAM_set_auth_level(X509_STORE_CTX_get0_param(context), securityLevel)
         let accepted = X509_verify_cert(context) == 1
-        guard let pointer = X509_STORE_CTX_get0_cert(context) else { return refuse(context, .missing) }
-        let leaf = Certificate(sharing: pointer)
         let verdict: Result<ClientIdentity, ClientCertificateFault>
         if accepted {
             verdict = identity(of: leaf, context, library)
@@ -37,14 +56,12 @@ enum ClientCertificateVerifier {
                 return .success(identity)
             }
             return .failure(fault(of: leaf, objection.kind, objection.reason, library))
-        }.flatMapError { refuse(context, $0) }
+        }
     }
 
-    private static func refuse(
-        _ context: OpaquePointer, _ fault: ClientCertificateFault
-    ) -> Result<ClientIdentity, ClientCertificateFault> {
+    private static func refuse(_ context: OpaquePointer, _ fault: ClientCertificateFault) -> ClientCertificateFault {
         X509_STORE_CTX_set_error(context, fault.kind.alertingVerifyError)
-        return .failure(fault)
+        return fault
     }
 
     private static func fault(
@@ -64,10 +81,13 @@ enum ClientCertificateVerifier {
         of leaf: Certificate, _ context: OpaquePointer, _ library: LibraryContext
     ) -> Result<ClientIdentity, ClientCertificateFault> {
         if let reason = unsuitability(of: leaf) { return .failure(fault(of: leaf, .unsuitable, reason, library)) }
+        let chain = chain(of: context)
         do throws(CryptographyError) {
+            // A time that cannot be read cannot have passed verification; if it did, it is one that never comes, or is over.
             let identity = ClientIdentity(
                 kind: .issued, keyID: try leaf.publicKey?.keyID(library), thumbprint: try leaf.thumbprint(library),
-                notAfter: earliestEnd(of: context), chain: try issued(in: context, library))
+                notBefore: chain.map { $0.notBefore ?? .max }.max() ?? .max,
+                notAfter: chain.map { $0.notAfter ?? 0 }.min() ?? 0, chain: try issued(chain, library))
             return .success(identity)
         } catch {
             return .failure(fault(of: leaf, .unsuitable, error.description, library))
@@ -90,15 +110,9 @@ enum ClientCertificateVerifier {
         return nil
     }
 
-    private static func earliestEnd(of context: OpaquePointer) -> Int64 {
-        // An unreadable time cannot have passed verification; if it did, it counts as over.
-        chain(of: context).map { $0.notAfter ?? 0 }.min() ?? 0
-    }
-
     private static func issued(
-        in context: OpaquePointer, _ library: LibraryContext
+        _ chain: [Certificate], _ library: LibraryContext
     ) throws(CryptographyError) -> [IssuedCertificate] {
-        let chain = chain(of: context)
         var issued: [IssuedCertificate] = []
         for (certificate, issuer) in zip(chain, chain.dropFirst()) {
             issued.append(try IssuedCertificate(certificate, issuer: issuer, library))

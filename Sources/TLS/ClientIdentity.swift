@@ -17,16 +17,21 @@ public final class ClientIdentity: Sendable {
     public let keyID: KeyID?
     /// SHA-256 of the certificate's DER encoding: `x5t#S256` (RFC 8705).
     public let thumbprint: [UInt8]
+    /// The latest beginning of validity in the chain, in seconds since 1970: clocks are set back too.
+    let notBefore: Int64
     /// The earliest end of validity in the chain, in seconds since 1970: the connection lives no longer.
     public let notAfter: Int64
     /// What revocation lists can speak of: the certificates from the leaf up, without the trusted one. Empty if self-signed.
     let chain: [IssuedCertificate]
 
-    init(kind: Kind, keyID: KeyID?, thumbprint: [UInt8], notAfter: Int64, chain: [IssuedCertificate]) {
+    init(
+        kind: Kind, keyID: KeyID?, thumbprint: [UInt8], notBefore: Int64, notAfter: Int64, chain: [IssuedCertificate]
+    ) {
         self.kind = kind
         self.chain = chain
         self.keyID = keyID
         self.thumbprint = thumbprint
+        self.notBefore = notBefore
         self.notAfter = notAfter
     }
 }

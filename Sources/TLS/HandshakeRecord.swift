@@ -11,6 +11,8 @@ final class HandshakeRecord {
     private(set) var isHostChosen = false
     var helloFault: ClientHelloFault?
     var fault: ClientCertificateFault?
+    /// The client's chain had been verified before.
+    var isChainKnown = false
 
     private static let index = ag_ssl_get_ex_new_index(nil)
 

@@ -31,7 +31,8 @@ struct SelfSignedCertificate {
         }
         // Either comparison is 0 where the field is no valid time.
         guard X509_cmp_current_time(X509_get0_notBefore(certificate.pointer)) < 0,
-            X509_cmp_current_time(X509_get0_notAfter(certificate.pointer)) > 0, let notAfter = certificate.notAfter
+            X509_cmp_current_time(X509_get0_notAfter(certificate.pointer)) > 0, let notAfter = certificate.notAfter,
+            let notBefore = certificate.notBefore
         else { return refused(.outsideValidity, "it has expired, or is not valid yet") }
         if let reason = unsuitability { return refused(.unsuitable, reason) }
         do throws(CryptographyError) {
@@ -41,7 +42,7 @@ struct SelfSignedCertificate {
             return .success(
                 ClientIdentity(
                     kind: .selfSigned, keyID: keyID, thumbprint: try certificate.thumbprint(library),
-                    notAfter: notAfter, chain: []))
+                    notBefore: notBefore, notAfter: notAfter, chain: []))
         } catch {
             return refused(.unsuitable, error.description)
         }

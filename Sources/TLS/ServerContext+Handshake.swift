@@ -11,8 +11,12 @@ nonisolated func verifyClientCertificate(
     else { return 0 }
     let context = Unmanaged<ServerContext>.fromOpaque(argument).takeUnretainedValue()
     let connection = OpaquePointer(data)
-    switch ClientCertificateVerifier.verify(store, admitting: context.admission, context.library) {
-    case .success(let identity):
+    // The trust that verifies and the chains that it has verified are those of one context.
+    switch ClientCertificateVerifier.verify(
+        store, admitting: context.admission, knowing: context.chains, context.library)
+    {
+    case .success((let identity, let isKnown)):
+        HandshakeRecord.of(connection)?.isChainKnown = isKnown
         let retained = Unmanaged.passRetained(identity)
         guard
             SSL_SESSION_set_ex_data(SSL_get_session(connection), ServerContext.identityIndex, retained.toOpaque()) == 1

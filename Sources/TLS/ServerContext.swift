@@ -8,6 +8,7 @@ public final class ServerContext {
     let pointer: OpaquePointer
     let library: LibraryContext
     let sessions: SessionTable
+    let chains = VerifiedChains()
     /// Those of the host; none if the context is for everybody who asks for no host that has one.
     public let names: [ServerName]
     /// What binds sessions to the host, its certificate and its trust.

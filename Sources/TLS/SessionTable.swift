@@ -6,8 +6,8 @@ internal import Synchronization
 /// to another one.
 ///
 /// Bounded: each shard forgets its oldest session when it is full. OpenSSL checks a session's lifetime and its session id
-/// context (which binds it to the listener and its trust); the table declines one whose certificate has expired, is revoked or
-/// not pinned any more, so that the full handshake refuses it with the exact alert.
+/// context (which binds it to the listener and its trust); the table declines one whose certificate has expired, is revoked, not
+/// pinned any more or of a barred key, so that the full handshake refuses it with the exact alert.
 public final class SessionTable: Sendable {
     private struct Shard {
         var sessions: [SessionID: Session] = [:]

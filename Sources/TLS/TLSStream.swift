@@ -106,8 +106,23 @@ public final class TLSStream {
 
     public var isResumed: Bool { SSL_session_reused(pointer) == 1 }
 
+    /// How the handshake has come to know the client, once it is complete. Server side only.
+    public var recognition: Recognition {
+        isResumed ? .session : record?.isChainKnown == true ? .knownChain : .verification
+    }
+
     /// The client's certificate as it was verified, in this handshake or in the one being resumed. Server side only.
     public var clientIdentity: ClientIdentity? { ServerContext.identity(of: SSL_get_session(pointer)) }
+
+    /// Ways to know a client, from the cheapest.
+    public enum Recognition: Sendable {
+        /// By a session it has resumed.
+        case session
+        /// By a certificate whose chain was verified before, for an earlier connection.
+        case knownChain
+        /// By its chain, or by none where none is asked for.
+        case verification
+    }
 
     private func failure(of status: Int32) -> TLSStep {
         switch SSL_get_error(pointer, status) {

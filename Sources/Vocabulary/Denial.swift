@@ -13,6 +13,8 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case certificateRevoked
     case crlStale
     case certificateNotPinned
+    case deviceRevokedInHandshake
+    case bindingEndedInHandshake
     case handshakeFailed
     case handshakeTimeout
     // The connection.
@@ -152,6 +154,15 @@ extension Denial {
             Row(
                 code: "certificate_not_pinned", answer: .alert(.badCertificate), fault: .client, retry: .safe,
                 sentence: "The key of the client certificate is none of those this listener is open to.")
+        // The codes of the same refusals of requests: whoever looks for one finds both.
+        case .deviceRevokedInHandshake:
+            Row(
+                code: "device_revoked", answer: .alert(.certificateRevoked), fault: .client, retry: .safe,
+                sentence: "In the handshake: the device that the client certificate belongs to has been revoked.")
+        case .bindingEndedInHandshake:
+            Row(
+                code: "device_mismatch", answer: .alert(.certificateRevoked), fault: .client, retry: .safe,
+                sentence: "In the handshake: the binding of the client certificate's key to its device has ended.")
         case .handshakeFailed:
             Row(
                 code: "handshake_failed", answer: .fittingAlert, fault: .client, retry: .safe,

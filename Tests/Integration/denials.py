@@ -2,7 +2,10 @@
 
 import json
 import re
+import ssl
 from dataclasses import dataclass
+
+import pytest
 
 from client import Client, get
 from exposition import scrape
@@ -74,7 +77,7 @@ def wait_for_count(gateway, count, name, **labels):
 
 def assert_connection_refused(gateway, code, count=1):
     """The log tells of that many connections refused for this reason."""
-    row = next(row for row in TABLE.values() if row.code == code)
+    row = next(row for row in TABLE.values() if row.code == code and not isinstance(row.answer, int))
 
     def entries():
         return [e for e in gateway.access() if e["event"] == "connection_refused" and e.get("denial") == code]
@@ -85,6 +88,19 @@ def assert_connection_refused(gateway, code, count=1):
     if row.answer != "close" and row.case != "certificateExpired":
         wait_for_count(gateway, count, "attestgate_handshakes_total", result=code)
     return entries()[-1]
+
+
+def assert_handshake_refused(gateway, identity, code, alert="certificate.revoked", count=1, **options):
+    """A handshake ends with that alert, no session was resumed, and the log tells of `count` such refusals.
+
+    - Returns: the last line of the log about it.
+    """
+    with pytest.raises(ssl.SSLError, match=f"(?i){alert}"):
+        with Client(gateway, identity, **options) as client:
+            assert not client.socket.session_reused
+            # In TLS 1.3 a client may send before it hears that it is refused.
+            client.send_while_open(get("/refused")).read_to_end()
+    return assert_connection_refused(gateway, code, count=count)
 
 
 class NothingForwarded:

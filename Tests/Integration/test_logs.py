@@ -79,11 +79,10 @@ def test_devices_have_short_ids_that_stay_and_lead_nowhere(attested):
 
 def test_a_refusal_tells_the_device_and_says_denied(attested):
     phone = attested.new_phone()
-    attested.gateway.device_command("revoke", str(phone.number))
     with phone.connect() as client:
-        assert client.exchange(get("/device")).status == 403
-    entry = attested.gateway.logged(denial="device_revoked")
-    assert members_of(entry, "decision", "denial", "fault") == ["denied", "device_revoked", "client"]
+        assert client.exchange(get("/other")).status == 403
+    entry = attested.gateway.logged(denial="app_refused")
+    assert members_of(entry, "decision", "denial", "fault") == ["denied", "app_refused", "client"]
     assert "upstream" not in entry and "upstream_us" not in entry
     assert re.fullmatch("[0-9a-f]{16}", entry["device"]) and entry["app"] == phone.app
 

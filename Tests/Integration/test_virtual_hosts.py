@@ -197,6 +197,20 @@ def test_a_client_of_another_hosts_authority_is_refused(start, own_upstream, hos
 
 
 @VERSIONS
+@pytest.mark.parametrize("name", [OWN, A, B])
+def test_a_chain_that_is_known_to_one_host_is_known_to_no_other(start, own_upstream, hosts, name, version):
+    gateway = start()
+    for _ in range(2):
+        assert_admitted(gateway, hosts, name, hosts.client[name], version)
+    # The control: it is known there.
+    assert scrape(gateway)("attestgate_client_chains_total", cache="hit") == 1
+    for other in {OWN, A, B} - {name}:
+        assert_refused(
+            own_upstream, "unknown_ca", gateway, hosts, other, hosts.client[name], version,
+            code="certificate_unknown_authority")
+
+
+@VERSIONS
 @pytest.mark.parametrize("name", [OWN, A])
 def test_every_host_demands_a_certificate(start, own_upstream, hosts, name, version):
     # TLS 1.2 has no alert of that name.

@@ -167,11 +167,26 @@ struct DeviceRegistryTests {
         _ = try operatorSide.perform(.revoke(device.id)).get()
         #expect(worker.run(until: { worker.barred == [Fixture.bindingKey(1)] }))
         #expect(operatorSide.barred == [Fixture.bindingKey(1)])
+        #expect(registry.knownStanding(of: Fixture.bindingKey(1)) == .deviceRevoked)
         #expect(try worker.find(1).standing == .deviceRevoked)
         #expect(try worker.spend(1, of: device, epoch: epoch) == .deviceRevoked)
         _ = try operatorSide.perform(.restore(device.id)).get()
+        #expect(registry.knownStanding(of: Fixture.bindingKey(1)) == .active)
         #expect(try worker.find(1).standing == .active)
         #expect(try worker.spend(1, of: device, epoch: epoch) == .committed)
+    }
+
+    @Test("a device is known as revoked, though nobody has looked it up")
+    func revocationOfAStranger() throws {
+        let registry = try startRegistry(scratch, devices: 2)
+        defer { registry.stop() }
+        let worker = try TestWorker(registry)
+        #expect(registry.knownStanding(of: Fixture.bindingKey(1)) == nil)
+        _ = try worker.perform(.revoke(try #require(DeviceID(1)))).get()
+        #expect(registry.knownStanding(of: Fixture.bindingKey(1)) == .deviceRevoked)
+        #expect(registry.knownStanding(of: Fixture.bindingKey(2)) == nil)
+        _ = try worker.perform(.restore(try #require(DeviceID(1)))).get()
+        #expect(registry.knownStanding(of: Fixture.bindingKey(1)) == nil)
     }
 
     @Test("the end of a binding is told with its key alone; the device goes on with its other one")
@@ -184,6 +199,8 @@ struct DeviceRegistryTests {
         let second = try worker.find(90)
         _ = try worker.perform(.endBinding(Fixture.bindingKey(1))).get()
         #expect(worker.run(until: { worker.barred == [Fixture.bindingKey(1)] }))
+        #expect(registry.knownStanding(of: Fixture.bindingKey(1)) == .bindingEnded)
+        #expect(registry.knownStanding(of: Fixture.bindingKey(90)) == .active)
         #expect(try worker.find(1).standing == .bindingEnded)
         let epoch = registry.identity.epoch
         #expect(try worker.spend(1, of: first, epoch: epoch) == .bindingEnded)

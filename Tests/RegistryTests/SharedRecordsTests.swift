@@ -59,6 +59,83 @@ struct SharedRecordsTests {
         #expect(records.accept(1, of: device, showing: [], mode: .strict, hint: 0) == .replayed)
     }
 
+    @Test("memory knows the standing of the keys that it has looked up, and of no others")
+    func knownStanding() throws {
+        #expect(records.knownStanding(of: Fixture.bindingKey(1)) == nil)
+        try insert(1)
+        #expect(records.knownStanding(of: Fixture.bindingKey(1)) == .active)
+        records.insertUnknown(Fixture.bindingKey(2), now: .now)
+        #expect(records.knownStanding(of: Fixture.bindingKey(2)) == nil)
+    }
+
+    @Test("a device that is revoked is known by all its keys, though no record of it was there; restored, by none")
+    func revokedAndRestored() throws {
+        let keys = [1, 2, 3].map(Fixture.bindingKey)
+        records.update(try details(.revoked, keys: keys, ended: [keys[2]]))
+        for key in keys { #expect(records.knownStanding(of: key) == .deviceRevoked) }
+        records.update(try details(.active, keys: keys, ended: [keys[2]]))
+        #expect(keys.map(records.knownStanding) == [nil, nil, .bindingEnded])
+    }
+
+    @Test("a binding that has ended is known as such, and a revoked device stays revoked")
+    func endedBinding() throws {
+        let key = Fixture.bindingKey(1)
+        try insert(1)
+        records.end([key])
+        #expect(records.knownStanding(of: key) == .bindingEnded)
+        records.update(try details(.revoked, keys: [key], ended: [key]))
+        records.end([key])
+        #expect(records.knownStanding(of: key) == .deviceRevoked)
+    }
+
+    @Test("what a lookup finds barred is known from then on, though its record has to make room")
+    func foundBarred() throws {
+        for (number, isRevoked, isBound, standing) in [
+            (1, true, true, DeviceStanding.deviceRevoked), (2, false, false, .bindingEnded),
+            (3, true, false, .deviceRevoked),
+        ] {
+            let records = SharedRecords(limit: 16, apps: AppNumbers())
+            let found = FoundDevice(
+                id: try #require(DeviceID(Int64(number))), identity: Fixture.identity(number), isRevoked: isRevoked,
+                isBound: isBound, window: CounterWindow(), shown: [])
+            records.insert(found, key: Fixture.bindingKey(number))
+            for other in 100..<400 {
+                let good = FoundDevice(
+                    id: try #require(DeviceID(Int64(other))), identity: Fixture.identity(other), isRevoked: false,
+                    isBound: true, window: CounterWindow(), shown: [])
+                records.insert(good, key: Fixture.bindingKey(other))
+            }
+            guard case .pending = records.look(up: Fixture.bindingKey(number), now: .now) else {
+                Issue.record("the record is still there: nothing is shown")
+                continue
+            }
+            #expect(records.knownStanding(of: Fixture.bindingKey(number)) == standing)
+        }
+    }
+
+    @Test("barred keys are bounded, and forgotten with all the rest")
+    func barredAreBounded() throws {
+        let keys = (0..<1_000).map(Fixture.bindingKey)
+        records.end(keys)
+        let known = keys.filter { records.knownStanding(of: $0) != nil }
+        // One place in each of 16 shards.
+        #expect((1...16).contains(known.count))
+        _ = records.forget()
+        #expect(keys.allSatisfy { records.knownStanding(of: $0) == nil })
+    }
+
+    private func details(_ state: DeviceState, keys: [KeyID], ended: [KeyID]) throws -> DeviceDetails {
+        let id = try #require(DeviceID(1))
+        let device = Device(
+            id: id, identity: Fixture.identity(1), state: state, registeredAt: 1, approvedAt: nil,
+            revokedAt: state == .revoked ? 2 : nil, highestCounter: 0, subject: nil, shown: [])
+        return DeviceDetails(
+            device: device,
+            bindings: keys.map {
+                Binding(key: $0, device: id, createdAt: 1, endedAt: ended.contains($0) ? 2 : nil, endsAt: nil)
+            }, attestation: nil)
+    }
+
     @Test("a key is held for unknown for a second, and any number of such keys push out no known one")
     func unknownKeys() throws {
         let now = Instant.now

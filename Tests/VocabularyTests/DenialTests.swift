@@ -3,13 +3,14 @@ import Vocabulary
 
 @Suite("The denial table")
 struct DenialTests {
-    @Test("a code has one fault and one sentence for each status", arguments: Denial.allCases)
+    @Test("a code has one fault, and one sentence for each answer", arguments: Denial.allCases)
     func codesAreSnakeCase(_ denial: Denial) {
         let code = String(describing: denial.row.code)
         #expect(code.utf8.allSatisfy { (0x61...0x7a).contains($0) || $0 == UInt8(ascii: "_") })
         let twins = Denial.allCases.filter { $0 != denial && String(describing: $0.row.code) == code }
-        // Only a code with several statuses may stand in several rows.
-        #expect(twins.allSatisfy { $0.status != denial.status && $0.status != nil })
+        // Only a code with several answers may stand in several rows.
+        #expect(twins.allSatisfy { $0.row.answer != denial.row.answer })
+        #expect(twins.allSatisfy { $0.row.fault == denial.row.fault })
     }
 
     @Test("codes and sentences need no escaping in JSON", arguments: Denial.allCases)

@@ -43,6 +43,8 @@ extension Denial {
             case .revoked: .certificateRevoked
             case .listStale: .crlStale
             case .notPinned: .certificateNotPinned
+            case .deviceRevoked: .deviceRevokedInHandshake
+            case .bindingEnded: .bindingEndedInHandshake
             }
     }
 

@@ -3,6 +3,7 @@ internal import EventLoop
 internal import HTTP
 internal import Policy
 package import Server
+package import TLS
 internal import Upstream
 internal import Vocabulary
 
@@ -85,8 +86,8 @@ package final class GatewayApplication: Application {
         metrics.counts.proxyHeaderRead(hasSource: hasSource)
     }
 
-    package override func handshakeCompleted(_ connection: ServerConnection, isResumed: Bool) {
-        metrics.counts.handshakeEnded(isResumed: isResumed, after: connection.handshakeDuration)
+    package override func handshakeCompleted(_ connection: ServerConnection, _ recognition: TLSStream.Recognition) {
+        metrics.counts.handshakeEnded(recognition, after: connection.handshakeDuration)
         connection.isKnown = true
         shared.sources.handshakeCompleted(connection.peer.block)
     }

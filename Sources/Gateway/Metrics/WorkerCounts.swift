@@ -1,5 +1,6 @@
 package import EventLoop
 internal import Metrics
+internal import TLS
 package import Upstream
 internal import Vocabulary
 
@@ -17,7 +18,10 @@ package struct WorkerCounts: Sendable {
     private(set) var proxyHeaders: (withSource: UInt64, withoutSource: UInt64) = (0, 0)
     /// Connections there was no room for, by the limit.
     private(set) var withoutRoom = [UInt64](repeating: 0, count: ReachedLimit.allCases.count)
-    private(set) var fullHandshakes: UInt64 = 0
+    /// Full handshakes of clients whose chain had been verified before.
+    private(set) var knownChains: UInt64 = 0
+    /// Full handshakes with a verification.
+    private(set) var verifiedChains: UInt64 = 0
     private(set) var resumedHandshakes: UInt64 = 0
     /// The client went away in the middle.
     private(set) var abandonedHandshakes: UInt64 = 0
@@ -40,6 +44,8 @@ package struct WorkerCounts: Sendable {
     /// The last one is for requests without a decision: their clients have left.
     static let decisions = Decision.allCases.count + 1
     static let failureKinds = UpstreamFailure.Kind.allCases.count
+
+    var fullHandshakes: UInt64 { knownChains + verifiedChains }
 
     // MARK: - Places
 
@@ -86,8 +92,12 @@ package struct WorkerCounts: Sendable {
         if hasSource { proxyHeaders.withSource += 1 } else { proxyHeaders.withoutSource += 1 }
     }
 
-    mutating func handshakeEnded(isResumed: Bool, after time: TimeSpan?) {
-        if isResumed { resumedHandshakes += 1 } else { fullHandshakes += 1 }
+    mutating func handshakeEnded(_ recognition: TLSStream.Recognition, after time: TimeSpan?) {
+        switch recognition {
+        case .session: resumedHandshakes += 1
+        case .knownChain: knownChains += 1
+        case .verification: verifiedChains += 1
+        }
         if let time { handshake.record(nanoseconds: time.nanoseconds) }
     }
 

@@ -120,6 +120,12 @@ package struct WorkerFamilies {
         var connections = MetricFamily(.gauge, "attestgate_connections", "Open client connections.")
         var accepted = MetricFamily(
             .counter, "attestgate_connections_total", "Client connections whose TLS handshake was completed.")
+        var chains = MetricFamily(
+            .counter, "attestgate_client_chains_total",
+            """
+            Full TLS handshakes that were completed: hit, the worker had verified this client's chain before and needed not \
+            again; miss, it had not.
+            """)
         var generation = MetricFamily(
             .gauge, "attestgate_worker_generation", "The generation of the configuration that the worker serves.")
         var retired = MetricFamily(
@@ -133,11 +139,13 @@ package struct WorkerFamilies {
             requests.add(counts.requests.reduce(0, +), ["worker": worker])
             connections.add(snapshot.connections, ["worker": worker])
             accepted.add(counts.fullHandshakes + counts.resumedHandshakes, ["worker": worker])
+            chains.add(counts.knownChains, ["worker": worker, "cache": "hit"])
+            chains.add(counts.verifiedChains, ["worker": worker, "cache": "miss"])
             generation.add(snapshot.generation, ["worker": worker])
             retired.add(snapshot.retiredGenerations, ["worker": worker])
             lag.add(counts.loopLag, ["worker": worker])
         }
-        return [up, requests, connections, accepted, generation, retired, lag]
+        return [up, requests, connections, accepted, chains, generation, retired, lag]
     }
 
     private var buffers: MetricFamily {

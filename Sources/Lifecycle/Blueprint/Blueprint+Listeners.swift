@@ -1,6 +1,7 @@
 internal import Cryptography
 internal import EventLoop
 internal import GatewayConfiguration
+internal import Registry
 internal import Server
 internal import TLS
 
@@ -99,10 +100,13 @@ extension Blueprint.Listener {
         self.hosts = hosts
     }
 
-    func makeHosts(_ library: LibraryContext, _ sessions: SessionTable) throws(StartupError) -> VirtualHosts {
+    /// - Parameter registry: whose word is asked for in handshakes; nil if there is none.
+    func makeHosts(
+        _ library: LibraryContext, _ sessions: SessionTable, asking registry: DeviceRegistry?
+    ) throws(StartupError) -> VirtualHosts {
         var contexts: [ServerContext] = []
-        for host in hosts { contexts.append(try host.makeContext(library, sessions)) }
-        return VirtualHosts(try standard.makeContext(library, sessions), hosts: contexts)
+        for host in hosts { contexts.append(try host.makeContext(library, sessions, asking: registry)) }
+        return VirtualHosts(try standard.makeContext(library, sessions, asking: registry), hosts: contexts)
     }
 }
 
@@ -127,14 +131,18 @@ extension Blueprint.Host {
         }
     }
 
-    func makeContext(_ library: LibraryContext, _ sessions: SessionTable) throws(StartupError) -> ServerContext {
+    /// - Parameter registry: whose word is asked for in handshakes; nil if there is none.
+    func makeContext(
+        _ library: LibraryContext, _ sessions: SessionTable, asking registry: DeviceRegistry? = nil
+    ) throws(StartupError) -> ServerContext {
         let chain = try certificates(in: certificates, library)
         let privateKey = try parse(key) { pem throws(CryptographyError) in try PrivateKey(pem: pem, library) }
         var trusted: [Certificate] = []
         for file in authorities { trusted += try certificates(in: file, library) }
         do throws(CryptographyError) {
             return try ServerContext(
-                names: names, chain: chain, key: privateKey, authorities: trusted, admission: admission,
+                names: names, chain: chain, key: privateKey, authorities: trusted,
+                admission: admission.asking(registry),
                 policy: policy, staple: staple, sessions: sessions, library: library)
         } catch {
             throw StartupError("\(place): \(error)")

@@ -31,7 +31,10 @@ final class Generation {
         let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         self.application = application
         self.acceptor = acceptor
-        listeners = try blueprint.listeners.map { ($0.name, try $0.makeHosts(library, order.sessions), $0.proxies) }
+        let registry = order.enforcement?.registry
+        listeners = try blueprint.listeners.map {
+            ($0.name, try $0.makeHosts(library, order.sessions, asking: registry), $0.proxies)
+        }
         if let (settings, registry) = order.enforcement {
             // The acceptor lives as long as the application: both are the generation's.
             try application.enforce(settings, registry, loop: loop, library) { [unowned acceptor] keys in

@@ -74,6 +74,11 @@ public final class DeviceRegistry: Sendable {
     /// The number that stands for the app in snapshots of this process.
     public func number(of app: AppID) -> AppNumber { shared.apps.number(of: app) }
 
+    /// What memory knows of the device that an mTLS key is or was bound to; nil if nothing. Every revocation and every end of a
+    /// binding while this process runs is in memory, and so is what a lookup has found, each for as long as there is room; what
+    /// is not is found by the lookup that each request makes. For handshakes: costs some 0.1 us, and waits for nothing.
+    public func knownStanding(of key: KeyID) -> DeviceStanding? { shared.records.knownStanding(of: key) }
+
     public var metrics: RegistryMetrics { shared.counts.metrics }
 
     /// Whether counters can be expected to become durable, as far as the store's thread has said.

@@ -205,6 +205,7 @@ final class StoreThread {
             tellAll(.barred(details.bindings.map(\.key)))
         case (.endBinding(let key), .device(let details)):
             shared.records.update(details)
+            shared.records.end([key])
             tellAll(.barred([key]))
         case (.approve, .device(let details)):
             shared.records.update(details)

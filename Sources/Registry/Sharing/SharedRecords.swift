@@ -37,6 +37,9 @@ final class SharedRecords: Sendable {
         /// Keys that were never bound, until when that is believed. Apart, so that unknown keys, which anyone can make,
         /// push out no known one.
         var unknown: ClockCache<KeyID, Instant>
+        /// Keys that nobody may come with: never `active`. Apart as well, so that however many good devices come, those that
+        /// were revoked last are known.
+        var barred: ClockCache<KeyID, DeviceStanding>
     }
 
     private static let shards = 16
@@ -47,11 +50,15 @@ final class SharedRecords: Sendable {
     /// How long a key is held for unknown. A registration in this process is seen at once all the same.
     private static let unknownLife = TimeSpan.seconds(1)
 
-    /// - Parameter limit: how many devices, and how many keys, are kept; about 300 and 60 bytes each.
+    /// - Parameter limit: how many devices, keys, and keys that are barred, are kept; about 300, 60 and 60 bytes each.
     init(limit: Int, apps: AppNumbers) {
         let each = max(1, limit / Self.shards)
         records = InlineArray { _ in Mutex(ClockCache(limit: each)) }
-        keys = InlineArray { _ in Mutex(Keys(links: ClockCache(limit: each), unknown: ClockCache(limit: each))) }
+        keys = InlineArray { _ in
+            Mutex(
+                Keys(
+                    links: ClockCache(limit: each), unknown: ClockCache(limit: each), barred: ClockCache(limit: each)))
+        }
         self.apps = apps
     }
 
@@ -72,6 +79,16 @@ final class SharedRecords: Sendable {
         case .some(.none): return .unknown
         case .some(.some(let link)): return snapshot(link, key).map { .found($0) } ?? .pending
         }
+    }
+
+    /// What memory knows of a key, for a question that is never worth a look into the store: whoever puts it is let go on
+    /// by nil, and is asked again by `look` later.
+    func knownStanding(of key: KeyID) -> DeviceStanding? {
+        let known = keys[Self.shard(of: key)].withLock { keys -> (link: Link?, barred: DeviceStanding?) in
+            if let barred = keys.barred.use(key) { return (nil, barred) }
+            return (keys.links.use(key), nil)
+        }
+        return known.barred ?? known.link.flatMap { snapshot($0, key)?.standing }
     }
 
     private func snapshot(_ link: Link, _ key: KeyID) -> DeviceSnapshot? {
@@ -139,6 +156,9 @@ final class SharedRecords: Sendable {
         keys[Self.shard(of: key)].withLock { keys in
             keys.unknown.remove(key)
             keys.links.insert(key, Link(device: found.id, isActive: found.isBound))
+            if found.isRevoked || !found.isBound {
+                keys.barred.insert(key, found.isRevoked ? .deviceRevoked : .bindingEnded)
+            }
         }
     }
 
@@ -160,6 +180,12 @@ final class SharedRecords: Sendable {
             keys[Self.shard(of: binding.key)].withLock { keys in
                 keys.unknown.remove(binding.key)
                 keys.links.update(binding.key) { $0.isActive = binding.isActive }
+                switch binding.isActive {
+                case _ where device.state == .revoked: keys.barred.insert(binding.key, .deviceRevoked)
+                case true: keys.barred.remove(binding.key)
+                // Not made known here: a device has ever more of them, and few of their certificates are still good.
+                case false: keys.barred.update(binding.key) { $0 = .bindingEnded }
+                }
             }
         }
     }
@@ -176,7 +202,8 @@ final class SharedRecords: Sendable {
     func end(_ ended: [KeyID]) {
         for key in ended {
             keys[Self.shard(of: key)].withLock { keys in
-                _ = keys.links.update(key) { $0.isActive = false }
+                keys.links.update(key) { $0.isActive = false }
+                if keys.barred.use(key) == nil { keys.barred.insert(key, .bindingEnded) }
             }
         }
     }
@@ -190,6 +217,7 @@ final class SharedRecords: Sendable {
             keys[shard].withLock { keys in
                 keys.links.removeAll { _ in true }
                 keys.unknown.removeAll { _ in true }
+                keys.barred.removeAll { _ in true }
             }
             kept += records[shard].withLock { records in
                 records.removeAll { $0.outstanding == 0 }

@@ -38,6 +38,8 @@ final class CurlTransfer {
 
     private let curl: OpaquePointer
     private let configure: (CurlSettings) throws -> Void
+    /// What libcurl says of a transfer that fails, an alert by its name. It writes there for as long as the handle lives.
+    private let reason = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
     private var head = Head()
     private var receiver: Receiver = { _, _ in true }
 
@@ -52,6 +54,7 @@ final class CurlTransfer {
 
     deinit {
         curl_easy_cleanup(UnsafeMutableRawPointer(curl))
+        reason.deallocate()
     }
 
     /// Sends a request and waits for the whole response.
@@ -68,13 +71,17 @@ final class CurlTransfer {
         let context = Unmanaged.passUnretained(self).toOpaque()
         try settings.set(CURLOPT_HEADERFUNCTION, receiver: headReceived, context: CURLOPT_HEADERDATA, context)
         try settings.set(CURLOPT_WRITEFUNCTION, receiver: contentReceived, context: CURLOPT_WRITEDATA, context)
+        reason[0] = 0
+        ag_curl_set_pointer(handle, CURLOPT_ERRORBUFFER, reason)
         head = Head()
         self.receiver = receiver
         defer { self.receiver = { _, _ in true } }
         let code = withExtendedLifetime(lines) { curl_easy_perform(handle) }
         guard code == CURLE_OK else {
+            let text = String(cString: reason)
             throw TransferError(
-                code: Int32(code.rawValue), description: String(cString: curl_easy_strerror(code)))
+                code: Int32(code.rawValue),
+                description: text.isEmpty ? String(cString: curl_easy_strerror(code)) : text)
         }
         return head
     }
