@@ -16,5 +16,7 @@ extern int ag_pthread_setname(unsigned long thread, const char *name) __asm__("p
 extern int ag_timerfd_create(int clock, int flags) __asm__("timerfd_create");
 extern int ag_timerfd_settime(int timer, int flags, const void *setting, void *previous) __asm__("timerfd_settime");
 enum { ag_timerfd_absolute = 1 };
+// pad: a size_t.
+extern int ag_malloc_trim(unsigned long pad) __asm__("malloc_trim");
 
 #endif

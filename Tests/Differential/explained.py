@@ -8,9 +8,9 @@ import re
 
 import intended
 
-# The status of our denial, of a request that can be read and whose end is known, with those that nginx gives it: it calls a host
-# that is not the handshake's misdirected, and a method in lower case malformed.
-DENIED = {404: {404, 421}, 405: {405, 400}, 413: {413}}
+# The status of our denial, of a request that can be read and whose end is known, with those that nginx gives it: it calls a
+# method in lower case malformed.
+DENIED = {404: {404}, 405: {405, 400}, 413: {413}, 421: {421}}
 WEBSOCKET = re.compile(rb"(?im)^Upgrade:[ \t]*websocket[ \t]*\r$")
 KEY = re.compile(rb"(?m)^Sec-WebSocket-Key: [A-Za-z0-9+/]{22}==\r$")
 

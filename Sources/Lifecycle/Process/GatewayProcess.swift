@@ -215,6 +215,8 @@ public final class GatewayProcess {
             case .prepared(let fault): prepared(by: worker, fault: fault)
             case .adopted: adopted(by: worker)
             case .pong: watchdog?.answered(worker)
+            // Here and not there: it takes its time, and this thread serves nobody in a hurry.
+            case .crowdLeft: Allocator.giveBack()
             case .ended:
                 workers.ended(worker)
                 snapshots.ended(worker)

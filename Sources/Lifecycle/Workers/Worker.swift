@@ -32,6 +32,8 @@ final class Worker {
         case adopted
         case pong
         case snapshot(WorkerSnapshot)
+        /// Many connections have closed.
+        case crowdLeft
         case ended
     }
 
@@ -40,6 +42,7 @@ final class Worker {
     private let library: LibraryContext
     private let report: (Report) -> Void
     private let metrics = WorkerMetrics()
+    private var crowdWatch = CrowdWatch()
     private var lagTimer: LoopTimer?
     private var lagExpected = Instant.now
     private var current: Generation
@@ -158,10 +161,12 @@ final class Worker {
         return WorkerSnapshot(
             counts: metrics.counts, serverCounts: metrics.serverCounts, generation: current.number,
             retiredGenerations: retired.count,
-            connections: generations.reduce(0) { $0 + $1.connections },
+            connections: connections,
             upstreams: generations.flatMap(\.upstreams), buffersInUse: pool.outstanding,
             buffersIdle: pool.unused)
     }
+
+    private var connections: Int { retired.reduce(current.connections) { $0 + $1.connections } }
 
     /// How late a timer is: as late as everything else that waits for the loop.
     private func watchLag() {
@@ -169,6 +174,7 @@ final class Worker {
         lagTimer = LoopTimer(loop: loop, interval: Self.lagInterval) { [unowned self] in
             metrics.loopWasLate(by: loop.now - lagExpected)
             lagExpected = .now + Self.lagInterval
+            if crowdWatch.hasLeft(connections: connections) { report(.crowdLeft) }
             lagTimer?.start()
         }
     }
