@@ -66,20 +66,34 @@ extension Kind where Value == [ListenerConfiguration.Host] {
 
 /// What holds between the hosts of listeners and the routes.
 enum HostReferences {
-    /// A host that no route is for has certificate and rules for nothing: mostly its name is misspelt somewhere.
+    /// A host that no route is for has certificate and rules for nothing: mostly its name is misspelt somewhere. And a route is
+    /// served on every listener: where one does not have its host, by the rules for everybody else.
     ///
     /// - Parameter root: where the settings stand.
     static func check(_ routes: [RouteConfiguration], in root: Item, _ reading: Reading) {
         let served = Set(routes.map(\.host))
-        for listener in root["listeners"]?.elements ?? [] {
-            for host in listener["hosts"]?.elements ?? [] {
-                for name in host["names"]?.elements ?? [] {
-                    guard let text = name.text, !served.contains(text) else { continue }
+        let listeners = (root["listeners"]?.elements ?? []).map { (item: $0, names: names(of: $0)) }
+        for listener in listeners {
+            for name in listener.names {
+                guard let text = name.text else { continue }
+                guard served.contains(text) else {
                     reading.warn(
                         name.place, "no route is for the host \(Printable.quoted(text))",
                         expected: "a route with `host: \(text)`, or no such name")
+                    continue
+                }
+                for other in listeners where !other.names.contains(where: { $0.text == text }) {
+                    reading.warn(
+                        name.place,
+                        "the listener on line \(other.item.place.line) serves \(Printable.quoted(text)) too, "
+                            + "by rules of its own",
+                        expected: "\(Printable.quoted(text)) among the `hosts` there, if the same is to be asked")
                 }
             }
         }
+    }
+
+    private static func names(of listener: Item) -> [Item] {
+        (listener["hosts"]?.elements ?? []).flatMap { $0["names"]?.elements ?? [] }
     }
 }

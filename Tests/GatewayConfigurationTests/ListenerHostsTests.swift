@@ -16,8 +16,16 @@ struct ListenerHostsTests {
 
         """
 
-    private func read() throws -> (configuration: Configuration, warnings: [Diagnostic]) {
-        try Conf.read(Conf.valid(replacing: Self.authorities, by: Self.authorities + Self.hosts))
+    private static let second = """
+          - address: 127.0.0.1:9443
+            tls: { certificate: server.pem, key: server.key }
+            clients: { authorities: [ca.pem] }
+
+        """
+
+    /// - Parameter further: listeners.
+    private func read(_ further: String = "") throws -> (configuration: Configuration, warnings: [Diagnostic]) {
+        try Conf.read(Conf.valid(replacing: Self.authorities, by: Self.authorities + Self.hosts + further))
     }
 
     @Test("there are none, if nothing is said")
@@ -47,5 +55,13 @@ struct ListenerHostsTests {
             warnings == [
                 "no route is for the host `records.example.org`", "no route is for the host `other.example.org`",
             ])
+    }
+
+    @Test("are warned of where a listener without them serves their routes by other rules, and not where it has them")
+    func elsewhere() throws {
+        let warning = "serves `localhost` too, by rules of its own"
+        #expect(try read(Self.second).warnings.count { $0.message.hasSuffix(warning) } == 1)
+        let own = Self.second + Self.hosts.replacing("records.example.org, ", with: "")
+        #expect(try !read(own).warnings.contains { $0.message.hasSuffix(warning) })
     }
 }
