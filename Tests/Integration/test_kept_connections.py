@@ -1,6 +1,7 @@
 """Connections to the service that are kept, and die between two requests."""
 
 import socket
+import threading
 
 import pytest
 
@@ -62,6 +63,32 @@ def test_a_connection_that_the_service_closed_while_idle_is_not_used(start_gatew
             last.socket.shutdown(socket.SHUT_WR)
             eventually(lambda: last.is_closed_by_gateway, "the gateway to close its side")
     assert len(own_upstream.connections) == 3
+
+
+@pytest.mark.parametrize("method, head", [
+    ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n"),
+    ("HEAD", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+    ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 50\r\n\r\n")])
+def test_content_that_must_not_follow_a_head_is_nobodys_answer(
+        start_gateway, own_upstream, pki, phone, method, head):
+    """Response queue poisoning: a service that sends it all the same, a moment later."""
+    gateway = start_gateway({"service": own_upstream.address})
+    answered = threading.Event()
+
+    def script(connection):
+        connection.read_request()
+        connection.send(head)
+        answered.wait(10)
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nSTOLEN")
+    own_upstream.script = script
+    with Client(gateway, phone) as client, Client(gateway, pki.phone("other")) as other:
+        assert client.exchange(get("/first", method=method)).status in (200, 304)
+        own_upstream.script = None
+        other.send(get("/second"))
+        eventually(lambda: "/second" in [request.target for request in own_upstream.requests], "the second request")
+        answered.set()
+        assert b"STOLEN" not in other.read_response().content
+    assert [[r.target for r in c.requests] for c in own_upstream.connections] == [["/first"], ["/second"]]
 
 
 def test_an_unused_connection_to_the_service_is_closed_after_its_time(start_gateway, own_upstream, phone):

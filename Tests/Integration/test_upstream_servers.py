@@ -247,6 +247,41 @@ def test_a_failure_that_is_not_the_servers_ejects_nobody(start_gateway, three, p
     assert [states(gateway, server) for server in three] == [{"usable"}] * 3
 
 
+def test_a_client_that_dawdles_has_no_server_ejected(start_gateway, three, phone):
+    gateway = start_gateway(upstream(three, ejection={"failures": 1, "for": "1h", "at_most": "1h"}))
+
+    def impatient(connection):
+        connection.socket.recv(65536)
+        connection.reset()
+    for server in three:
+        server.script = impatient
+    for _ in range(6):
+        with Client(gateway, phone) as client:
+            client.send(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhel")
+            assert client.read_response().status == 502
+    assert [states(gateway, server) for server in three] == [{"usable"}] * 3
+
+
+def test_who_waits_is_served_when_an_ejection_ends(start_gateway, three, phone):
+    hanging, ejected, _ = three
+    release = threading.Event()
+    hanging.script = lambda connection: (connection.read_request(), release.wait(60), connection.send(OK))
+    ejected.script = resetting
+    gateway = start_gateway(upstream(
+        three[:2], connections_per_server=1, waiting_timeout="30s",
+        ejection={"failures": 1, "for": "1s", "at_most": "1s"}))
+    with Client(gateway, phone) as first, Client(gateway, phone) as second, Client(gateway, phone) as third:
+        first.send(get("/hangs"))
+        eventually(lambda: len(hanging.requests) == 1, "the first request")
+        assert second.exchange(post("/", b"x")).status == 502
+        ejected.script = None
+        # The one server is full and the other ejected, and nothing happens until that ends.
+        assert third.exchange(get("/waits")).status == 200
+        assert [r.target for r in ejected.requests] == ["/", "/waits"]
+        release.set()
+        assert first.read_response().status == 200
+
+
 # Waiting and limits.
 
 

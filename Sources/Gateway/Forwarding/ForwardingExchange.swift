@@ -130,8 +130,7 @@ final class ForwardingExchange: Exchange {
         let upstream = gateway.upstreams[gateway.routes.routes[route].upstream]
         do throws(UpstreamFailure) {
             let connection =
-                try isRetried
-                ? upstream.startAgain(call) : upstream.start(call, for: balanceKey, isOnlyTry: !isRepeatable)
+                try isRetried ? upstream.startAgain(call) : upstream.start(call, for: balanceKey)
             call.exchange = self
             if let connection { send(on: connection) } else { stage = .queued }
         } catch {

@@ -12,8 +12,6 @@ open class UpstreamCall {
     final var ticket: UInt64 = 0
     /// Whose request it is, where servers are chosen by that.
     final var key: UInt64 = 0
-    /// It will not be made again, so a kept connection is asked first whether its peer has closed it.
-    final var isOnlyTry = false
     /// The servers that have failed it.
     final var tried = ServerSet()
 

@@ -70,6 +70,13 @@ extension UpstreamConnection {
         return true
     }
 
+    /// Whether the head talks of content that must not follow: with HEAD, 204 and 304 (RFC 9112 section 6.3). There are servers that
+    /// send it all the same, a moment later, and it would be taken for the next response.
+    private func mayBeFollowedByContent(_ call: UpstreamCall) -> Bool {
+        guard head.framing == .none else { return false }
+        return call.method == .head ? head.statedLength != 0 : (head.statedLength ?? 0) > 0
+    }
+
     /// - Returns: whether there is more to do now.
     private func pushContent(_ call: UpstreamCall) -> Bool {
         // A copy while it is in use: an access to the property that lasts would be checked for exclusivity every time.
@@ -92,7 +99,10 @@ extension UpstreamConnection {
                     clearDeadline()
                     return false
                 }
-            case .end: finish(keeping: head.isPersistent && isRequestComplete && output.isEmpty && input.isEmpty)
+            case .end:
+                finish(
+                    keeping: head.isPersistent && isRequestComplete && output.isEmpty && input.isEmpty
+                        && !mayBeFollowedByContent(call))
             }
         } catch {
             fail(.malformed(error))

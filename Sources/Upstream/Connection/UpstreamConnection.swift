@@ -209,8 +209,10 @@ public final class UpstreamConnection: SocketHandler {
     func fail(_ failure: UpstreamFailure) {
         guard failure != .disconnected || hasSent else { return notSent(failure) }
         let isUnanswered = failure == .disconnected && phase == .head && input.isEmpty && interimResponses == 0
-        // A server may close a connection that was long unused, whatever is on its way there: no fault of it.
-        if !isUnanswered || callsServed == 0 { pool.failed(server, failure, isCheck: isCheck) }
+        // A server may close a connection that was long unused, whatever is on its way there, or whose request does not come to
+        // its end: no fault of it, and a client that dawdles must not have it ejected.
+        let isExcused = failure == .disconnected && !isRequestComplete || isUnanswered && callsServed > 0
+        if !isExcused { pool.failed(server, failure, isCheck: isCheck) }
         end(failure, isUnanswered: isUnanswered)
     }
 

@@ -41,7 +41,7 @@ public final class UpstreamPool {
             share: settings.connectionsPerServer ?? max(1, settings.connections / 2))
         waiting = WaitingQueue(limit: settings.waiting)
         if settings.waiting > 0 {
-            waitingTimer = LoopTimer(loop: loop, startsIn: nil) { [unowned self] in endWaiting() }
+            waitingTimer = LoopTimer(loop: loop, startsIn: nil) { [unowned self] in glanceAtWaiting() }
         }
         startChecks()
     }
@@ -61,16 +61,12 @@ public final class UpstreamPool {
 
     /// Starts a call: the caller then writes the request to the connection's `output` and sends it.
     ///
-    /// - Parameters:
-    ///   - key: whose request it is, for `Balance.device`.
-    ///   - isOnlyTry: the call will not be made again on another connection, so a kept one is asked first whether its peer
-    ///     has closed it.
+    /// - Parameter key: whose request it is, for `Balance.device`.
     /// - Returns: nil if the call waits for a connection; `began(on:)` is called when it has one.
     public func start(
-        _ call: UpstreamCall, for key: UInt64, isOnlyTry: Bool
+        _ call: UpstreamCall, for key: UInt64
     ) throws(UpstreamFailure) -> UpstreamConnection? {
         call.key = key
-        call.isOnlyTry = isOnlyTry
         call.tried = ServerSet()
         if let limit = settings.requests, busyCount + waiting.count >= limit { throw .requestLimit }
         return try connectionOrWait(call, isFresh: false)
@@ -91,7 +87,7 @@ public final class UpstreamPool {
         let isFirst = waiting.isEmpty
         call.queue = self
         call.ticket = waiting.append(call, until: loop.now + settings.waitingTimeout)
-        if isFirst { waitingTimer?.start(after: settings.waitingTimeout) }
+        if isFirst { waitingTimer?.start(after: min(settings.waitingTimeout, Self.glance)) }
         return nil
     }
 
@@ -106,7 +102,9 @@ public final class UpstreamPool {
         if isFresh { servers[server].idle.first?.discard() }
         while !isFresh, let connection = servers[server].idle.popLast() {
             idleCount -= 1
-            guard !call.isOnlyTry || connection.isQuiet else {
+            // Its server may have closed it, or said more than its last response had: that would be taken for the next one.
+            // The loop may not have seen that yet, whatever order events come in.
+            guard connection.isQuiet else {
                 // Not to be looked for among the idle ones any more.
                 connection.phase = .head
                 connection.discard()
@@ -185,10 +183,12 @@ public final class UpstreamPool {
         return connectionCount < settings.connections || idleCount > 0
     }
 
-    private func endWaiting() {
+    /// While somebody waits. What room time alone makes, by the end of an ejection, is announced by nobody.
+    private func glanceAtWaiting() {
+        serveWaiting()
         while let deadline = waiting.firstDeadline() {
             guard deadline <= loop.now else {
-                waitingTimer?.start(after: deadline - loop.now)
+                waitingTimer?.start(after: min(deadline - loop.now, Self.glance))
                 return
             }
             guard let call = waiting.popFirst() else { return }
@@ -197,6 +197,8 @@ public final class UpstreamPool {
             call.settle()
         }
     }
+
+    private static let glance = TimeSpan.milliseconds(100)
 
     // MARK: - What connections say
 
