@@ -57,11 +57,11 @@ def test_each_worker_verifies_for_itself(start_gateway, own_upstream, phone):
     assert 1 <= misses <= 2 and hits + misses == 30
 
 
-def test_a_cached_chain_past_its_not_after(start_gateway, own_upstream, pki, phone):
-    gateway = start_gateway({"service": own_upstream.address})
-    for life in (4, 12, 40):
+def known_for_seconds(gateway, lives, make):
+    """- Returns: the identity that `make` gives for one of the lives, its chain known, when that life is over."""
+    for life in lives:
         # Short, so that the test is; longer if the machine was so slow that it expired before it was used.
-        identity = pki.client(f"cached-for-{life}-{time.time_ns()}", end=life / 86_400)
+        identity = make(life)
         ends = time.time() + life
         try:
             come(gateway, identity)
@@ -70,8 +70,15 @@ def test_a_cached_chain_past_its_not_after(start_gateway, own_upstream, pki, pho
         except (OSError, AssertionError):
             continue
     else:
-        pytest.fail("no certificate lived long enough to be used")
-    eventually(lambda: time.time() > ends + 1, "the certificate to expire", patience=60)
+        pytest.fail("nothing lived long enough to be used")
+    eventually(lambda: time.time() > ends + 1, "the end of the life", patience=60)
+    return identity
+
+
+def test_a_cached_chain_past_its_not_after(start_gateway, own_upstream, pki, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+    identity = known_for_seconds(
+        gateway, (4, 12, 40), lambda life: pki.client(f"cached-for-{life}-{time.time_ns()}", end=life / 86_400))
     with NothingForwarded(gateway, own_upstream, phone):
         assert s_client_alert(s_client(gateway, identity=identity, send=REQUEST)) == EXPIRED
     assert_connection_refused(gateway, "certificate_expired")
@@ -79,20 +86,11 @@ def test_a_cached_chain_past_its_not_after(start_gateway, own_upstream, pki, pho
 
 def test_a_chain_whose_authority_ends_is_cached_no_longer(start_gateway, own_upstream, pki, phone):
     """The leaf is good for a month, and what issued it for seconds."""
-    gateway = start_gateway({"service": own_upstream.address})
-    for life in (5, 15, 45):
+    def below_one_that_ends(life):
         issuing = pki.authority(f"ends-in-{life}-{time.time_ns()}", issuer=pki.root, end=life / 86_400)
-        ends = time.time() + life
-        identity = pki.client(f"below-{issuing.certificate.stem}", issuer=issuing, above=[issuing.certificate])
-        try:
-            come(gateway, identity)
-            assert come(gateway, identity), "the control: the chain is known"
-            break
-        except (OSError, AssertionError):
-            continue
-    else:
-        pytest.fail("no authority lived long enough to be used")
-    eventually(lambda: time.time() > ends + 1, "the authority to expire", patience=60)
+        return pki.client(f"below-{issuing.certificate.stem}", issuer=issuing, above=[issuing.certificate])
+    gateway = start_gateway({"service": own_upstream.address})
+    identity = known_for_seconds(gateway, (5, 15, 45), below_one_that_ends)
     with NothingForwarded(gateway, own_upstream, phone):
         assert s_client_alert(s_client(gateway, identity=identity, send=REQUEST)) == EXPIRED
 
