@@ -1,6 +1,7 @@
 internal import Bytes
 internal import EventLoop
 internal import HTTP
+internal import TLS
 
 /// The response on its way in.
 extension UpstreamConnection {
@@ -11,14 +12,14 @@ extension UpstreamConnection {
     func receive() -> Bool {
         let room = input.room
         guard room > 0 else { return false }
-        switch receive(into: &input) {
+        switch transport.read(from: self, into: &input) {
         // Nothing was asked yet, so this answers nothing: it may have been sent ahead, for another client to take.
-        case .bytes where !hasSent: fail(.disconnected)
-        case .bytes(let count):
+        case .done where !hasSent: fail(.disconnected)
+        case .done(let count):
             advance()
             // A read that left room has emptied the socket; the next one would only say so.
             return count == room
-        case .wouldBlock: input.releaseIfEmpty()
+        case .wantRead, .wantWrite: input.releaseIfEmpty()
         case .endOfStream where phase == .content && decoder.endsWithConnection: finish(keeping: false)
         case .endOfStream, .failed: fail(.disconnected)
         }

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import EventLoop
+internal import TLS
 
 /// The request on its way out.
 extension UpstreamConnection {
@@ -13,12 +14,16 @@ extension UpstreamConnection {
 
     /// - Returns: whether everything was sent.
     private func writeOutput() -> Bool {
-        while !output.isEmpty {
-            switch send(from: &output) {
-            case .bytes:
+        if !output.isEmpty {
+            let waiting = output.count
+            let step = transport.write(to: self, from: &output)
+            if output.count < waiting {
                 isBlocked = false
                 hasSent = true
-            case .wouldBlock:
+            }
+            switch step {
+            case .done: break
+            case .wantWrite, .wantRead:
                 wantWrite(true)
                 // Counted from the last byte that the server took.
                 if !isBlocked { setDeadline(loop.now + responseTimeout) }

@@ -1,6 +1,7 @@
 public import Bytes
 public import EventLoop
 internal import HTTP
+internal import TLS
 
 /// One connection to a server of an upstream: HTTP/1.1 calls in turn.
 ///
@@ -33,6 +34,7 @@ public final class UpstreamConnection: SocketHandler {
     /// Of the response under way.
     var interimResponses = 0
 
+    let transport = Transport.plain
     /// What is to be sent: the request, as the call writes it.
     public var output: ByteBuffer
     var input: ByteBuffer
