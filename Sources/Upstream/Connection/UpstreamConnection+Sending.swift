@@ -24,7 +24,7 @@ extension UpstreamConnection {
             switch step {
             case .done: break
             case .wantWrite, .wantRead:
-                wantWrite(true)
+                waitToWrite(step)
                 // Counted from the last byte that the server took.
                 if !isBlocked { setDeadline(loop.now + responseTimeout) }
                 isBlocked = true
@@ -35,7 +35,7 @@ extension UpstreamConnection {
             }
         }
         output.releaseIfEmpty()
-        wantWrite(false)
+        wantWrite(isReadWaitingToWrite)
         // The server's time to answer begins when it has the request. While the client is still sending, it is the client
         // that is watched: a slow network is not the server's fault.
         if phase == .head {
