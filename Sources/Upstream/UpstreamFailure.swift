@@ -2,6 +2,8 @@ public import HTTP
 
 /// Why an upstream gave no complete response.
 public enum UpstreamFailure: Error, Equatable, Sendable {
+    /// No address of the server is known: its name could not be resolved.
+    case unresolved
     /// No server accepted a connection.
     case unreachable(errno: Int32)
     case connectTimeout
@@ -24,6 +26,7 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
 extension UpstreamFailure {
     /// What failures are told apart by in metrics.
     public enum Kind: Int, CaseIterable, Sendable {
+        case unresolved
         case unreachable
         case connectTimeout
         case connectionLimit
@@ -36,6 +39,7 @@ extension UpstreamFailure {
 
         public var name: String {
             switch self {
+            case .unresolved: "unresolved"
             case .unreachable: "unreachable"
             case .connectTimeout: "connect_timeout"
             case .connectionLimit: "connection_limit"
@@ -52,13 +56,16 @@ extension UpstreamFailure {
         public var isServers: Bool {
             switch self {
             case .connectionLimit, .waitingTimeout, .requestLimit: false
-            case .unreachable, .connectTimeout, .disconnected, .responseTimeout, .malformed, .unexpectedUpgrade: true
+            case .unresolved, .unreachable, .connectTimeout, .disconnected, .responseTimeout, .malformed,
+                .unexpectedUpgrade:
+                true
             }
         }
     }
 
     public var kind: Kind {
         switch self {
+        case .unresolved: .unresolved
         case .unreachable: .unreachable
         case .connectTimeout: .connectTimeout
         case .connectionLimit: .connectionLimit

@@ -7,13 +7,22 @@ public struct UpstreamSettings: Sendable {
     public struct Server: Sendable {
         /// As the conf file has it: in logs and metrics.
         public var name: String
-        /// Tried in turn by new connections; at least one.
+        /// Tried in turn by new connections. None while its name has not been resolved.
         public var addresses: [SocketAddress]
+        /// What is resolved, again and again; nil if the addresses are what is configured.
+        public let resolved: NamedServer?
 
         public init(name: String, addresses: [SocketAddress]) {
             precondition(!addresses.isEmpty, "a server has at least one address")
             self.name = name
             self.addresses = addresses
+            resolved = nil
+        }
+
+        public init(_ server: NamedServer) {
+            name = server.description
+            addresses = []
+            resolved = server
         }
     }
 
