@@ -99,9 +99,11 @@ class Connection:
 
 
 class RecordingUpstream:
-    def __init__(self):
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+    def __init__(self, host="127.0.0.1", port=0):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.listener = socket.create_server((host, port), backlog=256, family=family)
+        self.host, self.port = host, self.listener.getsockname()[1]
+        self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         self.connections = []
         # Those of all connections, in the order in which they were complete.
         self.requests = []

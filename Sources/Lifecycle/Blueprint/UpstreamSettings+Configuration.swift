@@ -3,16 +3,11 @@ internal import GatewayConfiguration
 internal import Upstream
 
 extension UpstreamSettings {
-    /// Resolves the servers' names.
+    /// Servers that are known by a name have no addresses yet: `Blueprint.located` knows them.
     init(_ name: String, _ upstream: UpstreamConfiguration) throws(StartupError) {
         var servers: [Server] = []
         for server in upstream.servers {
-            do {
-                let addresses = try SocketAddress.resolve(host: server.host, port: server.port)
-                servers.append(Server(name: server.description, addresses: addresses))
-            } catch {
-                throw StartupError("upstream \(name): cannot resolve \(server.host)")
-            }
+            servers.append(try Server(server, of: name))
         }
         self.init(name: name, servers: servers)
         balance = Balance(upstream.balance)
@@ -31,6 +26,30 @@ extension UpstreamSettings {
         ejection.longest = TimeSpan(upstream.ejection.longest)
         ejection.minimumServers = upstream.ejection.minimumServers
         health = upstream.health.map(HealthCheckRules.init)
+    }
+}
+
+extension UpstreamSettings.Server {
+    fileprivate init(_ server: ServerAddress, of upstream: String) throws(StartupError) {
+        // Both are what `localhost` is, and always will be (RFC 6761 section 6.3).
+        let literals =
+            if server.isLiteral {
+                [server.description]
+            } else if server.isLoopback {
+                ["127.0.0.1:\(server.port)", "[::1]:\(server.port)"]
+            } else {
+                [String]()
+            }
+        guard !literals.isEmpty else {
+            self.init(NamedServer(host: server.host, port: server.port))
+            return
+        }
+        do throws(EventLoopError) {
+            let addresses = try literals.map { literal throws(EventLoopError) in try SocketAddress(literal) }
+            self.init(name: server.description, addresses: addresses)
+        } catch {
+            throw StartupError("upstream \(upstream): \(error.text)")
+        }
     }
 }
 
