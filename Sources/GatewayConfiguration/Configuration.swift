@@ -139,7 +139,7 @@ extension Configuration {
         let workers = reader.read(Keys.workers)
         let watch = reader.read(Keys.watch)
         let listeners = reading.sparingFiles(if: !reading.role.servesRequests) { reader.read(Keys.listeners) }
-        let upstreams = reader.read(Keys.upstreams)
+        let upstreams = reading.sparingFiles(if: !reading.role.servesRequests) { reader.read(Keys.upstreams) }
         let resolver = reader.read(Keys.resolver)
         let routes = reader.read(Keys.routes)
         let apps = reader.read(Keys.apps)

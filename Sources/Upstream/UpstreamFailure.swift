@@ -7,6 +7,8 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
     /// No server accepted a connection.
     case unreachable(errno: Int32)
     case connectTimeout
+    /// The server did not prove to be the one that is meant, or refused us, or TLS failed later. The reason is for the log.
+    case tls(server: String, reason: String)
     /// All connections the worker may have are in use, and so are the places to wait for one.
     case connectionLimit
     /// No connection became free in time.
@@ -29,6 +31,7 @@ extension UpstreamFailure {
         case unresolved
         case unreachable
         case connectTimeout
+        case tls
         case connectionLimit
         case waitingTimeout
         case requestLimit
@@ -42,6 +45,7 @@ extension UpstreamFailure {
             case .unresolved: "unresolved"
             case .unreachable: "unreachable"
             case .connectTimeout: "connect_timeout"
+            case .tls: "tls"
             case .connectionLimit: "connection_limit"
             case .waitingTimeout: "waiting_timeout"
             case .requestLimit: "request_limit"
@@ -56,7 +60,7 @@ extension UpstreamFailure {
         public var isServers: Bool {
             switch self {
             case .connectionLimit, .waitingTimeout, .requestLimit: false
-            case .unresolved, .unreachable, .connectTimeout, .disconnected, .responseTimeout, .malformed,
+            case .unresolved, .unreachable, .connectTimeout, .tls, .disconnected, .responseTimeout, .malformed,
                 .unexpectedUpgrade:
                 true
             }
@@ -68,6 +72,7 @@ extension UpstreamFailure {
         case .unresolved: .unresolved
         case .unreachable: .unreachable
         case .connectTimeout: .connectTimeout
+        case .tls: .tls
         case .connectionLimit: .connectionLimit
         case .waitingTimeout: .waitingTimeout
         case .requestLimit: .requestLimit

@@ -30,8 +30,8 @@ def nameserver():
 @pytest.fixture
 def both():
     """Two services on two addresses and one port."""
-    first = RecordingUpstream("127.0.0.2")
-    second = RecordingUpstream("127.0.0.3", first.port)
+    first = RecordingUpstream(host="127.0.0.2")
+    second = RecordingUpstream(host="127.0.0.3", port=first.port)
     yield first, second
     for server in (first, second):
         server.close()
@@ -246,7 +246,7 @@ def test_an_unresolved_server_leaves_the_requests_to_the_others(start_gateway, n
 
 
 def test_a_chain_of_aliases_and_ipv6_alone_lead_there_too(start_gateway, nameserver, phone):
-    upstream = RecordingUpstream("::1")
+    upstream = RecordingUpstream(host="::1")
     try:
         nameserver.addresses[NAME] = ["::1"]
 
@@ -340,7 +340,7 @@ def test_a_name_that_leads_to_the_administration_is_not_used(
 
 def test_a_name_that_is_rebound_to_the_administration_stays_with_its_service(
         start_gateway, nameserver, phone, tmp_path):
-    upstream = RecordingUpstream("127.0.0.2", uncommon_port())
+    upstream = RecordingUpstream(host="127.0.0.2", port=uncommon_port())
     token = tmp_path / "token"
     token.write_text("t0ken-" * 8)
     token.chmod(0o600)

@@ -217,8 +217,11 @@ public struct Blueprint: Sendable {
             // The configuration admits no window that is no mode; strict refuses more, if it ever did.
             case .window(let count): CounterMode(window: count) ?? .strict
             }
+        var maximumRisk: UInt32?
+        if case .required(let risk) = app.attestation.receipt { maximumRisk = risk }
         return AdmittedApps.Setting(
-            id: app.id, environment: environment, counters: counters, extensions: try AppExtensionPolicy(app))
+            id: app.id, environment: environment, counters: counters, extensions: try AppExtensionPolicy(app),
+            maximumRisk: maximumRisk)
     }
 
     /// Decoded hardware keys that each worker keeps at most: 2 KiB each.

@@ -1,15 +1,22 @@
+internal import Cryptography
 internal import EventLoop
 internal import GatewayConfiguration
+internal import TLS
 internal import Upstream
 
 extension UpstreamSettings {
-    /// Servers that are known by a name have no addresses yet: `Blueprint.located` knows them.
+    /// Reads the files. Servers that are known by a name have no addresses yet: `Blueprint.located` knows them.
     init(_ name: String, _ upstream: UpstreamConfiguration) throws(StartupError) {
         var servers: [Server] = []
         for server in upstream.servers {
-            servers.append(try Server(server, of: name))
+            var settings = try Server(server, of: name)
+            settings.certificateName = upstream.tls.map { $0.serverName ?? server.host }
+            servers.append(settings)
         }
         self.init(name: name, servers: servers)
+        do { tls = try upstream.tls.map(ClientContext.Settings.init) } catch {
+            throw StartupError("upstream \(name): \(error)")
+        }
         balance = Balance(upstream.balance)
         connections = upstream.connections
         connectionsPerServer = upstream.connectionsPerServer
@@ -49,6 +56,25 @@ extension UpstreamSettings.Server {
             self.init(name: server.description, addresses: addresses)
         } catch {
             throw StartupError("upstream \(upstream): \(error.text)")
+        }
+    }
+}
+
+extension ClientContext.Settings {
+    fileprivate init(_ tls: UpstreamTLSConfiguration) throws {
+        let authorities = try tls.authoritiesPaths.map { try Blueprint.PEMFile($0) }
+        let trusted: TrustedAuthorities
+        do { trusted = try TrustedAuthorities(pem: authorities.map(\.bytes)) } catch {
+            throw StartupError("\(tls.authoritiesPaths.joined(separator: ", ")): \(error)")
+        }
+        self.init(
+            authorities: trusted,
+            identity: try tls.identity.map {
+                (try Blueprint.PEMFile($0.certificatePath).bytes, try Blueprint.PEMFile($0.keyPath).bytes)
+            }, policy: TLSPolicy(tls.policy))
+        do { _ = try ClientContext(self, library: try LibraryContext()) } catch {
+            let files = tls.identity.map { "\($0.certificatePath), \($0.keyPath): " } ?? ""
+            throw StartupError("\(files)\(error)")
         }
     }
 }

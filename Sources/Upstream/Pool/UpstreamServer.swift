@@ -1,9 +1,12 @@
 internal import EventLoop
+internal import TLS
 
 /// What a pool keeps of one server besides what the balancer looks at.
 final class UpstreamServer {
     let name: String
     let tally: ServerTally
+    /// Whom TLS must find there; nil without TLS.
+    let destination: TLSDestination?
     /// Each has a number that no other address of the server ever had, so that connections can tell theirs by it.
     private var addresses: [(number: Int, address: SocketAddress)] = []
     private var numbersGiven = 0
@@ -13,10 +16,15 @@ final class UpstreamServer {
     /// Connections nobody uses; the last one given back first, so that those not needed grow old and are closed.
     var idle: [UpstreamConnection] = []
 
-    init(_ settings: UpstreamSettings.Server, tally: ServerTally) {
+    /// - Parameter tls: the upstream's; nil without TLS.
+    init(_ settings: UpstreamSettings.Server, tls: ClientContext?, tally: ServerTally) {
         // Copies that no other thread refers to.
         name = String(decoding: Array(settings.name.utf8), as: UTF8.self)
         self.tally = tally
+        destination = tls.map { context in
+            guard let name = settings.certificateName else { preconditionFailure("TLS to a server without a name") }
+            return TLSDestination(context, name: String(decoding: Array(name.utf8), as: UTF8.self))
+        }
         readdress(settings.addresses)
     }
 
