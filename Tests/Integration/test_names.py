@@ -15,6 +15,7 @@ from name_server import A, CNAME, NXDOMAIN, REFUSED, SERVFAIL, NameServer, packe
 from pki import attestgate
 from ports import uncommon_port
 from recording_upstream import RecordingUpstream
+from services import Services, names
 from waiting import eventually
 
 NAME = "records.test"
@@ -165,16 +166,16 @@ FAILURES = {
 
 def test_what_was_known_last_outlives_a_nameserver_that_fails(start_gateway, nameserver, both, phone):
     first, second = both
-    names = {f"{case}.test": case for case in FAILURES}
-    nameserver.addresses.update({name: ["127.0.0.2"] for name in names})
+    cases = {f"{case}.test": case for case in FAILURES}
+    nameserver.addresses.update({name: ["127.0.0.2"] for name in cases})
     gateway = start_gateway(
-        {case: named(first.port, name) for name, case in names.items()},
+        {case: named(first.port, name) for name, case in cases.items()},
         [{"name": case, "host": "localhost", "path": f"/{case}", "upstream": case} for case in FAILURES],
         resolver=resolver(nameserver))
 
     def value(metric, case, **labels):
         return scrape(gateway)(f"attestgate_name_{metric}", server=f"{case}.test:{first.port}", **labels)
-    nameserver.behaviour = lambda question: FAILURES[names[question.name]][0](question)
+    nameserver.behaviour = lambda question: FAILURES[cases[question.name]][0](question)
     with Client(gateway, phone) as client:
         for case, (_, result) in FAILURES.items():
             eventually(lambda: value("lookups_total", case, result=result) >= 1, f"{case} to end as {result}")
@@ -278,6 +279,27 @@ def test_a_dead_address_is_passed_over_and_three_hundred_are_bounded(start_gatew
             f"fd00::{number:x}" for number in range(1, 50)]
         eventually(lambda: addresses(gateway) == 16, "16 addresses")
         assert is_served(client)
+
+
+def test_over_tls_a_forged_answer_leads_to_nobody(start_gateway, nameserver, pki, phone):
+    services = Services(pki)
+    right = services.start(services.certificate("named", extensions=names(f"DNS:{NAME}")), host="127.0.0.2")
+    # It has a certificate of the same authority, for another name.
+    wrong = RecordingUpstream(tls=services.context(), host="127.0.0.3", port=right.port)
+    try:
+        nameserver.addresses[NAME] = ["127.0.0.2"]
+        gateway = start_gateway(
+            {"service": services.settings(f"{NAME}:{right.port}")}, resolver=resolver(nameserver))
+        with Client(gateway, phone) as client:
+            assert is_served(client)
+            nameserver.addresses[NAME] = ["127.0.0.3"]
+            eventually(lambda: client.exchange(get("/")).status == 502, "the forged answer to be believed")
+            assert wrong.byte_count == 0
+            nameserver.addresses[NAME] = ["127.0.0.2"]
+            eventually(lambda: is_served(client), "the service to be found again")
+    finally:
+        right.close()
+        wrong.close()
 
 
 def test_localhost_is_nobody_asked_for(start_gateway, nameserver, own_upstream, phone):
