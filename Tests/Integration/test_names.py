@@ -10,10 +10,12 @@ from client import Client, get
 from denials import assert_denied
 from enrolment import Enrolling
 from exposition import ask, scrape
-from name_server import A, CNAME, REFUSED, SERVFAIL, NameServer, packed
+from gateway import Gateway
+from name_server import A, CNAME, NXDOMAIN, REFUSED, SERVFAIL, NameServer, packed
 from pki import attestgate
 from ports import uncommon_port
 from recording_upstream import RecordingUpstream
+from services import Services, names
 from waiting import eventually
 
 NAME = "records.test"
@@ -135,39 +137,58 @@ def silence(question):
     return None
 
 
+def elsewhere(question):
+    return packed("127.0.0.3" if question.type == A else "::1")
+
+
 def forged(question):
     """Of somebody who has not seen the question."""
-    return question.answer([(None, A, 1, packed("127.0.0.3"))], id=question.id ^ 1)
+    return question.answer([(None, question.type, 1, elsewhere(question))], id=question.id ^ 1)
 
 
-@pytest.mark.parametrize("behaviour, result", [
-    (silence, "timeout"),
-    (lambda question: question.answer(code=SERVFAIL), "timeout"),
-    (lambda question: question.answer(code=REFUSED), "refused"),
-    (lambda question: question.answer(code=3), "nonexistent"),
-    (lambda question: question.answer(), "nonexistent"),
-    (lambda question: question.answer(flags=0x0200), "truncated"),
-    (lambda question: struct.pack("!H", question.id) + b"\x81\x80" + b"\xff" * 40, "malformed"),
-    (lambda question: question.answer([(None, A, 1, packed("127.0.0.3"))])[:-3], "malformed"),
-    (forged, "timeout"),
-    (lambda question: question.answer([(None, question.type, 1, packed("0.0.0.0" if question.type == A else "::"))]),
-     "forbidden"),
-], ids=["silence", "servfail", "refused", "nxdomain", "empty", "truncated", "garbage", "cut", "forged", "unspecified"])
-def test_what_was_known_last_outlives_a_nameserver_that_fails(
-        start_gateway, nameserver, both, phone, behaviour, result):
-    nameserver.addresses[NAME] = ["127.0.0.2"]
-    gateway = start_gateway({"service": named(both[0].port)}, resolver=resolver(nameserver))
-    nameserver.behaviour = behaviour
-    eventually(lambda: lookups(gateway, result) >= 1, f"a lookup to end as {result}")
+# What becomes of a lookup that a nameserver answers so.
+FAILURES = {
+    "silence": (silence, "timeout"),
+    "servfail": (lambda question: question.answer(code=SERVFAIL), "timeout"),
+    "refused": (lambda question: question.answer(code=REFUSED), "refused"),
+    "nxdomain": (lambda question: question.answer(code=NXDOMAIN), "nonexistent"),
+    "empty": (lambda question: question.answer(), "nonexistent"),
+    "truncated": (lambda question: question.answer(flags=0x0200), "truncated"),
+    "garbage": (lambda question: struct.pack("!H", question.id) + b"\x81\x80" + b"\xff" * 40, "malformed"),
+    "cut": (lambda question: question.answer([(None, question.type, 1, elsewhere(question))])[:-3], "malformed"),
+    "another-name": (
+        lambda question: question.answer([(None, question.type, 1, elsewhere(question))], about="other.test"), "malformed"),
+    "forged": (forged, "timeout"),
+    "unspecified": (
+        lambda question: question.answer([(None, question.type, 1, bytes(len(elsewhere(question))))]), "forbidden"),
+}
+
+
+def test_what_was_known_last_outlives_a_nameserver_that_fails(start_gateway, nameserver, both, phone):
+    first, second = both
+    cases = {f"{case}.test": case for case in FAILURES}
+    nameserver.addresses.update({name: ["127.0.0.2"] for name in cases})
+    gateway = start_gateway(
+        {case: named(first.port, name) for name, case in cases.items()},
+        [{"name": case, "host": "localhost", "path": f"/{case}", "upstream": case} for case in FAILURES],
+        resolver=resolver(nameserver))
+
+    def value(metric, case, **labels):
+        return scrape(gateway)(f"attestgate_name_{metric}", server=f"{case}.test:{first.port}", **labels)
+    nameserver.behaviour = lambda question: FAILURES[cases[question.name]][0](question)
     with Client(gateway, phone) as client:
-        assert is_served(client)
-    assert (addresses(gateway), scrape(gateway)("attestgate_name_stale", server=server(gateway))) == (1, 1)
-    assert both[1].byte_count == 0
-    nameserver.behaviour = None
-    eventually(lambda: f"{server(gateway)} is resolved again" in gateway.errors, "the name to be resolved again")
-    # Said once, however often it failed.
-    assert gateway.errors.count("cannot be resolved") == 1
-    assert scrape(gateway)("attestgate_name_stale", server=server(gateway)) == 0
+        for case, (_, result) in FAILURES.items():
+            eventually(lambda: value("lookups_total", case, result=result) >= 1, f"{case} to end as {result}")
+            assert is_served(client, f"/{case}"), case
+            assert (value("addresses", case), value("stale", case)) == (1, 1), case
+        assert second.byte_count == 0
+        nameserver.behaviour = None
+        for case in FAILURES:
+            eventually(lambda: f"{case}.test:{first.port} is resolved again" in gateway.errors, f"{case} to be resolved")
+            # Said once, however often it failed.
+            assert gateway.errors.count(f"{case}.test:{first.port} cannot be resolved any more, the address of before") == 1
+            assert value("stale", case) == 0
+
 
 
 def test_a_name_that_cannot_be_resolved_costs_its_own_requests_until_it_can(
@@ -260,6 +281,27 @@ def test_a_dead_address_is_passed_over_and_three_hundred_are_bounded(start_gatew
         assert is_served(client)
 
 
+def test_over_tls_a_forged_answer_leads_to_nobody(start_gateway, nameserver, pki, phone):
+    services = Services(pki)
+    right = services.start(services.certificate("named", extensions=names(f"DNS:{NAME}")), host="127.0.0.2")
+    # It has a certificate of the same authority, for another name.
+    wrong = RecordingUpstream(tls=services.context(), host="127.0.0.3", port=right.port)
+    try:
+        nameserver.addresses[NAME] = ["127.0.0.2"]
+        gateway = start_gateway(
+            {"service": services.settings(f"{NAME}:{right.port}")}, resolver=resolver(nameserver))
+        with Client(gateway, phone) as client:
+            assert is_served(client)
+            nameserver.addresses[NAME] = ["127.0.0.3"]
+            eventually(lambda: client.exchange(get("/")).status == 502, "the forged answer to be believed")
+            assert wrong.byte_count == 0
+            nameserver.addresses[NAME] = ["127.0.0.2"]
+            eventually(lambda: is_served(client), "the service to be found again")
+    finally:
+        right.close()
+        wrong.close()
+
+
 def test_localhost_is_nobody_asked_for(start_gateway, nameserver, own_upstream, phone):
     nameserver.addresses["localhost"] = ["127.0.0.3"]
     gateway = start_gateway(
@@ -283,6 +325,17 @@ def assert_refused(gateway, phone, purpose):
     assert metrics("attestgate_upstream_server_requests_total", server=server(gateway)) == 0
 
 
+def machine_address():
+    """One that is not loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            # Sends nothing: the kernel only looks for a route.
+            probe.connect(("198.51.100.1", 9))
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        return probe.getsockname()[0]
+
+
 @pytest.mark.parametrize("listens, leads", [
     ("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("0.0.0.0", "127.7.7.7"), ("0.0.0.0", "machine"),
     ("127.0.0.1", "::ffff:127.0.0.1")])
@@ -292,13 +345,7 @@ def test_a_name_that_leads_to_the_administration_is_not_used(
     token.write_text("t0ken-" * 8)
     token.chmod(0o600)
     if leads == "machine":
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                # Sends nothing: the kernel only looks for a route.
-                probe.connect(("192.0.2.1", 9))
-            except OSError:
-                pytest.skip("this machine has no address but loopback")
-            leads = probe.getsockname()[0]
+        leads = machine_address()
     tls = {"certificate": str(pki.server_certificate), "key": str(pki.server_key)}
     nameserver.addresses[NAME] = [leads]
     gateway = start_gateway(
@@ -387,6 +434,26 @@ def test_check_warns_of_names_that_lead_nowhere(start_gateway, nameserver, both)
     done = check(gateway)
     assert done.returncode == 0
     assert f"warning: {NAME}:{gateway.port} cannot be resolved now: no nameserver answers" in done.stderr
+
+
+def test_check_refuses_an_address_of_this_machine_where_the_gateway_listens_on_all(pki, tmp_path):
+    port, address = uncommon_port(), machine_address()
+    gateway = Gateway(tmp_path / "gateway", pki, {"service": {
+        "servers": [f"{address}:{port}"], "plaintext": "accepted"}})
+    gateway.conf["listeners"][0]["address"] = f"0.0.0.0:{port}"
+    done = check(gateway)
+    gateway.holder.close()
+    assert done.returncode == 1
+    assert f"upstream service: {address}:{port} is where the gateway itself listens" in done.stderr
+
+
+def test_a_gateway_that_waits_for_names_ends_when_told_to(nameserver, both, pki, tmp_path):
+    nameserver.behaviour = silence
+    gateway = Gateway(
+        tmp_path / "gateway", pki, {"service": named(both[0].port)}, resolver=resolver(nameserver, timeout="10s"))
+    gateway.start(until=lambda: nameserver.questions)
+    gateway.stop()
+    assert "stopped" in gateway.errors and "serving" not in gateway.errors
 
 
 def test_a_reload_brings_names_of_its_own_and_keeps_what_is_known_of_the_others(
