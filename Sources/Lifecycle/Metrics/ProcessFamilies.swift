@@ -19,8 +19,7 @@ enum ProcessFamilies {
         var ends: [CertificateExpiry] = []
         for certificate in blueprint.certificates {
             let place = ends.firstIndex {
-                $0.listener == certificate.listener && $0.host == certificate.host && $0.role == certificate.role
-                    && $0.subject == certificate.subject
+                $0.isOfSamePlace(as: certificate) && $0.subject == certificate.subject
             }
             if let place {
                 if certificate.notAfter < ends[place].notAfter { ends[place] = certificate }
@@ -32,7 +31,10 @@ enum ProcessFamilies {
             // The label `host` is there where a listener has several, like below.
             family.add(
                 end.notAfter,
-                ["listener": end.listener, "host": end.host, "role": end.role.rawValue, "subject": end.subject])
+                [
+                    "listener": end.listener, "host": end.host, "upstream": end.upstream, "role": end.role.rawValue,
+                    "subject": end.subject,
+                ])
         }
         return [family]
     }

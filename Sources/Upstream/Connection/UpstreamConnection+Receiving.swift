@@ -18,10 +18,14 @@ extension UpstreamConnection {
         case .done(let count):
             advance()
             // A read that left room has emptied the socket; the next one would only say so.
-            return count == room
-        case .wantRead, .wantWrite: input.releaseIfEmpty()
+            return count == room || transport.hasBufferedInput
+        case .wantRead: input.releaseIfEmpty()
+        case .wantWrite: waitToWriteBeforeReading()
         case .endOfStream where phase == .content && decoder.endsWithConnection: finish(keeping: false)
-        case .endOfStream, .failed: fail(.disconnected)
+        // Also content that lasts until the end of the connection, where that ends without close_notify: anybody on the way can cut
+        // a connection off, and what came is not all there is (RFC 9112 section 9.8).
+        case .endOfStream, .failed(.disconnected): fail(.disconnected)
+        case .failed(let failure): fail(tlsFailure(failure))
         }
         return false
     }
@@ -33,7 +37,7 @@ extension UpstreamConnection {
                 guard parseHead(call) else { return }
             case .content:
                 guard pushContent(call) else { return }
-            case .connecting, .idle: return
+            case .connecting, .handshake, .idle: return
             }
         }
     }

@@ -24,7 +24,7 @@ extension UpstreamConnection {
             switch step {
             case .done: break
             case .wantWrite, .wantRead:
-                wantWrite(true)
+                waitToWrite(step)
                 // Counted from the last byte that the server took. One whose response waits for the client has an excuse.
                 if !isBlocked, !isResponseHeld { setDeadline(loop.now + responseTimeout) }
                 isBlocked = true
@@ -35,13 +35,13 @@ extension UpstreamConnection {
             }
         }
         output.releaseIfEmpty()
-        wantWrite(false)
+        wantWrite(isReadWaitingToWrite)
         // The server's time to answer begins when it has the request. While the client is still sending, it is the client
         // that is watched: a slow network is not the server's fault.
         switch phase {
         case .head: if isRequestComplete { setDeadline(loop.now + responseTimeout) } else { clearDeadline() }
         case .content: if !isResponseHeld { awaitContent() }
-        case .connecting, .idle: break
+        case .connecting, .handshake, .idle: break
         }
         return true
     }
