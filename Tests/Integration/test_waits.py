@@ -1,6 +1,6 @@
 """No wait for a client is without an end: each state that a connection can stay in, and what ends it.
 
-The table of docs/operations.md names the tests; those of thousands at once are in `test_flood`.
+The table of docs/operations/limits.md names the tests; those of thousands at once are in `test_flood`.
 """
 
 import re
@@ -214,8 +214,8 @@ def test_a_refused_client_that_sends_on_is_cut_off(start, own_upstream, phone):
 
 
 def test_each_wait_of_the_table_is_tested():
-    page = (REPOSITORY / "docs" / "operations.md").read_text()
-    table = re.search(r"(?ms)^### Every wait has an end\n(.*?)^#", page)[1]
+    page = (REPOSITORY / "docs" / "operations" / "limits.md").read_text()
+    table = re.search(r"(?ms)^### Every wait has an end\n(.*?)(?=^#|\Z)", page)[1]
     rows = [line for line in table.splitlines() if line.startswith("| ") and "| test |" not in line]
     assert len(rows) >= 15
     sources = "\n".join(path.read_text() for path in (REPOSITORY / "Tests" / "Integration").glob("*.py"))
