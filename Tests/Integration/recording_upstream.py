@@ -35,6 +35,8 @@ class Connection:
         self.is_closed_by_gateway = False
         # Closed, and so that nobody can take it for an end in order.
         self.is_broken = False
+        # Of TLS, once the handshake is complete.
+        self.is_resumed = self.version = self.subject = None
 
     def receive(self, count=65536):
         """More bytes, recorded. - Raises: Gone at the end."""
@@ -165,8 +167,10 @@ class RecordingUpstream:
     def _secure(self, connection):
         try:
             # Nothing else is told of an end that anybody on the way can have made.
-            connection.socket = self.tls.wrap_socket(
+            connection.socket = peer = self.tls.wrap_socket(
                 connection.socket, server_side=True, suppress_ragged_eofs=False)
+            connection.is_resumed, connection.version = peer.session_reused, peer.version()
+            connection.subject = (peer.getpeercert() or {}).get("subject")
             return True
         except OSError as fault:
             self.refusals.append(str(fault))

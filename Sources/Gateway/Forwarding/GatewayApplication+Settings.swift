@@ -94,7 +94,10 @@ extension GatewayApplication {
                     event: "server_ejected",
                     detail: "\(server): too many failures, no requests for \(span.nanoseconds / 1_000_000) ms; "
                         + "the last: \(RefusalDetail.of(failure))")
-            case .unhealthy: AccessLog.Entry(event: "server_unhealthy", detail: "\(server): its health checks fail")
+            case .unhealthy(let failure):
+                AccessLog.Entry(
+                    event: "server_unhealthy",
+                    detail: "\(server): its health checks fail" + (failure.map { ": \(RefusalDetail.of($0))" } ?? ""))
             case .healthy: AccessLog.Entry(event: "server_healthy", detail: "\(server): its health checks pass")
             }
         entry.upstream = upstream

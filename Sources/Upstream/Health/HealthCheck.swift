@@ -60,17 +60,17 @@ final class HealthCheck: UpstreamCall {
             connection.output.append(request)
             connection.send(isComplete: true)
         } catch {
-            end(passed: false)
+            end(passed: false, error)
         }
     }
 
-    private func end(passed: Bool) {
+    private func end(passed: Bool, _ failure: UpstreamFailure? = nil) {
         guard isUnderWay else { return }
         isUnderWay = false
         connection?.cancel()
         let next = beganAt + rules.interval - pool.loop.now
         timer?.start(after: max(next, TimeSpan(nanoseconds: 0)))
-        pool.checked(server, passed: passed)
+        pool.checked(server, passed: passed, failure)
     }
 
     // MARK: - The answer
@@ -87,5 +87,5 @@ final class HealthCheck: UpstreamCall {
 
     override func responseEnded() { end(passed: passes) }
 
-    override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) { end(passed: false) }
+    override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) { end(passed: false, failure) }
 }

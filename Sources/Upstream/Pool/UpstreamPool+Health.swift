@@ -4,8 +4,8 @@ public import EventLoop
 public enum ServerHealthChange: Equatable, Sendable {
     /// It has failed too many requests, one after the other, the last by this: it gets none for so long.
     case ejected(TimeSpan, after: UpstreamFailure)
-    /// Its checks fail.
-    case unhealthy
+    /// Its checks fail, the last one by this; nil if it was answered otherwise, or not to its end in time.
+    case unhealthy(UpstreamFailure?)
     /// Its checks pass again.
     case healthy
 }
@@ -55,14 +55,15 @@ extension UpstreamPool {
         checks = servers.indices.map { HealthCheck(pool: self, server: $0, rules) }
     }
 
-    func checked(_ server: Int, passed: Bool) {
+    /// - Parameter failure: why there was no answer.
+    func checked(_ server: Int, passed: Bool, _ failure: UpstreamFailure?) {
         if passed {
             servers[server].tally.counts.checksPassed += 1
         } else {
             servers[server].tally.counts.checksFailed += 1
         }
         guard let isHealthy = states[server].health.checked(passed: passed) else { return }
-        onHealthChange?(servers[server].name, isHealthy ? .healthy : .unhealthy)
+        onHealthChange?(servers[server].name, isHealthy ? .healthy : .unhealthy(failure))
     }
 
     public var serverSnapshots: [ServerSnapshot] {
