@@ -83,8 +83,8 @@ public struct TLSPolicy: Equatable, Sendable {
     func applyToClient(_ context: OpaquePointer) throws(CryptographyError) {
         ERR_clear_error()
         SSL_CTX_set_security_level(context, Self.securityLevel)
-        // No renegotiation, no compression. An end without close_notify is told from one with it: content may last until the
-        // end of the connection (RFC 9112 section 9.8).
+        // No renegotiation, no compression. That an end without close_notify is one like any other is for OpenSSL alone, which would
+        // drop the session over it; `TLSStream` tells them apart.
         SSL_CTX_set_options(context, ag_ssl_client_options())
         guard ag_ssl_ctx_set_min_proto_version(context, oldest.number) == 1,
             ag_ssl_ctx_set_max_proto_version(context, TLS1_3_VERSION) == 1,

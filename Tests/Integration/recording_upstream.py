@@ -35,6 +35,8 @@ class Connection:
         self.is_closed_by_gateway = False
         # Closed, and so that nobody can take it for an end in order.
         self.is_broken = False
+        # Of TLS, once the handshake is complete.
+        self.is_resumed = self.version = self.subject = None
 
     def receive(self, count=65536):
         """More bytes, recorded. - Raises: Gone at the end."""
@@ -100,13 +102,13 @@ class Connection:
 
 
 class RecordingUpstream:
-    def __init__(self, tls=None, host="127.0.0.1"):
+    def __init__(self, tls=None, host="127.0.0.1", port=0):
         """`tls`: the SSLContext of a service that speaks TLS; may be changed for connections to come."""
         self.tls = tls
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.listener = socket.create_server((host, 0), backlog=256, family=family)
-        port = self.listener.getsockname()[1]
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.listener = socket.create_server((host, port), backlog=256, family=family)
+        self.port = self.listener.getsockname()[1]
+        self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         # Why handshakes failed.
         self.refusals = []
         self.connections = []
@@ -165,8 +167,10 @@ class RecordingUpstream:
     def _secure(self, connection):
         try:
             # Nothing else is told of an end that anybody on the way can have made.
-            connection.socket = self.tls.wrap_socket(
+            connection.socket = peer = self.tls.wrap_socket(
                 connection.socket, server_side=True, suppress_ragged_eofs=False)
+            connection.is_resumed, connection.version = peer.session_reused, peer.version()
+            connection.subject = (peer.getpeercert() or {}).get("subject")
             return True
         except OSError as fault:
             self.refusals.append(str(fault))

@@ -1,6 +1,7 @@
 """Health services that speak TLS: their own authority, and what the gateway is told of them."""
 
 import ssl
+import warnings
 
 from pki import CLIENT, SERVER
 from recording_upstream import RecordingUpstream
@@ -25,17 +26,18 @@ class Services:
         return self.pki.client(
             f"service-{name}", issuer=issuer or self.authority, extensions=extensions, **options)
 
-    def context(self, identity=None, clients=False, minimum=None, maximum=None, weak=False):
+    def context(self, identity=None, clients=False, maximum=None, weak=False):
         """`clients`: whether they must have certificates of their authority."""
         identity = identity or self.ordinary
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        if weak:
-            context.set_ciphers("DEFAULT@SECLEVEL=0")
-            context.minimum_version = ssl.TLSVersion.TLSv1
-        if minimum:
-            context.minimum_version = minimum
-        if maximum:
-            context.maximum_version = maximum
+        with warnings.catch_warnings():
+            # That some versions are not to be used is what tests are about.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            if weak:
+                context.set_ciphers("DEFAULT@SECLEVEL=0")
+                context.minimum_version = ssl.TLSVersion.TLSv1
+            if maximum:
+                context.maximum_version = maximum
         context.load_cert_chain(identity.certificate, identity.key)
         if clients:
             context.verify_mode = ssl.CERT_REQUIRED

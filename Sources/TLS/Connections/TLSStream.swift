@@ -137,7 +137,7 @@ public final class TLSStream {
         switch SSL_get_error(pointer, status) {
         case SSL_ERROR_WANT_READ: return .wantRead
         case SSL_ERROR_WANT_WRITE: return .wantWrite
-        case SSL_ERROR_ZERO_RETURN: return .endOfStream
+        case SSL_ERROR_ZERO_RETURN: return outgoing?.hasEnded ?? true ? .endOfStream : .failed(.disconnected)
         default:
             isBroken = true
             if let fault = record?.helloFault { return .failed(.tls(fault.reason)) }

@@ -36,6 +36,7 @@ public final class ClientContext {
         SSL_CTX_set1_cert_store(pointer, authorities.store)
         try present(identity)
         try offerProtocol()
+        SSL_CTX_set_info_callback(pointer, connectionInformed)
         // Sessions are kept by their destination.
         _ = ag_ssl_ctx_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL))
         SSL_CTX_sess_set_new_cb(pointer, sessionReceived)
@@ -113,6 +114,12 @@ private nonisolated func serverCertificateJudged(_ isGood: Int32, _ store: Opaqu
     let certificate = X509_STORE_CTX_get_current_cert(store).map { Certificate(sharing: $0) }
     record.refused(certificate, reason ?? "it cannot be verified")
     return isGood
+}
+
+/// Called when the state of a connection changes, and for alerts.
+private nonisolated func connectionInformed(_ connection: OpaquePointer?, _ place: Int32, _ value: Int32) {
+    guard ag_ssl_is_close_notify(place, value) == 1, let connection else { return }
+    DestinationRecord.of(connection)?.hasEnded = true
 }
 
 /// Returning 1 keeps the reference that OpenSSL counted for us.

@@ -6,6 +6,9 @@ internal import Cryptography
 final class DestinationRecord {
     /// Kept alive by it, with the context: tickets come at any time.
     let destination: TLSDestination
+    /// The server has said that nothing more comes. Without that, the end of the connection is anybody's who is on the way, and
+    /// content that lasts until it is not whole (RFC 9112 section 9.8).
+    var hasEnded = false
     /// Why the server's certificate was refused, for the log.
     private(set) var fault: String?
 
