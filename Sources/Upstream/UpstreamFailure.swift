@@ -19,6 +19,8 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
     case malformed(MessageFault)
     /// The upstream switched protocols without being asked to.
     case unexpectedUpgrade
+    /// It switched protocols as it was asked, but its 101 is no valid answer to the WebSocket's handshake.
+    case upgradeInvalid(WebSocketAnswerFault)
 }
 
 extension UpstreamFailure {
@@ -33,6 +35,7 @@ extension UpstreamFailure {
         case responseTimeout
         case malformed
         case unexpectedUpgrade
+        case upgradeInvalid
 
         public var name: String {
             switch self {
@@ -45,6 +48,7 @@ extension UpstreamFailure {
             case .responseTimeout: "response_timeout"
             case .malformed: "malformed"
             case .unexpectedUpgrade: "unexpected_upgrade"
+            case .upgradeInvalid: "upgrade_invalid"
             }
         }
 
@@ -52,7 +56,9 @@ extension UpstreamFailure {
         public var isServers: Bool {
             switch self {
             case .connectionLimit, .waitingTimeout, .requestLimit: false
-            case .unreachable, .connectTimeout, .disconnected, .responseTimeout, .malformed, .unexpectedUpgrade: true
+            case .unreachable, .connectTimeout, .disconnected, .responseTimeout, .malformed, .unexpectedUpgrade,
+                .upgradeInvalid:
+                true
             }
         }
     }
@@ -68,6 +74,7 @@ extension UpstreamFailure {
         case .responseTimeout: .responseTimeout
         case .malformed: .malformed
         case .unexpectedUpgrade: .unexpectedUpgrade
+        case .upgradeInvalid: .upgradeInvalid
         }
     }
 }

@@ -53,7 +53,7 @@ extension Denial {
             switch failure {
             case .connectTimeout, .responseTimeout: .upstreamTimeout
             case .connectionLimit, .waitingTimeout, .requestLimit: .upstreamBusy
-            case .unreachable, .disconnected, .malformed, .unexpectedUpgrade: .upstreamUnavailable
+            case .unreachable, .disconnected, .malformed, .unexpectedUpgrade, .upgradeInvalid: .upstreamUnavailable
             }
     }
 }
@@ -93,6 +93,7 @@ enum RefusalDetail {
         case .responseTimeout: "the upstream did not answer in time"
         case .malformed(let fault): "malformed response: \(fault.reason)"
         case .unexpectedUpgrade: "the upstream switched protocols unasked"
+        case .upgradeInvalid(let fault): "the upstream's 101 is no answer to the handshake: \(fault.reason)"
         }
     }
 }

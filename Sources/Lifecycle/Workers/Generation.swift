@@ -27,7 +27,8 @@ final class Generation {
         shutdownTimeout = order.blueprint.shutdownTimeout
         let blueprint = order.blueprint
         let application = GatewayApplication(
-            blueprint.application, loop: loop, pool: pool, shared: order.limits, log: order.log, metrics: metrics)
+            blueprint.application, loop: loop, pool: pool, shared: order.limits, log: order.log, metrics: metrics,
+            library: library)
         let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         self.application = application
         self.acceptor = acceptor

@@ -21,6 +21,7 @@ extension UpstreamConnection {
             return count == room
         case .wantRead, .wantWrite: input.releaseIfEmpty()
         case .endOfStream where phase == .content && decoder.endsWithConnection: finish(keeping: false)
+        case .endOfStream where phase == .tunnel: endTunnelInput()
         case .endOfStream, .failed: fail(.disconnected)
         }
         return false
@@ -33,6 +34,7 @@ extension UpstreamConnection {
                 guard parseHead(call) else { return }
             case .content:
                 guard pushContent(call) else { return }
+            case .tunnel: return pushTunnel(call)
             case .connecting, .idle: return
             }
         }
@@ -52,8 +54,9 @@ extension UpstreamConnection {
             return false
         }
         guard head.status != 101 else {
-            fail(.unexpectedUpgrade)
-            return false
+            guard beginTunnel(call, headLength: length) else { return false }
+            input.consume(length)
+            return true
         }
         // 100 is between us and the server; 103 and others are optional (RFC 9110 section 15.2).
         if head.isInterim {

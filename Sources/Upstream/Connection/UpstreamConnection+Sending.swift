@@ -38,6 +38,7 @@ extension UpstreamConnection {
         wantWrite(false)
         // The server's time to answer begins when it has the request. While the client is still sending, it is the client
         // that is watched: a slow network is not the server's fault.
+        if phase == .tunnel { tunnelSent() }
         if phase == .head {
             if isRequestComplete { setDeadline(loop.now + responseTimeout) } else { clearDeadline() }
         }
