@@ -2,9 +2,13 @@ public import HTTP
 
 /// Why an upstream gave no complete response.
 public enum UpstreamFailure: Error, Equatable, Sendable {
+    /// No address of the server is known: its name could not be resolved.
+    case unresolved
     /// No server accepted a connection.
     case unreachable(errno: Int32)
     case connectTimeout
+    /// The server did not prove to be the one that is meant, or refused us, or TLS failed later. The reason is for the log.
+    case tls(server: String, reason: String)
     /// All connections the worker may have are in use, and so are the places to wait for one.
     case connectionLimit
     /// No connection became free in time.
@@ -26,8 +30,10 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
 extension UpstreamFailure {
     /// What failures are told apart by in metrics.
     public enum Kind: Int, CaseIterable, Sendable {
+        case unresolved
         case unreachable
         case connectTimeout
+        case tls
         case connectionLimit
         case waitingTimeout
         case requestLimit
@@ -39,8 +45,10 @@ extension UpstreamFailure {
 
         public var name: String {
             switch self {
+            case .unresolved: "unresolved"
             case .unreachable: "unreachable"
             case .connectTimeout: "connect_timeout"
+            case .tls: "tls"
             case .connectionLimit: "connection_limit"
             case .waitingTimeout: "waiting_timeout"
             case .requestLimit: "request_limit"
@@ -56,8 +64,8 @@ extension UpstreamFailure {
         public var isServers: Bool {
             switch self {
             case .connectionLimit, .waitingTimeout, .requestLimit: false
-            case .unreachable, .connectTimeout, .disconnected, .responseTimeout, .malformed, .unexpectedUpgrade,
-                .upgradeInvalid:
+            case .unresolved, .unreachable, .connectTimeout, .tls, .disconnected, .responseTimeout, .malformed,
+                .unexpectedUpgrade, .upgradeInvalid:
                 true
             }
         }
@@ -65,8 +73,10 @@ extension UpstreamFailure {
 
     public var kind: Kind {
         switch self {
+        case .unresolved: .unresolved
         case .unreachable: .unreachable
         case .connectTimeout: .connectTimeout
+        case .tls: .tls
         case .connectionLimit: .connectionLimit
         case .waitingTimeout: .waitingTimeout
         case .requestLimit: .requestLimit

@@ -409,7 +409,7 @@ def test_a_tunnel_tells_what_has_ended_it(start_gateway, own_upstream, phone):
         assert client.send(handshake()).read_head().status == 101
         assert client.send(b"abc")._exactly(3) == b"abc"
     entry = gateway.logged(event="request", status=101)
-    assert members_of(entry, "tunnel_end", "request_bytes", "response_bytes") == ["client_lost", 3, 3]
+    assert members_of(entry, "tunnel_end", "request_bytes", "response_bytes") == ["client", 3, 3]
     opening = gateway.logged(event="tunnel_opened", request_id=entry["request_id"])
     assert not {"tunnel_end", "request_bytes", "duration_us"} & set(opening)
 

@@ -729,7 +729,7 @@ def test_an_open_tunnel_is_told_of_at_once_and_counted(gateway, phone):
 # Many.
 
 TUNNELS = 300
-# KiB, as docs/operations.md has it: an idle connection, and what it has to the service.
+# KiB, as docs/operations/websockets.md has it: an idle connection, and what it has to the service.
 BOUND = 44
 
 
