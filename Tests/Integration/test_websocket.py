@@ -19,6 +19,7 @@ from memory_states import KIB, proportional_bytes
 from phone import Phone
 from pki import attestgate
 from recording_upstream import RecordingUpstream
+from services import Services
 from waiting import eventually
 from web_sockets import KEY, Service, handshake, run, switches, switching, until
 from web_sockets import Phone as SocketPhone
@@ -121,6 +122,27 @@ def test_messages_of_every_size_come_back_as_they_were(gateway, phone):
     assert entry["request_bytes"] > 2 << 20 and entry["response_bytes"] > 2 << 20
     assert entry["decision"] == "forwarded" and entry["duration_us"] > 0
     assert not {"denial", "aborted"} & set(entry)
+
+
+def test_messages_come_back_from_a_service_over_tls(start_gateway, pki, phone):
+    services = Services(pki)
+    service = Service(services.context())
+    try:
+        gateway = start_gateway(
+            {"service": services.settings(service.address)},
+            [{"name": "chat", "host": "localhost", "path": "/", "websocket": "allowed"}])
+
+        async def echo():
+            async with SocketPhone(gateway, phone).connect() as socket:
+                for size in [0, 1, 65_536, 1 << 20]:
+                    await socket.send(bytes(size))
+                    assert await socket.recv() == bytes(size)
+                await socket.close(4002, "over TLS")
+        run(echo())
+        eventually(lambda: (4002, "over TLS") in service.closed, "the service to hear the code")
+        assert ended(gateway, route="chat")["tunnel_end"] in ("client", "service")
+    finally:
+        service.close()
 
 
 def test_messages_in_fragments_and_many_at_once_come_back_in_order(gateway, phone):

@@ -59,7 +59,8 @@ def switches(*fields, then=b"", echo=True, **answer):
 class Service:
     """Echoes messages; other things by path. Runs an event loop on a thread of its own."""
 
-    def __init__(self):
+    def __init__(self, tls=None):
+        self.tls = tls
         self.loop = asyncio.new_event_loop()
         self.opened = []
         # (code, reason) of each connection that has ended.
@@ -75,7 +76,7 @@ class Service:
 
     async def _start(self):
         return await websockets.serve(
-            self._serve, "127.0.0.1", 0, max_size=LARGEST, ping_interval=None, close_timeout=5, compression=None,
+            self._serve, "127.0.0.1", 0, max_size=LARGEST, ping_interval=None, close_timeout=5, compression=None, ssl=self.tls,
             subprotocols=["records.v2"])
 
     async def _serve(self, socket):
