@@ -134,7 +134,7 @@ extension Configuration {
         let workers = reader.read(Keys.workers)
         let watch = reader.read(Keys.watch)
         let listeners = reading.sparingFiles(if: !reading.role.servesRequests) { reader.read(Keys.listeners) }
-        let upstreams = reader.read(Keys.upstreams)
+        let upstreams = reading.sparingFiles(if: !reading.role.servesRequests) { reader.read(Keys.upstreams) }
         let routes = reader.read(Keys.routes)
         let apps = reader.read(Keys.apps)
         let registry = reader.read(Keys.registry)

@@ -5,6 +5,8 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
     /// No server accepted a connection.
     case unreachable(errno: Int32)
     case connectTimeout
+    /// The server did not prove to be the one that is meant, or refused us, or TLS failed later. The reason is for the log.
+    case tls(server: String, reason: String)
     /// All connections the worker may have are in use, and so are the places to wait for one.
     case connectionLimit
     /// No connection became free in time.
@@ -26,6 +28,7 @@ extension UpstreamFailure {
     public enum Kind: Int, CaseIterable, Sendable {
         case unreachable
         case connectTimeout
+        case tls
         case connectionLimit
         case waitingTimeout
         case requestLimit
@@ -38,6 +41,7 @@ extension UpstreamFailure {
             switch self {
             case .unreachable: "unreachable"
             case .connectTimeout: "connect_timeout"
+            case .tls: "tls"
             case .connectionLimit: "connection_limit"
             case .waitingTimeout: "waiting_timeout"
             case .requestLimit: "request_limit"
@@ -52,7 +56,8 @@ extension UpstreamFailure {
         public var isServers: Bool {
             switch self {
             case .connectionLimit, .waitingTimeout, .requestLimit: false
-            case .unreachable, .connectTimeout, .disconnected, .responseTimeout, .malformed, .unexpectedUpgrade: true
+            case .unreachable, .connectTimeout, .tls, .disconnected, .responseTimeout, .malformed, .unexpectedUpgrade:
+                true
             }
         }
     }
@@ -61,6 +66,7 @@ extension UpstreamFailure {
         switch self {
         case .unreachable: .unreachable
         case .connectTimeout: .connectTimeout
+        case .tls: .tls
         case .connectionLimit: .connectionLimit
         case .waitingTimeout: .waitingTimeout
         case .requestLimit: .requestLimit

@@ -1,5 +1,6 @@
 public import EventLoop
 public import HTTP
+public import TLS
 
 /// One upstream: its servers, how they are chosen and judged, and how its connections are kept.
 public struct UpstreamSettings: Sendable {
@@ -9,11 +10,14 @@ public struct UpstreamSettings: Sendable {
         public var name: String
         /// Tried in turn by new connections; at least one.
         public var addresses: [SocketAddress]
+        /// What its certificate must name: a host name, or an address without brackets. Nil only where there is no TLS.
+        public var certificateName: String?
 
-        public init(name: String, addresses: [SocketAddress]) {
+        public init(name: String, addresses: [SocketAddress], certificateName: String? = nil) {
             precondition(!addresses.isEmpty, "a server has at least one address")
             self.name = name
             self.addresses = addresses
+            self.certificateName = certificateName
         }
     }
 
@@ -23,6 +27,8 @@ public struct UpstreamSettings: Sendable {
     public var name: String
     /// At least one.
     public var servers: [Server]
+    /// Nil: in the clear, which somebody has decided.
+    public var tls: ClientContext.Settings?
     public var balance = Balance.roundRobin
     /// Open connections per worker, idle ones included.
     public var connections = 1024
@@ -35,7 +41,7 @@ public struct UpstreamSettings: Sendable {
     /// Requests that wait for a connection, per worker.
     public var waiting = 256
     public var waitingTimeout = TimeSpan.seconds(2)
-    /// For one server; with others to go on to, twice that in all.
+    /// For one server, the TLS handshake included; with others to go on to, twice that in all.
     public var connectTimeout = TimeSpan.seconds(5)
     /// Longest wait for the response head, once the request was sent, and for a server to take more of a request.
     public var responseTimeout = TimeSpan.seconds(60)

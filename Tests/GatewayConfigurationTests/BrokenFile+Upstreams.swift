@@ -7,7 +7,49 @@ extension BrokenFile {
             "a server on another machine",
             "[127.0.0.1:9000]",
             "[127.0.0.1:9000, ▶10.0.0.7:9000]",
-            "10.0.0.7:9000 is not on this machine, and TLS to upstreams is not yet available"),
+            "10.0.0.7:9000 is not on this machine, and patients' data would cross the network in clear"),
+        BrokenFile(
+            "TLS and plaintext at once",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem }\n    plaintext: ▶accepted\n",
+            "the servers are spoken to by `tls`: nothing is in plaintext"),
+        BrokenFile(
+            "TLS without authorities",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { ▶policy: modern }\n",
+            "`authorities` is missing"),
+        BrokenFile(
+            "TLS with no authorities",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ▶[] }\n",
+            "the list is empty"),
+        BrokenFile(
+            "TLS that verifies nothing",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem, ▶verify: false }\n",
+            "unknown key `verify`"),
+        BrokenFile(
+            "our certificate for a service without its key",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem, certificate: ▶us.pem }\n",
+            "`certificate` stands without `key`"),
+        BrokenFile(
+            "our key for a service without its certificate",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem, key: ▶us.key }\n",
+            "`key` stands without `certificate`"),
+        BrokenFile(
+            "a server name with a port",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem, server_name: ▶records.example:443 }\n",
+            "`records.example:443` is more than a host",
+            suggestion: "records.example"),
+        BrokenFile(
+            "an unknown policy towards services",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem, policy: ▶moderne }\n",
+            "`moderne` is not known here",
+            suggestion: "modern"),
         BrokenFile(
             "a server by name",
             "[127.0.0.1:9000]",

@@ -53,7 +53,7 @@ extension Denial {
             switch failure {
             case .connectTimeout, .responseTimeout: .upstreamTimeout
             case .connectionLimit, .waitingTimeout, .requestLimit: .upstreamBusy
-            case .unreachable, .disconnected, .malformed, .unexpectedUpgrade: .upstreamUnavailable
+            case .unreachable, .tls, .disconnected, .malformed, .unexpectedUpgrade: .upstreamUnavailable
             }
     }
 }
@@ -86,6 +86,7 @@ enum RefusalDetail {
         switch failure {
         case .unreachable(let errno): "connect failed: \(EventLoopError.text(of: errno))"
         case .connectTimeout: "connect timed out"
+        case .tls(let server, let reason): "TLS to \(server): \(reason)"
         case .connectionLimit: "all connections to the upstream are in use, and all places to wait for one"
         case .waitingTimeout: "no connection to the upstream became free in time"
         case .requestLimit: "as many requests of the upstream are under way as may be"

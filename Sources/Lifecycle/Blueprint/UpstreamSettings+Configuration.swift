@@ -1,20 +1,28 @@
+internal import Cryptography
 internal import EventLoop
 internal import GatewayConfiguration
+internal import TLS
 internal import Upstream
 
 extension UpstreamSettings {
-    /// Resolves the servers' names.
+    /// Resolves the servers' names, and reads the files.
     init(_ name: String, _ upstream: UpstreamConfiguration) throws(StartupError) {
         var servers: [Server] = []
         for server in upstream.servers {
             do {
                 let addresses = try SocketAddress.resolve(host: server.host, port: server.port)
-                servers.append(Server(name: server.description, addresses: addresses))
+                servers.append(
+                    Server(
+                        name: server.description, addresses: addresses,
+                        certificateName: upstream.tls.map { $0.serverName ?? server.host }))
             } catch {
                 throw StartupError("upstream \(name): cannot resolve \(server.host)")
             }
         }
         self.init(name: name, servers: servers)
+        do { tls = try upstream.tls.map(ClientContext.Settings.init) } catch {
+            throw StartupError("upstream \(name): \(error)")
+        }
         balance = Balance(upstream.balance)
         connections = upstream.connections
         connectionsPerServer = upstream.connectionsPerServer
@@ -31,6 +39,25 @@ extension UpstreamSettings {
         ejection.longest = TimeSpan(upstream.ejection.longest)
         ejection.minimumServers = upstream.ejection.minimumServers
         health = upstream.health.map(HealthCheckRules.init)
+    }
+}
+
+extension ClientContext.Settings {
+    fileprivate init(_ tls: UpstreamTLSConfiguration) throws {
+        let authorities = try tls.authoritiesPaths.map { try Blueprint.PEMFile($0) }
+        let trusted: TrustedAuthorities
+        do { trusted = try TrustedAuthorities(pem: authorities.map(\.bytes)) } catch {
+            throw StartupError("\(tls.authoritiesPaths.joined(separator: ", ")): \(error)")
+        }
+        self.init(
+            authorities: trusted,
+            identity: try tls.identity.map {
+                (try Blueprint.PEMFile($0.certificatePath).bytes, try Blueprint.PEMFile($0.keyPath).bytes)
+            }, policy: TLSPolicy(tls.policy))
+        do { _ = try ClientContext(self, library: try LibraryContext()) } catch {
+            let files = tls.identity.map { "\($0.certificatePath), \($0.keyPath): " } ?? ""
+            throw StartupError("\(files)\(error)")
+        }
     }
 }
 

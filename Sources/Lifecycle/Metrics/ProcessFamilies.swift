@@ -19,8 +19,7 @@ enum ProcessFamilies {
         var ends: [CertificateExpiry] = []
         for certificate in blueprint.certificates {
             let place = ends.firstIndex {
-                $0.listener == certificate.listener && $0.host == certificate.host && $0.role == certificate.role
-                    && $0.subject == certificate.subject
+                $0.isOfSamePlace(as: certificate) && $0.subject == certificate.subject
             }
             if let place {
                 if certificate.notAfter < ends[place].notAfter { ends[place] = certificate }
@@ -29,10 +28,12 @@ enum ProcessFamilies {
             }
         }
         for end in ends {
-            let (listener, role, subject) = (end.listener, end.role.rawValue, end.subject)
+            let (listener, role, subject) = (end.listener ?? "", end.role.rawValue, end.subject)
             // The label `host` is there where a listener has several, like below.
             let labels: MetricFamily.Labels =
-                if let host = end.host {
+                if let upstream = end.upstream {
+                    ["upstream": upstream, "role": role, "subject": subject]
+                } else if let host = end.host {
                     ["listener": listener, "host": host, "role": role, "subject": subject]
                 } else {
                     ["listener": listener, "role": role, "subject": subject]

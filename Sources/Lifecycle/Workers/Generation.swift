@@ -26,8 +26,9 @@ final class Generation {
         self.loop = loop
         shutdownTimeout = order.blueprint.shutdownTimeout
         let blueprint = order.blueprint
-        let application = GatewayApplication(
-            blueprint.application, loop: loop, pool: pool, shared: order.limits, log: order.log, metrics: metrics)
+        let application = try GatewayApplication(
+            blueprint.application, loop: loop, pool: pool, library: library, shared: order.limits, log: order.log,
+            metrics: metrics)
         let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         self.application = application
         self.acceptor = acceptor

@@ -1,6 +1,7 @@
 internal import Bytes
 internal import EventLoop
 internal import HTTP
+internal import TLS
 
 /// The response on its way in.
 extension UpstreamConnection {
@@ -11,16 +12,20 @@ extension UpstreamConnection {
     func receive() -> Bool {
         let room = input.room
         guard room > 0 else { return false }
-        switch receive(into: &input) {
+        switch transport.read(from: self, into: &input) {
         // Nothing was asked yet, so this answers nothing: it may have been sent ahead, for another client to take.
-        case .bytes where !hasSent: fail(.disconnected)
-        case .bytes(let count):
+        case .done where !hasSent: fail(.disconnected)
+        case .done(let count):
             advance()
             // A read that left room has emptied the socket; the next one would only say so.
-            return count == room
-        case .wouldBlock: input.releaseIfEmpty()
+            return count == room || transport.hasBufferedInput
+        case .wantRead: input.releaseIfEmpty()
+        case .wantWrite: waitToWriteBeforeReading()
         case .endOfStream where phase == .content && decoder.endsWithConnection: finish(keeping: false)
-        case .endOfStream, .failed: fail(.disconnected)
+        // Also content that lasts until the end of the connection, where that ends without close_notify: anybody on the way can cut
+        // a connection off, and what came is not all there is (RFC 9112 section 9.8).
+        case .endOfStream, .failed(.disconnected): fail(.disconnected)
+        case .failed(let failure): fail(tlsFailure(failure))
         }
         return false
     }
@@ -32,7 +37,7 @@ extension UpstreamConnection {
                 guard parseHead(call) else { return }
             case .content:
                 guard pushContent(call) else { return }
-            case .connecting, .idle: return
+            case .connecting, .handshake, .idle: return
             }
         }
     }

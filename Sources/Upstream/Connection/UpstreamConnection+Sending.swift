@@ -1,5 +1,6 @@
 internal import Bytes
 internal import EventLoop
+internal import TLS
 
 /// The request on its way out.
 extension UpstreamConnection {
@@ -13,13 +14,17 @@ extension UpstreamConnection {
 
     /// - Returns: whether everything was sent.
     private func writeOutput() -> Bool {
-        while !output.isEmpty {
-            switch send(from: &output) {
-            case .bytes:
+        if !output.isEmpty {
+            let waiting = output.count
+            let step = transport.write(to: self, from: &output)
+            if output.count < waiting {
                 isBlocked = false
                 hasSent = true
-            case .wouldBlock:
-                wantWrite(true)
+            }
+            switch step {
+            case .done: break
+            case .wantWrite, .wantRead:
+                waitToWrite(step)
                 // Counted from the last byte that the server took.
                 if !isBlocked { setDeadline(loop.now + responseTimeout) }
                 isBlocked = true
@@ -30,7 +35,7 @@ extension UpstreamConnection {
             }
         }
         output.releaseIfEmpty()
-        wantWrite(false)
+        wantWrite(isReadWaitingToWrite)
         // The server's time to answer begins when it has the request. While the client is still sending, it is the client
         // that is watched: a slow network is not the server's fault.
         if phase == .head {

@@ -39,7 +39,7 @@ extension UpstreamPool {
     ) throws(UpstreamFailure) -> Socket {
         var failure = failure
         // The server has closed a connection that it had kept, which says nothing of it.
-        let isFaultless = connection.phase != .connecting && connection.callsServed > 0
+        let isFaultless = !connection.isConnecting && connection.callsServed > 0
         if isFaultless { connection.addressesLeft = servers[connection.server].addressCount }
         while true {
             if connection.addressesLeft > 0, loop.now < connection.connectEnd {

@@ -2,8 +2,8 @@ public import EventLoop
 
 /// Why a worker begins or ceases to use a server.
 public enum ServerHealthChange: Equatable, Sendable {
-    /// It has failed too many requests, one after the other: it gets none for so long.
-    case ejected(TimeSpan)
+    /// It has failed too many requests, one after the other, the last by this: it gets none for so long.
+    case ejected(TimeSpan, after: UpstreamFailure)
     /// Its checks fail.
     case unhealthy
     /// Its checks pass again.
@@ -31,7 +31,7 @@ extension UpstreamPool {
         guard states[server].health.failed(at: loop.now), mayEject(server) else { return }
         let span = states[server].health.eject(at: loop.now)
         servers[server].tally.counts.ejections += 1
-        onHealthChange?(servers[server].name, .ejected(span))
+        onHealthChange?(servers[server].name, .ejected(span, after: failure))
     }
 
     /// Whether enough servers are left without this one.

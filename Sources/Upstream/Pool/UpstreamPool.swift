@@ -1,5 +1,7 @@
 public import Bytes
+public import Cryptography
 public import EventLoop
+internal import TLS
 
 /// One worker's connections to one upstream: chooses servers, keeps connections, lets requests wait when there are none, and
 /// remembers which servers fail.
@@ -27,15 +29,21 @@ public final class UpstreamPool {
     /// Told when a worker begins or ceases to use a server. Rarely.
     public var onHealthChange: ((String, ServerHealthChange) -> Void)?
 
-    /// - Parameter tallies: where each server is counted, in the order of `settings`.
-    public init(loop: Loop, buffers: BufferPool, settings: UpstreamSettings, tallies: [ServerTally]) {
+    /// - Parameters:
+    ///   - tallies: where each server is counted, in the order of `settings`.
+    ///   - library: of the loop's thread.
+    public init(
+        loop: Loop, buffers: BufferPool, settings: UpstreamSettings, tallies: [ServerTally], library: LibraryContext
+    ) throws(CryptographyError) {
+        var tls: ClientContext?
+        if let settings = settings.tls { tls = try ClientContext(settings, library: library) }
         self.loop = loop
         self.buffers = buffers
         self.settings = settings
         states = settings.servers.map {
             ServerState(name: $0.name, health: ServerHealth(ejection: settings.ejection, checks: settings.health))
         }
-        servers = zip(settings.servers, tallies).map { UpstreamServer($0, tally: $1) }
+        servers = zip(settings.servers, tallies).map { UpstreamServer($0, tls: tls, tally: $1) }
         balancer = Balancer(
             settings.balance, limit: settings.connectionsPerServer ?? settings.connections,
             share: settings.connectionsPerServer ?? max(1, settings.connections / 2))
@@ -104,7 +112,7 @@ public final class UpstreamPool {
             idleCount -= 1
             // Its server may have closed it, or said more than its last response had: that would be taken for the next one.
             // The loop may not have seen that yet, whatever order events come in.
-            guard connection.isQuiet else {
+            guard connection.isReusable else {
                 // Not to be looked for among the idle ones any more.
                 connection.phase = .head
                 connection.discard()
