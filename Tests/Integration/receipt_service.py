@@ -69,7 +69,6 @@ class ReceiptService:
         self.under_way = self.most_under_way = 0
         self.lock = threading.Lock()
         self.script = lambda call: Answer(304)
-        self.bytes_before_tls = 0
 
         service = self
 
@@ -94,7 +93,11 @@ class ReceiptService:
                 if service.context is not None:
                     request.settimeout(PATIENCE)
                     request = service.context.wrap_socket(request, server_side=True)
-                super().finish_request(request, address)
+                try:
+                    super().finish_request(request, address)
+                finally:
+                    # The one that the server would close was detached by wrapping it.
+                    request.close()
 
         self.context = None
         if identity is not None:

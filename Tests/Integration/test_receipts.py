@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import threading
 import time
 from datetime import datetime, timedelta, timezone
@@ -13,7 +14,7 @@ from denials import assert_denied
 from enrolling_phone import AttestationAuthority, MTLSKey, error_of
 from enrolment import Enrolling
 from exposition import scrape
-from pki import attestgate
+from pki import CLIENT, SERVER, attestgate
 from receipt_service import KEY_ID, TEAM, Answer, Hangup, ReceiptService, receipt
 from receipts import ReceiptMaker
 from waiting import eventually
@@ -32,7 +33,7 @@ def seconds(text):
 class Asking:
     """A gateway that enrols and asks, and the service that it asks."""
 
-    def __init__(self, directory, pki, upstream, app=None, identity=None, **receipts):
+    def __init__(self, directory, pki, upstream, app=None, identity="localhost", **receipts):
         directory.mkdir(parents=True, exist_ok=True)
         if identity == "localhost":
             identity = pki.server("receipt-service")
@@ -304,6 +305,44 @@ def test_a_kept_connection_that_ends_without_an_answer_costs_no_failure(make):
     assert asking.results("failed") == 0 and len(hang_up) == 1
 
 
+# Whom it is asked of.
+
+
+@pytest.mark.parametrize("fault, reason", [
+    ("stranger", "self-signed certificate in certificate chain|unable to get (local )?issuer certificate"),
+    ("name", "hostname mismatch"), ("expired", "certificate has expired"), ("client", "unsuitable certificate purpose"),
+])
+def test_a_service_that_does_not_prove_itself_is_told_nothing(make, pki, fault, reason):
+    identity = {
+        "stranger": lambda: pki.client("apple-stranger", issuer=pki.authority("stranger"), extensions=SERVER),
+        "name": lambda: pki.client(
+            "apple-name", issuer=pki.server_authority, extensions=SERVER.replace("DNS:localhost,", "DNS:apple.example,")),
+        "expired": lambda: pki.server("apple-expired", start=-20, end=-10),
+        "client": lambda: pki.client("apple-client", issuer=pki.server_authority, extensions=CLIENT + "subjectAltName=DNS:localhost\n"),
+    }[fault]()
+    asking = make(identity=identity).start()
+    phone, _ = asking.enrol()
+    asking.wait_for(phone, "failed")
+    assert asking.apple.calls == [] and asking.apple.faults == []
+    assert re.search(f"outcome=failed .*: tls: .*({reason})", asking.gateway.errors), asking.gateway.errors
+
+
+def test_on_this_machine_it_may_be_asked_in_the_clear(make):
+    asking = make(identity=None).start()
+    assert asking.apple.url.startswith("http://")
+    phone, _ = asking.enrol()
+    asking.wait_for(phone, "unchanged")
+
+
+def test_one_connection_serves_call_after_call(make):
+    asking = make(concurrency=1).start()
+    asking.apple.script = lambda call: asking.fresh(call, risk=0)
+    phones = [asking.enrol()[0] for _ in range(3)]
+    for phone in phones:
+        asking.wait_for(phone, "refreshed")
+    assert len(asking.apple.calls) == 3 and len({id(call.connection) for call in asking.apple.calls}) == 1
+
+
 # What is not taken.
 
 
@@ -455,3 +494,14 @@ def test_a_key_that_others_can_read_or_of_another_curve_is_refused(make, pki):
     asking.gateway.conf["enrolment"]["receipts"]["key"] = str(other)
     code, errors = check(asking)
     assert code == 1 and "P-256" in errors
+
+
+def test_apples_own_service_is_trusted_by_debians_authorities(make):
+    """Read, not asked. It has to be found by name, which takes a network."""
+    asking = make()
+    asking.gateway.conf["enrolment"]["receipts"].pop("authorities")
+    code, errors = check(asking)
+    assert code == 0, errors
+    asking.gateway.conf["enrolment"]["receipts"]["authorities"] = str(asking.apple.key_path)
+    code, errors = check(asking)
+    assert code == 1 and "authorities" in errors

@@ -60,10 +60,14 @@ final class ReceiptRefresher {
                 concurrency: settings.concurrency, callsPerMinute: settings.callsPerMinute, interval: settings.interval,
                 retry: settings.retry))
         token = try Self.token(settings, surroundings.library)
-        pools = settings.services.map { service in
-            UpstreamPool(
-                loop: surroundings.loop, buffers: surroundings.pool, settings: service.upstream,
-                tallies: service.upstream.servers.map { _ in ServerTally() })
+        do throws(CryptographyError) {
+            pools = try settings.services.map { service throws(CryptographyError) in
+                try UpstreamPool(
+                    loop: surroundings.loop, buffers: surroundings.pool, settings: service.upstream,
+                    tallies: service.upstream.servers.map { _ in ServerTally() }, library: surroundings.library)
+            }
+        } catch {
+            throw EnrolmentStartError("receipts: \(error)")
         }
     }
 

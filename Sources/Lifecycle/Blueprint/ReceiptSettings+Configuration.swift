@@ -2,6 +2,7 @@ internal import Enrolment
 internal import EventLoop
 internal import GatewayConfiguration
 internal import Registry
+internal import TLS
 internal import Upstream
 
 extension ReceiptSettings {
@@ -18,14 +19,15 @@ extension ReceiptSettings {
         }
         let key: [UInt8]
         do { key = try FileContents.readPrivate(receipts.keyPath) } catch { throw StartupError("receipts: \(error)") }
+        // Read once for all services: Debian's bundle has some 140 certificates.
+        let isEncrypted = places.contains { $0.0.isEncrypted }
+        let tls = isEncrypted ? try Self.tls(receipts.authoritiesPath) : nil
         var services: [Service] = []
         for (url, environments) in places {
-            // Never in the clear where TLS was meant.
-            guard !url.isEncrypted else { throw StartupError("receipts: \(url.text): TLS is not spoken yet") }
             services.append(
                 Service(
                     host: url.authority, path: url.path, environments: environments,
-                    upstream: try Self.upstream(url, receipts)))
+                    upstream: try Self.upstream(url, url.isEncrypted ? tls : nil, receipts)))
         }
         self.init(team: receipts.team, keyID: receipts.keyID, key: key, services: services)
         interval = receipts.interval.components.seconds
@@ -35,24 +37,38 @@ extension ReceiptSettings {
         callsPerMinute = receipts.callsPerMinute
     }
 
+    private static func tls(_ path: String) throws(StartupError) -> ClientContext.Settings {
+        do {
+            let authorities = try TrustedAuthorities(pem: [try FileContents.read(path)])
+            guard !authorities.certificates.isEmpty else { throw StartupError("it holds no certificate") }
+            // What Apple's services offer is Apple's to say: TLS 1.2 will do.
+            return ClientContext.Settings(authorities: authorities, policy: .intermediate)
+        } catch {
+            throw StartupError("receipts: authorities: \(path): \(error)")
+        }
+    }
+
     /// One server, with as many connections as calls.
     private static func upstream(
-        _ url: OutboundURL, _ receipts: ReceiptsConfiguration
+        _ url: OutboundURL, _ tls: ClientContext.Settings?, _ receipts: ReceiptsConfiguration
     ) throws(StartupError) -> UpstreamSettings {
         let server: UpstreamSettings.Server
         do throws(EventLoopError) {
             server = UpstreamSettings.Server(
                 name: url.server.description,
-                addresses: try SocketAddress.resolve(host: url.server.host, port: url.server.port))
+                addresses: try SocketAddress.resolve(host: url.server.host, port: url.server.port),
+                certificateName: tls == nil ? nil : url.server.host)
         } catch {
             throw StartupError("receipts: cannot resolve \(url.server.host)")
         }
         var upstream = UpstreamSettings(name: "receipts", servers: [server])
+        upstream.tls = tls
         upstream.connections = receipts.concurrency
         upstream.idleConnections = receipts.concurrency
         upstream.waiting = receipts.concurrency
         // The time of the call as a whole is what counts.
         let timeout = TimeSpan(receipts.timeout)
+        upstream.connectTimeout = timeout
         upstream.waitingTimeout = timeout
         upstream.responseTimeout = timeout
         upstream.contentTimeout = timeout

@@ -38,6 +38,7 @@ public enum OutboundFailure: Error, Equatable, Sendable {
     /// For logs.
     public var reason: String {
         switch self {
+        case .upstream(.tls(_, let reason)): "tls: \(reason)"
         case .upstream(let failure): failure.kind.name
         case .tooLarge: "too_large"
         case .timeout: "timeout"
