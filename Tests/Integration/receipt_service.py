@@ -58,8 +58,9 @@ def receipt(data):
 class ReceiptService:
     """`script(call)` returns an `Answer`, or raises `Hangup`; it may take its time."""
 
-    def __init__(self, directory, identity=None):
-        """`identity`: certificate and key to speak TLS with; None speaks in the clear."""
+    def __init__(self, directory, identity=None, host="localhost"):
+        """`identity`: certificate and key to speak TLS with; None speaks in the clear. `host`: as it is to be asked for."""
+        self.host = host
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.key_path = directory / "AuthKey.p8"
         self.key_path.write_bytes(self.key.private_bytes(
@@ -110,7 +111,7 @@ class ReceiptService:
 
     @property
     def url(self):
-        return f"{'http' if self.context is None else 'https'}://localhost:{self.port}"
+        return f"{'http' if self.context is None else 'https'}://{self.host}:{self.port}"
 
     def stop(self):
         self.server.shutdown()
@@ -136,7 +137,7 @@ class ReceiptService:
 
     def _read(self, handler):
         assert handler.path == "/v1/attestationData", handler.path
-        assert handler.headers["Host"] == f"localhost:{self.port}", handler.headers
+        assert handler.headers["Host"] == f"{self.host}:{self.port}", handler.headers
         authorization = handler.headers.get_all("Authorization")
         assert len(authorization) == 1
         content = handler.rfile.read(int(handler.headers["Content-Length"]))

@@ -1,3 +1,5 @@
+internal import EventLoop
+
 /// What came of a device's receipt, for the log. Holds no receipt, token or key.
 public struct ReceiptNotice: Equatable, Sendable, CustomStringConvertible {
     public enum Severity: Sendable {
@@ -44,6 +46,20 @@ extension ReceiptNotice {
         case .failing:
             ReceiptNotice(
                 severity: .warning, description: "paused=failing seconds=\(seconds): one call after the other fails")
+        }
+    }
+}
+
+extension ReceiptNotice {
+    /// What becomes of the services' names.
+    init(_ event: NameBook.Event) {
+        switch event {
+        case .failing(let server, let fault, _):
+            self.init(severity: .warning, description: "\(server) cannot be resolved: \(fault.text)")
+        case .recovered(let server): self.init(severity: .info, description: "\(server) is resolved again")
+        case .refused(let server, let address, let reason):
+            self.init(
+                severity: .warning, description: "\(server) leads to \(address.host), which \(reason): it is not used")
         }
     }
 }

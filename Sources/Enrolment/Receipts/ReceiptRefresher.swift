@@ -17,6 +17,8 @@ final class ReceiptRefresher {
     private let ceilings: [(app: AppID, highest: UInt32)]
     private let pools: [UpstreamPool]
     private let surroundings: EnrolmentGeneration.Surroundings
+    /// Where the services are that are known by a name. Nil while nothing is asked.
+    private var names: NameBook?
     private var schedule: RefreshSchedule
     private var token: RefreshToken
 
@@ -93,10 +95,34 @@ final class ReceiptRefresher {
         surroundings.shared.count { metrics in
             if metrics.receipts == nil { metrics.receipts = ReceiptMetrics() }
         }
-        starter = LoopTimer(loop: surroundings.loop, startsIn: TimeSpan(nanoseconds: 0)) { [unowned self] in start() }
+        starter = LoopTimer(loop: surroundings.loop, startsIn: TimeSpan(nanoseconds: 0)) { [unowned self] in
+            if names == nil { find() } else { start() }
+        }
     }
 
+    /// Finds out where the services are, and keeps that up to date. What nobody has found yet fails, and is tried again.
+    private func find() {
+        let names = NameBook(loop: surroundings.loop, settings: settings.resolver, forbidden: settings.forbidden)
+        self.names = names
+        names.onChange = { [unowned self] servers in
+            for server in servers { move(server) }
+        }
+        names.onEvent = { [unowned self] event in
+            surroundings.tell(ReceiptNotice(event))
+        }
+        names.follow(Set(settings.services.flatMap(\.upstream.servers).compactMap(\.resolved)))
+        names.whenAnswered(within: Self.namePatience) { [unowned self] in start() }
+    }
+
+    private func move(_ server: NamedServer) {
+        let addresses = names?.addresses(of: server) ?? []
+        for pool in pools { pool.readdress(server, to: addresses) }
+    }
+
+    private static let namePatience = TimeSpan.seconds(2)
+
     private func start() {
+        guard starter != nil else { return }
         if ticker == nil {
             schedule.resume(surroundings.shared.receiptPause)
             ticker = LoopTimer(loop: surroundings.loop, interval: Self.interval, repeats: true) { [unowned self] in
@@ -113,6 +139,7 @@ final class ReceiptRefresher {
         guard starter != nil else { return }
         ticker = nil
         starter = nil
+        names = nil
         surroundings.shared.receiptPause = schedule.pause
         for (call, work) in calls.values {
             call.stop()

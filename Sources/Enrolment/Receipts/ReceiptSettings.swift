@@ -28,6 +28,9 @@ public struct ReceiptSettings: Sendable {
     /// The private key, PKCS #8 in PEM.
     public var key: [UInt8]
     public var services: [Service]
+    /// How their names are resolved, and to which addresses they must not lead.
+    public var resolver: ResolverSettings
+    public var forbidden: ForbiddenAddresses
     /// Between two questions about one device, at least, in seconds.
     public var interval: Int64 = 86_400
     /// From a call that failed to the next, in seconds.
@@ -37,10 +40,15 @@ public struct ReceiptSettings: Sendable {
     public var concurrency = 4
     public var callsPerMinute = 60
 
-    public init(team: String, keyID: String, key: [UInt8], services: [Service]) {
+    public init(
+        team: String, keyID: String, key: [UInt8], services: [Service], resolver: ResolverSettings,
+        forbidden: ForbiddenAddresses
+    ) {
         self.team = team
         self.keyID = keyID
         self.key = key
         self.services = services
+        self.resolver = resolver
+        self.forbidden = forbidden
     }
 }

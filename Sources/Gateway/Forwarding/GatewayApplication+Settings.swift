@@ -94,11 +94,19 @@ extension GatewayApplication {
                     event: "server_ejected",
                     detail: "\(server): too many failures, no requests for \(span.nanoseconds / 1_000_000) ms; "
                         + "the last: \(RefusalDetail.of(failure))")
-            case .unhealthy: AccessLog.Entry(event: "server_unhealthy", detail: "\(server): its health checks fail")
+            case .unhealthy(let failure):
+                AccessLog.Entry(
+                    event: "server_unhealthy",
+                    detail: "\(server): its health checks fail" + (failure.map { ": \(RefusalDetail.of($0))" } ?? ""))
             case .healthy: AccessLog.Entry(event: "server_healthy", detail: "\(server): its health checks pass")
             }
         entry.upstream = upstream
         log.record(entry)
+    }
+
+    /// A server that is known by a name has these addresses from now on.
+    package func readdress(_ server: NamedServer, to addresses: [SocketAddress]) {
+        for upstream in upstreams { upstream.readdress(server, to: addresses) }
     }
 
     /// What its pools hold now.

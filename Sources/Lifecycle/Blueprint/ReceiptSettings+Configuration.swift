@@ -6,8 +6,8 @@ internal import TLS
 internal import Upstream
 
 extension ReceiptSettings {
-    /// Reads the key, and finds where Apple's services are.
-    init(_ receipts: ReceiptsConfiguration) throws(StartupError) {
+    /// Reads the files. Names are resolved when somebody is asked.
+    init(_ receipts: ReceiptsConfiguration, _ configuration: Configuration) throws(StartupError) {
         let places: [(OutboundURL, Set<AttestationEnvironment>)]
         if let url = receipts.baseURL {
             places = [(url, Set(AttestationEnvironment.allCases))]
@@ -29,7 +29,11 @@ extension ReceiptSettings {
                     host: url.authority, path: url.path, environments: environments,
                     upstream: try Self.upstream(url, url.isEncrypted ? tls : nil, receipts)))
         }
-        self.init(team: receipts.team, keyID: receipts.keyID, key: key, services: services)
+        let forbidden = try ForbiddenAddresses(configuration)
+        try Blueprint.check(services.map(\.upstream), against: forbidden)
+        self.init(
+            team: receipts.team, keyID: receipts.keyID, key: key, services: services,
+            resolver: try ResolverSettings(configuration.resolver), forbidden: forbidden)
         interval = receipts.interval.components.seconds
         retry = receipts.retry.components.seconds
         timeout = TimeSpan(receipts.timeout)
@@ -52,15 +56,8 @@ extension ReceiptSettings {
     private static func upstream(
         _ url: OutboundURL, _ tls: ClientContext.Settings?, _ receipts: ReceiptsConfiguration
     ) throws(StartupError) -> UpstreamSettings {
-        let server: UpstreamSettings.Server
-        do throws(EventLoopError) {
-            server = UpstreamSettings.Server(
-                name: url.server.description,
-                addresses: try SocketAddress.resolve(host: url.server.host, port: url.server.port),
-                certificateName: tls == nil ? nil : url.server.host)
-        } catch {
-            throw StartupError("receipts: cannot resolve \(url.server.host)")
-        }
+        var server = try UpstreamSettings.Server(url.server, of: "receipts")
+        if tls != nil { server.certificateName = url.server.host }
         var upstream = UpstreamSettings(name: "receipts", servers: [server])
         upstream.tls = tls
         upstream.connections = receipts.concurrency

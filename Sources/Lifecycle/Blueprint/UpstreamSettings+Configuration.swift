@@ -5,19 +5,13 @@ internal import TLS
 internal import Upstream
 
 extension UpstreamSettings {
-    /// Resolves the servers' names, and reads the files.
+    /// Reads the files. Servers that are known by a name have no addresses yet: `Blueprint.located` knows them.
     init(_ name: String, _ upstream: UpstreamConfiguration) throws(StartupError) {
         var servers: [Server] = []
         for server in upstream.servers {
-            do {
-                let addresses = try SocketAddress.resolve(host: server.host, port: server.port)
-                servers.append(
-                    Server(
-                        name: server.description, addresses: addresses,
-                        certificateName: upstream.tls.map { $0.serverName ?? server.host }))
-            } catch {
-                throw StartupError("upstream \(name): cannot resolve \(server.host)")
-            }
+            var settings = try Server(server, of: name)
+            settings.certificateName = upstream.tls.map { $0.serverName ?? server.host }
+            servers.append(settings)
         }
         self.init(name: name, servers: servers)
         do { tls = try upstream.tls.map(ClientContext.Settings.init) } catch {
@@ -39,6 +33,31 @@ extension UpstreamSettings {
         ejection.longest = TimeSpan(upstream.ejection.longest)
         ejection.minimumServers = upstream.ejection.minimumServers
         health = upstream.health.map(HealthCheckRules.init)
+    }
+}
+
+extension UpstreamSettings.Server {
+    /// - Parameter upstream: its name, for a fault.
+    init(_ server: ServerAddress, of upstream: String) throws(StartupError) {
+        // Both are what `localhost` is, and always will be (RFC 6761 section 6.3).
+        let literals =
+            if server.isLiteral {
+                [server.description]
+            } else if server.isLoopback {
+                ["127.0.0.1:\(server.port)", "[::1]:\(server.port)"]
+            } else {
+                [String]()
+            }
+        guard !literals.isEmpty else {
+            self.init(NamedServer(host: server.host, port: server.port))
+            return
+        }
+        do throws(EventLoopError) {
+            let addresses = try literals.map { literal throws(EventLoopError) in try SocketAddress(literal) }
+            self.init(name: server.description, addresses: addresses)
+        } catch {
+            throw StartupError("upstream \(upstream): \(error.text)")
+        }
     }
 }
 

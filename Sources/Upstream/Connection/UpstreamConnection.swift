@@ -29,6 +29,8 @@ public final class UpstreamConnection: SocketHandler {
     var phase = Phase.connecting
     var call: UpstreamCall?
     private(set) var callsServed = 0
+    /// The server's number for the address that it leads to.
+    var address = 0
     /// Addresses of the server that were not tried yet, and until when any may be.
     var addressesLeft = 0
     private(set) var connectEnd = Instant(nanoseconds: .max)
@@ -116,7 +118,7 @@ public final class UpstreamConnection: SocketHandler {
     public func resumeResponse() {
         guard isResponseHeld else { return }
         isResponseHeld = false
-        setDeadline(loop.now + contentTimeout)
+        awaitContent()
         // In an event of its own: the caller is in the middle of its client's.
         readAgain()
     }
