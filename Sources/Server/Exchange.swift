@@ -11,6 +11,8 @@ public import HTTP
 open class Exchange {
     /// The owner of this exchange. It lets go of the exchange when it closes, which ends the cycle.
     public let connection: ServerConnection
+    /// What carries the request and its response on that connection; set before anything is called.
+    final var session: HTTP1Session?
     /// The request head: ranges into `headBytes`.
     public internal(set) var head = RequestHead()
     /// The bytes of the head, kept until the exchange ends.
@@ -79,27 +81,28 @@ open class Exchange {
         if content == .chunked || content == .untilClose {
             framing = head.minorVersion >= 1 ? .chunked : .untilClose
         }
-        let isPersistent = connection.allowsAnotherRequest && framing != .untilClose && !isLast
-        guard connection.writeHead(status, framing, statedLength, isPersistent, fields) else { return false }
+        guard let session else { return false }
+        let isPersistent = session.allowsAnotherRequest && framing != .untilClose && !isLast
+        guard session.writeHead(status, framing, statedLength, isPersistent, fields) else { return false }
         answeredStatus = status
         return true
     }
 
     /// Writes content. - Returns: how much of it was taken; `outputDrained` tells when more may be.
     public final func sendContent(_ content: Span<UInt8>) -> Int {
-        let taken = connection.writeContent(content, isChunked: framing == .chunked)
+        let taken = session?.writeContent(content, isChunked: framing == .chunked) ?? 0
         sentBytes += UInt64(taken)
         return taken
     }
 
     /// Ends the response. - Returns: false if there is no room for the end yet; try again when drained.
     public final func sendEnd() -> Bool {
-        connection.writeEnd(isChunked: framing == .chunked)
+        session?.writeEnd(isChunked: framing == .chunked) ?? true
     }
 
     /// Tells the client to send the content it holds back (RFC 9110 section 10.1.1). Once, before the response.
     public final func sendContinue() {
-        connection.writeContinue()
+        session?.writeContinue()
     }
 
     /// Breaks the connection: the response that has begun cannot be completed, and the client must see that.
@@ -109,12 +112,17 @@ open class Exchange {
 
     /// Content is wanted again.
     public final func contentWanted() {
-        connection.resumeContent()
+        session?.resumeContent()
     }
 
     /// Sends what was written. To be said last by whoever answers from an event that is not this connection's.
     public final func settle() {
         connection.settle()
+    }
+
+    /// Offers the first octets of what has been read as content. - Returns: how many of them were taken.
+    final func receive(_ count: Int, of input: borrowing ByteBuffer) -> Int {
+        receive(content: input.readable.extracting(first: count))
     }
 
     final func reset() {

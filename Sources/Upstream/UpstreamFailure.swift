@@ -2,6 +2,8 @@ public import HTTP
 
 /// Why an upstream gave no complete response.
 public enum UpstreamFailure: Error, Equatable, Sendable {
+    /// No address of the server is known: its name could not be resolved.
+    case unresolved
     /// No server accepted a connection.
     case unreachable(errno: Int32)
     case connectTimeout
@@ -26,6 +28,7 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
 extension UpstreamFailure {
     /// What failures are told apart by in metrics.
     public enum Kind: Int, CaseIterable, Sendable {
+        case unresolved
         case unreachable
         case connectTimeout
         case tls
@@ -39,6 +42,7 @@ extension UpstreamFailure {
 
         public var name: String {
             switch self {
+            case .unresolved: "unresolved"
             case .unreachable: "unreachable"
             case .connectTimeout: "connect_timeout"
             case .tls: "tls"
@@ -56,7 +60,8 @@ extension UpstreamFailure {
         public var isServers: Bool {
             switch self {
             case .connectionLimit, .waitingTimeout, .requestLimit: false
-            case .unreachable, .connectTimeout, .tls, .disconnected, .responseTimeout, .malformed, .unexpectedUpgrade:
+            case .unresolved, .unreachable, .connectTimeout, .tls, .disconnected, .responseTimeout, .malformed,
+                .unexpectedUpgrade:
                 true
             }
         }
@@ -64,6 +69,7 @@ extension UpstreamFailure {
 
     public var kind: Kind {
         switch self {
+        case .unresolved: .unresolved
         case .unreachable: .unreachable
         case .connectTimeout: .connectTimeout
         case .tls: .tls

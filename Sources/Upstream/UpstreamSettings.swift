@@ -8,8 +8,10 @@ public struct UpstreamSettings: Sendable {
     public struct Server: Sendable {
         /// As the conf file has it: in logs and metrics.
         public var name: String
-        /// Tried in turn by new connections; at least one.
+        /// Tried in turn by new connections. None while its name has not been resolved.
         public var addresses: [SocketAddress]
+        /// What is resolved, again and again; nil if the addresses are what is configured.
+        public let resolved: NamedServer?
         /// What its certificate must name: a host name, or an address without brackets. Nil only where there is no TLS.
         public var certificateName: String?
 
@@ -17,6 +19,14 @@ public struct UpstreamSettings: Sendable {
             precondition(!addresses.isEmpty, "a server has at least one address")
             self.name = name
             self.addresses = addresses
+            self.certificateName = certificateName
+            resolved = nil
+        }
+
+        public init(_ server: NamedServer, certificateName: String? = nil) {
+            name = server.description
+            addresses = []
+            resolved = server
             self.certificateName = certificateName
         }
     }

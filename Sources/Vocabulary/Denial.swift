@@ -35,6 +35,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case deviceUnknown
     case deviceRevoked
     case deviceMismatch
+    case deviceRisky
     case appRefused
     // The proof.
     case proofRequired
@@ -229,6 +230,11 @@ extension Denial {
                 code: "device_mismatch", answer: .status(403), fault: .client, retry: .safe,
                 sentence:
                     "The proof, or an ended binding, belongs to another device than the client certificate.")
+        case .deviceRisky:
+            Row(
+                code: "device_risky", answer: .status(403), fault: .client, retry: .safe,
+                sentence: "More keys were attested on this device lately than its app may have: try again in some days."
+            )
         case .appRefused:
             Row(
                 code: "app_refused", answer: .status(403), fault: .client, retry: .safe,

@@ -33,6 +33,9 @@ struct ConfigurationTests {
         #expect(configuration.administration == nil)
         #expect(configuration.proof.maxAge == .seconds(300))
         #expect(configuration.proof.challengeLife == .seconds(300))
+        #expect(configuration.resolver.nameservers.isEmpty)
+        #expect(configuration.resolver.timeout == .seconds(1) && configuration.resolver.attempts == 3)
+        #expect(configuration.resolver.minimumTTL == .seconds(5) && configuration.resolver.maximumTTL == .seconds(300))
         #expect(configuration.limits.connections == 10_000)
         #expect(configuration.limits.head == 16 << 10)
         #expect(configuration.limits.target == 8 << 10)
@@ -87,6 +90,12 @@ struct ConfigurationTests {
               sample: 1000000
               refusals_per_second: 1
               level: debug
+            resolver:
+              nameservers: [127.0.0.53:53, "[::1]:5353"]
+              timeout: 250ms
+              attempts: 10
+              minimum_ttl: 1s
+              maximum_ttl: 1h
             denial_uri: https://example.org/denials#
             """
         let (configuration, warnings) = try Conf.read(text)
@@ -121,6 +130,9 @@ struct ConfigurationTests {
         #expect(configuration.log.fields == [.userAgent, .path, .query, .clientAddress])
         #expect(configuration.log.sample == 1_000_000 && configuration.log.refusalsPerSecond == 1)
         #expect(configuration.log.level == .debug)
+        #expect(configuration.resolver.nameservers.map(\.description) == ["127.0.0.53:53", "[::1]:5353"])
+        #expect(configuration.resolver.timeout == .milliseconds(250) && configuration.resolver.attempts == 10)
+        #expect(configuration.resolver.minimumTTL == .seconds(1) && configuration.resolver.maximumTTL == .seconds(3600))
         #expect(configuration.denialURI == "https://example.org/denials#")
     }
 

@@ -22,6 +22,8 @@ from phone import HardwareKey, Phone
 from pki import Identity
 
 NONCE_EXTENSION = x509.ObjectIdentifier("1.2.840.113635.100.8.2")
+# Apple's mark of certificates that sign receipts.
+RECEIPT_SIGNER = x509.ObjectIdentifier("1.2.840.113635.100.12.15")
 AAGUID = b"appattestdevelop"
 
 
@@ -69,7 +71,13 @@ class AttestationAuthority:
         self.path = Path(directory) / f"{name.replace(' ', '-')}.pem"
         self.path.write_bytes(self.root.public_bytes(serialization.Encoding.PEM))
 
-    def _issue(self, name, key, issuer, signer, authority=None, nonce=None, days=30):
+    def signer(self, key, marked=True):
+        """The certificate of a key that signs receipts."""
+        return self._issue(
+            "receipt signer", key, self.intermediate, self.intermediate_key,
+            extension=(RECEIPT_SIGNER, b"\x05\x00") if marked else None)
+
+    def _issue(self, name, key, issuer, signer, authority=None, nonce=None, days=30, extension=None):
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         now = datetime.now(timezone.utc)
         builder = (
@@ -85,10 +93,14 @@ class AttestationAuthority:
         if nonce is not None:
             value = b"\x30\x24\xa1\x22\x04\x20" + nonce
             builder = builder.add_extension(x509.UnrecognizedExtension(NONCE_EXTENSION, value), critical=False)
+        if extension is not None:
+            builder = builder.add_extension(x509.UnrecognizedExtension(*extension), critical=False)
         return builder.sign(signer, hashes.SHA256())
 
-    def attest(self, key, client_data_hash, app=APP, days=3, key_id=None, counter=0, aaguid=AAGUID):
-        """An attestation object, as `attestKey(_:clientDataHash:)` returns it."""
+    def attest(self, key, client_data_hash, app=APP, days=3, key_id=None, counter=0, aaguid=AAGUID, receipt=b"a receipt"):
+        """An attestation object, as `attestKey(_:clientDataHash:)` returns it.
+
+        `receipt`: its bytes, or what makes them of app, leaf and client data hash."""
         credential = key_id or key.key_id
         cose = (b"\xa5\x01\x02\x03\x26\x20\x01\x21" + cbor_bytes(key.point[1:33]) + b"\x22" + cbor_bytes(key.point[33:]))
         data = (sha256(app.encode()) + b"\x40" + struct.pack(">I", counter) + aaguid
@@ -96,8 +108,10 @@ class AttestationAuthority:
         leaf = self._issue(
             "leaf", key.private, self.intermediate, self.intermediate_key, nonce=sha256(data, client_data_hash), days=days)
         chain = [c.public_bytes(serialization.Encoding.DER) for c in (leaf, self.intermediate)]
+        if callable(receipt):
+            receipt = receipt(app, leaf, client_data_hash)
         statement = cbor_map(
-            ("x5c", cbor_head(4, 2) + b"".join(cbor_bytes(c) for c in chain)), ("receipt", cbor_bytes(b"a receipt")))
+            ("x5c", cbor_head(4, 2) + b"".join(cbor_bytes(c) for c in chain)), ("receipt", cbor_bytes(receipt)))
         return cbor_map(
             ("fmt", cbor_text("apple-appattest")), ("attStmt", statement), ("authData", cbor_bytes(data)))
 

@@ -102,13 +102,13 @@ class Connection:
 
 
 class RecordingUpstream:
-    def __init__(self, tls=None, host="127.0.0.1"):
+    def __init__(self, tls=None, host="127.0.0.1", port=0):
         """`tls`: the SSLContext of a service that speaks TLS; may be changed for connections to come."""
         self.tls = tls
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self.listener = socket.create_server((host, 0), backlog=256, family=family)
-        port = self.listener.getsockname()[1]
-        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.listener = socket.create_server((host, port), backlog=256, family=family)
+        self.host, self.port = host, self.listener.getsockname()[1]
+        self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         # Why handshakes failed.
         self.refusals = []
         self.connections = []

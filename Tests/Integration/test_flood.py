@@ -149,6 +149,7 @@ class Siege:
             assert client.drain() < LARGE, "the whole response has come to whoever did not read it"
 
 
+@pytest.mark.alone
 def test_thousands_that_stall_end_in_their_denials_harm_nobody_and_leave_nothing(attested):
     siege, gateway = Siege(attested), attested.gateway
     start, sessions_at_start = gateway.proportional_bytes(), scrape(gateway)("attestgate_sessions")

@@ -391,6 +391,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists(start_attest
     stapled = ocsp.Stapled(tmp_path, pki)
     stapled.write()
     gateway.conf["listeners"][0]["tls"].update(stapled.tls)
+    gateway.conf["upstreams"]["named"] = {"servers": ["deep.localhost:9"], "plaintext": "accepted"}
     gateway.write_conf()
     assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
     page = (REPOSITORY / "docs" / "operations.md").read_text()

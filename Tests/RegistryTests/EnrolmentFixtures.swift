@@ -47,10 +47,10 @@ extension RegistryStore {
             shown: shown, nonce: nonce ?? Fixture.nonce(number), epoch: epoch ?? identity.epoch)
     }
 
-    /// Makes pending devices 1 to `count`, each with the nonce of its number.
+    /// Makes pending devices `first` to `count`, each with the nonce of its number.
     @discardableResult
-    func initializeAll(_ count: Int) throws -> [DeviceID] {
-        try (1...count).map { number in
+    func initializeAll(_ count: Int, from first: Int = 1) throws -> [DeviceID] {
+        try (first...count).map { number in
             guard case .registered(let details) = try initialize(initialization(number), at: 1_000) else {
                 fatalError("a new device, a new nonce")
             }

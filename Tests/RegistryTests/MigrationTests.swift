@@ -104,6 +104,33 @@ struct MigrationTests {
         #expect(store?.commit(1, 23) == .extensionWithheld)
     }
 
+    @Test("a file of the fourth version keeps its receipts and metrics, and all of them are due")
+    func fourth() throws {
+        _ = try writeFirst()
+        let queue = try DatabaseQueue(path: scratch.file())
+        try Schema.migrator.migrate(queue, upTo: "v4")
+        try queue.write { database in
+            let digest = Fixture.fingerprint(1, kind: 6).blob
+            try database.execute(
+                sql: """
+                    INSERT INTO attestation (device, digest, receipt, risk_metric)
+                    VALUES (1, ?, x'010203', 9), (3, ?, NULL, NULL)
+                    """, arguments: [digest, digest])
+        }
+        try queue.close()
+        let store = try RegistryStore(path: scratch.file(), creating: false)
+        let details = try store.show(.hardwareKey(Fixture.hardwareKey(1)))
+        #expect(details.attestation?.receipt == [1, 2, 3])
+        #expect(details.attestation?.riskMetric == 9)
+        #expect(details.refresh?.nextAt == 0)
+        let other = try store.show(.hardwareKey(Fixture.hardwareKey(3)))
+        #expect(other.attestation?.digest == Fixture.fingerprint(1, kind: 6))
+        #expect(other.attestation?.receipt == nil)
+        #expect(other.refresh == nil)
+        let claimed = try store.claimReceipts(ReceiptClaim(at: 1, until: 50, limit: 9))
+        #expect(claimed.devices.map(\.device.id.number) == [1])
+    }
+
     @Test("it is brought up once, and opens the next time as it is")
     func twice() throws {
         _ = try writeFirst()

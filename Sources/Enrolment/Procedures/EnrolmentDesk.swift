@@ -97,7 +97,7 @@ final class EnrolmentDesk {
             do throws(EnrolmentFault) {
                 guard case .device(let details) = try result.get() else { throw .storeUnavailable }
                 let planned = try rules.planCertificate(now: WallClock.seconds)
-                let command = try rules.command(shown, planned, of: details.device, &subject)
+                let command = try rules.command(shown, planned, of: details, &subject)
                 bind(shown, planned, by: command, subject, reply)
             } catch {
                 refuse(.keyBinding, subject, error, reply)

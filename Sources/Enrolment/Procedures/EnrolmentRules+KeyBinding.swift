@@ -28,13 +28,18 @@ extension EnrolmentRules {
     ///
     /// - Parameter device: the one that is registered under the hardware key.
     func command(
-        _ shown: ShownBinding, _ planned: PlannedClientCertificate, of device: Device,
+        _ shown: ShownBinding, _ planned: PlannedClientCertificate, of details: DeviceDetails,
         _ subject: inout EnrolmentSubject
     ) throws(EnrolmentFault) -> Registry.KeyBinding {
+        let device = details.device
         subject.app = device.identity.app.description
         guard device.state != .revoked else { throw .instanceRevoked }
         let (app, rpIDHash) = try app(of: device.identity)
         let assertion = try verifyProof(of: shown.binding, device, app.settings, rpIDHash)
+        // Told to the device alone. The newest receipt counts: that of the attestation seldom has a metric.
+        if let ceiling = app.settings.maximumRisk, let risk = details.attestation?.riskMetric, risk > ceiling {
+            throw .riskTooHigh
+        }
         return Registry.KeyBinding(
             hardwareKey: shown.binding.hardwareKeyID, key: shown.binding.keyID, nonce: shown.nonce, epoch: shown.epoch,
             counter: assertion.counter, shown: assertion.extensions.shown, mode: app.settings.counters,

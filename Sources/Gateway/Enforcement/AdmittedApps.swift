@@ -13,6 +13,8 @@ struct AdmittedApp {
     let rpIDHash: Digest256
     /// What is demanded of every assertion's extensions.
     let extensions: AppExtensionPolicy
+    /// The highest risk metric of a device; nil for every one.
+    let maximumRisk: UInt32?
 }
 
 /// The apps of the configuration, for one worker.
@@ -23,14 +25,17 @@ package struct AdmittedApps {
         package let environment: AttestationEnvironment
         package let counters: CounterMode
         package let extensions: AppExtensionPolicy
+        package let maximumRisk: UInt32?
 
         package init(
-            id: AppID, environment: AttestationEnvironment, counters: CounterMode, extensions: AppExtensionPolicy
+            id: AppID, environment: AttestationEnvironment, counters: CounterMode, extensions: AppExtensionPolicy,
+            maximumRisk: UInt32? = nil
         ) {
             self.id = id
             self.environment = environment
             self.counters = counters
             self.extensions = extensions
+            self.maximumRisk = maximumRisk
         }
     }
 
@@ -45,7 +50,8 @@ package struct AdmittedApps {
             apps.append(
                 AdmittedApp(
                     id: id, environment: setting.environment, counters: setting.counters,
-                    rpIDHash: try library.sha256(of: id.span), extensions: Self.copy(of: setting.extensions)))
+                    rpIDHash: try library.sha256(of: id.span), extensions: Self.copy(of: setting.extensions),
+                    maximumRisk: setting.maximumRisk))
             places[registry.number(of: setting.id)] = place
         }
         self.apps = apps

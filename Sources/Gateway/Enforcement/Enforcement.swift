@@ -149,7 +149,10 @@ package final class Enforcement {
         of lookup: DeviceLookup, isSelfSigned: Bool, on requirement: Requirement, admitting apps: AppSet
     ) -> Standing {
         Standing(lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps) { device in
-            self.apps.place(of: device.app).map { ($0, self.apps[$0].environment) }
+            self.apps.place(of: device.app).map { place in
+                Standing.App(
+                    place: place, environment: self.apps[place].environment, maximumRisk: self.apps[place].maximumRisk)
+            }
         }
     }
 

@@ -11,13 +11,21 @@ enum Standing {
     case device(DeviceSnapshot, app: Int)
     case refused(Refusal)
 
+    /// What the configuration says of a device's app.
+    struct App {
+        let place: Int
+        let environment: AttestationEnvironment
+        /// The highest risk metric that is admitted; nil for every one.
+        let maximumRisk: UInt32?
+    }
+
     /// - Parameters:
     ///   - lookup: of the certificate's key; never `pending`.
     ///   - isSelfSigned: whether nobody vouches for that key but the registry. Then it must be bound, at every level.
-    ///   - app: the place and environment of the device's app in the configuration; nil if it has none.
+    ///   - app: that of the device; nil if it is not configured.
     init(
         _ lookup: DeviceLookup, isSelfSigned: Bool, on requirement: Requirement, admitting apps: AppSet,
-        app: (DeviceSnapshot) -> (place: Int, environment: AttestationEnvironment)?
+        app: (DeviceSnapshot) -> App?
     ) {
         switch lookup {
         case .pending: preconditionFailure("decided before the registry had answered")
@@ -33,6 +41,10 @@ enum Standing {
             case .deviceRevoked: self = .refused(Refusal(.deviceRevoked))
             case .bindingEnded:
                 self = .refused(Refusal(.deviceMismatch, "the binding of the certificate's key has ended"))
+            // Compared with every request, so that another ceiling is for all devices at once.
+            case .active where Self.isTooRisky(device, app):
+                self = .refused(
+                    Refusal(.deviceRisky, "its risk metric is \(device.riskMetric ?? 0), and `maximum_risk` is less"))
             case .active where requirement == .certificate: self = .certificate
             case .active:
                 guard let app = app(device) else {
@@ -47,5 +59,11 @@ enum Standing {
                 self = apps.contains(app.place) ? .device(device, app: app.place) : .refused(Refusal(.appRefused))
             }
         }
+    }
+
+    /// At every level, as a revoked device is refused. Most devices have no metric: nothing is looked for then.
+    private static func isTooRisky(_ device: DeviceSnapshot, _ app: (DeviceSnapshot) -> App?) -> Bool {
+        guard let risk = device.riskMetric, let ceiling = app(device)?.maximumRisk else { return false }
+        return risk > ceiling
     }
 }

@@ -104,6 +104,11 @@ extension GatewayApplication {
         log.record(entry)
     }
 
+    /// A server that is known by a name has these addresses from now on.
+    package func readdress(_ server: NamedServer, to addresses: [SocketAddress]) {
+        for upstream in upstreams { upstream.readdress(server, to: addresses) }
+    }
+
     /// What its pools hold now.
     package var upstreamSnapshots: [WorkerSnapshot.Upstream] {
         upstreams.map(WorkerSnapshot.Upstream.init)

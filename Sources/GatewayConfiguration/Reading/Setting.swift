@@ -35,7 +35,7 @@ public struct Section: Equatable, Sendable {
         ListenerConfiguration.TLS.Keys.section, ListenerConfiguration.Clients.Keys.section,
         ListenerConfiguration.Host.Keys.section, UpstreamConfiguration.Keys.section,
         EjectionConfiguration.Keys.section, HealthCheckConfiguration.Keys.section,
-        UpstreamTLSConfiguration.Keys.section,
+        UpstreamTLSConfiguration.Keys.section, ResolverConfiguration.Keys.section,
         RouteConfiguration.Keys.section, AppConfiguration.Keys.section, RegistryConfiguration.Keys.section,
         EnrolmentConfiguration.Keys.section, ProxyProtocolConfiguration.enrolmentSection,
         EnrolmentConfiguration.tlsSection,

@@ -134,9 +134,7 @@ struct EnrolmentBlueprint: Sendable {
 
     private static func app(_ app: AppConfiguration) throws -> EnrolmentSettings.App {
         let demands = app.attestation
-        var maximumRisk: UInt32?
-        var demandsReceipt = false
-        if case .required(let risk) = demands.receipt { (demandsReceipt, maximumRisk) = (true, risk) }
+        let demandsReceipt = demands.receipt != .optional
         let setting = try Blueprint.app(app)
         return EnrolmentSettings.App(
             id: app.id,
@@ -145,7 +143,7 @@ struct EnrolmentBlueprint: Sendable {
                 platforms: Set(demands.platforms.flatMap(platforms)),
                 extensions: setting.extensions, demandsReceipt: demandsReceipt),
             form: form(demands.clientData), simulatorRoot: try demands.rootPath.map { try FileContents.read($0) },
-            maximumRisk: maximumRisk, counters: setting.counters)
+            maximumRisk: setting.maximumRisk, counters: setting.counters)
     }
 
     private static func environment(_ environment: AppConfiguration.Environment) -> AttestedApp.Environment {

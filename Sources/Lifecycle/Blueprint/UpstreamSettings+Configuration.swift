@@ -5,19 +5,12 @@ internal import TLS
 internal import Upstream
 
 extension UpstreamSettings {
-    /// Resolves the servers' names, and reads the files.
+    /// Reads the files. Servers that are known by a name have no addresses yet: `Blueprint.located` knows them.
     init(_ name: String, _ upstream: UpstreamConfiguration) throws(StartupError) {
         var servers: [Server] = []
         for server in upstream.servers {
-            do {
-                let addresses = try SocketAddress.resolve(host: server.host, port: server.port)
-                servers.append(
-                    Server(
-                        name: server.description, addresses: addresses,
-                        certificateName: upstream.tls.map { $0.serverName ?? server.host }))
-            } catch {
-                throw StartupError("upstream \(name): cannot resolve \(server.host)")
-            }
+            let certificateName = upstream.tls.map { $0.serverName ?? server.host }
+            servers.append(try Server(server, of: name, certificateName: certificateName))
         }
         self.init(name: name, servers: servers)
         do { tls = try upstream.tls.map(ClientContext.Settings.init) } catch {
@@ -39,6 +32,30 @@ extension UpstreamSettings {
         ejection.longest = TimeSpan(upstream.ejection.longest)
         ejection.minimumServers = upstream.ejection.minimumServers
         health = upstream.health.map(HealthCheckRules.init)
+    }
+}
+
+extension UpstreamSettings.Server {
+    fileprivate init(_ server: ServerAddress, of upstream: String, certificateName: String?) throws(StartupError) {
+        // Both are what `localhost` is, and always will be (RFC 6761 section 6.3).
+        let literals =
+            if server.isLiteral {
+                [server.description]
+            } else if server.isLoopback {
+                ["127.0.0.1:\(server.port)", "[::1]:\(server.port)"]
+            } else {
+                [String]()
+            }
+        guard !literals.isEmpty else {
+            self.init(NamedServer(host: server.host, port: server.port), certificateName: certificateName)
+            return
+        }
+        do throws(EventLoopError) {
+            let addresses = try literals.map { literal throws(EventLoopError) in try SocketAddress(literal) }
+            self.init(name: server.description, addresses: addresses, certificateName: certificateName)
+        } catch {
+            throw StartupError("upstream \(upstream): \(error.text)")
+        }
     }
 }
 

@@ -103,6 +103,7 @@ extension GatewayProcess {
         families += ProcessFamilies.revocationLists(of: order.blueprint)
         families += ProcessFamilies.staples(of: order.blueprint)
         families += ProcessFamilies.apps(of: order.blueprint)
+        families += ProcessFamilies.names(names)
         families += reload.families(generation: order.number)
         families.append(
             MetricFamily(

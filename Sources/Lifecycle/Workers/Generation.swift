@@ -84,6 +84,11 @@ final class Generation {
         }
     }
 
+    /// A server that is known by a name has these addresses from now on.
+    func readdress(_ server: NamedServer, to addresses: [SocketAddress]) {
+        application.readdress(server, to: addresses)
+    }
+
     /// Connections open now.
     var connections: Int { acceptor.connectionCount }
     var upstreams: [WorkerSnapshot.Upstream] { application.upstreamSnapshots }

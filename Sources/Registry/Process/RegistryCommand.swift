@@ -24,6 +24,11 @@ public enum RegistryCommand: Sendable {
     case listRevokedCertificates(after: CertificateSerial?, limit: Int)
     /// Draws the number of the next revocation list.
     case drawRevocationListNumber
+    /// Takes receipts that are due to be looked at.
+    case claimReceipts(ReceiptClaim)
+    case settleReceipt(ReceiptResult)
+    /// - ceilings: of apps, each the highest risk metric that is admitted.
+    case receiptFigures(ceilings: [(app: AppID, highest: UInt32)], at: Int64)
     /// Draws a fresh epoch, so that every challenge handed out before is refused.
     case renewEpoch
 }
@@ -39,6 +44,9 @@ public enum RegistryReply: Equatable, Sendable {
     case revoked([DeviceDetails])
     case revokedCertificates(RevokedCertificatePage)
     case revocationListNumber(Int64)
+    case claimedReceipts(ClaimedReceipts)
+    case settledReceipt(ReceiptVerdict)
+    case receiptFigures(ReceiptFigures)
 }
 
 extension RegistryStore {
@@ -61,6 +69,10 @@ extension RegistryStore {
             case .listRevokedCertificates(let after, let limit):
                 return .success(.revokedCertificates(try revokedCertificates(after: after, limit: limit)))
             case .drawRevocationListNumber: return .success(.revocationListNumber(try drawRevocationListNumber()))
+            case .claimReceipts(let claim): return .success(.claimedReceipts(try claimReceipts(claim)))
+            case .settleReceipt(let result): return .success(.settledReceipt(try settleReceipt(result)))
+            case .receiptFigures(let ceilings, let time):
+                return .success(.receiptFigures(try receiptFigures(ceilings, at: time)))
             case .renewEpoch: return .success(.identity(try renewEpoch()))
             }
         } catch {

@@ -212,6 +212,8 @@ final class StoreThread {
         case (.bindKey(let request), .keyBinding(.bound(let details, _))):
             shared.records.spend(request.counter, of: details.device.id)
             shared.records.update(details)
+        case (.settleReceipt, .settledReceipt(.settled(let details))):
+            shared.records.update(details)
         case (.revokeSubject, .revoked(let devices)):
             for details in devices { shared.records.update(details) }
             let keys = devices.flatMap { $0.bindings.map(\.key) }

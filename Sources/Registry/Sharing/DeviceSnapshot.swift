@@ -14,6 +14,8 @@ public struct DeviceSnapshot: Sendable {
     /// What it has shown so far. Another request may add to it meanwhile, so it is looked at again when the counter is
     /// spent.
     public let shown: ShownExtensions
+    /// How many keys were attested on the phone lately, by its newest receipt; nil if none says.
+    public internal(set) var riskMetric: UInt32?
     /// Where its record lay, to come back to without a search. Only a hint.
     let slot: Int
 }

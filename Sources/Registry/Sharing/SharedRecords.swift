@@ -15,6 +15,7 @@ final class SharedRecords: Sendable {
         var isRevoked: Bool
         var window: CounterWindow
         var shown: ShownExtensions
+        var riskMetric: UInt32?
         /// Values spent here whose fate the store has not told yet.
         var outstanding: Int
     }
@@ -99,7 +100,7 @@ final class SharedRecords: Sendable {
                 environment: record.identity.environment, hardwareKey: record.identity.hardwareKey,
                 point: record.identity.point,
                 standing: record.isRevoked ? .deviceRevoked : link.isActive ? .active : .bindingEnded,
-                shown: record.shown, slot: slot)
+                shown: record.shown, riskMetric: record.riskMetric, slot: slot)
         }
     }
 
@@ -150,7 +151,7 @@ final class SharedRecords: Sendable {
                 hardwareKey: found.identity.hardwareKey, point: found.identity.point)
             let record = Record(
                 app: app, identity: identity, isRevoked: found.isRevoked, window: found.window, shown: found.shown,
-                outstanding: 0)
+                riskMetric: found.riskMetric, outstanding: 0)
             records.insert(found.id, record, mayGrow: true) { $0.outstanding > 0 }
         }
         keys[Self.shard(of: key)].withLock { keys in
@@ -174,6 +175,7 @@ final class SharedRecords: Sendable {
                 record.isRevoked = device.state == .revoked
                 // The record may know more, from a request that is on its way to the writer.
                 record.shown.formUnion(device.shown)
+                record.riskMetric = details.attestation?.riskMetric
             }
         }
         for binding in details.bindings {

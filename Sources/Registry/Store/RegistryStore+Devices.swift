@@ -187,11 +187,15 @@ extension RegistryStore {
             database, sql: "SELECT \(Binding.columns) FROM binding WHERE device = ? ORDER BY created_at, key",
             arguments: [id.number])
         let attestation = try Row.fetchOne(
-            database, sql: "SELECT \(AttestationRecord.columns) FROM attestation WHERE device = ?",
+            database,
+            sql: "SELECT \(AttestationRecord.columns) FROM \(AttestationRecord.tables) WHERE attestation.device = ?",
             arguments: [id.number])
+        let refresh = try Row.fetchOne(
+            database, sql: "SELECT \(ReceiptRefresh.columns) FROM receipt WHERE device = ?", arguments: [id.number])
         return DeviceDetails(
             device: try device(row: row), bindings: try bindings.map(Binding.init(row:)),
-            attestation: try attestation.map(AttestationRecord.init(row:)))
+            attestation: try attestation.map(AttestationRecord.init(row:)),
+            refresh: try refresh.map(ReceiptRefresh.init(row:)))
     }
 
     private func device(row: Row) throws -> Device {

@@ -20,7 +20,7 @@ extension RegistryStore {
             guard nonce != .used else { return .refused(.nonceUsed) }
             try markUsed(request.nonce, in: .nonces, database)
             let id = try insertRow(request.identity, showing: request.shown, activatedAt: nil, time, database)
-            try insertAttestation(request.attestation, id, database)
+            try insertAttestation(request.attestation, id, time, database)
             return .registered(try existing(id, database))
         }
     }
@@ -36,14 +36,15 @@ extension RegistryStore {
         return .repeated(known)
     }
 
-    private func insertAttestation(_ attestation: AttestationRecord, _ device: DeviceID, _ database: Database) throws {
+    private func insertAttestation(
+        _ attestation: AttestationRecord, _ device: DeviceID, _ time: Int64, _ database: Database
+    ) throws {
         try database.cachedStatement(
-            sql:
-                "INSERT INTO attestation (device, digest, certificate_key, receipt, risk_metric) VALUES (?, ?, ?, ?, ?)"
-        ).execute(arguments: [
-            device.number, attestation.digest.blob, attestation.certificateKey?.blob, attestation.receipt?.blob,
-            attestation.riskMetric,
-        ])
+            sql: "INSERT INTO attestation (device, digest, certificate_key) VALUES (?, ?, ?)"
+        ).execute(arguments: [device.number, attestation.digest.blob, attestation.certificateKey?.blob])
+        if let receipt = attestation.receipt {
+            try insertReceipt(receipt, riskMetric: attestation.riskMetric, device, time, database)
+        }
     }
 
     /// Binds an mTLS key to the device of a hardware key, and spends the nonce, the assertion's counter value and the

@@ -19,14 +19,16 @@ extension RegistryStore {
     private func readRecord(_ device: DeviceID, _ database: Database) throws -> WriterRecord? {
         let statement = try database.cachedStatement(
             sql: """
-                SELECT revoked_at IS NOT NULL, highest, bits, shown_extensions
-                FROM device JOIN counter ON counter.device = device.id WHERE device.id = ?
+                SELECT revoked_at IS NOT NULL, highest, bits, shown_extensions, risk_metric
+                FROM device JOIN counter ON counter.device = device.id
+                LEFT JOIN receipt ON receipt.device = device.id WHERE device.id = ?
                 """)
         guard let row = try Row.fetchOne(statement, arguments: [device.number]) else { return nil }
         guard let window = CounterWindow(highest: row[1], bits: [UInt8](row[2] as Data)) else {
             throw UnreadableRow(table: "device")
         }
-        return WriterRecord(isRevoked: row[0], window: window, shown: ShownExtensions(rawValue: row[3]))
+        return WriterRecord(
+            isRevoked: row[0], window: window, shown: ShownExtensions(rawValue: row[3]), riskMetric: row[4])
     }
 
     /// What the writer knows of an mTLS key. - Returns: nil if it was never bound.
@@ -114,7 +116,7 @@ extension RegistryStore {
             else { throw UnreadableRow(table: "binding") }
             return FoundDevice(
                 id: binding.device, identity: try DeviceIdentity(row: row), isRevoked: record.isRevoked,
-                isBound: binding.isActive, window: record.window, shown: record.shown)
+                isBound: binding.isActive, window: record.window, shown: record.shown, riskMetric: record.riskMetric)
         }
     }
 
@@ -135,4 +137,5 @@ struct FoundDevice {
     let isBound: Bool
     let window: CounterWindow
     let shown: ShownExtensions
+    var riskMetric: UInt32?
 }

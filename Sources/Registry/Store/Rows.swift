@@ -78,7 +78,8 @@ extension Binding {
 
 extension AttestationRecord {
     /// The columns this is read from, in order.
-    static let columns = "digest, certificate_key, receipt, risk_metric"
+    static let columns = "digest, certificate_key, content, risk_metric"
+    static let tables = "attestation LEFT JOIN receipt ON receipt.device = attestation.device"
 
     init(row: Row) throws {
         let (key, receipt): (Data?, Data?) = (row[1], row[2])

@@ -11,6 +11,7 @@ enum Schema {
         migrator.registerMigration("v2", migrate: addEnrolment)
         migrator.registerMigration("v3", migrate: addIssuedCertificates)
         migrator.registerMigration("v4", migrate: addShownExtensions)
+        migrator.registerMigration("v5", migrate: setReceiptsApart)
         return migrator
     }
 
@@ -130,6 +131,31 @@ enum Schema {
             sql: """
                 ALTER TABLE device ADD COLUMN
                     shown_extensions INTEGER NOT NULL DEFAULT 0 CHECK (shown_extensions BETWEEN 0 AND 255);
+                """)
+    }
+
+    /// Receipts change, attestations do not: receipts get rows of their own, with what is known of exchanging them. Those of
+    /// before are due at once.
+    private static func setReceiptsApart(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                CREATE TABLE receipt (
+                    device INTEGER PRIMARY KEY REFERENCES device (id),
+                    risk_metric INTEGER CHECK (risk_metric IS NULL OR risk_metric BETWEEN 0 AND 4294967295),
+                    created_at INTEGER,
+                    next_at INTEGER,
+                    asked_at INTEGER,
+                    outcome TEXT,
+                    failures INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
+                    -- The last one: whoever reads the others reads none of its further pages.
+                    content BLOB NOT NULL CHECK (length(content) <= \(AttestationRecord.receiptLimit))
+                ) STRICT;
+                INSERT INTO receipt (device, risk_metric, next_at, content)
+                    SELECT device, risk_metric, 0, receipt FROM attestation WHERE receipt IS NOT NULL;
+                CREATE INDEX receipt_next ON receipt (next_at) WHERE next_at IS NOT NULL;
+                CREATE INDEX receipt_risk ON receipt (risk_metric) WHERE risk_metric IS NOT NULL;
+                ALTER TABLE attestation DROP COLUMN receipt;
+                ALTER TABLE attestation DROP COLUMN risk_metric;
                 """)
     }
 }

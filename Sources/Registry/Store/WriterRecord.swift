@@ -7,6 +7,8 @@ struct WriterRecord {
     /// Always what the device's row says, or is about to: unlike the window it is written in the transaction that adds to
     /// it, for that happens at most twice to a device.
     var shown: ShownExtensions
+    /// Of the newest receipt, as its row says.
+    var riskMetric: UInt32?
     /// Journal rows of this device that are not folded. With any the record must stay: the device's row is behind it.
     var unfolded = 0
     /// Whether the window has changed since it was written to the device's row.

@@ -21,4 +21,6 @@ public struct DeviceDetails: Equatable, Sendable {
     public let device: Device
     public let bindings: [Binding]
     public let attestation: AttestationRecord?
+    /// Nil if it came with no receipt.
+    public internal(set) var refresh: ReceiptRefresh?
 }

@@ -29,6 +29,8 @@ public final class UpstreamConnection: SocketHandler {
     var phase = Phase.connecting
     var call: UpstreamCall?
     private(set) var callsServed = 0
+    /// The server's number for the address that it leads to.
+    var address = 0
     /// Addresses of the server that were not tried yet, and until when any may be.
     var addressesLeft = 0
     private(set) var connectEnd = Instant(nanoseconds: .max)
@@ -107,7 +109,7 @@ public final class UpstreamConnection: SocketHandler {
     public func send(isComplete: Bool) {
         if isComplete { isRequestComplete = true }
         // Within an event, `flush` sees for itself that there is more.
-        guard phase != .connecting, !isWorking, let call = enter() else { return }
+        guard !isConnecting, !isWorking, let call = enter() else { return }
         flush()
         leave(call)
     }

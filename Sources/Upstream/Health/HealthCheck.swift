@@ -11,6 +11,8 @@ final class HealthCheck: UpstreamCall {
     private var timer: LoopTimer?
     private var beganAt = Instant(nanoseconds: 0)
     private var isUnderWay = false
+    /// Until an address of the server is known there is nobody to ask.
+    private var isWaiting = false
     private var passes = false
     private var received = 0
 
@@ -37,7 +39,16 @@ final class HealthCheck: UpstreamCall {
         connection?.cancel()
     }
 
+    /// The server has addresses, or others than before.
+    func addressesCame() {
+        guard isWaiting else { return }
+        isWaiting = false
+        timer?.start(after: TimeSpan(nanoseconds: 0))
+    }
+
     private func begin() {
+        isWaiting = !pool.states[server].isResolved
+        guard !isWaiting else { return }
         beganAt = pool.loop.now
         isUnderWay = true
         passes = false

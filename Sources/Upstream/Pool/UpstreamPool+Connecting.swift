@@ -11,6 +11,7 @@ extension UpstreamPool {
                 let socket = try servers[server].connect(&left)
                 let connection = UpstreamConnection(pool: self, server: server, socket: socket, isCheck: false)
                 connection.addressesLeft = left
+                connection.address = servers[server].connectedAddress
                 add(connection)
                 return connection
             } catch {
@@ -26,6 +27,7 @@ extension UpstreamPool {
         let socket = try servers[server].connect(&left)
         let connection = UpstreamConnection(pool: self, server: server, socket: socket, isCheck: true)
         connection.addressesLeft = left
+        connection.address = servers[server].connectedAddress
         add(connection)
         return connection
     }
@@ -44,7 +46,9 @@ extension UpstreamPool {
         while true {
             if connection.addressesLeft > 0, loop.now < connection.connectEnd {
                 do throws(UpstreamFailure) {
-                    return try servers[connection.server].connect(&connection.addressesLeft)
+                    let socket = try servers[connection.server].connect(&connection.addressesLeft)
+                    connection.address = servers[connection.server].connectedAddress
+                    return socket
                 } catch {
                     failure = error
                 }

@@ -28,6 +28,8 @@ extension UpstreamPool {
         // A check has a verdict of its own.
         guard !isCheck else { return }
         servers[server].tally.counts.failures[failure.kind.rawValue] += 1
+        // It was not asked, so there is nothing to judge it by.
+        guard failure != .unresolved else { return }
         guard states[server].health.failed(at: loop.now), mayEject(server) else { return }
         let span = states[server].health.eject(at: loop.now)
         servers[server].tally.counts.ejections += 1
@@ -39,9 +41,9 @@ extension UpstreamPool {
         let now = loop.now
         let others = states.indices.count {
             guard $0 != server else { return false }
-            return switch states[$0].health.standing(at: now) {
+            return switch states[$0].standing(at: now) {
             case .usable, .onProbation: true
-            case .ejected, .unhealthy: false
+            case .ejected, .unhealthy, .unresolved: false
             }
         }
         return others >= settings.ejection.minimumServers
@@ -68,7 +70,7 @@ extension UpstreamPool {
         servers.indices.map { place in
             ServerSnapshot(
                 name: servers[place].name, busy: states[place].busy, idle: servers[place].idle.count,
-                standing: states[place].health.standing(at: loop.now))
+                standing: states[place].standing(at: loop.now))
         }
     }
 }

@@ -6,7 +6,8 @@ internal import TLS
 /// One worker's connections to one upstream: chooses servers, keeps connections, lets requests wait when there are none, and
 /// remembers which servers fail.
 ///
-/// How a connection comes about is in `UpstreamPool+Connecting`, what is thought of servers in `UpstreamPool+Health`.
+/// How a connection comes about is in `UpstreamPool+Connecting`, what is thought of servers in `UpstreamPool+Health`, where they
+/// are in `UpstreamPool+Addresses`.
 public final class UpstreamPool {
     public let settings: UpstreamSettings
     let loop: Loop
@@ -41,7 +42,9 @@ public final class UpstreamPool {
         self.buffers = buffers
         self.settings = settings
         states = settings.servers.map {
-            ServerState(name: $0.name, health: ServerHealth(ejection: settings.ejection, checks: settings.health))
+            ServerState(
+                name: $0.name, health: ServerHealth(ejection: settings.ejection, checks: settings.health),
+                isResolved: !$0.addresses.isEmpty)
         }
         servers = zip(settings.servers, tallies).map { UpstreamServer($0, tls: tls, tally: $1) }
         balancer = Balancer(
@@ -82,7 +85,8 @@ public final class UpstreamPool {
 
     /// Starts a call once more that got no answer: on a new connection, and at another server if there is one.
     public func startAgain(_ call: UpstreamCall) throws(UpstreamFailure) -> UpstreamConnection? {
-        if call.tried.count == servers.count { call.tried = ServerSet() }
+        let others = states.indices.contains { states[$0].isResolved && !call.tried.contains($0) }
+        if !others { call.tried = ServerSet() }
         return try connectionOrWait(call, isFresh: true)
     }
 
@@ -153,7 +157,7 @@ public final class UpstreamPool {
     }
 
     /// When all events that were ready are served: whoever makes room is in the middle of its own.
-    private func serveWaitingSoon() {
+    func serveWaitingSoon() {
         guard !waiting.isEmpty, !isServingWaiting else { return }
         isServingWaiting = true
         loop.whenTurnEnds { [self] in
@@ -231,7 +235,9 @@ public final class UpstreamPool {
     func release(_ connection: UpstreamConnection) {
         servers[connection.server].idle.append(connection)
         idleCount += 1
-        if idleCount > settings.idleConnections { connection.discard() }
+        // Its server may have moved meanwhile.
+        let isStale = !servers[connection.server].has(connection.address)
+        if isStale || idleCount > settings.idleConnections { connection.discard() }
     }
 
     /// Lets go of a connection that has closed itself.

@@ -7,9 +7,9 @@ public struct AttestationRecord: Equatable, Sendable {
     /// The mTLS key that the attestation vouched for together with the hardware key; the first binding must be of this
     /// one. nil where the attestation names none.
     public let certificateKey: KeyID?
-    /// As it came; at most 16 KiB.
+    /// The newest there is: the attestation's own, or one that it was exchanged for; at most 16 KiB.
     public let receipt: [UInt8]?
-    /// What the receipt says about the phone, if it says anything.
+    /// What that receipt says about the phone, if it says anything.
     public let riskMetric: UInt32?
 
     /// The bytes a receipt has at most: no more than an attestation, which carries it.

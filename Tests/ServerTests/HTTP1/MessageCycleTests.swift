@@ -6,7 +6,6 @@ import Testing
 struct MessageCycleTests {
     private func served(isPersistent: Bool = true) -> MessageCycle {
         var cycle = MessageCycle()
-        cycle.handshakeDone()
         cycle.headComplete(isPersistent: isPersistent)
         return cycle
     }
@@ -51,7 +50,6 @@ struct MessageCycleTests {
     @Test("after a head that cannot be read, nothing is read as a request any more")
     func refusedHead() {
         var cycle = MessageCycle()
-        cycle.handshakeDone()
         cycle.headBegun()
         cycle.headRefused()
         cycle.responseEnded()

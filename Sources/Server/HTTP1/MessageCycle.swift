@@ -3,8 +3,6 @@
 /// A value without I/O: the connection tells it what happened and does what it answers.
 struct MessageCycle {
     enum Phase: Equatable {
-        /// TLS is being negotiated.
-        case handshake
         /// Between two requests.
         case idle
         /// A request head has begun.
@@ -27,12 +25,11 @@ struct MessageCycle {
         case close
     }
 
-    private(set) var phase = Phase.handshake
+    private(set) var phase = Phase.idle
     private(set) var isResponseEnded = false
     /// Whether the response says that the connection stays open.
     var isPersistent = true
 
-    mutating func handshakeDone() { phase = .idle }
     mutating func headBegun() { phase = .head }
 
     mutating func headComplete(isPersistent: Bool) {

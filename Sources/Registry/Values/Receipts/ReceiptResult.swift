@@ -1,0 +1,80 @@
+/// Devices whose receipts are to be looked at, each taken until a time, so that nobody takes it a second time meanwhile: not
+/// even after a crash. Times are seconds since 1970-01-01T00:00:00Z.
+public struct ReceiptClaim: Sendable {
+    public let time: Int64
+    /// When those that are never settled are due again.
+    public let until: Int64
+    /// At most so many.
+    public let limit: Int
+
+    public init(at time: Int64, until: Int64, limit: Int) {
+        self.time = time
+        self.until = until
+        self.limit = limit
+    }
+}
+
+public struct ClaimedReceipts: Equatable, Sendable {
+    /// Those that were due for longest first; each with a receipt, none of them revoked.
+    public let devices: [DeviceDetails]
+    /// Whether more may be due.
+    public let isMoreDue: Bool
+}
+
+/// What came of one of them.
+public struct ReceiptResult: Sendable {
+    /// A newer receipt. Whether it is genuine its finder has made sure of.
+    public struct Newer: Sendable {
+        public let content: [UInt8]
+        public let riskMetric: UInt32?
+
+        /// - Returns: nil if it is larger than any that is genuine.
+        public init?(content: [UInt8], riskMetric: UInt32?) {
+            guard content.count <= AttestationRecord.receiptLimit else { return nil }
+            self.content = content
+            self.riskMetric = riskMetric
+        }
+    }
+
+    public let device: DeviceID
+    /// The receipt that was looked at: if another is kept by now, nothing is changed.
+    public let previous: [UInt8]
+    public let newer: Newer?
+    /// When `newer`, or else `previous`, was made; nil if that is not known.
+    public let createdAt: Int64?
+    public let nextAt: Int64?
+    /// Nil if nobody was asked.
+    public let askedAt: Int64?
+    public let outcome: ReceiptOutcome
+    public let failures: Int
+
+    public init(
+        device: DeviceID, previous: [UInt8], newer: Newer? = nil, createdAt: Int64?, nextAt: Int64?, askedAt: Int64?,
+        outcome: ReceiptOutcome, failures: Int
+    ) {
+        self.device = device
+        self.previous = previous
+        self.newer = newer
+        self.createdAt = createdAt
+        self.nextAt = nextAt
+        self.askedAt = askedAt
+        self.outcome = outcome
+        self.failures = failures
+    }
+}
+
+public enum ReceiptVerdict: Equatable, Sendable {
+    case settled(DeviceDetails)
+    /// Another receipt is kept by now, or one made later. Nothing was written.
+    case superseded
+}
+
+/// How receipts stand, all devices together.
+public struct ReceiptFigures: Equatable, Sendable {
+    /// Devices above each ceiling that was asked for, in that order; counted up to `countLimit`.
+    public let aboveCeiling: [Int]
+    /// Since when the one that has waited for longest is due; nil if none is.
+    public let oldestDue: Int64?
+
+    public static let countLimit = 10_000
+}

@@ -1,0 +1,80 @@
+internal import Bytes
+internal import EventLoop
+internal import TLS
+
+/// What follows from every event, and the end of the connection.
+extension ServerConnection {
+    /// Takes in, answers and writes until nothing more can be done now.
+    func settle() {
+        guard !isSettling, isOpen, let spoken else { return }
+        isSettling = true
+        var isAgain = true
+        while isAgain, isOpen, !isAborted {
+            spoken.advance()
+            isAgain = !isAborted && flush(spoken)
+        }
+        isSettling = false
+        if isAborted { close(gracefully: false) }
+        guard isOpen else { return }
+        input.releaseIfEmpty()
+        let wantsInput = !isReadWaitingToWrite && spoken.wantsInput
+        wantRead(wantsInput)
+        // Whoever settled from another event may have made room for what OpenSSL holds, which makes no socket readable.
+        if !isReceiving, wantsInput, transport.hasBufferedInput { readAgain() }
+    }
+
+    /// Writes what there is. - Returns: whether that made new work possible.
+    private func flush(_ spoken: ConnectionProtocol) -> Bool {
+        if !output.isEmpty {
+            let waiting = output.count
+            switch transport.write(to: self, from: &output) {
+            case .done:
+                output.releaseIfEmpty()
+                wantWrite(isReadWaitingToWrite)
+                spoken.outputTaken(waiting)
+                if !output.isEmpty { return true }
+            case .wantWrite:
+                wantWrite(true)
+                spoken.outputBlocked(taken: waiting - output.count)
+                return false
+            case .wantRead: return false
+            case .endOfStream, .failed:
+                close(gracefully: false)
+                return false
+            }
+        }
+        return spoken.conclude()
+    }
+
+    // MARK: - Closing
+
+    /// Ends the connection at once; the client sees that it was cut off.
+    public func abort() {
+        if isSettling { isAborted = true } else { close(gracefully: false) }
+    }
+
+    func closeIfIdle() {
+        if isInHandshake || spoken?.isIdle == true { closeGracefully() }
+    }
+
+    func closeGracefully() {
+        close(gracefully: true)
+    }
+
+    /// Tells the client that nothing more comes, and listens to it still.
+    func endSending() {
+        transport.sendCloseNotify()
+        shutdownSending()
+    }
+
+    func close(gracefully: Bool) {
+        guard isOpen else { return }
+        if gracefully { transport.sendCloseNotify() }
+        close()
+        spoken?.closed()
+        spoken = nil
+        input.removeAll()
+        output.removeAll()
+        acceptor.remove(self)
+    }
+}

@@ -1,0 +1,158 @@
+internal import Bytes
+public import EventLoop
+public import TLS
+
+/// One client connection: its socket, TLS or nothing around it, and who the client is. What is spoken on it is a
+/// `ConnectionProtocol`.
+///
+/// Owned by the `Acceptor` until it closes. Holds at most one block for what comes in and one for what goes out, and
+/// none while idle. Bytes are read only while somebody takes them, so a client that sends faster than its upstream reads
+/// is stopped by TCP.
+///
+/// The order of work in every event: read, then `settle`, which lets the protocol take what has come and writes what it
+/// answers, until nothing more can be done. Nothing below `settle` writes to the socket or calls `settle` to any effect.
+///
+/// The handshake, and what it has told, is in `ServerConnection+Handshake`, what it settles and how it closes in
+/// `ServerConnection+Settling`.
+public final class ServerConnection: SocketHandler {
+    /// Whom limits, logs and services know the connection by: the client's address; of a connection that a trusted proxy
+    /// relays, the one that its header names, as soon as it is read.
+    public internal(set) var peer: SocketAddress
+    /// The peer is a trusted proxy, whose header must come before anything else.
+    var awaitsProxyHeader: Bool
+    /// The application has admitted it, and is told when it has ended.
+    var isAdmitted = false
+    let acceptor: Acceptor
+    var slot = 0
+    /// Counts the connections of the acceptor.
+    var number: UInt64 = 0
+    /// The client has shown who it is, by whatever the application asks for; the application says so.
+    public var isKnown = false
+
+    let transport: Transport
+    var input: ByteBuffer
+    var output: ByteBuffer
+    /// Nil during the handshake, and when the connection is closed.
+    var spoken: ConnectionProtocol?
+    var isInHandshake = true
+
+    /// The client's certificate; there from the end of the handshake. Nil without TLS.
+    public var identity: ClientIdentity? { verifiedIdentity }
+    var verifiedIdentity: ClientIdentity?
+    /// When its certificate ends.
+    var identityEnd: Instant?
+    /// The bytes of `serverName` from the end of the handshake on: every request asks for them.
+    var servedName: [UInt8]?
+    var handshakeBegan: Instant?
+    var handshakeEnded: Instant?
+    /// Requests begun on this connection.
+    public var requests: Int { requestCount }
+    var requestCount = 0
+
+    /// TLS has to write (a key update) before it can read on.
+    var isReadWaitingToWrite = false
+    var isSettling = false
+    /// In the middle of `readable`, which sees for itself whether there is more.
+    private(set) var isReceiving = false
+    /// Aborted below `settle`, where buffers are in use: the connection is closed at its end.
+    var isAborted = false
+    /// Reads in one event before other connections get their turn.
+    private static let readsPerEvent = 4
+
+    var pool: BufferPool { acceptor.pool }
+
+    /// - Parameters:
+    ///   - tls: nil for a connection without TLS.
+    ///   - isProxied: whether the peer is a trusted proxy. Then there is TLS.
+    init?(
+        acceptor: Acceptor, socket: consuming Socket, peer: SocketAddress, tls: VirtualHosts?, isProxied: Bool
+    ) {
+        if let tls {
+            guard let stream = TLSStream(accepting: socket.number, tls) else { return nil }
+            transport = .tls(stream)
+        } else {
+            transport = .plain
+        }
+        self.acceptor = acceptor
+        self.peer = peer
+        awaitsProxyHeader = isProxied
+        input = ByteBuffer(pool: acceptor.pool)
+        output = ByteBuffer(pool: acceptor.pool)
+        super.init(loop: acceptor.loop, socket: socket)
+    }
+
+    func start() {
+        if transport.isPlain { return beginSpeaking() }
+        handshakeBegan = loop.now
+        setDeadline(loop.now + acceptor.settings.handshakeTimeout)
+        wantRead(true)
+    }
+
+    // MARK: - Events
+
+    public override func readable() {
+        if isInHandshake {
+            guard !awaitsProxyHeader || receiveProxyHeader(), handshake() else { return }
+        }
+        isReceiving = true
+        defer { isReceiving = false }
+        for _ in 0..<Self.readsPerEvent {
+            guard isOpen, receive() else { return }
+        }
+        // What OpenSSL has read ahead announces itself no more: come back to it after the others.
+        if isOpen, transport.hasBufferedInput { readAgain() }
+    }
+
+    public override func writable() {
+        guard !isInHandshake else {
+            // A request may have come with the handshake's last message.
+            if handshake() { readAgain() }
+            return
+        }
+        wantWrite(false)
+        settle()
+        if isReadWaitingToWrite, isOpen {
+            isReadWaitingToWrite = false
+            readAgain()
+        }
+    }
+
+    public override func deadlinePassed() {
+        guard isInHandshake else {
+            spoken?.deadlinePassed()
+            return
+        }
+        acceptor.application.connectionRefused(self, awaitsProxyHeader ? .proxyHeader(.late) : .handshakeTimeout)
+        abort()
+    }
+
+    // MARK: - Reading
+
+    /// Reads once and does what follows. - Returns: whether there may be more at once.
+    private func receive() -> Bool {
+        guard input.room > 0 else {
+            wantRead(false)
+            return false
+        }
+        switch transport.read(from: self, into: &input) {
+        case .done:
+            settle()
+            return isOpen && spoken?.isInputHeld == false && transport.hasBufferedInput
+        case .wantRead:
+            input.releaseIfEmpty()
+            return false
+        case .wantWrite:
+            isReadWaitingToWrite = true
+            wantWrite(true)
+            // What lies in the socket cannot be taken till then: it must not wake the loop again and again.
+            wantRead(false)
+            return false
+        case .endOfStream:
+            spoken?.inputEnded(isOrderly: true)
+            return false
+        case .failed:
+            spoken?.inputEnded(isOrderly: false)
+            return false
+        }
+    }
+}
