@@ -26,8 +26,8 @@ public struct UpstreamSettings: Sendable {
         public init(_ server: NamedServer, certificateName: String? = nil) {
             name = server.description
             addresses = []
-            resolved = server
             self.certificateName = certificateName
+            resolved = server
         }
     }
 

@@ -23,11 +23,12 @@ class Question:
         (self.type,) = struct.unpack_from("!H", packet, place + 1)
         self.section = packet[12:place + 5]
 
-    def answer(self, records=(), code=NOERROR, flags=0, id=None):
-        """`records`: (owner or None for the name asked for, type, TTL, data)."""
+    def answer(self, records=(), code=NOERROR, flags=0, id=None, about=None):
+        """`records`: (owner or None for the name asked for, type, TTL, data); `about`: another name than was asked for."""
         head = struct.pack(
             "!HHHHHH", self.id if id is None else id, 0x8180 | flags | code, 1, len(records), 0, 0)
-        return head + self.section + b"".join(record(*each) for each in records)
+        section = encoded(about) + self.section[-4:] if about else self.section
+        return head + section + b"".join(record(*each) for each in records)
 
 
 def encoded(name):

@@ -107,7 +107,7 @@ class RecordingUpstream:
         self.tls = tls
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.listener = socket.create_server((host, port), backlog=256, family=family)
-        self.host, self.port = host, self.listener.getsockname()[1]
+        self.port = self.listener.getsockname()[1]
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         # Why handshakes failed.
         self.refusals = []

@@ -10,10 +10,12 @@ from client import Client, get
 from denials import assert_denied
 from enrolment import Enrolling
 from exposition import ask, scrape
-from name_server import A, CNAME, REFUSED, SERVFAIL, NameServer, packed
+from gateway import Gateway
+from name_server import A, CNAME, NXDOMAIN, REFUSED, SERVFAIL, NameServer, packed
 from pki import attestgate
 from ports import uncommon_port
 from recording_upstream import RecordingUpstream
+from services import Services, names
 from waiting import eventually
 
 NAME = "records.test"
@@ -57,6 +59,11 @@ def addresses(gateway):
     return scrape(gateway)("attestgate_name_addresses", server=server(gateway))
 
 
+def wait_until_located(gateway):
+    """On a machine that is slow, first answers come after the two seconds that the start waits for them."""
+    eventually(lambda: addresses(gateway) > 0, "the name to be resolved")
+
+
 def is_served(client, path="/"):
     return client.exchange(get(path)).status == 200
 
@@ -78,6 +85,7 @@ def test_a_service_that_moves_is_followed_without_a_failed_request(start_gateway
     first, second = both
     nameserver.addresses[NAME] = ["127.0.0.2"]
     gateway = start_gateway({"service": named(first.port)}, resolver=resolver(nameserver), workers=2)
+    wait_until_located(gateway)
     statuses, enough = [], threading.Event()
 
     def load():
@@ -107,6 +115,7 @@ def test_a_request_under_way_at_the_old_address_goes_on(start_gateway, nameserve
     first, second = both
     nameserver.addresses[NAME] = ["127.0.0.2"]
     gateway = start_gateway({"service": named(first.port)}, resolver=resolver(nameserver))
+    wait_until_located(gateway)
     release = threading.Event()
 
     def slow(connection):
@@ -135,39 +144,60 @@ def silence(question):
     return None
 
 
+def elsewhere(question):
+    return packed("127.0.0.3" if question.type == A else "::1")
+
+
 def forged(question):
     """Of somebody who has not seen the question."""
-    return question.answer([(None, A, 1, packed("127.0.0.3"))], id=question.id ^ 1)
+    return question.answer([(None, question.type, 1, elsewhere(question))], id=question.id ^ 1)
 
 
-@pytest.mark.parametrize("behaviour, result", [
-    (silence, "timeout"),
-    (lambda question: question.answer(code=SERVFAIL), "timeout"),
-    (lambda question: question.answer(code=REFUSED), "refused"),
-    (lambda question: question.answer(code=3), "nonexistent"),
-    (lambda question: question.answer(), "nonexistent"),
-    (lambda question: question.answer(flags=0x0200), "truncated"),
-    (lambda question: struct.pack("!H", question.id) + b"\x81\x80" + b"\xff" * 40, "malformed"),
-    (lambda question: question.answer([(None, A, 1, packed("127.0.0.3"))])[:-3], "malformed"),
-    (forged, "timeout"),
-    (lambda question: question.answer([(None, question.type, 1, packed("0.0.0.0" if question.type == A else "::"))]),
-     "forbidden"),
-], ids=["silence", "servfail", "refused", "nxdomain", "empty", "truncated", "garbage", "cut", "forged", "unspecified"])
-def test_what_was_known_last_outlives_a_nameserver_that_fails(
-        start_gateway, nameserver, both, phone, behaviour, result):
-    nameserver.addresses[NAME] = ["127.0.0.2"]
-    gateway = start_gateway({"service": named(both[0].port)}, resolver=resolver(nameserver))
-    nameserver.behaviour = behaviour
-    eventually(lambda: lookups(gateway, result) >= 1, f"a lookup to end as {result}")
+# What becomes of a lookup that a nameserver answers so.
+FAILURES = {
+    "silence": (silence, "timeout"),
+    "servfail": (lambda question: question.answer(code=SERVFAIL), "timeout"),
+    "refused": (lambda question: question.answer(code=REFUSED), "refused"),
+    "nxdomain": (lambda question: question.answer(code=NXDOMAIN), "nonexistent"),
+    "empty": (lambda question: question.answer(), "nonexistent"),
+    "truncated": (lambda question: question.answer(flags=0x0200), "truncated"),
+    "garbage": (lambda question: struct.pack("!H", question.id) + b"\x81\x80" + b"\xff" * 40, "malformed"),
+    "cut": (lambda question: question.answer([(None, question.type, 1, elsewhere(question))])[:-3], "malformed"),
+    "another-name": (
+        lambda question: question.answer([(None, question.type, 1, elsewhere(question))], about="other.test"), "malformed"),
+    "forged": (forged, "timeout"),
+    "unspecified": (
+        lambda question: question.answer([(None, question.type, 1, bytes(len(elsewhere(question))))]), "forbidden"),
+}
+
+
+def test_what_was_known_last_outlives_a_nameserver_that_fails(start_gateway, nameserver, both, phone):
+    first, second = both
+    cases = {f"{case}.test": case for case in FAILURES}
+    nameserver.addresses.update({name: ["127.0.0.2"] for name in cases})
+    gateway = start_gateway(
+        {case: named(first.port, name) for name, case in cases.items()},
+        [{"name": case, "host": "localhost", "path": f"/{case}", "upstream": case} for case in FAILURES],
+        resolver=resolver(nameserver))
+
+    def value(metric, case, **labels):
+        return scrape(gateway)(f"attestgate_name_{metric}", server=f"{case}.test:{first.port}", **labels)
+    for case in FAILURES:
+        eventually(lambda: value("addresses", case) == 1, f"{case} to be resolved")
+    nameserver.behaviour = lambda question: FAILURES[cases[question.name]][0](question)
     with Client(gateway, phone) as client:
-        assert is_served(client)
-    assert (addresses(gateway), scrape(gateway)("attestgate_name_stale", server=server(gateway))) == (1, 1)
-    assert both[1].byte_count == 0
-    nameserver.behaviour = None
-    eventually(lambda: f"{server(gateway)} is resolved again" in gateway.errors, "the name to be resolved again")
-    # Said once, however often it failed.
-    assert gateway.errors.count("cannot be resolved") == 1
-    assert scrape(gateway)("attestgate_name_stale", server=server(gateway)) == 0
+        for case, (_, result) in FAILURES.items():
+            eventually(lambda: value("lookups_total", case, result=result) >= 1, f"{case} to end as {result}")
+            assert is_served(client, f"/{case}"), case
+            assert (value("addresses", case), value("stale", case)) == (1, 1), case
+        assert second.byte_count == 0
+        nameserver.behaviour = None
+        for case in FAILURES:
+            eventually(lambda: f"{case}.test:{first.port} is resolved again" in gateway.errors, f"{case} to be resolved")
+            # Said once, however often it failed.
+            assert gateway.errors.count(f"{case}.test:{first.port} cannot be resolved any more, the address of before") == 1
+            assert value("stale", case) == 0
+
 
 
 def test_a_name_that_cannot_be_resolved_costs_its_own_requests_until_it_can(
@@ -178,7 +208,9 @@ def test_a_name_that_cannot_be_resolved_costs_its_own_requests_until_it_can(
          {"name": "other", "host": "localhost", "path": "/other", "upstream": "other"}],
         resolver=resolver(nameserver))
     assert ask(gateway, "/health/ready")[0] == 200
-    assert f"{server(gateway)} cannot be resolved, and gets no requests until it is: no such name" in gateway.errors
+    eventually(
+        lambda: f"{server(gateway)} cannot be resolved, and gets no requests until it is: no such name" in gateway.errors,
+        "the error log to say so")
     with Client(gateway, phone) as client:
         assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
         assert "its name could not be resolved" in gateway.logged(route="named")["detail"]
@@ -237,6 +269,7 @@ def test_a_chain_of_aliases_and_ipv6_alone_lead_there_too(start_gateway, nameser
                 (None, CNAME, 1, b"\x05other\x04test\0"), ("other.test", question.type, 1, packed("::1"))])
         nameserver.behaviour = aliased
         gateway = start_gateway({"service": named(upstream.port)}, resolver=resolver(nameserver))
+        wait_until_located(gateway)
         with Client(gateway, phone) as client:
             assert is_served(client)
         assert addresses(gateway) == 1
@@ -249,6 +282,7 @@ def test_a_dead_address_is_passed_over_and_three_hundred_are_bounded(start_gatew
     # Nobody listens on the others, and ::1 refuses.
     nameserver.addresses[NAME] = ["127.0.0.2", "127.0.0.9", "::1"]
     gateway = start_gateway({"service": named(first.port)}, resolver=resolver(nameserver))
+    wait_until_located(gateway)
     with Client(gateway, phone) as client:
         first.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         for _ in range(6):
@@ -258,6 +292,28 @@ def test_a_dead_address_is_passed_over_and_three_hundred_are_bounded(start_gatew
             f"fd00::{number:x}" for number in range(1, 50)]
         eventually(lambda: addresses(gateway) == 16, "16 addresses")
         assert is_served(client)
+
+
+def test_over_tls_a_forged_answer_leads_to_nobody(start_gateway, nameserver, pki, phone):
+    services = Services(pki)
+    right = services.start(services.certificate("named", extensions=names(f"DNS:{NAME}")), host="127.0.0.2")
+    # It has a certificate of the same authority, for another name.
+    wrong = RecordingUpstream(tls=services.context(), host="127.0.0.3", port=right.port)
+    try:
+        nameserver.addresses[NAME] = ["127.0.0.2"]
+        gateway = start_gateway(
+            {"service": services.settings(f"{NAME}:{right.port}")}, resolver=resolver(nameserver))
+        wait_until_located(gateway)
+        with Client(gateway, phone) as client:
+            assert is_served(client)
+            nameserver.addresses[NAME] = ["127.0.0.3"]
+            eventually(lambda: client.exchange(get("/")).status == 502, "the forged answer to be believed")
+            assert wrong.byte_count == 0
+            nameserver.addresses[NAME] = ["127.0.0.2"]
+            eventually(lambda: is_served(client), "the service to be found again")
+    finally:
+        right.close()
+        wrong.close()
 
 
 def test_localhost_is_nobody_asked_for(start_gateway, nameserver, own_upstream, phone):
@@ -274,13 +330,25 @@ def test_localhost_is_nobody_asked_for(start_gateway, nameserver, own_upstream, 
 # Rebinding: whoever has the name would have the gateway speak to itself, from an address that is trusted.
 
 def assert_refused(gateway, phone, purpose):
-    assert f"which is where {purpose} listens: it is not used" in gateway.errors
+    eventually(
+        lambda: f"which is where {purpose} listens: it is not used" in gateway.errors, "the error log to say so")
     with Client(gateway, phone) as client:
         assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
     metrics = scrape(gateway)
     assert metrics("attestgate_name_addresses", server=server(gateway)) == 0
     assert metrics("attestgate_name_addresses_refused_total", server=server(gateway)) >= 1
     assert metrics("attestgate_upstream_server_requests_total", server=server(gateway)) == 0
+
+
+def machine_address():
+    """One that is not loopback."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            # Sends nothing: the kernel only looks for a route.
+            probe.connect(("198.51.100.1", 9))
+        except OSError:
+            pytest.skip("this machine has no address but loopback")
+        return probe.getsockname()[0]
 
 
 @pytest.mark.parametrize("listens, leads", [
@@ -292,13 +360,7 @@ def test_a_name_that_leads_to_the_administration_is_not_used(
     token.write_text("t0ken-" * 8)
     token.chmod(0o600)
     if leads == "machine":
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            try:
-                # Sends nothing: the kernel only looks for a route.
-                probe.connect(("192.0.2.1", 9))
-            except OSError:
-                pytest.skip("this machine has no address but loopback")
-            leads = probe.getsockname()[0]
+        leads = machine_address()
     tls = {"certificate": str(pki.server_certificate), "key": str(pki.server_key)}
     nameserver.addresses[NAME] = [leads]
     gateway = start_gateway(
@@ -325,6 +387,7 @@ def test_a_name_that_is_rebound_to_the_administration_stays_with_its_service(
             {"service": named(upstream.port)}, registry={"devices": 64}, resolver=resolver(nameserver), administration={
                 "socket": str(tmp_path / "admin.sock"),
                 "listeners": [{"address": f"127.0.0.1:{upstream.port}", "token_file": str(token)}]})
+        wait_until_located(gateway)
         nameserver.addresses[NAME] = ["127.0.0.1"]
         eventually(lambda: lookups(gateway, "forbidden") >= 2, "the rebinding to be seen")
         upstream.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -358,7 +421,8 @@ def test_a_name_that_leads_to_enrolment_is_not_used(nameserver, pki, own_upstrea
     enrolling.start()
     try:
         gateway = enrolling.gateway
-        assert "which is where enrolment listens: it is not used" in gateway.errors
+        eventually(
+            lambda: "which is where enrolment listens: it is not used" in gateway.errors, "the error log to say so")
         with Client(gateway, phone) as client:
             assert client.exchange(get("/open")).status == 502
         assert addresses(gateway) == 0
@@ -387,6 +451,26 @@ def test_check_warns_of_names_that_lead_nowhere(start_gateway, nameserver, both)
     done = check(gateway)
     assert done.returncode == 0
     assert f"warning: {NAME}:{gateway.port} cannot be resolved now: no nameserver answers" in done.stderr
+
+
+def test_check_refuses_an_address_of_this_machine_where_the_gateway_listens_on_all(pki, tmp_path):
+    port, address = uncommon_port(), machine_address()
+    gateway = Gateway(tmp_path / "gateway", pki, {"service": {
+        "servers": [f"{address}:{port}"], "plaintext": "accepted"}})
+    gateway.conf["listeners"][0]["address"] = f"0.0.0.0:{port}"
+    done = check(gateway)
+    gateway.holder.close()
+    assert done.returncode == 1
+    assert f"upstream service: {address}:{port} is where the gateway itself listens" in done.stderr
+
+
+def test_a_gateway_that_waits_for_names_ends_when_told_to(nameserver, both, pki, tmp_path):
+    nameserver.behaviour = silence
+    gateway = Gateway(
+        tmp_path / "gateway", pki, {"service": named(both[0].port)}, resolver=resolver(nameserver, timeout="10s"))
+    gateway.start(until=lambda: nameserver.questions)
+    gateway.stop()
+    assert "stopped" in gateway.errors and "serving" not in gateway.errors
 
 
 def test_a_reload_brings_names_of_its_own_and_keeps_what_is_known_of_the_others(

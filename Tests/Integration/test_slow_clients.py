@@ -13,7 +13,7 @@ HANDSHAKES, REQUESTS = 50, 20
 MARGIN = 8_000_000
 # Of a connection in a debug build: TLS, and the blocks that it may hold.
 PER_CONNECTION = 200_000
-# What is kept of each handshake for its resumption, up to a number that docs/operations.md says.
+# What is kept of each handshake for its resumption, up to a number that docs/operations/limits.md says.
 PER_SESSION = 8_000
 
 

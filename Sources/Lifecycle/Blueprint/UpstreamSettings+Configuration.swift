@@ -9,8 +9,9 @@ extension UpstreamSettings {
     init(_ name: String, _ upstream: UpstreamConfiguration) throws(StartupError) {
         var servers: [Server] = []
         for server in upstream.servers {
-            let certificateName = upstream.tls.map { $0.serverName ?? server.host }
-            servers.append(try Server(server, of: name, certificateName: certificateName))
+            var settings = try Server(server, of: name)
+            settings.certificateName = upstream.tls.map { $0.serverName ?? server.host }
+            servers.append(settings)
         }
         self.init(name: name, servers: servers)
         do { tls = try upstream.tls.map(ClientContext.Settings.init) } catch {
@@ -36,7 +37,7 @@ extension UpstreamSettings {
 }
 
 extension UpstreamSettings.Server {
-    fileprivate init(_ server: ServerAddress, of upstream: String, certificateName: String?) throws(StartupError) {
+    fileprivate init(_ server: ServerAddress, of upstream: String) throws(StartupError) {
         // Both are what `localhost` is, and always will be (RFC 6761 section 6.3).
         let literals =
             if server.isLiteral {
@@ -47,12 +48,12 @@ extension UpstreamSettings.Server {
                 [String]()
             }
         guard !literals.isEmpty else {
-            self.init(NamedServer(host: server.host, port: server.port), certificateName: certificateName)
+            self.init(NamedServer(host: server.host, port: server.port))
             return
         }
         do throws(EventLoopError) {
             let addresses = try literals.map { literal throws(EventLoopError) in try SocketAddress(literal) }
-            self.init(name: server.description, addresses: addresses, certificateName: certificateName)
+            self.init(name: server.description, addresses: addresses)
         } catch {
             throw StartupError("upstream \(upstream): \(error.text)")
         }

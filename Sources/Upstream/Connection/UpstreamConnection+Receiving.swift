@@ -75,6 +75,13 @@ extension UpstreamConnection {
         return true
     }
 
+    /// Sets until when the server may take for the next piece of content. One that has answered early and still gets the request
+    /// may wait for the rest of that: then it is the client that is watched. It owes something once it has all of the request,
+    /// and while it takes none of what is there for it.
+    func awaitContent() {
+        if isRequestComplete || isBlocked { setDeadline(loop.now + contentTimeout) } else { clearDeadline() }
+    }
+
     /// Whether the head talks of content that must not follow: with HEAD, 204 and 304 (RFC 9112 section 6.3). There are servers that
     /// send it all the same, a moment later, and it would be taken for the next response.
     private func mayBeFollowedByContent(_ call: UpstreamCall) -> Bool {
@@ -90,7 +97,7 @@ extension UpstreamConnection {
         do throws(MessageFault) {
             switch try decoder.next(input.readable) {
             case .needMore:
-                setDeadline(loop.now + contentTimeout)
+                awaitContent()
                 return false
             case .framing(let count): input.consume(count)
             case .content(let count):

@@ -25,8 +25,8 @@ extension UpstreamConnection {
             case .done: break
             case .wantWrite, .wantRead:
                 waitToWrite(step)
-                // Counted from the last byte that the server took.
-                if !isBlocked { setDeadline(loop.now + responseTimeout) }
+                // Counted from the last byte that the server took. One whose response waits for the client has an excuse.
+                if !isBlocked, !isResponseHeld { setDeadline(loop.now + responseTimeout) }
                 isBlocked = true
                 return false
             case .endOfStream, .failed:
@@ -38,8 +38,10 @@ extension UpstreamConnection {
         wantWrite(isReadWaitingToWrite)
         // The server's time to answer begins when it has the request. While the client is still sending, it is the client
         // that is watched: a slow network is not the server's fault.
-        if phase == .head {
-            if isRequestComplete { setDeadline(loop.now + responseTimeout) } else { clearDeadline() }
+        switch phase {
+        case .head: if isRequestComplete { setDeadline(loop.now + responseTimeout) } else { clearDeadline() }
+        case .content: if !isResponseHeld { awaitContent() }
+        case .connecting, .handshake, .idle: break
         }
         return true
     }
@@ -51,6 +53,7 @@ extension UpstreamConnection {
         output.removeAll()
         wantWrite(false)
         isRequestComplete = false
-        setDeadline(loop.now + responseTimeout)
+        isBlocked = true
+        if !isResponseHeld { setDeadline(loop.now + responseTimeout) }
     }
 }

@@ -118,7 +118,7 @@ public final class UpstreamConnection: SocketHandler {
     public func resumeResponse() {
         guard isResponseHeld else { return }
         isResponseHeld = false
-        setDeadline(loop.now + contentTimeout)
+        awaitContent()
         // In an event of its own: the caller is in the middle of its client's.
         readAgain()
     }
