@@ -446,6 +446,9 @@ def test_a_revoked_device_is_not_asked_about(make):
     # At most one was under way; another device is asked about many times meanwhile.
     eventually(lambda: sum(call.fields[3] != leaf for call in asking.apple.calls) >= 3, "the other's calls")
     assert sum(call.fields[3] == leaf for call in asking.apple.calls) <= before + 1
+    after = len(asking.apple.calls)
+    asking.gateway.device_command("restore", str(asking.show(revoked)["device"]))
+    eventually(lambda: any(call.fields[3] == leaf for call in asking.apple.calls[after:]), "the restored one's call")
 
 
 def test_calls_keep_to_the_rate_and_to_the_number_at_once(make):
