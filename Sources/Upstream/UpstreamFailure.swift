@@ -1,3 +1,4 @@
+internal import Glibc
 public import HTTP
 
 /// Why an upstream gave no complete response.
@@ -28,6 +29,26 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
 }
 
 extension UpstreamFailure {
+    /// Of two addresses of a server, where not one byte was sent to either, the failure that says more: the one that came about
+    /// further on the way to a request, or else the first. Who mends that may find the other one harmless.
+    func orFurther(_ later: UpstreamFailure) -> UpstreamFailure { later.progress > progress ? later : self }
+
+    private var progress: Int {
+        switch self {
+        case .unresolved: 0
+        case .unreachable(let errno) where errno != ECONNREFUSED: 1
+        // Somebody was there to refuse.
+        case .unreachable: 2
+        case .connectTimeout: 3
+        case .disconnected: 4
+        case .tls: 5
+        // These come without a connection, or after a request was sent.
+        case .connectionLimit, .waitingTimeout, .requestLimit, .responseTimeout, .malformed, .unexpectedUpgrade,
+            .upgradeInvalid:
+            6
+        }
+    }
+
     /// What failures are told apart by in metrics.
     public enum Kind: Int, CaseIterable, Sendable {
         case unresolved

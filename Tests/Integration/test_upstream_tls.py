@@ -118,6 +118,23 @@ def test_a_host_name_is_held_to_names(start_gateway, services, serve, phone):
     assert "asked for as localhost: hostname mismatch" in entry["detail"].replace("Hostname", "hostname")
 
 
+def test_of_several_addresses_the_most_telling_failure_is_told(start_gateway, services, serve, phone):
+    # `localhost` is two addresses. At ::1 nobody listens, and that is tried last.
+    service = serve(services.certificate("elsewhere", extensions=names("DNS:elsewhere.example")))
+    server = f"localhost:{service.port}"
+    gateway = start_gateway({"service": services.settings(server)})
+    # The next request goes on with the other address.
+    for count in [1, 2]:
+        with Client(gateway, phone) as client:
+            entry = assert_denied(gateway, client.exchange(post("/", b"secret")), "upstream_unavailable", 502)
+        assert f"TLS to {server}: " in entry["detail"] and "hostname mismatch" in entry["detail"].lower(), entry
+        metric = scrape(gateway)
+        assert metric("attestgate_upstream_failures_total", upstream="service", kind="tls") == count
+        assert metric("attestgate_upstream_server_failures_total", upstream="service", server=server, kind="tls") == count
+        assert metric("attestgate_upstream_failures_total", upstream="service", kind="unreachable") == 0
+    assert service.byte_count == 0
+
+
 def test_a_server_name_is_asked_for_and_looked_for(start_gateway, services, serve, phone):
     service = serve(services.certificate("records", extensions=names("DNS:records.example.org")))
     asked = []

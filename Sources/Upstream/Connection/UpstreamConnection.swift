@@ -37,6 +37,8 @@ public final class UpstreamConnection: SocketHandler {
     /// Addresses of the server that were not tried yet, and until when any may be.
     var addressesLeft = 0
     private(set) var connectEnd = Instant(nanoseconds: .max)
+    /// What came of the server's addresses that were tried for the call; nil if nothing did yet.
+    var connectFailure: UpstreamFailure?
     /// Of the response under way.
     var interimResponses = 0
 

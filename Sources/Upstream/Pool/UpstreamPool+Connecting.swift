@@ -35,14 +35,19 @@ extension UpstreamPool {
     /// Another socket for a connection that has sent nothing of its call: to the server's next address, or to another
     /// server.
     ///
-    /// - Throws: `failure`, or what came of the last attempt, if there is nothing left to try.
+    /// - Throws: if there is nothing left to try, which of the failures at the last server's addresses says most.
     func anotherSocket(
         for connection: UpstreamConnection, after failure: UpstreamFailure
     ) throws(UpstreamFailure) -> Socket {
         var failure = failure
-        // The server has closed a connection that it had kept, which says nothing of it.
-        let isFaultless = !connection.isConnecting && connection.callsServed > 0
-        if isFaultless { connection.addressesLeft = servers[connection.server].addressCount }
+        if !connection.isConnecting && connection.callsServed > 0 {
+            // The server has closed a connection that it had kept, which says nothing of it.
+            connection.addressesLeft = servers[connection.server].addressCount
+            connection.connectFailure = nil
+        } else {
+            failure = connection.connectFailure?.orFurther(failure) ?? failure
+            connection.connectFailure = failure
+        }
         while true {
             if connection.addressesLeft > 0, loop.now < connection.connectEnd {
                 do throws(UpstreamFailure) {
@@ -50,7 +55,8 @@ extension UpstreamPool {
                     connection.address = servers[connection.server].connectedAddress
                     return socket
                 } catch {
-                    failure = error
+                    failure = connection.connectFailure?.orFurther(error) ?? error
+                    connection.connectFailure = failure
                 }
             }
             guard !connection.isCheck, let call = connection.call, loop.now < connection.connectEnd else {
@@ -62,6 +68,8 @@ extension UpstreamPool {
             states[next].busy += 1
             servers[next].tally.counts.requests += 1
             connection.server = next
+            // Each server is judged by its own.
+            connection.connectFailure = nil
             connection.addressesLeft = servers[next].addressCount
         }
     }

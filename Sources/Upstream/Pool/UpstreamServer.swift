@@ -46,8 +46,10 @@ final class UpstreamServer {
     /// Starts to connect to the addresses in turn.
     ///
     /// - Parameter left: addresses that may be tried; counted down.
+    /// - Throws: the failure that says most, if all fail at once.
     func connect(_ left: inout Int) throws(UpstreamFailure) -> Socket {
-        guard !addresses.isEmpty else { throw .unresolved }
+        var failure = UpstreamFailure.unresolved
+        guard !addresses.isEmpty else { throw failure }
         while true {
             let (number, address) = addresses[nextAddress]
             nextAddress = (nextAddress + 1) % addresses.count
@@ -56,7 +58,8 @@ final class UpstreamServer {
             do throws(EventLoopError) {
                 return try Socket.connect(to: address)
             } catch {
-                guard left > 0 else { throw .unreachable(errno: error.errno) }
+                failure = failure.orFurther(.unreachable(errno: error.errno))
+                guard left > 0 else { throw failure }
             }
         }
     }

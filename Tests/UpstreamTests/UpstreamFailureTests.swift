@@ -1,0 +1,32 @@
+import Glibc
+import Testing
+
+@testable import Upstream
+
+@Suite("Failures of connections to servers")
+struct UpstreamFailureTests {
+    /// As far as each got on the way to a request.
+    private static let inOrder: [UpstreamFailure] = [
+        .unresolved, .unreachable(errno: ENETUNREACH), .unreachable(errno: ECONNREFUSED), .connectTimeout,
+        .disconnected, .tls(server: "localhost:443", reason: "certificate has expired"),
+    ]
+
+    @Test("of two addresses, what got further is told, whichever was tried first")
+    func further() {
+        for (place, less) in Self.inOrder.enumerated() {
+            for more in Self.inOrder[place...] {
+                #expect(less.orFurther(more) == more)
+                #expect(more.orFurther(less) == more)
+            }
+        }
+    }
+
+    @Test("of two that got equally far, the first is told")
+    func first() {
+        let expired = UpstreamFailure.tls(server: "localhost:443", reason: "certificate has expired")
+        let other = UpstreamFailure.tls(server: "localhost:443", reason: "hostname mismatch")
+        #expect(expired.orFurther(other) == expired && other.orFurther(expired) == other)
+        let unreachable = UpstreamFailure.unreachable(errno: ENETUNREACH)
+        #expect(unreachable.orFurther(.unreachable(errno: EHOSTUNREACH)) == unreachable)
+    }
+}
