@@ -36,10 +36,14 @@ public final class Loop {
     public func run() {
         isStopped = false
         while !isStopped {
-            // Also without a single event registered: a worker waits for its mailbox.
-            event_base_loop(base, EVLOOP_ONCE | EVLOOP_NO_EXIT_ON_EMPTY)
+            // Also without a single event registered: a worker waits for its mailbox. What the end of a turn has left for the
+            // next one waits for no event, but those that are ready come before it: who always leaves something starves nobody.
+            let wait = turnEnd.isEmpty ? EVLOOP_ONCE : EVLOOP_NONBLOCK
+            event_base_loop(base, wait | EVLOOP_NO_EXIT_ON_EMPTY)
             endTurn()
         }
+        // What the last turn has left. No more comes: a loop that does not run leaves nothing for later.
+        endTurn()
     }
 
     private func endTurn() {
@@ -50,8 +54,8 @@ public final class Loop {
     }
 
     /// Calls `action` once, when all events that were ready together with the one now served have been served, before the
-    /// loop waits for others: for what costs less when it is done for many at once. At once if the loop does not run. On the
-    /// loop's own thread.
+    /// loop waits for others: for what costs less when it is done for many at once. From within such an action: at the end of
+    /// the next turn, which follows without a wait. At once if the loop does not run. On the loop's own thread.
     public func whenTurnEnds(_ action: @escaping () -> Void) {
         if isStopped { action() } else { turnEnd.append(action) }
     }

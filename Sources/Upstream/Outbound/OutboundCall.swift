@@ -14,7 +14,7 @@ public final class OutboundCall: UpstreamCall {
     private let contentLimit: Int
     private var completion: Completion?
     private var timer: LoopTimer?
-    private var teller: LoopTimer?
+    private var hasEnded = false
     private var answer = OutboundAnswer()
     private var sent = 0
     private var maySendAgain: Bool
@@ -48,7 +48,6 @@ public final class OutboundCall: UpstreamCall {
     public func stop() {
         completion = nil
         timer = nil
-        teller = nil
         cancel()
     }
 
@@ -63,15 +62,18 @@ public final class OutboundCall: UpstreamCall {
         }
     }
 
-    /// In an event of its own: whoever hears of it may start another call, or end all of them.
+    /// Tells it when the turn ends, with nobody's event in the middle: whoever hears of it may start another call, or end all
+    /// of them.
     private func end(_ result: Result<OutboundAnswer, OutboundFailure>) {
-        guard let completion else { return }
-        self.completion = nil
+        guard !hasEnded else { return }
+        hasEnded = true
         // Keeps this object until then.
-        teller = LoopTimer(loop: loop, startsIn: TimeSpan(nanoseconds: 0)) { [self] in
+        loop.whenTurnEnds { [self] in
             timer = nil
-            teller = nil
-            completion(result)
+            // None if it was stopped meanwhile.
+            let completion = completion
+            self.completion = nil
+            completion?(result)
         }
     }
 
