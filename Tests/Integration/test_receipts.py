@@ -537,3 +537,12 @@ def test_apples_own_service_is_trusted_by_debians_authorities(make):
     asking.gateway.conf["enrolment"]["receipts"]["authorities"] = str(asking.apple.key_path)
     code, errors = check(asking)
     assert code == 1 and "authorities" in errors
+
+
+def test_an_operators_own_authorities_are_authorities_all_of_them(make, pki):
+    asking = make()
+    own = asking.directory / "own.pem"
+    own.write_text(pki.server_ca.read_text() + pki.server_certificate.read_text())
+    asking.gateway.conf["enrolment"]["receipts"]["authorities"] = str(own)
+    code, errors = check(asking)
+    assert code == 1 and "own.pem: cannot trust CN=localhost: it is no certification authority" in errors

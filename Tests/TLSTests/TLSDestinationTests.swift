@@ -90,7 +90,21 @@ struct TLSDestinationTests {
         #expect(throws: CryptographyError.self) { try TrustedAuthorities(pem: [try peers.server.certificate.pem()]) }
         #expect(throws: CryptographyError.self) { try TrustedAuthorities(pem: [Array("nothing".utf8)]) }
         let twice = try TrustedAuthorities(pem: [peers.authority, peers.authority])
-        #expect(twice.certificates.count == 2)
+        #expect(twice.certificates.count == 2 && twice.skipped == 0)
+    }
+
+    @Test("in somebody else's bundle, what is no authority is passed over, counted and not trusted")
+    func bundle() throws {
+        let leaf = try peers.server.certificate.pem()
+        let bundle = try TrustedAuthorities(pem: [leaf + peers.authority + leaf], skipsOthers: true)
+        #expect(bundle.certificates.map(\.subject) == ["CN=authority"] && bundle.skipped == 2)
+        // The certificate is what the server shows: trusted by itself, it would be enough.
+        let none = try TrustedAuthorities(pem: [leaf], skipsOthers: true)
+        #expect(none.certificates.isEmpty && none.skipped == 1)
+        let context = try ClientContext(ClientContext.Settings(authorities: none), library: peers.library)
+        #expect(throws: TLSFailure.self) {
+            try peers.connect(to: TLSDestination(context, name: "localhost")).handshake()
+        }
     }
 
     @Test("a key that is not the certificate's is refused")

@@ -19,6 +19,9 @@ public struct ReceiptsConfiguration: Equatable, Sendable {
     public let concurrency: Int
     public let callsPerMinute: Int
 
+    /// Debian's, which no operator has put together.
+    public static let systemBundle = "/etc/ssl/certs/ca-certificates.crt"
+
     /// Apple's services, which know about apps of either environment.
     public static let production = fixed("https://data.appattest.apple.com")
     public static let development = fixed("https://data-development.appattest.apple.com")
@@ -39,7 +42,7 @@ extension ReceiptsConfiguration {
         static let baseURL = Key(
             "base_url", .outboundURL, whenMissing: .allowed, "Where another service answers in Apple's place.")
         static let authorities = Key(
-            "authorities", .file("a readable PEM file"), whenMissing: .means("/etc/ssl/certs/ca-certificates.crt"),
+            "authorities", .file("a readable PEM file"), whenMissing: .means(systemBundle),
             "What certificates of the service lead to.")
         static let interval = Key(
             "interval", .wholeSeconds(.seconds(1) ... .seconds(7_776_000)), unit: "between two questions",

@@ -75,10 +75,14 @@ struct EnrolmentBlueprint: Sendable {
             settings.connectionsPerAddress = enrolment.connectionsPerAddress
             settings.server = Self.server(enrolment, configuration.timeouts)
             settings.shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
-            settings.receipts = try enrolment.receipts.map { try ReceiptSettings($0, configuration) }
+            var doubts: [String] = []
+            if let receipts = enrolment.receipts {
+                settings.receipts = try ReceiptSettings(receipts, configuration, warnings: &doubts)
+            }
             try EnrolmentService.check(settings, library)
             let shown = try Certificate.all(inPEM: listener.certificates, library)
-            warnings = Blueprint.missingStaple(shown, listener.staple).map { "enrolment: \($0)" }
+            doubts += Blueprint.missingStaple(shown, listener.staple)
+            warnings = doubts.map { "enrolment: \($0)" }
             certificates = shown.map { CertificateExpiry($0, role: .server, listener: name) }
             certificates.append(
                 CertificateExpiry(issuer.certificate, role: .issuer, listener: name))

@@ -7,7 +7,11 @@ internal import Upstream
 
 extension ReceiptSettings {
     /// Reads the files. Names are resolved when somebody is asked.
-    init(_ receipts: ReceiptsConfiguration, _ configuration: Configuration) throws(StartupError) {
+    ///
+    /// - Parameter warnings: what is doubtful in them is added.
+    init(
+        _ receipts: ReceiptsConfiguration, _ configuration: Configuration, warnings: inout [String]
+    ) throws(StartupError) {
         let places: [(OutboundURL, Set<AttestationEnvironment>)]
         if let url = receipts.baseURL {
             places = [(url, Set(AttestationEnvironment.allCases))]
@@ -21,7 +25,7 @@ extension ReceiptSettings {
         do { key = try FileContents.readPrivate(receipts.keyPath) } catch { throw StartupError("receipts: \(error)") }
         // Read once for all services: Debian's bundle has some 140 certificates.
         let isEncrypted = places.contains { $0.0.isEncrypted }
-        let tls = isEncrypted ? try Self.tls(receipts.authoritiesPath) : nil
+        let tls = isEncrypted ? try Self.tls(receipts, &warnings) : nil
         var services: [Service] = []
         for (url, environments) in places {
             services.append(
@@ -41,10 +45,22 @@ extension ReceiptSettings {
         callsPerMinute = receipts.callsPerMinute
     }
 
-    private static func tls(_ path: String) throws(StartupError) -> ClientContext.Settings {
+    private static func tls(
+        _ receipts: ReceiptsConfiguration, _ warnings: inout [String]
+    ) throws(StartupError) -> ClientContext.Settings {
+        let path = receipts.authoritiesPath
         do {
-            let authorities = try TrustedAuthorities(pem: [try FileContents.read(path)])
-            guard !authorities.certificates.isEmpty else { throw StartupError("it holds no certificate") }
+            // Another package's mistake, or an operator's who added a service's own certificate, is no reason not to start.
+            let authorities = try TrustedAuthorities(
+                pem: [try FileContents.read(path)], skipsOthers: path == ReceiptsConfiguration.systemBundle)
+            guard !authorities.certificates.isEmpty else {
+                throw StartupError("it holds no certificate of a certification authority")
+            }
+            if authorities.skipped > 0 {
+                warnings.append(
+                    "receipts: authorities: \(path): passed over what is no certification authority, certificates:"
+                        + " \(authorities.skipped)")
+            }
             // What Apple's services offer is Apple's to say: TLS 1.2 will do.
             return ClientContext.Settings(authorities: authorities, policy: .intermediate)
         } catch {

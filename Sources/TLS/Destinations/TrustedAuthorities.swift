@@ -9,14 +9,20 @@ public import Cryptography
 public final class TrustedAuthorities: @unchecked Sendable {
     let store: OpaquePointer
     public let certificates: [Certificate]
+    /// Certificates that were passed over.
+    public let skipped: Int
     private let library: LibraryContext
 
-    /// - Parameter pem: one or more certificates. They may be intermediates: what is configured is what is trusted.
-    public init(pem: [[UInt8]]) throws(CryptographyError) {
+    /// - Parameters:
+    ///   - pem: one or more certificates. They may be intermediates: what is configured is what is trusted.
+    ///   - skipsOthers: whether certificates that are no authorities are passed over: in a bundle that somebody else has made.
+    ///     Otherwise they are refused.
+    public init(pem: [[UInt8]], skipsOthers: Bool = false) throws(CryptographyError) {
         library = try LibraryContext()
-        var certificates: [Certificate] = []
-        for file in pem { certificates += try Certificate.all(inPEM: file, library) }
-        self.certificates = certificates
+        var all: [Certificate] = []
+        for file in pem { all += try Certificate.all(inPEM: file, library) }
+        certificates = skipsOthers ? all.filter(\.isAuthority) : all
+        skipped = all.count - certificates.count
         ERR_clear_error()
         guard let store = X509_STORE_new() else { throw .fromQueue(doing: "make a store of authorities") }
         self.store = store
