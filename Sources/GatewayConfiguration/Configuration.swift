@@ -158,7 +158,10 @@ extension Configuration {
         if let routes, let limits { HeldContent.check(routes, limits, in: item, reading) }
         DeviceRate.check(item, reading)
         EnrolmentReferences.check(item, reading)
-        if let apps { EnrolmentReferences.checkRoots(apps, in: item, reading) }
+        if let apps {
+            EnrolmentReferences.checkRoots(apps, in: item, reading)
+            EnrolmentReferences.checkCeilings(apps, in: item, reading)
+        }
         if let listeners, let enrolment {
             EnrolmentReferences.check(enrolment, listeners, administration, in: item, reading)
         }

@@ -60,6 +60,24 @@ struct EnrolmentConfigurationTests {
         return try Conf.read(text).configuration.enrolment?.receipts
     }
 
+    @Test("a ceiling for the risk metric without newer receipts, which alone have one, is warned of")
+    func idleCeiling() throws {
+        func warnings(_ text: String) throws -> [Diagnostic] {
+            let line = "    receipt: required\n    maximum_risk: 5\n"
+            let marked = text.replacing("    environment: production\n", with: "    environment: production\n" + line)
+            #expect(marked != text)
+            return try Conf.read(marked).warnings.filter { $0.message.contains("maximum_risk") }
+        }
+        let receipts = "  receipts: { team: A1B2C3D4E5, key_id: ABCDE12345, key: apple.p8 }\n"
+        #expect(try warnings(Self.short + receipts).isEmpty)
+        for text in [Self.short, Conf.attested] {
+            let found = try warnings(text)
+            #expect(found.count == 1 && found.first?.expected == "the section `enrolment.receipts`")
+            #expect(found.first?.excerpt?.text.contains("maximum_risk: 5") ?? false)
+        }
+        #expect(try Conf.read(Self.short).warnings.allSatisfy { !$0.message.contains("risk") })
+    }
+
     @Test("newer receipts are asked for at Apple's, gently, if nothing else is said")
     func receiptDefaults() throws {
         #expect(try Conf.read(Self.short).configuration.enrolment?.receipts == nil)

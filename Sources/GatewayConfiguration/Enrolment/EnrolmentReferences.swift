@@ -37,6 +37,23 @@ enum EnrolmentReferences {
         }
     }
 
+    /// A ceiling needs numbers to compare with, and these come in receipts that are asked for.
+    ///
+    /// - Parameter root: where the settings stand.
+    static func checkCeilings(_ apps: [AppConfiguration], in root: Item, _ reading: Reading) {
+        guard root["enrolment"]?["receipts"] == nil else { return }
+        for (index, app) in apps.enumerated() {
+            guard case .required(_?) = app.attestation.receipt, let item = root["apps"]?.elements[index] else {
+                continue
+            }
+            reading.warn(
+                item.place(of: "maximum_risk"),
+                "`maximum_risk` of the app `\(app.id)` hardly ever applies: the first receipt of a device has no risk metric,"
+                    + " and newer ones are not asked for",
+                expected: "the section `enrolment.receipts`")
+        }
+    }
+
     /// Its address is its own, and its certificates are good for something.
     ///
     /// - Parameter root: where the settings stand.
