@@ -2,13 +2,13 @@ internal import Server
 
 /// Who or what has ended a tunnel: for log and metrics.
 enum TunnelEnd: Int, CaseIterable {
-    /// The client, in order.
+    /// The client, in order: its FIN will do, with close_notify or without.
     case client
     /// The service, in order.
     case service
-    /// The client is gone without a word, or its connection broke.
+    /// The connection to the client broke.
     case clientLost
-    /// The service is, or does not take what there is for it.
+    /// The one to the service did, or it does not take what there is for it. Over TLS, an end without close_notify is a break.
     case serviceLost
     /// Nothing has moved for too long.
     case idle
