@@ -37,6 +37,8 @@ class Server:
 
     name = ""
     variants = ["main"]
+    # Where WebSockets below /tunnel lead; None if nothing that is measured needs them.
+    tunnel_port = None
 
     def __init__(self, directory, certificates, upstream_ports, core):
         """`upstream_ports`: of the servers behind. /bench goes to the first of them, /balanced to all."""
@@ -100,6 +102,18 @@ class Nginx(Server):
     name = "nginx"
     variants = ["tickets", "cache"]
 
+    def tunnels(self):
+        # As nginx's documentation has it for WebSockets.
+        return "" if self.tunnel_port is None else f"""
+    location /tunnel {{
+      proxy_pass http://127.0.0.1:{self.tunnel_port};
+      proxy_set_header Upgrade $http_upgrade;
+      proxy_set_header Connection $connection_upgrade;
+      proxy_set_header Host $host;
+      proxy_set_header X-Forwarded-For $remote_addr;
+      proxy_read_timeout 600s;
+    }}"""
+
     def command(self):
         return ["nginx", "-p", self.directory, "-c", self.configuration_file, "-e", self.directory / "errors"]
 
@@ -134,12 +148,13 @@ class Nginx(Server):
     proxy_set_header Host $host;
     proxy_set_header X-Forwarded-For $remote_addr;
     location / {{ proxy_pass http://bench; }}
-    location /balanced {{ proxy_pass http://balanced; }}
+    location /balanced {{ proxy_pass http://balanced; }}{self.tunnels()}
   }}"""
             for variant in self.variants)
         upstreams = "".join(
             f"  upstream {name} {{{''.join(f' server 127.0.0.1:{port};' for port in ports)} keepalive 64; keepalive_requests 1000000000; }}\n"
             for name, ports in (("bench", self.upstream_ports[:1]), ("balanced", self.upstream_ports)))
+        upstreams += "  map $http_upgrade $connection_upgrade { default upgrade; '' ''; }\n" if self.tunnel_port else ""
         return f"""{self.preamble()}
 http {{
 {self.paths()}
@@ -167,6 +182,10 @@ class HAProxy(Server):
             f" verify required ssl-min-ver TLSv1.3{' no-tls-tickets' if variant == 'cache' else ''}\n"
             for variant in self.variants)
         servers = "".join(f"  server s{port} 127.0.0.1:{port}\n" for port in self.upstream_ports)
+        tunnel, tunnels = "", ""
+        if self.tunnel_port is not None:
+            tunnel = "  use_backend tunnels if { path_beg /tunnel }\n"
+            tunnels = f"backend tunnels\n  timeout tunnel 600s\n  server tunnels 127.0.0.1:{self.tunnel_port}\n"
         return f"""global
   nbthread 1
   maxconn 8000
@@ -180,13 +199,13 @@ defaults
   timeout http-keep-alive 600s
   timeout http-request 30s
 frontend bench
-{binds}  use_backend balanced if {{ path_beg /balanced }}
+{binds}{tunnel}  use_backend balanced if {{ path_beg /balanced }}
   default_backend bench
 backend bench
   server bench 127.0.0.1:{self.upstream_ports[0]}
 backend balanced
   balance roundrobin
-{servers}"""
+{servers}{tunnels}"""
 
 
 class AttestGate(Server):
@@ -228,6 +247,12 @@ class AttestGate(Server):
   - {{name: attested, host: localhost, path: /attested, require: request-proof, upstream: bench}}
 registry: {{path: {self.registry}/registry.sqlite, secret: {self.registry}/challenge.secret}}
 apps: [{{id: {self.app}, environment: simulator, counter: strict}}]"""
+        tunnels, tunnel = "", ""
+        if self.tunnel_port is not None:
+            tunnels = f"\n  tunnels: {{servers: [127.0.0.1:{self.tunnel_port}], connections: 8000}}"
+            tunnel = """
+  - {name: tunnel, host: localhost, path: /tunnel, require: certificate, upstream: tunnels, websocket: allowed}
+limits: {tunnels: 8000}"""
         return f"""workers: 1
 listeners:
   - address: 127.0.0.1:{self.ports["cache"]}
@@ -235,10 +260,10 @@ listeners:
     clients: {{authorities: [{self.certificates}/gms-ca.pem]}}
 upstreams:
   bench: {{servers: [127.0.0.1:{self.upstream_ports[0]}]}}
-  balanced: {{servers: [{", ".join(f"127.0.0.1:{port}" for port in self.upstream_ports)}]}}
+  balanced: {{servers: [{", ".join(f"127.0.0.1:{port}" for port in self.upstream_ports)}]}}{tunnels}
 routes:
   - {{name: bench, host: localhost, path: /bench, require: certificate, upstream: bench}}
-  - {{name: balanced, host: localhost, path: /balanced, require: certificate, upstream: balanced}}{proofs}
+  - {{name: balanced, host: localhost, path: /balanced, require: certificate, upstream: balanced}}{tunnel}{proofs}
 log: {{access: off}}
 """
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
-from client import get, tls_context, Client
+from client import Client, get, tls_context
 from phone import content_digest
 from recording_upstream import OK, Gone
+from web_sockets import handshake, switching
 
 KIB = 1024
 BLOCK = 32
@@ -93,7 +94,11 @@ def serve(connection):
 
 def proportional_bytes(process):
     """Of what the process has allocated. Its share in the pages of programs and libraries depends on who else runs them."""
-    for line in Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines():
+    return _proportional_bytes(process.pid)
+
+
+def _proportional_bytes(number):
+    for line in Path(f"/proc/{number}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss_Anon:"):
             return int(line.split()[1]) * KIB
     raise AssertionError("the kernel tells no Pss_Anon")
@@ -145,6 +150,39 @@ def measure(attested, state, count):
         return _stands(lambda: proportional_bytes(attested.gateway.process), 0.3)
     try:
         # What is allocated once, at the first of its kind, is no connection's.
+        before = enter(max(5, count // 20))
+        return (enter(count) - before) / count / KIB
+    finally:
+        for client in clients:
+            client.close()
+
+
+def echo(connection):
+    """A service for WebSockets behind any gateway: nginx and HAProxy write heads in their own way."""
+    while b"\r\n\r\n" not in connection.received:
+        connection.receive()
+    connection.send(switching())
+    while True:
+        connection.send(connection.receive())
+
+
+def measure_tunnels(server, pki, identity, count):
+    """`server`: one of `bench/peers.py`, whose service echoes. - Returns: KiB by which its worker has grown for each of `count`
+    WebSockets that have said something and are quiet then."""
+    context = tls_context(pki, identity)
+    # What `Client` wants to know.
+    server.port, server.pki = next(iter(server.ports.values())), pki
+    clients = []
+
+    def enter(how_many):
+        for _ in range(how_many):
+            client = Client(server, identity, context)
+            clients.append(client)
+            assert client.send(handshake("/tunnel")).read_head().status == 101
+            message = b"\x82\x7e\x13\x88" + bytes(5000)
+            assert client.send(message)._exactly(len(message)) == message
+        return _stands(lambda: _proportional_bytes(server.worker), 0.3)
+    try:
         before = enter(max(5, count // 20))
         return (enter(count) - before) / count / KIB
     finally:
