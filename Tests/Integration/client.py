@@ -35,11 +35,15 @@ class Response:
         return values[0]
 
 
-def tls_context(pki, identity, weak=False, maximum=None, sees_cuts=False):
-    """`sees_cuts`: an end without close_notify is an error (RFC 8446 section 6.1); Python takes it for one in order."""
-    context = ssl.create_default_context(cafile=str(pki.server_ca))
-    if sees_cuts:
-        context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
+def context_trusting(authority):
+    """A context by which an end without close_notify is an error (RFC 8446 section 6.1); Python's own take it for one in order."""
+    context = ssl.create_default_context(cafile=str(authority))
+    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
+    return context
+
+
+def tls_context(pki, identity, weak=False, maximum=None):
+    context = context_trusting(pki.server_ca)
     if maximum:
         context.maximum_version = maximum
     if weak:

@@ -17,7 +17,7 @@ from typing import Callable, Optional, Union
 
 import pytest
 
-from client import Client, IncompleteResponse, get, post, tls_context
+from client import Client, IncompleteResponse, get, post
 from denials import assert_denied
 from exposition import scrape
 from gateway import Gateway
@@ -280,7 +280,7 @@ def test_a_fault_ends_in_its_denial_harms_nobody_and_leaves_nothing(scene, phone
     gateway = scene.gateway
     scene.set_up(fault)
     before, failed, lines = scene.figures(), scene.failures(), len(gateway.access())
-    with Client(gateway, phone, tls_context(gateway.pki, phone, sees_cuts=True)) as victim:
+    with Client(gateway, phone) as victim:
         if fault.is_kept:
             assert victim.exchange(get("/faulty")).status == 200
         if fault.request is UPLOAD:

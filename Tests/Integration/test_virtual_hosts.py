@@ -14,7 +14,7 @@ import pytest
 
 import ocsp
 from attested import Attested
-from client import Client, get
+from client import Client, context_trusting, get
 from command_line import s_client
 from denials import NothingForwarded, assert_connection_refused, assert_denied
 from exposition import ask, scrape
@@ -103,7 +103,7 @@ def trusting(pki, hosts, everybody, tmp_path_factory):
 
 
 def context_of(hosts, identity, version=TLS13):
-    context = ssl.create_default_context(cafile=str(hosts.web))
+    context = context_trusting(hosts.web)
     context.minimum_version = context.maximum_version = version
     if identity:
         context.load_cert_chain(identity.certificate, identity.key)
@@ -398,7 +398,7 @@ def test_a_misdirected_request_spends_no_counter(pki, own_upstream, tmp_path):
     attested = Attested(tmp_path / "gateway", pki, own_upstream)
     try:
         data = attested.phone.request(path="/a")
-        context = ssl.create_default_context(cafile=str(pki.server_ca))
+        context = context_trusting(pki.server_ca)
         context.load_cert_chain(attested.phone.identity.certificate, attested.phone.identity.key)
         context.check_hostname = False
         with attested.nothing_forwarded():

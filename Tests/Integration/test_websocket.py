@@ -12,7 +12,7 @@ import time
 import pytest
 import websockets
 
-from client import Client, IncompleteResponse, get, tls_context
+from client import Client, IncompleteResponse, get
 from denials import NothingForwarded, assert_denied, wait_for_count
 from exposition import scrape
 from memory_states import KIB, proportional_bytes
@@ -90,13 +90,6 @@ def nothing_forwarded(gateway, raw, phone):
 def ended(gateway, **members):
     """The line of the access log about a tunnel that has ended."""
     return gateway.logged(event="request", status=101, **members)
-
-
-def noticing(gateway, identity):
-    """A context by which an end without close_notify is an error, which Python takes for an ordinary end by itself."""
-    context = tls_context(gateway.pki, identity)
-    context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
-    return context
 
 
 @contextlib.contextmanager
@@ -483,7 +476,7 @@ def test_a_service_that_ends_is_heard_to_its_last_byte(gateway, phone, raw):
         connection.read_head()
         connection.send(switching() + b"z" * 300_000)
     raw.script = say_and_end
-    with raw_tunnel(gateway, phone, context=noticing(gateway, phone)) as client:
+    with raw_tunnel(gateway, phone) as client:
         assert client.read_to_end() == b"z" * 300_000
     assert ended(gateway, route="raw", tunnel_end="service")
 
@@ -494,6 +487,18 @@ def test_a_client_that_ends_in_order_is_heard_to_its_last_byte(gateway, phone, r
         client.send(b"y" * 200_000)
         with contextlib.suppress(OSError):
             client.socket.unwrap()
+        connection = raw.connections[-1]
+        eventually(lambda: connection.is_closed_by_gateway, "the end to reach the service")
+    assert not connection.is_broken and bytes(connection.received).endswith(b"y" * 200_000)
+    assert ended(gateway, route="raw", tunnel_end="client")
+
+
+def test_a_client_that_ends_without_close_notify_is_heard_to_its_last_byte(gateway, phone, raw):
+    raw.script = switches(echo=False)
+    with raw_tunnel(gateway, phone) as client:
+        client.send(b"y" * 200_000)
+        # Below TLS: the kernel's FIN, and nothing else.
+        socket.socket.shutdown(client.socket, socket.SHUT_WR)
         connection = raw.connections[-1]
         eventually(lambda: connection.is_closed_by_gateway, "the end to reach the service")
     assert not connection.is_broken and bytes(connection.received).endswith(b"y" * 200_000)
@@ -518,7 +523,7 @@ def test_a_service_that_breaks_cuts_the_client_off_and_is_no_failure(gateway, ph
         assert connection.receive() == b"go"
         connection.reset()
     raw.script = reset
-    with raw_tunnel(gateway, phone, context=noticing(gateway, phone)) as client:
+    with raw_tunnel(gateway, phone) as client:
         client.send(b"go")
         with pytest.raises((IncompleteResponse, ssl.SSLError)):
             client.read_to_end()
@@ -551,7 +556,7 @@ def test_a_service_that_takes_nothing_for_too_long_loses_the_tunnel(start, phone
     assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
     raw.release = threading.Event()
     raw.script = hold
-    with raw_tunnel(gateway, phone, context=noticing(gateway, phone)) as client:
+    with raw_tunnel(gateway, phone) as client:
         client.pump(bytes(1 << 16) for _ in range(1024))
         assert ended(gateway, tunnel_end="service_lost")
         raw.release.set()
