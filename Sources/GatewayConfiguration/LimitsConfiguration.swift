@@ -15,6 +15,8 @@ public struct LimitsConfiguration: Equatable, Sendable {
     /// Fields in a request's head.
     public let fields: Int
     public let requestsPerConnection: Int
+    /// WebSocket tunnels, open or about to be, per worker.
+    public let tunnels: Int
     /// Bytes of content that a worker holds for requests that cannot be forwarded yet.
     public let heldContent: Int
     /// Requests of one client address, at all workers together.
@@ -49,7 +51,9 @@ extension LimitsConfiguration {
         static let requestsPerConnection = Key(
             "requests_per_connection", .integer(1...1_000_000_000), unit: "requests", whenMissing: .means("10000"),
             "After how many requests a connection is closed.")
-
+        static let tunnels = Key(
+            "tunnels", .integer(0...1_000_000), unit: "tunnels per worker", whenMissing: .means("1000"),
+            "How many WebSockets may be open.")
         static let heldContent = Key(
             "held_content", .size((1 << 20)...(64 << 30)), unit: "bytes per worker", whenMissing: .means("256MiB"),
             "How much content of requests may be held until their proofs are judged.")
@@ -66,7 +70,7 @@ extension LimitsConfiguration {
             settings: [
                 connections.setting, connectionsPerSource.setting, handshakes.setting, handshakesPerSource.setting,
                 head.setting, target.setting, fields.setting, requestsPerConnection.setting,
-                heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
+                tunnels.setting, heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
             ])
     }
 
@@ -80,6 +84,7 @@ extension LimitsConfiguration {
         let target = reader.read(Keys.target)
         let fields = reader.read(Keys.fields)
         let requestsPerConnection = reader.read(Keys.requestsPerConnection)
+        let tunnels = reader.read(Keys.tunnels)
         let heldContent = reader.read(Keys.heldContent)
         let ratePerSource = reader.read(Keys.ratePerSource)
         let ratePerDevice = reader.read(Keys.ratePerDevice)
@@ -91,7 +96,7 @@ extension LimitsConfiguration {
             return nil
         }
         guard let connections, let handshakes, let head, let target, let fields, let requestsPerConnection,
-            let heldContent
+            let tunnels, let heldContent
         else {
             return nil
         }
@@ -103,6 +108,7 @@ extension LimitsConfiguration {
         self.target = target
         self.fields = fields
         self.requestsPerConnection = requestsPerConnection
+        self.tunnels = tunnels
         self.heldContent = heldContent
         self.ratePerSource = ratePerSource
         self.ratePerDevice = ratePerDevice

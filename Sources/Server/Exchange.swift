@@ -13,6 +13,8 @@ open class Exchange {
     public let connection: ServerConnection
     /// What carries the request and its response on that connection; set before anything is called.
     final var session: HTTP1Session?
+    /// What carries its bytes, once it has become a tunnel.
+    final var tunnel: TunnelSession?
     /// The request head: ranges into `headBytes`.
     public internal(set) var head = RequestHead()
     /// The bytes of the head, kept until the exchange ends.
@@ -90,19 +92,45 @@ open class Exchange {
 
     /// Writes content. - Returns: how much of it was taken; `outputDrained` tells when more may be.
     public final func sendContent(_ content: Span<UInt8>) -> Int {
-        let taken = session?.writeContent(content, isChunked: framing == .chunked) ?? 0
+        let taken = tunnel?.write(content) ?? session?.writeContent(content, isChunked: framing == .chunked) ?? 0
         sentBytes += UInt64(taken)
         return taken
     }
 
     /// Ends the response. - Returns: false if there is no room for the end yet; try again when drained.
     public final func sendEnd() -> Bool {
-        session?.writeEnd(isChunked: framing == .chunked) ?? true
+        if let tunnel { return tunnel.writeEnd() }
+        return session?.writeEnd(isChunked: framing == .chunked) ?? true
     }
 
     /// Tells the client to send the content it holds back (RFC 9110 section 10.1.1). Once, before the response.
     public final func sendContinue() {
         session?.writeContinue()
+    }
+
+    // MARK: - Tunnels
+
+    /// Switches protocols (101): from now on, what the client sends is `receive(content:)` and what is sent is `sendContent`, as it
+    /// is, until `contentEnded` or `sendEnd`, one of which soon follows the other. The bytes of the head are let go of.
+    ///
+    /// - Parameter fields: appends the fields of the head, those of the connection included.
+    /// - Returns: false if the head does not fit a buffer; nothing was written.
+    public final func openTunnel(fields: (inout ByteBuffer) -> Void) -> Bool {
+        precondition(!isAnswered, "a request is answered once")
+        guard let opened = session?.becomeTunnel(fields) else { return false }
+        tunnel = opened
+        session = nil
+        answeredStatus = 101
+        headBytes.removeAll()
+        return true
+    }
+
+    /// In a tunnel: its time is over. It ends after this.
+    open func tunnelExpired(_ limit: TunnelLimit) {}
+
+    /// Ends the tunnel now, in order; `ended` is called within.
+    public final func endTunnel() {
+        tunnel?.finish()
     }
 
     /// Breaks the connection: the response that has begun cannot be completed, and the client must see that.
@@ -112,7 +140,7 @@ open class Exchange {
 
     /// Content is wanted again.
     public final func contentWanted() {
-        session?.resumeContent()
+        if let tunnel { tunnel.resumeInput() } else { session?.resumeContent() }
     }
 
     /// Sends what was written. To be said last by whoever answers from an event that is not this connection's.

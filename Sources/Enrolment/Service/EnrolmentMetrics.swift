@@ -12,6 +12,8 @@ public struct EnrolmentMetrics: Sendable {
     var connectionsLimited: UInt64 = 0
     var proxyHeadersRefused: UInt64 = 0
     var handshakesFailed: UInt64 = 0
+    /// Nil if nobody is asked for newer receipts.
+    var receipts: ReceiptMetrics?
 
     init() {
         let row = [UInt64](repeating: 0, count: EnrolmentError.allCases.count + 1)
@@ -64,6 +66,6 @@ public struct EnrolmentMetrics: Sendable {
                 .counter, "attestgate_enrolment_handshakes_failed_total",
                 "Connections to the enrolment listener that ended before the TLS handshake was complete.",
                 handshakesFailed),
-        ]
+        ] + (receipts?.families ?? [])
     }
 }

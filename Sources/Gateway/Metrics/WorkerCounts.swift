@@ -34,6 +34,12 @@ package struct WorkerCounts: Sendable {
     /// Requests that were sent again, by the upstream's place.
     private(set) var retries: [UInt64] = [0, 0]
     private(set) var acceptPauses: UInt64 = 0
+    /// Tunnels that are open now, and those that ever were.
+    private(set) var tunnels: (open: Int, opened: UInt64) = (0, 0)
+    /// By what has ended them.
+    private(set) var tunnelEnds = [UInt64](repeating: 0, count: TunnelEnd.allCases.count)
+    /// Octets that went through tunnels.
+    private(set) var tunnelBytes: (toService: UInt64, toClient: UInt64) = (0, 0)
     private(set) var total = LatencyHistogram()
     private(set) var handshake = LatencyHistogram()
     private(set) var verification = LatencyHistogram()
@@ -123,6 +129,20 @@ package struct WorkerCounts: Sendable {
 
     mutating func upstreamRetried(_ upstream: Int) { retries[upstream] += 1 }
 
+    mutating func tunnelOpened() {
+        tunnels.open += 1
+        tunnels.opened += 1
+    }
+
+    mutating func tunnelEnded(_ end: TunnelEnd) {
+        tunnels.open -= 1
+        tunnelEnds[end.rawValue] += 1
+    }
+
+    mutating func tunnelMoved(_ octets: Int, toService: Bool) {
+        if toService { tunnelBytes.toService += UInt64(octets) } else { tunnelBytes.toClient += UInt64(octets) }
+    }
+
     mutating func acceptingPaused() { acceptPauses += 1 }
 
     mutating func loopWasLate(by time: TimeSpan) { loopLag.record(nanoseconds: time.nanoseconds) }
@@ -131,6 +151,8 @@ package struct WorkerCounts: Sendable {
 /// One worker's counts, which all its generations go on with. Belongs to its thread; a scrape gets a copy.
 package final class WorkerMetrics {
     package internal(set) var counts = WorkerCounts()
+    /// Tunnels that are open, or on their way to be, of all generations.
+    var heldTunnels = 0
 
     /// By upstream and server.
     private var servers: [String: [String: ServerTally]] = [:]

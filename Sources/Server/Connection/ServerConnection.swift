@@ -49,6 +49,11 @@ public final class ServerConnection: SocketHandler {
     public var requests: Int { requestCount }
     var requestCount = 0
 
+    /// It is ended because of who its client is.
+    public internal(set) var isBarred = false
+    /// The worker, or what it has been configured by, is about to end.
+    public var isEnding: Bool { acceptor.isDraining }
+
     /// TLS has to write (a key update) before it can read on.
     var isReadWaitingToWrite = false
     var isSettling = false
