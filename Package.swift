@@ -39,6 +39,8 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev", "pkg-config"])]),
         .systemLibrary(
             name: "CLibevent", pkgConfig: "libevent_core", providers: [.apt(["libevent-dev", "pkg-config"])]),
+        .systemLibrary(
+            name: "CNghttp2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev", "pkg-config"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev", "pkg-config"])]),
         .systemLibrary(name: "CLinux"),
 
@@ -48,7 +50,8 @@ let package = Package(
 
         // Each owns one C library, one protocol or one format.
         .target(name: "EventLoop", dependencies: ["CLibevent", "CLinux", "Bytes"], swiftSettings: settings),
-        .target(name: "HTTP", dependencies: ["Bytes"], swiftSettings: memorySafe + lifetimes),
+        .target(
+            name: "HTTP", dependencies: ["CNghttp2", "Bytes", "EventLoop"], swiftSettings: memorySafe + lifetimes),
         .target(name: "RequestProof", dependencies: ["Vocabulary"], swiftSettings: memorySafe + lifetimes),
         .target(
             name: "Cryptography", dependencies: ["COpenSSL", "Vocabulary"], swiftSettings: settings + lifetimes),
@@ -202,7 +205,8 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
-        .testTarget(name: "HTTPTests", dependencies: ["HTTP", "Bytes"], swiftSettings: settings),
+        .testTarget(
+            name: "HTTPTests", dependencies: ["CNghttp2", "HTTP", "Bytes", "EventLoop"], swiftSettings: settings),
         .testTarget(
             name: "RequestProofTests", dependencies: ["RequestProof", "Vocabulary"], swiftSettings: settings),
         .testTarget(
@@ -259,7 +263,8 @@ let package = Package(
 if Context.environment["ATTESTGATE_FUZZ"] != nil {
     package.targets += [
         ("FuzzRequestHead", ["HTTP"]), ("FuzzResponseHead", ["HTTP"]), ("FuzzContentDecoder", ["HTTP"]),
-        ("FuzzRequestStream", ["HTTP"]), ("FuzzAssertion", ["Attestation"]),
+        ("FuzzRequestStream", ["HTTP"]), ("FuzzHTTP2Session", ["Bytes", "EventLoop", "HTTP"]),
+        ("FuzzAssertion", ["Attestation"]),
         ("FuzzAttestation", ["Attestation", "Cryptography", "Vocabulary"]),
         ("FuzzReceipt", ["Attestation", "Cryptography"]), ("FuzzSignatureInput", ["RequestProof"]),
         ("FuzzEnrolmentJSON", ["Cryptography", "Enrolment"]),

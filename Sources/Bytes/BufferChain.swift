@@ -48,10 +48,30 @@ public struct BufferChain: ~Copyable {
         while count > 0, buffer.room > 0 {
             let piece = min(count, pool.blockSize - start)
             let moved = buffer.appendPrefix(of: UnsafeBufferPointer(start: blocks[first] + start, count: piece))
-            count -= moved
-            start += moved
-            if start == pool.blockSize || count == 0 { releaseFirst() }
+            consume(moved)
         }
+    }
+
+    /// The bytes at the front, as far as they lie together; none only if the chain is empty.
+    public var front: Span<UInt8> {
+        @_lifetime(borrow self)
+        get {
+            let bytes = UnsafeBufferPointer(
+                start: isEmpty ? nil : UnsafePointer(blocks[first]) + start, count: frontCount)
+            return bound(bytes.span, borrowing: self)
+        }
+    }
+
+    /// How many these are.
+    public var frontCount: Int { min(count, pool.blockSize - start) }
+
+    /// Drops `dropped` bytes of `front`.
+    public mutating func consume(_ dropped: Int) {
+        precondition(dropped >= 0 && dropped <= frontCount, "consumed more than lay together")
+        guard dropped > 0 else { return }
+        count -= dropped
+        start += dropped
+        if start == pool.blockSize || count == 0 { releaseFirst() }
     }
 
     public mutating func removeAll() {

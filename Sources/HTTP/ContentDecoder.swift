@@ -35,7 +35,8 @@ public struct ContentDecoder: Sendable {
 
     /// Longest line of a chunk size that is looked at, its extension included.
     private static let sizeLineLimit = 256
-    private static let trailerLimit = 4096
+    /// Octets of a trailer section.
+    static let trailerLimit = 4096
 
     public init(_ framing: ContentFraming, extensions: ChunkExtensions) {
         self.extensions = extensions

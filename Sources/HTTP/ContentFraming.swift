@@ -4,6 +4,7 @@ public enum ContentFraming: Equatable, Sendable {
     case none
     /// That many octets, at least one.
     case length(UInt64)
+    /// Of a length that is not stated; where it ends is said there: by the last chunk, in HTTP/2 by the end of the stream.
     case chunked
     /// Until the connection ends; responses only.
     case untilClose

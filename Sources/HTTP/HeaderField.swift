@@ -74,11 +74,11 @@ enum FieldLine {
     }
 
     /// VCHAR, obs-text, space and tab: everything but the other controls (RFC 9110 section 5.5).
-    private static func isValue(_ byte: UInt8) -> Bool {
+    static func isValue(_ byte: UInt8) -> Bool {
         byte >= 0x20 && byte != 0x7f || byte == ByteClass.tab
     }
 
-    private static func isBlank(_ byte: UInt8) -> Bool { byte == ByteClass.space || byte == ByteClass.tab }
+    static func isBlank(_ byte: UInt8) -> Bool { byte == ByteClass.space || byte == ByteClass.tab }
 
     private static func fault(inName byte: UInt8, at position: Int, start: Int) -> MessageFault {
         switch byte {

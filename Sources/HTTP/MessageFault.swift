@@ -37,6 +37,17 @@ public enum MessageFault: Error, Equatable, Sendable, CaseIterable {
     case connectionMalformed
     case expectationUnknown
     case fieldRepeated
+    // HTTP/2 (RFC 9113 section 8).
+    case pseudoFieldUnknown
+    case pseudoFieldRepeated
+    case pseudoFieldMissing
+    case pseudoFieldLate
+    case schemeUnsupported
+    case connectUnsupported
+    case fieldNameUpperCase
+    case fieldOfConnection
+    case contentLengthDisagrees
+    case trailersUnended
     // Responses.
     case statusLineMalformed
     case contentImpossible
@@ -95,6 +106,16 @@ extension MessageFault {
         case .connectionNamesField: "Connection names a field that must reach the recipient"
         case .connectionMalformed: "Connection is not a list of tokens"
         case .expectationUnknown: "Expect is not 100-continue"
+        case .pseudoFieldUnknown: "a pseudo-header field is not one of a request's, or not of this method's"
+        case .pseudoFieldRepeated: "a pseudo-header field stands there twice"
+        case .pseudoFieldMissing: "a pseudo-header field that a request must have is missing"
+        case .pseudoFieldLate: "a pseudo-header field stands behind a header field, or in trailers"
+        case .schemeUnsupported: "the scheme is not https"
+        case .connectUnsupported: "CONNECT is not served, but for a WebSocket where that is admitted"
+        case .fieldNameUpperCase: "a field name has an upper-case letter, which HTTP/2 forbids"
+        case .fieldOfConnection: "a field of one connection, which HTTP/2 does not have"
+        case .contentLengthDisagrees: "the content is not as long as Content-Length says"
+        case .trailersUnended: "fields behind the content do not end the request"
         case .statusLineMalformed: "the status line is not HTTP/1.1 SP status"
         case .contentImpossible: "a response of a status that has no content announces some"
         case .interimResponsesRepeated: "there are too many interim responses before the final one"

@@ -7,12 +7,13 @@ public struct RequestHead: Sendable {
     public internal(set) var path = ByteRange.empty
     /// Without the `?`; nil if the target has none.
     public internal(set) var query: ByteRange?
-    /// Host and port as the Host field has them.
+    /// Host and port as the Host field has them, in HTTP/2 as `:authority` does.
     public internal(set) var authority = ByteRange.empty
     /// The host alone.
     public internal(set) var host = ByteRange.empty
-    /// 1 for HTTP/1.1, 0 for HTTP/1.0.
-    public internal(set) var minorVersion: UInt8 = 1
+    public internal(set) var version = HTTPVersion.http11
+    /// 0 for HTTP/1.0, 1 for all that knows what HTTP/1.1 knows.
+    public var minorVersion: UInt8 { version == .http10 ? 0 : 1 }
     public internal(set) var fields: [HeaderField] = []
     public internal(set) var connection = ConnectionOptions()
     public internal(set) var framing = ContentFraming.none
@@ -21,6 +22,8 @@ public struct RequestHead: Sendable {
     /// The value of the one traceparent field; nil also if there are several, which say nothing together.
     public internal(set) var traceparent: ByteRange?
     var hasTraceparent = false
+    /// An extended CONNECT for a WebSocket (RFC 8441). Its `method` is nil: who does not know of this refuses it.
+    public internal(set) var opensWebSocket = false
 
     public init() {}
 
@@ -39,5 +42,11 @@ public struct RequestHead: Sendable {
         expectsContinue = false
         traceparent = nil
         hasTraceparent = false
+        opensWebSocket = false
     }
+}
+
+/// In which version of HTTP a request came.
+public enum HTTPVersion: UInt8, Sendable {
+    case http10, http11, http2
 }

@@ -14,11 +14,9 @@ public struct RequestHeadParser: Sendable {
     private var position = 0
     /// How many bytes are known to hold no line feed after `position`.
     private var searched = 0
-    private var framing = FramingFields()
+    private var meanings = RequestFields()
     private var absoluteAuthority: ByteRange?
     private var hasHost = false
-    /// A bit for each field seen of those that may stand there once only, by the raw value of its name.
-    private var singletons: UInt64 = 0
 
     public init(limits: HeadLimits) {
         self.limits = limits
@@ -29,10 +27,9 @@ public struct RequestHeadParser: Sendable {
         hasRequestLine = false
         position = 0
         searched = 0
-        framing = FramingFields()
+        meanings = RequestFields()
         absoluteAuthority = nil
         hasHost = false
-        singletons = 0
     }
 
     public mutating func parse(
@@ -113,8 +110,8 @@ public struct RequestHeadParser: Sendable {
             throw .versionUnsupported
         }
         switch bytes[version + 7] {
-        case UInt8(ascii: "1"): head.minorVersion = 1
-        case UInt8(ascii: "0"): head.minorVersion = 0
+        case UInt8(ascii: "1"): head.version = .http11
+        case UInt8(ascii: "0"): head.version = .http10
         default: throw .versionUnsupported
         }
         guard bytes[version + 8] == ByteClass.carriageReturn, bytes[version + 9] == ByteClass.lineFeed else {
@@ -171,24 +168,9 @@ public struct RequestHeadParser: Sendable {
             let length = try Authority.hostLength(value)
             head.authority = range
             head.host = ByteRange(range.start, range.start + length)
-        case .contentLength: try framing.takeContentLength(bytes.extracting(range.start..<range.end))
-        case .transferEncoding: try framing.takeTransferEncoding(bytes.extracting(range.start..<range.end))
+        case .transferEncoding: try meanings.takeTransferEncoding(bytes.extracting(range.start..<range.end))
         case .connection: try head.connection.take(bytes, range, table, unknown: .refused)
-        case .contentType, .authorization, .date, .ifMatch, .ifModifiedSince, .ifNoneMatch, .ifRange,
-            .ifUnmodifiedSince, .origin, .range, .referer, .userAgent:
-            // Whoever checks the one and whoever uses the other must not differ (RFC 9110 section 5.3).
-            let mark: UInt64 = 1 << UInt64(field.name.rawValue)
-            guard singletons & mark == 0 else { throw .fieldRepeated }
-            singletons |= mark
-        case .expect:
-            guard !head.expectsContinue,
-                bytes.extracting(range.start..<range.end).equals(lowercase: Self.hundredContinue)
-            else { throw .expectationUnknown }
-            head.expectsContinue = true
-        case .traceparent:
-            head.traceparent = head.hasTraceparent ? nil : range
-            head.hasTraceparent = true
-        default: break
+        default: try meanings.take(field, bytes, &head)
         }
     }
 
@@ -206,8 +188,6 @@ public struct RequestHeadParser: Sendable {
         return false
     }
 
-    private static let hundredContinue = Array("100-continue".utf8)
-
     private func finish(_ head: inout RequestHead, _ bytes: Span<UInt8>) throws(MessageFault) {
         guard hasHost else { throw .hostMissing }
         if let absoluteAuthority {
@@ -216,14 +196,14 @@ public struct RequestHeadParser: Sendable {
                 throw .targetDisagreesWithHost
             }
         }
-        head.framing = try framing.framing(minorVersion: head.minorVersion) ?? .none
-        if head.minorVersion == 0, head.framing.hasContent {
+        head.framing = try meanings.framing.framing(minorVersion: head.minorVersion) ?? .none
+        if head.version == .http10, head.framing.hasContent {
             switch head.method {
             // RFC 1945 sections 8.1 and D.1.2: readers of that version look for none, and take it for the next request.
             case .get, .head, .delete: throw .contentUnexpected
             default: break
             }
         }
-        if head.minorVersion == 0 || !head.framing.hasContent { head.expectsContinue = false }
+        if head.version == .http10 || !head.framing.hasContent { head.expectsContinue = false }
     }
 }

@@ -32,6 +32,23 @@ struct BufferChainTests {
         }
     }
 
+    @Test("shows what lies together at its front, and drops what was taken of it", arguments: [1, 600, 1024])
+    func front(most: Int) {
+        let content = (0..<3000).map { UInt8(truncatingIfNeeded: $0 * 31) }
+        var chain = BufferChain(pool: pool)
+        let nothing = chain.front.count
+        #expect(nothing == 0)
+        chain.append(content.span)
+        var seen: [UInt8] = []
+        while !chain.isEmpty {
+            let count = min(most, chain.front.count)
+            for index in 0..<count { seen.append(chain.front[index]) }
+            chain.consume(count)
+        }
+        #expect(seen == content)
+        #expect(pool.outstanding == 0)
+    }
+
     @Test("moves what fits, and takes more in between")
     func interleaved() {
         var chain = BufferChain(pool: pool)

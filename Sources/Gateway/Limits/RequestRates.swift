@@ -1,4 +1,5 @@
-package import Server
+package import EventLoop
+internal import Server
 
 /// How often requests may come by one configuration; nil for no limit.
 package struct RequestRates: Sendable {

@@ -1,5 +1,3 @@
-public import EventLoop
-
 /// How often something may be done: evenly, and so many times at once.
 public struct Rate: Equatable, Sendable {
     /// How many may come at once, after a pause.
@@ -23,16 +21,18 @@ public struct Rate: Equatable, Sendable {
 /// A bucket of tokens that fills up evenly, one for each thing done: as the one number that it takes to know its level.
 ///
 /// So it can be told that nobody need remember a full one, and a rate can change under it.
-struct TokenBucket {
+public struct TokenBucket: Sendable {
     /// When it will be full again, if nothing is taken; the bucket is full if that has passed.
-    var fullAt = Instant(nanoseconds: .min)
+    public private(set) var fullAt = Instant(nanoseconds: .min)
 
-    func isFull(at now: Instant) -> Bool { fullAt <= now }
+    public init() {}
+
+    public func isFull(at now: Instant) -> Bool { fullAt <= now }
 
     /// Takes a token.
     ///
     /// - Returns: nil if there was one; else how long until there is, and nothing was taken.
-    mutating func take(_ rate: Rate, now: Instant) -> TimeSpan? {
+    public mutating func take(_ rate: Rate, now: Instant) -> TimeSpan? {
         let base = max(fullAt, now)
         let missing = TimeSpan(nanoseconds: (base - now).nanoseconds + rate.interval.nanoseconds)
         guard missing <= rate.refill else {

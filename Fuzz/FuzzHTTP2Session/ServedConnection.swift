@@ -1,0 +1,165 @@
+import Bytes
+import EventLoop
+import HTTP
+
+/// What streams do with a request.
+struct Manners {
+    let answersHeads: Bool
+    let answersEnds: Bool
+    let resetsFaults: Bool
+    /// Content that each stream takes before it has to be asked again.
+    let appetite: Int
+
+    init(_ byte: UInt8) {
+        answersHeads = byte & 1 != 0
+        answersEnds = byte & 2 != 0
+        resetsFaults = byte & 4 != 0
+        appetite = [0, 1, 100, Int.max][Int(byte >> 3 & 3)]
+    }
+}
+
+/// A connection from its preface to its end, and what its streams were told.
+struct ServedConnection: Equatable {
+    var events: [String] = []
+    var content: [UInt8] = []
+    var fault: HTTP2Fault?
+
+    static func serve(
+        _ bytes: [UInt8], inStepsOf step: Int, _ manners: Manners, writesBetween: Bool
+    ) -> ServedConnection {
+        let pool = BufferPool(blockSize: 4096)
+        let listener = Listener(manners)
+        do {
+            var limits = HTTP2Limits()
+            limits.concurrentStreams = 20
+            limits.headerList = 2048
+            limits.connectionWindow = 65_535
+            // Looked at after each piece, so it would tell how the bytes were cut.
+            limits.outboundFrames = 1 << 20
+            let heads = HeadLimits(bytes: 2_048, target: 512, fields: 32)
+            let session = HTTP2Session(limits: limits, heads: heads, pool: pool, handler: listener)
+            var start = 0
+            while start < bytes.count, listener.told.fault == nil {
+                let end = min(start + step, bytes.count)
+                do throws(HTTP2Fault) {
+                    try session.receive(bytes.span.extracting(start..<end), now: Instant(nanoseconds: 0))
+                } catch {
+                    listener.told.fault = error
+                }
+                start = end
+                if writesBetween { write(session, pool) }
+            }
+            let told = listener.told
+            write(session, pool)
+            session.close()
+            precondition(session.openStreams == 0, "a stream is open after the end")
+            listener.told = told
+        }
+        precondition(pool.outstanding == 0, "\(pool.outstanding) blocks were not given back")
+        return listener.told
+    }
+
+    private static func write(_ session: HTTP2Session, _ pool: BufferPool) {
+        repeat {
+            var more = true
+            while more {
+                var output = ByteBuffer(pool: pool)
+                do throws(HTTP2Fault) { try session.write(into: &output) } catch {}
+                more = !output.isEmpty
+            }
+        } while session.reportRoom()
+    }
+}
+
+final class Listener: HTTP2Handler {
+    let manners: Manners
+    var told = ServedConnection()
+
+    init(_ manners: Manners) { self.manners = manners }
+
+    override func makeStream(_ pool: BufferPool) -> HTTP2Stream { ServedStream(self, pool) }
+    override func clientGoesAway(_ code: HTTP2ErrorCode) { told.events.append("goes away \(code)") }
+}
+
+final class ServedStream: HTTP2Stream {
+    private unowned let listener: Listener
+    private var appetite = 0
+
+    init(_ listener: Listener, _ pool: BufferPool) {
+        self.listener = listener
+        super.init(pool: pool)
+    }
+
+    private func say(_ event: String) { listener.told.events.append("\(number) \(event)") }
+
+    override func headReceived() {
+        appetite = listener.manners.appetite
+        let request = ReadHead(head, headBytes.copy())
+        precondition(request == request.readAgain, "\(request) is \(String(describing: request.readAgain)) in HTTP/1.1")
+        say("\(request) \(head.framing)")
+        if listener.manners.answersHeads { answer(413) }
+    }
+
+    override func receive(content: Span<UInt8>) -> Int {
+        let taken = min(content.count, appetite)
+        appetite -= taken
+        for index in 0..<taken { listener.told.content.append(content[index]) }
+        return taken
+    }
+
+    override func contentEnded() {
+        say("end")
+        if listener.manners.answersEnds, !isAnswered { answer(200) }
+    }
+
+    override func requestFaulted(_ fault: MessageFault) {
+        say("fault \(fault)")
+        if listener.manners.resetsFaults || isAnswered { reset(.protocolError) } else { answer(400) }
+    }
+
+    override func abandoned(_ code: HTTP2ErrorCode) { say("abandoned \(code)") }
+    override func ended() { say("ended") }
+
+    private func answer(_ status: UInt16) {
+        _ = sendHead(status, endsStream: false) { $0.appendField("Content-Type", "text/plain") }
+        let text = Array("no".utf8)
+        _ = sendContent(text.span)
+        sendEnd()
+    }
+}
+
+/// A head as it was understood, and as HTTP/1.1's parser understands it when it is written for it.
+struct ReadHead: Equatable {
+    var method: Method?
+    var target: [UInt8]
+    var authority: [UInt8]
+    var host: [UInt8]
+    /// Without those of framing and connection, and Host.
+    var fields: [[[UInt8]]]
+
+    init(_ head: RequestHead, _ bytes: [UInt8]) {
+        func text(_ range: ByteRange) -> [UInt8] { Array(bytes[range.start..<range.end]) }
+        method = head.method
+        target = text(head.path) + (head.query.map { Array("?".utf8) + text($0) } ?? [])
+        authority = text(head.authority)
+        host = text(head.host)
+        fields = head.fields.compactMap { field in
+            switch field.name {
+            case .host, .contentLength, .expect: nil
+            default: [text(field.nameRange), text(field.valueRange)]
+            }
+        }
+    }
+
+    /// Nil if HTTP/1.1's parser refuses it.
+    var readAgain: ReadHead? {
+        let name = method.map { String(describing: $0.name) } ?? "UNKNOWN"
+        var made = Array("\(name) ".utf8) + target + Array(" HTTP/1.1\r\nHost: ".utf8) + authority + Array("\r\n".utf8)
+        for field in fields { made += field[0] + Array(": ".utf8) + field[1] + Array("\r\n".utf8) }
+        made += Array("\r\n".utf8)
+        var parser = RequestHeadParser(limits: HeadLimits(bytes: 16_384, target: 512, fields: 33))
+        var head = RequestHead()
+        guard case .complete(made.count)? = try? parser.parse(made.span, into: &head) else { return nil }
+        return ReadHead(head, made)
+    }
+}

@@ -1,0 +1,9 @@
+// Makes libnghttp2 1.52 callable from Swift. No logic lives in this file.
+#ifndef ATTESTGATE_CNGHTTP2_SHIM_H
+#define ATTESTGATE_CNGHTTP2_SHIM_H
+
+#include <sys/types.h>
+
+#include <nghttp2/nghttp2.h>
+
+#endif

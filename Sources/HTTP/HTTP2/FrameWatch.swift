@@ -1,0 +1,163 @@
+internal import EventLoop
+
+/// Looks at the header of every frame before the library does, and counts what costs a client next to nothing.
+///
+/// The library tells of frames only as far as it takes them seriously: not of those for streams that are closed, of unknown
+/// types, or within a block of fields that it skips. What is counted here is everything, and what is beyond a limit
+/// the library never sees.
+struct FrameWatch {
+    /// Types of frames (RFC 9113 section 6).
+    private enum FrameType {
+        static let data: UInt8 = 0
+        static let headers: UInt8 = 1
+        static let priority: UInt8 = 2
+        static let reset: UInt8 = 3
+        static let settings: UInt8 = 4
+        static let ping: UInt8 = 6
+        static let windowUpdate: UInt8 = 8
+        static let continuation: UInt8 = 9
+    }
+
+    private static let endStream: UInt8 = 0x1
+    private static let headerLength = 9
+
+    private let limits: HTTP2Limits
+    /// Octets that are no frame header: of the client's preface first, of a payload later.
+    private var skip = FrameWatch.prefaceLength
+    /// The header of a frame as far as it has come, the last octet lowest: 24 bits length, 8 type, 8 flags; and the stream.
+    private var header: UInt64 = 0
+    private var stream: UInt32 = 0
+    private var headerCount = 0
+
+    /// The highest stream the client has opened.
+    private var highestStream: UInt32 = 0
+    /// Sections of trailers still to be expected: one of each stream.
+    private var trailers = 0
+    private var continuations = 0
+    private var blockLength = 0
+    private var windowUpdateCredit = 0
+
+    private var settings = TokenBucket()
+    private var pings = TokenBucket()
+    private var resets = TokenBucket()
+    private var provokedResets = TokenBucket()
+    private var emptyFrames = TokenBucket()
+    private var priorities = TokenBucket()
+    private var windowUpdates = TokenBucket()
+    private var otherFrames = TokenBucket()
+
+    static let prefaceLength = 24
+    /// More credit than this nobody needs at once.
+    private static let creditLimit = 4096
+
+    init(limits: HTTP2Limits) {
+        self.limits = limits
+    }
+
+    /// Looks at bytes of the connection, in their order.
+    ///
+    /// - Returns: nil if all of them may be read; else how many of them, and what is wrong with the frame behind these.
+    mutating func look(at bytes: Span<UInt8>, now: Instant) -> (admitted: Int, fault: HTTP2Fault)? {
+        var position = 0
+        while position < bytes.count {
+            if skip > 0 {
+                let skipped = min(skip, bytes.count - position)
+                skip -= skipped
+                position += skipped
+                continue
+            }
+            let byte = bytes[position]
+            if headerCount < 5 { header = header << 8 | UInt64(byte) } else { stream = stream << 8 | UInt32(byte) }
+            headerCount += 1
+            position += 1
+            guard headerCount == Self.headerLength else { continue }
+            let length = Int(header >> 16)
+            if let fault = judge(length, now) { return (max(0, position - Self.headerLength), fault) }
+            skip = length
+            header = 0
+            stream = 0
+            headerCount = 0
+        }
+        return nil
+    }
+
+    /// Of the frame whose header is complete.
+    private mutating func judge(_ length: Int, _ now: Instant) -> HTTP2Fault? {
+        let type = UInt8(truncatingIfNeeded: header >> 8)
+        let number = stream & 0x7fff_ffff
+        // RFC 9113 section 6.3; the library does not look at what has no meaning any more.
+        if type == FrameType.priority, number == 0 { return .violation(.protocolError) }
+        return count(type, UInt8(truncatingIfNeeded: header), length, number, now).map { .excess($0) }
+    }
+
+    private mutating func count(
+        _ type: UInt8, _ flags: UInt8, _ length: Int, _ stream: UInt32, _ now: Instant
+    ) -> HTTP2Excess? {
+        switch type {
+        case FrameType.data: length > 0 || flags & Self.endStream != 0 ? nil : countEmptyFrame(now: now)
+        case FrameType.headers: beginBlock(length, stream, now)
+        case FrameType.continuation: continueBlock(length, now)
+        case FrameType.priority: Self.take(&priorities, limits.priorities, now, .priorities)
+        case FrameType.reset: Self.take(&resets, limits.resets, now, .resets)
+        case FrameType.settings: Self.take(&settings, limits.settings, now, .settings)
+        case FrameType.ping: Self.take(&pings, limits.pings, now, .pings)
+        case FrameType.windowUpdate: countWindowUpdate(now)
+        default: Self.take(&otherFrames, limits.otherFrames, now, .otherFrames)
+        }
+    }
+
+    /// A new stream, its trailers, or fields for a stream that is no longer there: these are decoded as well, for the sake
+    /// of the table, and lead to nothing.
+    private mutating func beginBlock(_ length: Int, _ stream: UInt32, _ now: Instant) -> HTTP2Excess? {
+        continuations = 0
+        blockLength = length
+        guard length <= limits.headerBlock else { return .headerBlock }
+        if stream > highestStream {
+            highestStream = stream
+            trailers = min(trailers + 1, limits.concurrentStreams)
+            return nil
+        }
+        guard trailers == 0 else {
+            trailers -= 1
+            return nil
+        }
+        return countEmptyFrame(now: now)
+    }
+
+    /// CVE-2024-28182: a block without an end.
+    private mutating func continueBlock(_ length: Int, _ now: Instant) -> HTTP2Excess? {
+        continuations += 1
+        blockLength += length
+        guard continuations <= limits.continuations else { return .continuations }
+        guard blockLength <= limits.headerBlock else { return .headerBlock }
+        return length == 0 ? countEmptyFrame(now: now) : nil
+    }
+
+    private mutating func countWindowUpdate(_ now: Instant) -> HTTP2Excess? {
+        guard windowUpdateCredit == 0 else {
+            windowUpdateCredit -= 1
+            return nil
+        }
+        return Self.take(&windowUpdates, limits.windowUpdates, now, .windowUpdates)
+    }
+
+    /// A DATA frame was sent: the client may well give its window back.
+    mutating func dataSent() {
+        windowUpdateCredit = min(windowUpdateCredit + limits.windowUpdatesPerData, Self.creditLimit)
+    }
+
+    /// Also for DATA of nothing but padding, which its header does not tell.
+    mutating func countEmptyFrame(now: Instant) -> HTTP2Excess? {
+        Self.take(&emptyFrames, limits.emptyFrames, now, .emptyFrames)
+    }
+
+    mutating func countProvokedReset(now: Instant) -> HTTP2Excess? {
+        Self.take(&provokedResets, limits.provokedResets, now, .provokedResets)
+    }
+
+    private static func take(
+        _ bucket: inout TokenBucket, _ rate: Rate, _ now: Instant, _ excess: HTTP2Excess
+    ) -> HTTP2Excess? {
+        bucket.take(rate, now: now) == nil ? nil : excess
+    }
+}

@@ -1,0 +1,74 @@
+/// Why a connection of HTTP/2 ends before its client wanted it to.
+public enum HTTP2Fault: Error, Equatable, Sendable {
+    /// It does not begin with the client's preface (RFC 9113 section 3.4).
+    case prefaceMissing
+    /// The protocol was broken; nothing that came after is to be trusted (RFC 9113 section 5.4.1).
+    case violation(HTTP2ErrorCode)
+    /// The client did too often what costs us more than it.
+    case excess(HTTP2Excess)
+    /// The library gave up: out of memory, or a state that it does not know. The number is its own.
+    case failed(Int32)
+
+    /// For the log.
+    public var reason: StaticString {
+        switch self {
+        case .prefaceMissing: "the connection does not begin with HTTP/2's preface"
+        case .violation(let code): code.reason
+        case .excess(let excess): excess.reason
+        case .failed: "the HTTP/2 library gave up"
+        }
+    }
+}
+
+/// What there was too much of: answered with GOAWAY and ENHANCE_YOUR_CALM.
+public enum HTTP2Excess: UInt8, CaseIterable, Sendable {
+    case settings, pings, resets, provokedResets, emptyFrames, priorities, windowUpdates, otherFrames
+    case continuations, headerBlock, headerList, outboundFrames
+
+    public var reason: StaticString {
+        switch self {
+        case .settings: "too many SETTINGS frames"
+        case .pings: "too many PING frames"
+        case .resets: "too many streams reset by the client"
+        case .provokedResets: "too many requests that had to be reset"
+        case .emptyFrames: "too many frames without content"
+        case .priorities: "too many PRIORITY frames"
+        case .windowUpdates: "too many WINDOW_UPDATE frames"
+        case .otherFrames: "too many frames that mean nothing"
+        case .continuations: "too many CONTINUATION frames"
+        case .headerBlock: "a header block that is too large"
+        case .headerList: "a header block that decodes to many times what is admitted"
+        case .outboundFrames: "too many frames that the client does not read"
+        }
+    }
+}
+
+/// Error codes of RST_STREAM and GOAWAY (RFC 9113 section 7).
+public enum HTTP2ErrorCode: UInt32, CaseIterable, Sendable {
+    case noError, protocolError, internalError, flowControlError, settingsTimeout, streamClosed, frameSizeError
+    case refusedStream, cancel, compressionError, connectError, enhanceYourCalm, inadequateSecurity, http11Required
+
+    /// What a peer sent; codes that nobody knows are internal errors (RFC 9113 section 7).
+    init(sent code: UInt32) {
+        self = HTTP2ErrorCode(rawValue: code) ?? .internalError
+    }
+
+    public var reason: StaticString {
+        switch self {
+        case .noError: "NO_ERROR"
+        case .protocolError: "PROTOCOL_ERROR"
+        case .internalError: "INTERNAL_ERROR"
+        case .flowControlError: "FLOW_CONTROL_ERROR"
+        case .settingsTimeout: "SETTINGS_TIMEOUT"
+        case .streamClosed: "STREAM_CLOSED"
+        case .frameSizeError: "FRAME_SIZE_ERROR"
+        case .refusedStream: "REFUSED_STREAM"
+        case .cancel: "CANCEL"
+        case .compressionError: "COMPRESSION_ERROR"
+        case .connectError: "CONNECT_ERROR"
+        case .enhanceYourCalm: "ENHANCE_YOUR_CALM"
+        case .inadequateSecurity: "INADEQUATE_SECURITY"
+        case .http11Required: "HTTP_1_1_REQUIRED"
+        }
+    }
+}

@@ -1,0 +1,113 @@
+internal import Bytes
+internal import CNghttp2
+
+/// From what a stream sends to nghttp2.
+extension HTTP2Session {
+    func submitInterim(_ status: UInt16, on stream: HTTP2Stream) {
+        guard !isClosed else { return }
+        scratch.removeAll()
+        scratch.append(decimal: UInt64(status))
+        unsafe fieldList.withFields(of: scratch.readable, hasStatus: true) {
+            _ = unsafe nghttp2_submit_headers(
+                library, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.id, nil, $0.baseAddress, $0.count, nil)
+        }
+        scratch.removeAll()
+    }
+
+    func submitHead(
+        _ status: UInt16, on stream: HTTP2Stream, endsStream: Bool, _ fields: (inout ByteBuffer) -> Void
+    ) -> Bool {
+        guard !isClosed else { return true }
+        defer { scratch.removeAll() }
+        scratch.removeAll()
+        scratch.append(decimal: UInt64(status))
+        fields(&scratch)
+        guard !scratch.overflowed else { return false }
+        var provider = unsafe nghttp2_data_provider()
+        unsafe provider.source.ptr = Unmanaged.passUnretained(stream).toOpaque()
+        unsafe provider.read_callback = readContent
+        unsafe fieldList.withFields(of: scratch.readable, hasStatus: true) { list in
+            _ =
+                unsafe endsStream
+                ? nghttp2_submit_response(library, stream.id, list.baseAddress, list.count, nil)
+                : nghttp2_submit_response(library, stream.id, list.baseAddress, list.count, &provider)
+        }
+        return true
+    }
+
+    private func submitTrailers(_ stream: HTTP2Stream) {
+        unsafe fieldList.withFields(of: stream.trailers.readable, hasStatus: false) {
+            _ = unsafe nghttp2_submit_trailer(library, stream.id, $0.baseAddress, $0.count)
+        }
+        stream.trailers.removeAll()
+    }
+
+    /// There is content or the end again.
+    func resume(_ stream: HTTP2Stream) {
+        guard stream.state.isDeferred, !isClosed else { return }
+        stream.state.isDeferred = false
+        unsafe nghttp2_session_resume_data(library, stream.id)
+    }
+
+    func submitReset(_ code: HTTP2ErrorCode, on stream: HTTP2Stream) {
+        stream.state.isReset = true
+        stream.state.isListening = false
+        guard !isClosed else { return }
+        unsafe nghttp2_submit_rst_stream(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.id, code.rawValue)
+    }
+
+    /// nghttp2 asks for content to be framed.
+    ///
+    /// - Returns: how much was written to `room`, or NGHTTP2_ERR_DEFERRED.
+    func produce(
+        _ stream: HTTP2Stream, _ room: UnsafeMutableBufferPointer<UInt8>, _ flags: inout UInt32
+    ) -> Int {
+        let count = min(stream.output.count, room.count)
+        if count > 0 {
+            unsafe stream.output.withUnsafeReadable {
+                _ = unsafe room.update(fromContentsOf: $0.prefix(count))
+            }
+            stream.output.consume(count)
+            if !stream.state.isEnding, !stream.state.isDrained {
+                stream.state.isDrained = true
+                drained.append(stream.slot)
+            }
+        }
+        guard stream.output.isEmpty else { return count }
+        if stream.state.isEnding {
+            stream.output.releaseIfEmpty()
+            flags |= NGHTTP2_DATA_FLAG_EOF.rawValue
+            if !stream.trailers.isEmpty {
+                flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM.rawValue
+                submitTrailers(stream)
+            }
+            return count
+        }
+        guard count == 0 else { return count }
+        stream.state.isDeferred = true
+        return Int(NGHTTP2_ERR_DEFERRED.rawValue)
+    }
+
+    // MARK: - What nghttp2 has sent
+
+    func sent(_ frame: SentFrame, on stream: HTTP2Stream?) {
+        switch frame {
+        case .data: watch.dataSent()
+        // Not our word, so the client's doing; so is a stream that was refused before it began.
+        case .reset(let code): if stream.map({ !$0.state.isReset }) ?? (code == .refusedStream) { countProvokedReset() }
+        case .goAway(let code): if code != .noError, fault == nil { fault = .violation(code) }
+        }
+    }
+
+    /// END_STREAM went out. If the client is still sending, nobody needs that any more (RFC 9113 section 8.1).
+    func responseEnded(_ stream: HTTP2Stream) {
+        stream.state.responseEnded = true
+        guard !stream.state.clientEnded else { return }
+        submitReset(stream.state.isFaulted ? .protocolError : .noError, on: stream)
+    }
+}
+
+/// What is to be known of a frame that was sent.
+enum SentFrame {
+    case data, reset(HTTP2ErrorCode), goAway(HTTP2ErrorCode)
+}

@@ -1,0 +1,208 @@
+public import Bytes
+internal import CNghttp2
+public import EventLoop
+
+/// A connection of HTTP/2 in the server role, as a state machine over bytes: `receive` what came, `write` what is to be sent.
+///
+/// It owns a session of nghttp2, which does frames, HPACK, windows and the states of streams. What a request is, and what is too
+/// much, is decided here: nghttp2's own rules for messages are off, since it knows no answer to a malformed request but a
+/// reset, and other spellings than ours.
+///
+/// C and raw memory, each use marked `unsafe`. nghttp2 is handed two pointers: this object, with each callback, all of which
+/// happen within a call of this object's methods; and a stream with each of its streams, all of which `streams` keeps.
+@safe public final class HTTP2Session {
+    unowned let handler: HTTP2Handler
+    let limits: HTTP2Limits
+    let pool: BufferPool
+    var watch: FrameWatch
+    var block: RequestBlock
+    /// nghttp2's session. Freed in `deinit`.
+    private(set) var library: OpaquePointer
+
+    /// Every stream object ever needed, at most `concurrentStreams`, and which of them serve none.
+    var streams: [HTTP2Stream] = []
+    var idle: [Int] = []
+    /// Places of streams to be told that there is room, and of those whose content has come for now. Kept for their room.
+    var drained: [Int] = []
+    var touched: [Int] = []
+
+    /// Heads of responses are put together here.
+    var scratch: ByteBuffer
+    var fieldList = FieldList()
+    /// A frame made by nghttp2 that did not fit the caller's buffer: its memory, until it is asked for the next.
+    private var rest: UnsafeBufferPointer<UInt8>
+
+    var now = Instant(nanoseconds: 0)
+    /// Why the connection ends; the streams hear nothing after it but their end.
+    public internal(set) var fault: HTTP2Fault?
+    /// nghttp2 is in a state in which it may only be freed.
+    private var isBroken = false
+    var isClosed = false
+    /// Whether the client has acknowledged our settings (RFC 9113 section 6.5.3).
+    public internal(set) var isAcknowledged = false
+    /// Requests begun.
+    public internal(set) var requestCount = 0
+
+    /// - Parameters:
+    ///   - heads: limits of the target and the number of fields.
+    ///   - pool: its blocks hold a head of `limits.headerList`.
+    ///   - handler: owns the session.
+    public init(limits: HTTP2Limits, heads: HeadLimits, pool: BufferPool, handler: HTTP2Handler) {
+        precondition(
+            limits.headerList <= min(pool.blockSize, 65_535), "a head fits a block, and ranges are 16 bits wide")
+        precondition(limits.connectionWindow >= 65_535, "a connection's window begins with 65,535 octets")
+        self.limits = limits
+        self.pool = pool
+        self.handler = handler
+        watch = FrameWatch(limits: limits)
+        block = RequestBlock(heads: heads, limits: limits, pool: pool)
+        scratch = ByteBuffer(pool: pool)
+        unsafe rest = UnsafeBufferPointer(start: nil, count: 0)
+        unsafe library = LibrarySetup.makeSession(limits)
+        unsafe LibrarySetup.attach(self, to: library)
+        unsafe LibrarySetup.submitSettings(limits, library)
+    }
+
+    deinit {
+        unsafe nghttp2_session_del(library)
+    }
+
+    // MARK: - Bytes
+
+    /// Takes bytes of the client. Streams are called within.
+    ///
+    /// - Throws: why the connection ends. What `write` still gives is to be sent before it is closed.
+    public func receive(_ bytes: Span<UInt8>, now: Instant) throws(HTTP2Fault) {
+        if let fault { throw fault }
+        self.now = now
+        let stop = watch.look(at: bytes, now: now)
+        read(bytes.extracting(first: stop?.admitted ?? bytes.count))
+        if let stop { end(stop.fault) }
+        // What the client makes us say waits until it reads.
+        if !isBroken, unsafe nghttp2_session_get_outbound_queue_size(library) > limits.outboundFrames {
+            end(.excess(.outboundFrames))
+        }
+        if let fault { throw fault }
+        reportPauses()
+    }
+
+    private func read(_ bytes: Span<UInt8>) {
+        guard !bytes.isEmpty else { return }
+        let outcome = unsafe bytes.withUnsafeBufferPointer {
+            unsafe nghttp2_session_mem_recv(library, $0.baseAddress, $0.count)
+        }
+        guard outcome < 0 else { return }
+        // All that it returns is fatal: the session is not to be used any more.
+        isBroken = true
+        guard fault == nil else { return }
+        switch Int32(outcome) {
+        case NGHTTP2_ERR_BAD_CLIENT_MAGIC.rawValue: fault = .prefaceMissing
+        case NGHTTP2_ERR_FLOODED.rawValue: fault = .excess(.outboundFrames)
+        default: fault = .failed(Int32(outcome))
+        }
+    }
+
+    /// Appends what is to be sent, as far as there is room; what does not fit comes the next time.
+    ///
+    /// - Throws: why the connection ends, if that is found out only now. What was appended is to be sent all the same.
+    public func write(into output: inout ByteBuffer) throws(HTTP2Fault) {
+        let before = fault
+        while output.room > 0 {
+            if unsafe rest.isEmpty {
+                guard makeFrame() else { break }
+            }
+            let taken = unsafe output.appendPrefix(of: rest.span)
+            unsafe rest = UnsafeBufferPointer(rebasing: rest[taken...])
+        }
+        if before == nil, let fault { throw fault }
+    }
+
+    /// - Returns: false if there is nothing to be sent.
+    private func makeFrame() -> Bool {
+        guard !isBroken else { return false }
+        var start: UnsafePointer<UInt8>?
+        let length = unsafe nghttp2_session_mem_send(library, &start)
+        if length < 0 {
+            isBroken = true
+            fault = fault ?? .failed(Int32(length))
+        }
+        guard length > 0 else { return false }
+        unsafe rest = UnsafeBufferPointer(start: start, count: length)
+        return true
+    }
+
+    /// Tells streams that there is room for more of their responses. To be called when what `write` gave has been sent.
+    ///
+    /// - Returns: whether any was told: there may be more to write.
+    public func reportRoom() -> Bool {
+        guard !drained.isEmpty else { return false }
+        while let slot = drained.popLast() {
+            guard streams[slot].state.isDrained else { continue }
+            streams[slot].state.isDrained = false
+            streams[slot].output.releaseIfEmpty()
+            if streams[slot].isOpen, !streams[slot].state.isEnding { streams[slot].outputDrained() }
+        }
+        return true
+    }
+
+    private func reportPauses() {
+        while let slot = touched.popLast() {
+            guard streams[slot].state.isTouched else { continue }
+            streams[slot].state.isTouched = false
+            if streams[slot].state.isListening, streams[slot].free == 0 { streams[slot].contentPaused() }
+        }
+    }
+
+    // MARK: - The connection's life
+
+    /// Whether there is something to write, whatever the room.
+    public var hasOutput: Bool {
+        unsafe !rest.isEmpty || (!isBroken && nghttp2_session_want_write(library) != 0)
+    }
+
+    /// Whether nothing will be received or sent any more: the connection is to be closed.
+    public var isFinished: Bool {
+        guard unsafe rest.isEmpty else { return false }
+        return unsafe isBroken
+            || (nghttp2_session_want_read(library) == 0 && nghttp2_session_want_write(library) == 0)
+    }
+
+    public var openStreams: Int { streams.count - idle.count }
+
+    /// Asks the client to begin no more requests (RFC 9113 section 6.8); those under way towards us are still served.
+    public func announceDrain() {
+        guard fault == nil, !isBroken else { return }
+        unsafe nghttp2_submit_shutdown_notice(library)
+    }
+
+    /// Serves no requests but those begun. To be called a round trip after `announceDrain`.
+    public func drain() {
+        guard fault == nil, !isBroken else { return }
+        unsafe nghttp2_submit_goaway(
+            library, UInt8(NGHTTP2_FLAG_NONE.rawValue), nghttp2_session_get_last_proc_stream_id(library),
+            HTTP2ErrorCode.noError.rawValue, nil, 0)
+    }
+
+    /// Ends the connection on the server's account, after GOAWAY with `code`; streams that are open are not completed.
+    public func terminate(_ code: HTTP2ErrorCode) {
+        guard !isBroken else { return }
+        unsafe nghttp2_session_terminate_session(library, code.rawValue)
+    }
+
+    /// The connection is gone: every open stream is abandoned and ends. Nothing is received or sent after it.
+    public func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        for stream in streams where stream.id != 0 { finish(stream, .cancel) }
+    }
+
+    /// The client broke a rule of the connection: GOAWAY.
+    func end(_ reason: HTTP2Fault) {
+        guard fault == nil else { return }
+        fault = reason
+        switch reason {
+        case .violation(let code): terminate(code)
+        default: terminate(.enhanceYourCalm)
+        }
+    }
+}

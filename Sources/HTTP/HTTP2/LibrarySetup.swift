@@ -1,0 +1,53 @@
+internal import CNghttp2
+
+/// How nghttp2 is set up for a connection.
+enum LibrarySetup {
+    static func makeSession(_ limits: HTTP2Limits) -> OpaquePointer {
+        var callbacks: OpaquePointer?
+        var options: OpaquePointer?
+        var session: OpaquePointer?
+        guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, unsafe nghttp2_option_new(&options) == 0 else {
+            fatalError("out of memory")
+        }
+        defer {
+            unsafe nghttp2_session_callbacks_del(callbacks)
+            unsafe nghttp2_option_del(options)
+        }
+        unsafe setCallbacks(callbacks)
+        // Windows open when content has been used, not when it has come.
+        unsafe nghttp2_option_set_no_auto_window_update(options, 1)
+        // Messages are judged by `RequestBlock`.
+        unsafe nghttp2_option_set_no_http_messaging(options, 1)
+        unsafe nghttp2_option_set_no_closed_streams(options, 1)
+        unsafe nghttp2_option_set_max_settings(options, limits.settingsEntries)
+        unsafe nghttp2_option_set_max_outbound_ack(options, limits.outboundFrames)
+        unsafe nghttp2_option_set_max_continuations(options, limits.continuations)
+        unsafe nghttp2_option_set_max_deflate_dynamic_table_size(options, limits.headerTable)
+        guard unsafe nghttp2_session_server_new2(&session, callbacks, nil, options) == 0, let session = unsafe session
+        else { fatalError("out of memory") }
+        return unsafe session
+    }
+
+    /// The session refers to `owner`, which owns it.
+    static func attach(_ owner: HTTP2Session, to session: OpaquePointer) {
+        unsafe nghttp2_session_set_user_data(session, Unmanaged.passUnretained(owner).toOpaque())
+    }
+
+    /// The settings are the first that the client gets (RFC 9113 section 3.4).
+    static func submitSettings(_ limits: HTTP2Limits, _ session: OpaquePointer) {
+        var entries: [nghttp2_settings_entry] = []
+        func set(_ id: nghttp2_settings_id, _ value: Int) {
+            entries.append(nghttp2_settings_entry(settings_id: Int32(id.rawValue), value: UInt32(value)))
+        }
+        set(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.concurrentStreams)
+        set(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits.streamWindow)
+        set(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits.headerList)
+        set(NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, limits.headerTable)
+        // RFC 9218 section 2.1: priorities mean nothing here.
+        set(NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1)
+        if limits.extendedConnect { set(NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1) }
+        unsafe nghttp2_submit_settings(session, UInt8(NGHTTP2_FLAG_NONE.rawValue), entries, entries.count)
+        unsafe nghttp2_session_set_local_window_size(
+            session, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, Int32(limits.connectionWindow))
+    }
+}

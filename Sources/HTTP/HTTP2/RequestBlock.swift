@@ -1,0 +1,238 @@
+internal import Bytes
+
+/// Makes a request head of the fields that HTTP/2 brings, the same value that HTTP/1.1's parser gives: routes, proofs and
+/// forwarding know no difference. As strict as it, by RFC 9113 section 8.
+///
+/// One value serves all requests of a connection, since their blocks come one after the other (section 4.3).
+struct RequestBlock: ~Copyable {
+    private enum Pseudo: UInt8 {
+        case method = 1
+        case scheme = 2
+        case authority = 4
+        case path = 8
+        case protocolName = 16
+    }
+
+    private let heads: HeadLimits
+    private let listLimit: Int
+    private let extendedConnect: Bool
+    private let table = FieldNameTable.shared
+    /// The pieces of Cookie, joined.
+    private var cookies: ByteBuffer
+
+    /// The first thing that was wrong; what comes after it is only counted.
+    private(set) var fault: MessageFault?
+    /// Octets decoded, as SETTINGS_MAX_HEADER_LIST_SIZE counts them.
+    private(set) var size = 0
+    private var isTrailers = false
+    private var meanings = RequestFields()
+    private var seen: UInt8 = 0
+    private var hasFields = false
+    private var hasHost = false
+    private var isConnect = false
+    private var target = ByteRange.empty
+
+    init(heads: HeadLimits, limits: HTTP2Limits, pool: BufferPool) {
+        self.heads = heads
+        listLimit = limits.headerList
+        extendedConnect = limits.extendedConnect
+        cookies = ByteBuffer(pool: pool)
+    }
+
+    mutating func begin(trailers: Bool) {
+        cookies.removeAll()
+        fault = nil
+        size = 0
+        isTrailers = trailers
+        meanings = RequestFields()
+        seen = 0
+        hasFields = false
+        hasHost = false
+        isConnect = false
+        target = .empty
+    }
+
+    /// - Parameters:
+    ///   - head: of the request; left alone by trailers.
+    ///   - bytes: what its ranges refer to, written here.
+    mutating func take(
+        _ name: Span<UInt8>, _ value: Span<UInt8>, into head: inout RequestHead, _ bytes: inout ByteBuffer
+    ) {
+        // RFC 9113 section 6.5.2.
+        size += name.count + value.count + 32
+        guard fault == nil else { return }
+        do throws(MessageFault) {
+            if isTrailers {
+                guard size <= ContentDecoder.trailerLimit else { throw .trailerTooLarge }
+                try checkTrailer(name, value)
+            } else {
+                guard size <= listLimit else { throw .headTooLarge }
+                try read(name, value, &head, &bytes)
+            }
+        } catch {
+            fault = error
+        }
+    }
+
+    /// The trailers are complete.
+    mutating func finishTrailers(endsStream: Bool) throws(MessageFault) {
+        if let fault { throw fault }
+        guard endsStream else { throw .trailersUnended }
+    }
+
+    /// The head is complete.
+    ///
+    /// - Returns: Content-Length; nil if there is none.
+    mutating func finish(
+        _ head: inout RequestHead, _ bytes: inout ByteBuffer, endsStream: Bool
+    ) throws(MessageFault) -> UInt64? {
+        if let fault { throw fault }
+        try checkPseudoFields(&head)
+        guard hasHost || has(.authority) else { throw .hostMissing }
+        if !cookies.isEmpty { try appendCookies(&head, &bytes) }
+        try readTarget(&head, bytes.readable)
+        head.version = .http2
+        let length = meanings.framing.contentLength
+        if endsStream {
+            guard length ?? 0 == 0 else { throw .contentLengthDisagrees }
+            head.framing = .none
+        } else {
+            head.framing = try meanings.framing.framing(minorVersion: 1) ?? .chunked
+        }
+        if !head.framing.hasContent { head.expectsContinue = false }
+        return length
+    }
+
+    // MARK: - Pseudo-header fields (RFC 9113 section 8.3)
+
+    private func has(_ field: Pseudo) -> Bool { seen & field.rawValue != 0 }
+
+    private mutating func mark(_ field: Pseudo) throws(MessageFault) {
+        guard !has(field) else { throw .pseudoFieldRepeated }
+        seen |= field.rawValue
+    }
+
+    private mutating func readPseudo(
+        _ name: Span<UInt8>, _ value: Span<UInt8>, _ head: inout RequestHead, _ bytes: inout ByteBuffer
+    ) throws(MessageFault) {
+        guard !hasFields else { throw .pseudoFieldLate }
+        if name.equals(Self.method.span) {
+            try mark(.method)
+            guard value.count > 0 else { throw .requestLineMalformed }
+            for index in value.indices where !ByteClass.isToken(value[index]) { throw .requestLineMalformed }
+            isConnect = value.equals(Self.connect.span)
+            head.method = Method(value)
+        } else if name.equals(Self.scheme.span) {
+            try mark(.scheme)
+            guard value.equals(Self.https.span) else { throw .schemeUnsupported }
+        } else if name.equals(Self.authority.span) {
+            try mark(.authority)
+            try readAuthority(value, &head, &bytes)
+        } else if name.equals(Self.path.span) {
+            try mark(.path)
+            guard value.count <= heads.target else { throw .targetTooLong }
+            target = try append(value, to: &bytes)
+        } else if name.equals(Self.protocolName.span), extendedConnect {
+            try mark(.protocolName)
+            guard value.equals(Self.websocket.span) else { throw .connectUnsupported }
+        } else {
+            throw .pseudoFieldUnknown
+        }
+    }
+
+    /// RFC 9113 section 8.3.1 of requests, RFC 8441 section 4 of a CONNECT that opens a WebSocket.
+    private func checkPseudoFields(_ head: inout RequestHead) throws(MessageFault) {
+        if isConnect {
+            guard has(.protocolName) else { throw .connectUnsupported }
+            head.opensWebSocket = true
+        } else if has(.protocolName) {
+            throw .pseudoFieldUnknown
+        }
+        guard has(.method), has(.scheme), has(.path) else { throw .pseudoFieldMissing }
+    }
+
+    private func readTarget(_ head: inout RequestHead, _ bytes: Span<UInt8>) throws(MessageFault) {
+        var pathEnd = target.start
+        while pathEnd < target.end, bytes[pathEnd] != UInt8(ascii: "?") { pathEnd += 1 }
+        head.path = ByteRange(target.start, pathEnd)
+        try TargetSpelling.check(path: head.path.of(bytes))
+        guard pathEnd < target.end else { return }
+        let query = ByteRange(pathEnd + 1, target.end)
+        try TargetSpelling.check(query: query.of(bytes))
+        head.query = query
+    }
+
+    private func readAuthority(
+        _ value: Span<UInt8>, _ head: inout RequestHead, _ bytes: inout ByteBuffer
+    ) throws(MessageFault) {
+        let length = try Authority.hostLength(value)
+        head.authority = try append(value, to: &bytes)
+        head.host = ByteRange(head.authority.start, head.authority.start + length)
+    }
+
+    // MARK: - Fields (RFC 9113 section 8.2)
+
+    private mutating func read(
+        _ name: Span<UInt8>, _ value: Span<UInt8>, _ head: inout RequestHead, _ bytes: inout ByteBuffer
+    ) throws(MessageFault) {
+        guard name.isEmpty || name[0] != ByteClass.colon else { return try readPseudo(name, value, &head, &bytes) }
+        hasFields = true
+        guard head.fields.count < heads.fields else { throw .tooManyFields }
+        let known = try StreamField.check(name, value, table)
+        // RFC 9113 section 8.2.3: a cookie may come in pieces, and is one field again for everybody behind us.
+        if known == .cookie {
+            if !cookies.isEmpty { cookies.append("; ") }
+            cookies.append(value)
+            return
+        }
+        if known == .host { try checkHost(value, &head, &bytes) }
+        let field = HeaderField(
+            nameRange: try append(name, to: &bytes), valueRange: try append(value, to: &bytes), name: known)
+        try meanings.take(field, bytes.readable, &head)
+        head.fields.append(field)
+    }
+
+    /// Where `:authority` is missing, Host takes its place; it never says anything else (RFC 9113 section 8.3.1).
+    private mutating func checkHost(
+        _ value: Span<UInt8>, _ head: inout RequestHead, _ bytes: inout ByteBuffer
+    ) throws(MessageFault) {
+        guard !hasHost else { throw .hostRepeated }
+        hasHost = true
+        guard has(.authority) else { return try readAuthority(value, &head, &bytes) }
+        guard value.equals(head.authority.of(bytes.readable)) else { throw .targetDisagreesWithHost }
+    }
+
+    private func checkTrailer(_ name: Span<UInt8>, _ value: Span<UInt8>) throws(MessageFault) {
+        guard name.isEmpty || name[0] != ByteClass.colon else { throw .pseudoFieldLate }
+        switch try StreamField.check(name, value, table) {
+        case .host, .contentLength: throw .trailerNamesFraming
+        default: break
+        }
+    }
+
+    private mutating func appendCookies(
+        _ head: inout RequestHead, _ bytes: inout ByteBuffer
+    ) throws(MessageFault) {
+        let name = try append(Self.cookie.span, to: &bytes)
+        head.fields.append(
+            HeaderField(nameRange: name, valueRange: try append(cookies.readable, to: &bytes), name: .cookie))
+        cookies.removeAll()
+    }
+
+    private func append(_ text: Span<UInt8>, to bytes: inout ByteBuffer) throws(MessageFault) -> ByteRange {
+        let start = bytes.count
+        bytes.append(text)
+        guard !bytes.overflowed else { throw .headTooLarge }
+        return ByteRange(start, start + text.count)
+    }
+
+    private static let method = Array(":method".utf8)
+    private static let scheme = Array(":scheme".utf8)
+    private static let authority = Array(":authority".utf8)
+    private static let path = Array(":path".utf8)
+    private static let protocolName = Array(":protocol".utf8)
+    private static let connect = Array("CONNECT".utf8)
+    private static let https = Array("https".utf8)
+    private static let websocket = Array("websocket".utf8)
+    private static let cookie = Array("cookie".utf8)
+}

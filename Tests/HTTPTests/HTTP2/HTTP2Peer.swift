@@ -1,0 +1,186 @@
+import Bytes
+import CNghttp2
+import EventLoop
+import HTTP
+
+/// A session, and a client that sends it frames as they are.
+final class HTTP2Peer {
+    /// What the session's streams were told, in order.
+    final class Record {
+        var events: [String] = []
+        var streams: [RecordingStream] = []
+        /// Done in these events.
+        var onHead: ((RecordingStream) -> Void)?
+        var onEnd: ((RecordingStream) -> Void)?
+        var onFault: ((RecordingStream) -> Void)?
+        var onRoom: ((RecordingStream) -> Void)?
+        /// How much content a stream takes before it wants no more.
+        var appetite = Int.max
+        var content: [UInt8] = []
+    }
+
+    final class Handler: HTTP2Handler {
+        let record: Record
+
+        init(_ record: Record) { self.record = record }
+
+        override func makeStream(_ pool: BufferPool) -> HTTP2Stream {
+            let stream = RecordingStream(record, pool)
+            record.streams.append(stream)
+            return stream
+        }
+
+        override func clientGoesAway(_ code: HTTP2ErrorCode) { record.events.append("client goes away: \(code)") }
+    }
+
+    static let preface = Array("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".utf8)
+
+    let record = Record()
+    let pool = BufferPool(blockSize: 32 * 1024)
+    let handler: Handler
+    let session: HTTP2Session
+    var now = Instant(nanoseconds: 0)
+    /// Why the session ended the connection.
+    var fault: HTTP2Fault?
+    /// Codes of the GOAWAY frames it has sent.
+    private(set) var goAways: [UInt32] = []
+    private var written: [UInt8] = []
+    private let inflater: OpaquePointer?
+
+    /// - Parameter greets: whether preface and settings have been exchanged.
+    init(_ limits: HTTP2Limits = HTTP2Limits(), heads: HeadLimits = .standard, greets: Bool = true) {
+        handler = Handler(record)
+        session = HTTP2Session(limits: limits, heads: heads, pool: pool, handler: handler)
+        var made: OpaquePointer?
+        nghttp2_hd_inflate_new(&made)
+        inflater = made
+        if greets {
+            send(Self.preface + Frame.settings().bytes + Frame.settingsAcknowledgement.bytes)
+            _ = frames()
+        }
+    }
+
+    deinit {
+        nghttp2_hd_inflate_del(inflater)
+    }
+
+    /// Sends frames all at once.
+    func send(_ frames: Frame...) { send(frames.flatMap(\.bytes)) }
+
+    func send(_ bytes: [UInt8]) {
+        do throws(HTTP2Fault) {
+            try session.receive(bytes.span, now: now)
+        } catch {
+            fault = error
+        }
+    }
+
+    /// What the session has to say.
+    func frames(room: Int = 32 * 1024) -> [Frame] {
+        let narrow = BufferPool(blockSize: max(1024, room))
+        repeat {
+            var more = true
+            while more {
+                var output = ByteBuffer(pool: narrow)
+                do throws(HTTP2Fault) { try session.write(into: &output) } catch { fault = error }
+                more = !output.isEmpty
+                written += output.copy()
+            }
+        } while session.reportRoom()
+        var found: [Frame] = []
+        while written.count >= 9 {
+            let length = Int(written[0]) << 16 | Int(written[1]) << 8 | Int(written[2])
+            guard written.count >= 9 + length else { break }
+            let stream = written[5..<9].reduce(0) { $0 << 8 | UInt32($1) }
+            found.append(
+                Frame(
+                    kind: Frame.Kind(rawValue: written[3]) ?? .unknown, flags: written[4], stream: stream,
+                    payload: Array(written[9..<(9 + length)])))
+            written.removeFirst(9 + length)
+        }
+        goAways += found.filter { $0.kind == .goAway }.map { $0.number(at: 4) }
+        return found
+    }
+
+    /// The fields of a HEADERS frame of the session; all of them have to be read, in order.
+    func fields(_ frame: Frame) -> [String] {
+        var found: [String] = []
+        var bytes = frame.payload
+        var start = 0
+        while true {
+            var field = nghttp2_nv()
+            var flags: Int32 = 0
+            let used = bytes.withUnsafeMutableBufferPointer {
+                let left = UnsafeMutableBufferPointer(rebasing: $0[start...])
+                return nghttp2_hd_inflate_hd2(inflater, &field, &flags, left.baseAddress, left.count, 1)
+            }
+            guard used >= 0 else { return found + ["no HPACK"] }
+            start += used
+            if UInt32(flags) & NGHTTP2_HD_INFLATE_EMIT.rawValue != 0 {
+                let name = String(decoding: UnsafeBufferPointer(start: field.name, count: field.namelen), as: UTF8.self)
+                let value = String(
+                    decoding: UnsafeBufferPointer(start: field.value, count: field.valuelen), as: UTF8.self)
+                found.append("\(name): \(value)")
+            }
+            if UInt32(flags) & NGHTTP2_HD_INFLATE_FINAL.rawValue != 0 {
+                nghttp2_hd_inflate_end_headers(inflater)
+                return found
+            }
+        }
+    }
+}
+
+/// Says what it is told, and does what the test wants done.
+final class RecordingStream: HTTP2Stream {
+    unowned let record: HTTP2Peer.Record
+
+    init(_ record: HTTP2Peer.Record, _ pool: BufferPool) {
+        self.record = record
+        super.init(pool: pool)
+    }
+
+    private func text(_ range: ByteRange) -> String {
+        String(decoding: headBytes.copy()[range.start..<range.end], as: UTF8.self)
+    }
+
+    private func say(_ event: String) { record.events.append("\(number) \(event)") }
+
+    override func headReceived() {
+        let method = head.method.map { String(describing: $0.name) } ?? (head.opensWebSocket ? "websocket" : "?")
+        let query = head.query.map { "?" + text($0) } ?? ""
+        say("\(method) \(text(head.authority)) \(text(head.path))\(query) \(head.framing)")
+        record.onHead?(self)
+    }
+
+    var fields: [String] { head.fields.map { "\(text($0.nameRange)): \(text($0.valueRange))" } }
+
+    override func receive(content: Span<UInt8>) -> Int {
+        let taken = min(content.count, record.appetite)
+        if record.appetite != .max { record.appetite -= taken }
+        for index in 0..<taken { record.content.append(content[index]) }
+        return taken
+    }
+
+    override func contentEnded() {
+        say("end")
+        record.onEnd?(self)
+    }
+
+    override func requestFaulted(_ fault: MessageFault) {
+        say("fault \(fault)")
+        record.onFault?(self)
+    }
+
+    override func outputDrained() { record.onRoom?(self) }
+    override func abandoned(_ code: HTTP2ErrorCode) { say("abandoned \(code)") }
+    override func ended() { say("ended") }
+
+    /// Answers with `status` and `content`.
+    func answer(_ status: UInt16, _ content: String = "") {
+        _ = sendHead(status, endsStream: content.isEmpty) { $0.appendField("Content-Type", "text/plain") }
+        guard !content.isEmpty else { return }
+        let bytes = Array(content.utf8)
+        _ = sendContent(bytes.span)
+        sendEnd()
+    }
+}
