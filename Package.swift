@@ -80,7 +80,9 @@ let package = Package(
 
         // The server role, the client role, the decision.
         .target(name: "Server", dependencies: ["EventLoop", "TLS", "HTTP", "Bytes"], swiftSettings: memorySafe),
-        .target(name: "Upstream", dependencies: ["EventLoop", "TLS", "HTTP", "Bytes"], swiftSettings: memorySafe),
+        .target(
+            name: "Upstream", dependencies: ["EventLoop", "TLS", "HTTP", "Bytes", "Cryptography"],
+            swiftSettings: memorySafe),
         .target(name: "Policy", dependencies: ["HTTP"], swiftSettings: memorySafe),
 
         // How devices become registered: what can be decided from bytes, and the service that does.
@@ -190,7 +192,9 @@ let package = Package(
         .testTarget(
             name: "CryptographyTests", dependencies: ["COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],
             swiftSettings: settings),
-        .testTarget(name: "TLSTests", dependencies: ["Cryptography", "TLS", "Vocabulary"], swiftSettings: settings),
+        .testTarget(
+            name: "TLSTests", dependencies: ["Bytes", "COpenSSL", "Cryptography", "TLS", "Vocabulary"],
+            swiftSettings: settings),
         .testTarget(
             name: "AttestationTests",
             dependencies: ["Attestation", "COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],

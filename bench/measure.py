@@ -34,6 +34,10 @@ class Meter:
         """CPU microseconds of the server for each request on kept connections."""
         return self._per_request(server, variant, "mtls", connections=50)
 
+    def balanced(self, server, variant):
+        """The same where several servers are behind, and one of them is chosen for each request."""
+        return self._per_request(server, variant, "mtls", connections=50, path="/balanced")
+
     def attested(self, server, variant):
         """The same with a proof in each request, made ahead, and a counter made durable; and what one bare verification of
         a signature takes on the server's core, right after."""

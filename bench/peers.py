@@ -38,11 +38,12 @@ class Server:
     name = ""
     variants = ["main"]
 
-    def __init__(self, directory, certificates, upstream_port, core):
+    def __init__(self, directory, certificates, upstream_ports, core):
+        """`upstream_ports`: of the servers behind. /bench goes to the first of them, /balanced to all."""
         self.directory = Path(directory) / self.name
         self.directory.mkdir()
         self.certificates = Path(certificates)
-        self.upstream_port = upstream_port
+        self.upstream_ports = upstream_ports
         self.core = core
         self.ports = {variant: free_port() for variant in self.variants}
         self.process = None
@@ -128,23 +129,24 @@ class Nginx(Server):
     ssl_protocols TLSv1.3;
     ssl_session_cache shared:{variant}:20m;
     ssl_session_tickets {"on" if variant == "tickets" else "off"};
-    location / {{
-      proxy_pass http://bench;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
-      proxy_set_header Host $host;
-      proxy_set_header X-Forwarded-For $remote_addr;
-    }}
+    proxy_http_version 1.1;
+    proxy_set_header Connection "";
+    proxy_set_header Host $host;
+    proxy_set_header X-Forwarded-For $remote_addr;
+    location / {{ proxy_pass http://bench; }}
+    location /balanced {{ proxy_pass http://balanced; }}
   }}"""
             for variant in self.variants)
+        upstreams = "".join(
+            f"  upstream {name} {{{''.join(f' server 127.0.0.1:{port};' for port in ports)} keepalive 64; keepalive_requests 1000000000; }}\n"
+            for name, ports in (("bench", self.upstream_ports[:1]), ("balanced", self.upstream_ports)))
         return f"""{self.preamble()}
 http {{
 {self.paths()}
   access_log off;
   keepalive_requests 1000000000;
   keepalive_timeout 600s;
-  upstream bench {{ server 127.0.0.1:{self.upstream_port}; keepalive 64; keepalive_requests 1000000000; }}
-{listeners}
+{upstreams}{listeners}
 }}
 """
 
@@ -164,6 +166,7 @@ class HAProxy(Server):
             f"  bind 127.0.0.1:{self.ports[variant]} ssl crt {pair} ca-file {self.certificates}/gms-ca.pem"
             f" verify required ssl-min-ver TLSv1.3{' no-tls-tickets' if variant == 'cache' else ''}\n"
             for variant in self.variants)
+        servers = "".join(f"  server s{port} 127.0.0.1:{port}\n" for port in self.upstream_ports)
         return f"""global
   nbthread 1
   maxconn 8000
@@ -177,10 +180,13 @@ defaults
   timeout http-keep-alive 600s
   timeout http-request 30s
 frontend bench
-{binds}  default_backend bench
+{binds}  use_backend balanced if {{ path_beg /balanced }}
+  default_backend bench
 backend bench
-  server bench 127.0.0.1:{self.upstream_port}
-"""
+  server bench 127.0.0.1:{self.upstream_ports[0]}
+backend balanced
+  balance roundrobin
+{servers}"""
 
 
 class AttestGate(Server):
@@ -228,18 +234,20 @@ listeners:
     tls: {{certificate: {self.certificates}/server.pem, key: {self.certificates}/server.key}}
     clients: {{authorities: [{self.certificates}/gms-ca.pem]}}
 upstreams:
-  bench: {{servers: [127.0.0.1:{self.upstream_port}]}}
+  bench: {{servers: [127.0.0.1:{self.upstream_ports[0]}]}}
+  balanced: {{servers: [{", ".join(f"127.0.0.1:{port}" for port in self.upstream_ports)}]}}
 routes:
-  - {{name: bench, host: localhost, path: /bench, require: certificate, upstream: bench}}{proofs}
+  - {{name: bench, host: localhost, path: /bench, require: certificate, upstream: bench}}
+  - {{name: balanced, host: localhost, path: /balanced, require: certificate, upstream: balanced}}{proofs}
 log: {{access: off}}
 """
 
 
 class Origin(Nginx):
-    """The service behind: answers every request with the same kilobyte from memory."""
+    """The services behind, one on each port: answer every request with the same kilobyte from memory."""
 
     name = "origin"
-    variants = ["main"]
+    variants = ["first", "second"]
 
     def configuration(self):
         return f"""{self.preamble()}
@@ -249,7 +257,7 @@ http {{
   keepalive_requests 1000000000;
   keepalive_timeout 600s;
   server {{
-    listen 127.0.0.1:{self.ports["main"]};
+    {" ".join(f"listen 127.0.0.1:{port};" for port in self.ports.values())}
     location / {{ return 200 "{"x" * BODY_BYTES}"; }}
   }}
 }}

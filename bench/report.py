@@ -10,6 +10,7 @@ from pathlib import Path
 
 ROWS = {
     "keepalive": ("proxied keep-alive request", "us CPU"),
+    "balanced": ("the same, one of two servers chosen", "us CPU"),
     "attested": ("attested request, durable counter", "us CPU"),
     "handshake": ("full handshake, certificate seen before + 1 request", "us CPU"),
     "first-seen": ("full handshake, certificate never seen + 1 request", "us CPU"),

@@ -5,6 +5,7 @@
 // First, because event-config.h defines _GNU_SOURCE: glibc's types must have the shape they have in Swift's Glibc.
 #include <sys/types.h>
 
+#include <event2/dns.h>
 #include <event2/event.h>
 
 #endif

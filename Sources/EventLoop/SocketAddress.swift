@@ -110,7 +110,7 @@ public struct SocketAddress: Sendable {
         self.length = length
     }
 
-    /// Resolves a name to its addresses. Blocks: for start-up only, never on a loop.
+    /// Resolves a name to its addresses. Blocks: for tools, never on a loop (`NameLookup` does it there).
     public static func resolve(host: String, port: UInt16) throws(EventLoopError) -> [SocketAddress] {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
@@ -162,6 +162,20 @@ public struct SocketAddress: Sendable {
         }
     }
 
+    /// Whether it stands for all addresses of the machine: 0.0.0.0 or ::, which a listener may listen on.
+    public var isUnspecified: Bool { !isUnix && number == 0 }
+
+    /// Whether it is no single machine's: a multicast address (RFC 5771, RFC 4291 section 2.7), or 255.255.255.255.
+    public var isForMany: Bool {
+        guard !isUnix else { return false }
+        return isIPv6 ? number >> 120 == 0xff : number >> 28 == 0xe || number == 0xffff_ffff
+    }
+
+    /// The same with another port, and as an IPv4 address if that is what it maps; of a Unix socket itself.
+    public func with(port: UInt16) -> SocketAddress {
+        isUnix ? self : SocketAddress(number, isIPv6: isIPv6, port: port)
+    }
+
     /// The address's bits; of a Unix socket none.
     var number: UInt128 {
         guard !isUnix else { return 0 }
@@ -193,6 +207,23 @@ public struct SocketAddress: Sendable {
             }
         }
     }
+}
+
+extension SocketAddress: Hashable {
+    /// The same address and port. Unix sockets are the same if their paths are.
+    public static func == (left: SocketAddress, right: SocketAddress) -> Bool {
+        guard left.family == right.family else { return false }
+        return left.isUnix
+            ? left.pathBytes == right.pathBytes : left.number == right.number && left.port == right.port
+    }
+
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(family)
+        hasher.combine(number)
+        hasher.combine(port)
+    }
+
+    private var pathBytes: [UInt8] { withUnsafeBytes(of: storage) { Array($0.prefix(Int(length))) } }
 }
 
 extension SocketAddress: CustomStringConvertible {

@@ -9,6 +9,7 @@ public struct Configuration: Equatable, Sendable {
     public let listeners: [ListenerConfiguration]
     /// By name.
     public let upstreams: [String: UpstreamConfiguration]
+    public let resolver: ResolverConfiguration
     /// At least one; every name once; every upstream exists.
     public let routes: [RouteConfiguration]
     /// No app twice; at least one if a route demands more than a certificate.
@@ -90,6 +91,9 @@ extension Configuration {
             "listeners", .listeners, whenMissing: .refused, "Where clients connect, and how they prove who they are.")
         static let upstreams = Key(
             "upstreams", .upstreams, whenMissing: .refused, "The services behind the gateway, by name.")
+        static let resolver = Key(
+            "resolver", .section(ResolverConfiguration.init), whenMissing: .means("{}"),
+            "How names of upstreams' servers are resolved.")
         static let routes = Key(
             "routes", .routes, whenMissing: .refused, "Which requests go where, and what they must prove.")
         static let apps = Key(
@@ -123,8 +127,9 @@ extension Configuration {
         static let section = Section(
             path: "",
             settings: [
-                workers.setting, watch.setting, listeners.setting, upstreams.setting, routes.setting, apps.setting,
-                registry.setting, enrolment.setting, administration.setting, proof.setting, limits.setting,
+                workers.setting, watch.setting, listeners.setting, upstreams.setting, resolver.setting,
+                routes.setting, apps.setting, registry.setting, enrolment.setting, administration.setting,
+                proof.setting, limits.setting,
                 timeouts.setting, stripHeaders.setting, log.setting, denialURI.setting,
             ])
     }
@@ -134,7 +139,8 @@ extension Configuration {
         let workers = reader.read(Keys.workers)
         let watch = reader.read(Keys.watch)
         let listeners = reading.sparingFiles(if: !reading.role.servesRequests) { reader.read(Keys.listeners) }
-        let upstreams = reader.read(Keys.upstreams)
+        let upstreams = reading.sparingFiles(if: !reading.role.servesRequests) { reader.read(Keys.upstreams) }
+        let resolver = reader.read(Keys.resolver)
         let routes = reader.read(Keys.routes)
         let apps = reader.read(Keys.apps)
         let registry = reader.read(Keys.registry)
@@ -159,9 +165,13 @@ extension Configuration {
         if let listeners, let administration {
             AdministrationApart.check(administration, listeners, enrolment, in: item, reading)
         }
+        if let listeners {
+            OwnAddresses(listeners, enrolment, administration).check(in: item, reading)
+        }
         WrittenFiles(registry, administration, log, in: item).check(reading)
         guard enrolment != nil || !reader.has(Keys.enrolment) else { return nil }
-        guard let workers, let listeners, let upstreams, let routes, let apps, let proof, let limits, let timeouts,
+        guard let workers, let listeners, let upstreams, let resolver, let routes, let apps, let proof, let limits,
+            let timeouts,
             let strippedFields, let log, let denialURI, watch != nil || !reader.has(Keys.watch)
         else { return nil }
         role = reading.role
@@ -169,6 +179,7 @@ extension Configuration {
         self.watch = watch
         self.listeners = listeners
         self.upstreams = upstreams
+        self.resolver = resolver
         self.routes = routes.map { $0.apps.isEmpty ? $0.admitting(apps.map(\.id)) : $0 }
         self.apps = apps
         self.registry = registry

@@ -7,8 +7,8 @@ public struct MetricFamily: Sendable {
         case histogram
     }
 
-    /// Label names and values. Values may be any text; they are escaped when written.
-    public typealias Labels = KeyValuePairs<String, String>
+    /// Label names and values. Values may be any text; they are escaped when written. A label without a value is left out.
+    public typealias Labels = KeyValuePairs<String, String?>
 
     struct Sample: Sendable {
         /// What follows the family's name.
@@ -73,9 +73,9 @@ public struct MetricFamily: Sendable {
     private static func seconds(_ nanoseconds: Int64) -> Double { Double(nanoseconds) / 1_000_000_000 }
 
     private static func checked(_ labels: Labels) -> [(name: String, value: String)] {
-        labels.map { name, value in
+        labels.compactMap { name, value in
             precondition(isName(name), "\(name) is no name of a label")
-            return (name, value)
+            return value.map { (name, $0) }
         }
     }
 

@@ -52,12 +52,16 @@ struct ClientTime {
     }
 
     /// A head is complete, and content follows it.
-    mutating func contentBegins(now: Instant) {
-        awaitsContent = true
+    ///
+    /// - Parameter isHeldBack: until the client is told to send it. It may have to wait for that, and is not waited for till then.
+    mutating func contentBegins(now: Instant, isHeldBack: Bool) {
+        awaitsContent = !isHeldBack
         content.begin(idle, now: now)
     }
 
     mutating func contentCame(_ octets: Int, now: Instant) {
+        // Of a client that holds it back and then does not.
+        if !awaitsContent { contentWanted(now: now) }
         content.moved(octets, idle, rate: rate, now: now)
     }
 

@@ -1,7 +1,7 @@
 internal import COpenSSL
 internal import Cryptography
 
-/// What a server offers of TLS, under the names that Mozilla gives its recommendations: Server Side TLS, version 5.7
+/// What is offered of TLS, to clients and to services, under the names that Mozilla gives its recommendations: Server Side TLS, version 5.7
 /// (https://ssl-config.mozilla.org/guidelines/5.7.json). Where this is stricter than that, it says so.
 public struct TLSPolicy: Equatable, Sendable {
     enum Version: Sendable {
@@ -45,8 +45,11 @@ public struct TLSPolicy: Equatable, Sendable {
         "rsa_pss_rsae_sha512", "rsa_pkcs1_sha256", "rsa_pkcs1_sha384", "rsa_pkcs1_sha512",
     ]
 
+    /// What is offered to services: those that have P-384 alone have chosen what it costs.
+    static let clientGroups = groups + ["P-384"]
+
     /// What clients may sign with, and what their certificates may be signed with: keys that `ClientCertificateVerifier` admits
-    /// (128 bits), with SHA-256 or more. That an RSA key is long enough is for the verifier to say.
+    /// (128 bits), with SHA-256 or more. That an RSA key is long enough is for the verifier to say. The same of services.
     static let clientSignatures = [
         "ecdsa_secp256r1_sha256", "ecdsa_secp384r1_sha384", "ecdsa_secp521r1_sha512", "ed25519", "ed448",
         "rsa_pss_pss_sha256", "rsa_pss_pss_sha384", "rsa_pss_pss_sha512", "rsa_pss_rsae_sha256", "rsa_pss_rsae_sha384",
@@ -73,6 +76,22 @@ public struct TLSPolicy: Equatable, Sendable {
             ag_ssl_ctx_set1_client_sigalgs_list(context, Self.list(Self.clientSignatures)) == 1,
             // No 0-RTT: what comes with it can be replayed (RFC 8446 section 8).
             SSL_CTX_set_max_early_data(context, 0) == 1
+        else { throw .fromQueue(doing: "set the TLS policy") }
+    }
+
+    /// - Parameter context: an `SSL_CTX` of a client, with nothing set yet.
+    func applyToClient(_ context: OpaquePointer) throws(CryptographyError) {
+        ERR_clear_error()
+        SSL_CTX_set_security_level(context, Self.securityLevel)
+        // No renegotiation, no compression. That an end without close_notify is one like any other is for OpenSSL alone, which would
+        // drop the session over it; `TLSStream` tells them apart.
+        SSL_CTX_set_options(context, ag_ssl_client_options())
+        guard ag_ssl_ctx_set_min_proto_version(context, oldest.number) == 1,
+            ag_ssl_ctx_set_max_proto_version(context, TLS1_3_VERSION) == 1,
+            SSL_CTX_set_ciphersuites(context, Self.list(Self.suites)) == 1,
+            SSL_CTX_set_cipher_list(context, Self.list(Self.ciphers)) == 1,
+            ag_ssl_ctx_set1_groups_list(context, Self.list(Self.clientGroups)) == 1,
+            ag_ssl_ctx_set1_sigalgs_list(context, Self.list(Self.clientSignatures)) == 1
         else { throw .fromQueue(doing: "set the TLS policy") }
     }
 

@@ -2,9 +2,13 @@ public import HTTP
 
 /// Why an upstream gave no complete response.
 public enum UpstreamFailure: Error, Equatable, Sendable {
+    /// No address of the server is known: its name could not be resolved.
+    case unresolved
     /// No server accepted a connection.
     case unreachable(errno: Int32)
     case connectTimeout
+    /// The server did not prove to be the one that is meant, or refused us, or TLS failed later. The reason is for the log.
+    case tls(server: String, reason: String)
     /// All connections the worker may have are in use, and so are the places to wait for one.
     case connectionLimit
     /// No connection became free in time.
@@ -24,8 +28,10 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
 extension UpstreamFailure {
     /// What failures are told apart by in metrics.
     public enum Kind: Int, CaseIterable, Sendable {
+        case unresolved
         case unreachable
         case connectTimeout
+        case tls
         case connectionLimit
         case waitingTimeout
         case requestLimit
@@ -36,8 +42,10 @@ extension UpstreamFailure {
 
         public var name: String {
             switch self {
+            case .unresolved: "unresolved"
             case .unreachable: "unreachable"
             case .connectTimeout: "connect_timeout"
+            case .tls: "tls"
             case .connectionLimit: "connection_limit"
             case .waitingTimeout: "waiting_timeout"
             case .requestLimit: "request_limit"
@@ -52,15 +60,19 @@ extension UpstreamFailure {
         public var isServers: Bool {
             switch self {
             case .connectionLimit, .waitingTimeout, .requestLimit: false
-            case .unreachable, .connectTimeout, .disconnected, .responseTimeout, .malformed, .unexpectedUpgrade: true
+            case .unresolved, .unreachable, .connectTimeout, .tls, .disconnected, .responseTimeout, .malformed,
+                .unexpectedUpgrade:
+                true
             }
         }
     }
 
     public var kind: Kind {
         switch self {
+        case .unresolved: .unresolved
         case .unreachable: .unreachable
         case .connectTimeout: .connectTimeout
+        case .tls: .tls
         case .connectionLimit: .connectionLimit
         case .waitingTimeout: .waitingTimeout
         case .requestLimit: .requestLimit

@@ -1,5 +1,6 @@
 public import EventLoop
 public import HTTP
+public import TLS
 
 /// One upstream: its servers, how they are chosen and judged, and how its connections are kept.
 public struct UpstreamSettings: Sendable {
@@ -7,13 +8,26 @@ public struct UpstreamSettings: Sendable {
     public struct Server: Sendable {
         /// As the conf file has it: in logs and metrics.
         public var name: String
-        /// Tried in turn by new connections; at least one.
+        /// Tried in turn by new connections. None while its name has not been resolved.
         public var addresses: [SocketAddress]
+        /// What is resolved, again and again; nil if the addresses are what is configured.
+        public let resolved: NamedServer?
+        /// What its certificate must name: a host name, or an address without brackets. Nil only where there is no TLS.
+        public var certificateName: String?
 
-        public init(name: String, addresses: [SocketAddress]) {
+        public init(name: String, addresses: [SocketAddress], certificateName: String? = nil) {
             precondition(!addresses.isEmpty, "a server has at least one address")
             self.name = name
             self.addresses = addresses
+            self.certificateName = certificateName
+            resolved = nil
+        }
+
+        public init(_ server: NamedServer, certificateName: String? = nil) {
+            name = server.description
+            addresses = []
+            self.certificateName = certificateName
+            resolved = server
         }
     }
 
@@ -23,6 +37,8 @@ public struct UpstreamSettings: Sendable {
     public var name: String
     /// At least one.
     public var servers: [Server]
+    /// Nil: in the clear, which somebody has decided.
+    public var tls: ClientContext.Settings?
     public var balance = Balance.roundRobin
     /// Open connections per worker, idle ones included.
     public var connections = 1024
@@ -35,7 +51,7 @@ public struct UpstreamSettings: Sendable {
     /// Requests that wait for a connection, per worker.
     public var waiting = 256
     public var waitingTimeout = TimeSpan.seconds(2)
-    /// For one server; with others to go on to, twice that in all.
+    /// For one server, the TLS handshake included; with others to go on to, twice that in all.
     public var connectTimeout = TimeSpan.seconds(5)
     /// Longest wait for the response head, once the request was sent, and for a server to take more of a request.
     public var responseTimeout = TimeSpan.seconds(60)

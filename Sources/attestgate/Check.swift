@@ -14,6 +14,7 @@ struct Check: ParsableCommand {
 
     func run() throws {
         let blueprint = try file.load(for: role)
+        for warning in try blueprint.unresolvedNames() { Failure.print("\(file.config): warning: \(warning)") }
         print("\(file.config): ok (\(blueprint.summary))")
     }
 }

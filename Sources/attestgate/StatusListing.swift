@@ -38,13 +38,14 @@ enum StatusListing {
                 }
         }
         let certificates = status.certificates.map { certificate in
-            let place = [certificate.listener, certificate.host].compactMap(\.self).joined(separator: " ")
+            let place = [certificate.listener ?? certificate.upstream, certificate.host].compactMap(\.self).joined(
+                separator: " ")
             return [certificate.expiresAt, certificate.role, place, certificate.subject]
         }
         return [
             rows, [["WORKER", "STATE", "GENERATION", "RETIRED", "CONNECTIONS"]] + workers,
             [["UPSTREAM", "SERVER", "STATE", "BUSY", "IDLE", "WAITING"]] + upstreams,
-            [["EXPIRES", "ROLE", "LISTENER", "SUBJECT"]] + certificates,
+            [["EXPIRES", "ROLE", "LISTENER OR UPSTREAM", "SUBJECT"]] + certificates,
         ].map { Columns.aligned($0).joined(separator: "\n") }.joined(separator: "\n\n")
     }
 

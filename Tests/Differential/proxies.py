@@ -15,7 +15,7 @@ from waiting import eventually
 # Debian has both in /usr/sbin, which is not on the PATH of ordinary users.
 PATH = os.environ["PATH"] + os.pathsep + "/usr/sbin"
 # How long each waits for a request, and for the rest of one. What comes at all comes in one write.
-WAIT = 2
+WAIT = 1
 # Of one request: line, head and content, the same for all.
 LINE, HEAD, CONTENT = 8 * 1024, 16 * 1024, 64 * 1024
 
@@ -129,7 +129,7 @@ defaults
   mode http
   timeout connect 5s
   timeout client {WAIT}s
-  timeout server 5s
+  timeout server {WAIT}s
   timeout http-request {WAIT}s
   timeout http-keep-alive {WAIT}s
 frontend all

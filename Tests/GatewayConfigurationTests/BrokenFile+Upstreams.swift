@@ -7,7 +7,49 @@ extension BrokenFile {
             "a server on another machine",
             "[127.0.0.1:9000]",
             "[127.0.0.1:9000, ▶10.0.0.7:9000]",
-            "10.0.0.7:9000 is not on this machine, and TLS to upstreams is not yet available"),
+            "10.0.0.7:9000 is not on this machine, and patients' data would cross the network in clear"),
+        BrokenFile(
+            "TLS and plaintext at once",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem }\n    plaintext: ▶accepted\n",
+            "the servers are spoken to by `tls`: nothing is in plaintext"),
+        BrokenFile(
+            "TLS without authorities",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { ▶policy: modern }\n",
+            "`authorities` is missing"),
+        BrokenFile(
+            "TLS with no authorities",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ▶[] }\n",
+            "the list is empty"),
+        BrokenFile(
+            "TLS that verifies nothing",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem, ▶verify: false }\n",
+            "unknown key `verify`"),
+        BrokenFile(
+            "our certificate for a service without its key",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem, certificate: ▶us.pem }\n",
+            "`certificate` stands without `key`"),
+        BrokenFile(
+            "our key for a service without its certificate",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem, key: ▶us.key }\n",
+            "`key` stands without `certificate`"),
+        BrokenFile(
+            "a server name with a port",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem, server_name: ▶records.example:443 }\n",
+            "`records.example:443` is more than a host",
+            suggestion: "records.example"),
+        BrokenFile(
+            "an unknown policy towards services",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem, policy: ▶moderne }\n",
+            "`moderne` is not known here",
+            suggestion: "modern"),
         BrokenFile(
             "a server by name",
             "[127.0.0.1:9000]",
@@ -95,6 +137,53 @@ extension BrokenFile {
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [127.0.0.1:9000]\n    health: { path: /health, interval: 1s, timeout: ▶1s }\n",
             "`timeout` (1s) is not less than `interval` (1s)"),
+        BrokenFile(
+            "a server that is the gateway itself",
+            "[127.0.0.1:9000]",
+            "[127.0.0.1:9000, ▶127.0.0.1:8443]",
+            "127.0.0.1:8443 is a listener of the gateway itself"),
+        BrokenFile(
+            "a server that is the gateway itself, by its name",
+            "[127.0.0.1:9000]",
+            "[127.0.0.1:9000, ▶localhost:8443]",
+            "localhost:8443 is a listener of the gateway itself"),
+        BrokenFile(
+            "a server that is the gateway itself, as an IPv6 address that maps it",
+            "[127.0.0.1:9000]",
+            "[127.0.0.1:9000, ▶\"[::ffff:127.0.0.1]:8443\"]\n    plaintext: accepted",
+            "is a listener of the gateway itself"),
+        BrokenFile(
+            "a server that is the gateway on all addresses",
+            "  - address: 127.0.0.1:8443\n    tls:\n      certificate: server.pem\n      key: server.key\n    clients:\n"
+                + "      authorities: [ca.pem]\nupstreams:\n  records:\n    servers: [127.0.0.1:9000]",
+            "  - address: 0.0.0.0:9000\n    tls:\n      certificate: server.pem\n      key: server.key\n    clients:\n"
+                + "      authorities: [ca.pem]\nupstreams:\n  records:\n    servers: [▶127.0.0.1:9000]",
+            "127.0.0.1:9000 is a listener of the gateway itself"),
+        BrokenFile(
+            "a server at no machine's address",
+            "[127.0.0.1:9000]",
+            "[▶0.0.0.0:9000]\n    plaintext: accepted",
+            "0.0.0.0:9000 is no machine's address"),
+        BrokenFile(
+            "a server at the address of many",
+            "[127.0.0.1:9000]",
+            "[▶\"[ff02::1]:9000\"]\n    plaintext: accepted",
+            "[ff02::1]:9000 is the address of many machines"),
+        BrokenFile(
+            "a nameserver by its name",
+            "upstreams:\n",
+            "resolver: { nameservers: [▶localhost:53] }\nupstreams:\n",
+            "`localhost` is a name, not an address", suggestion: "127.0.0.1:53"),
+        BrokenFile(
+            "a shortest life that is longer than the longest",
+            "upstreams:\n",
+            "resolver: { minimum_ttl: ▶6m }\nupstreams:\n",
+            "`minimum_ttl` (6m) is longer than `maximum_ttl` (5m)"),
+        BrokenFile(
+            "a life of a part of a second",
+            "upstreams:\n",
+            "resolver: { minimum_ttl: ▶1500ms }\nupstreams:\n",
+            "`1500ms` is not a whole number of seconds"),
         BrokenFile(
             "a check's path with a query",
             "    servers: [127.0.0.1:9000]\n",

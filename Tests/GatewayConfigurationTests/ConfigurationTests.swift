@@ -11,7 +11,7 @@ struct ConfigurationTests {
         #expect(configuration.workers == .automatic)
         #expect(configuration.listeners.map(\.tls.policy) == [.modern])
         let upstream = try #require(configuration.upstreams["records"])
-        #expect(!upstream.isPlaintextAccepted)
+        #expect(!upstream.isPlaintextAccepted && upstream.tls == nil)
         #expect(upstream.connections == 1024)
         #expect(upstream.idleConnections == 128)
         #expect(upstream.connectTimeout == .seconds(5))
@@ -33,6 +33,9 @@ struct ConfigurationTests {
         #expect(configuration.administration == nil)
         #expect(configuration.proof.maxAge == .seconds(300))
         #expect(configuration.proof.challengeLife == .seconds(300))
+        #expect(configuration.resolver.nameservers.isEmpty)
+        #expect(configuration.resolver.timeout == .seconds(1) && configuration.resolver.attempts == 3)
+        #expect(configuration.resolver.minimumTTL == .seconds(5) && configuration.resolver.maximumTTL == .seconds(300))
         #expect(configuration.limits.connections == 10_000)
         #expect(configuration.limits.head == 16 << 10)
         #expect(configuration.limits.target == 8 << 10)
@@ -87,6 +90,12 @@ struct ConfigurationTests {
               sample: 1000000
               refusals_per_second: 1
               level: debug
+            resolver:
+              nameservers: [127.0.0.53:53, "[::1]:5353"]
+              timeout: 250ms
+              attempts: 10
+              minimum_ttl: 1s
+              maximum_ttl: 1h
             denial_uri: https://example.org/denials#
             """
         let (configuration, warnings) = try Conf.read(text)
@@ -121,6 +130,9 @@ struct ConfigurationTests {
         #expect(configuration.log.fields == [.userAgent, .path, .query, .clientAddress])
         #expect(configuration.log.sample == 1_000_000 && configuration.log.refusalsPerSecond == 1)
         #expect(configuration.log.level == .debug)
+        #expect(configuration.resolver.nameservers.map(\.description) == ["127.0.0.53:53", "[::1]:5353"])
+        #expect(configuration.resolver.timeout == .milliseconds(250) && configuration.resolver.attempts == 10)
+        #expect(configuration.resolver.minimumTTL == .seconds(1) && configuration.resolver.maximumTTL == .seconds(3600))
         #expect(configuration.denialURI == "https://example.org/denials#")
     }
 
@@ -262,6 +274,26 @@ struct ConfigurationTests {
             diagnostics[0].message
                 == "the file `conf/challenge.secret` cannot be used: its directory: No such file or directory")
         #expect((diagnostics[0].line, diagnostics[0].column) == (27, 11))
+    }
+
+    @Test("TLS to an upstream is kept as it is said, with its defaults")
+    func upstreamTLS() throws {
+        func tls(_ text: String) throws -> UpstreamTLSConfiguration {
+            let conf = Conf.valid(
+                replacing: "    servers: [127.0.0.1:9000]\n",
+                by: "    servers: [records.internal:9000]\n    tls: \(text)\n")
+            return try #require(try Conf.read(conf).configuration.upstreams["records"]?.tls)
+        }
+        let least = try tls("{ authorities: /etc/ca.pem }")
+        #expect(least.authoritiesPaths == ["/etc/ca.pem"] && least.policy == .modern)
+        #expect(least.serverName == nil && least.identity == nil)
+        let most = try tls(
+            "{ authorities: [a.pem, b.pem], server_name: records.example, certificate: us.pem, key: us.key, policy: intermediate }"
+        )
+        #expect(most.authoritiesPaths == ["conf/a.pem", "conf/b.pem"] && most.policy == .intermediate)
+        #expect(most.serverName == "records.example")
+        #expect(most.identity?.certificatePath == "conf/us.pem" && most.identity?.keyPath == "conf/us.key")
+        #expect(try tls("{ authorities: a.pem, server_name: '[2001:db8::1]' }").serverName == "2001:db8::1")
     }
 
     @Test("only so many diagnostics are kept, and the rest is counted")

@@ -90,11 +90,11 @@ struct DiagnosticTests {
         let text = Conf.valid(replacing: "[127.0.0.1:9000]", by: "['10.0.0.7:9000']")
         #expect(
             render(text) == """
-                conf/attestgate.yaml:10:15: error: 10.0.0.7:9000 is not on this machine, and TLS to upstreams is not \
-                yet available in this version
+                conf/attestgate.yaml:10:15: error: 10.0.0.7:9000 is not on this machine, and patients' data would cross \
+                the network in clear
                    10 |     servers: ['10.0.0.7:9000']
                       |               ^~~~~~~~~~~~~~~
-                  expected `plaintext: accepted` in this upstream, if the network to its servers is trusted
+                  expected `tls` in this upstream, or `plaintext: accepted` if the network to its servers is trusted
                 """)
     }
 

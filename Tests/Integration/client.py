@@ -35,8 +35,11 @@ class Response:
         return values[0]
 
 
-def tls_context(pki, identity, weak=False, maximum=None):
+def tls_context(pki, identity, weak=False, maximum=None, sees_cuts=False):
+    """`sees_cuts`: an end without close_notify is an error (RFC 8446 section 6.1); Python takes it for one in order."""
     context = ssl.create_default_context(cafile=str(pki.server_ca))
+    if sees_cuts:
+        context.options &= ~ssl.OP_IGNORE_UNEXPECTED_EOF
     if maximum:
         context.maximum_version = maximum
     if weak:
@@ -155,6 +158,10 @@ class Client:
             data = self.socket.recv(65536)
         except (ssl.SSLEOFError, ConnectionResetError, BrokenPipeError) as error:
             raise IncompleteResponse(f"cut off ({error}) after {self.buffer[:300]!r}") from None
+        except ssl.SSLError as error:
+            if error.reason != "UNEXPECTED_EOF_WHILE_READING":
+                raise
+            raise IncompleteResponse(f"cut off after {self.buffer[:300]!r}") from None
         if not data:
             raise IncompleteResponse(f"closed after {self.buffer[:300]!r}")
         self.buffer += data

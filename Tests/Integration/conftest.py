@@ -1,7 +1,5 @@
 """What the tests of the built program share: one PKI, one recording service, gateways that show their logs on failure."""
 
-from pathlib import Path
-
 import pytest
 
 import gateway as gateways
@@ -13,7 +11,13 @@ from nginx import Nginx
 from pki import PKI
 from recording_upstream import RecordingUpstream
 
-HERE = Path(__file__).parent
+pytest_plugins = ["every_denial", "taking_turns"]
+
+
+@pytest.fixture
+def tmp_path(request, tmp_path_factory):
+    """pytest's own, with a shorter name: the path of a Unix socket has at most 107 bytes (unix(7))."""
+    return tmp_path_factory.mktemp(request.node.name.removeprefix("test_").split("[")[0][:12])
 
 
 @pytest.fixture(scope="session")
@@ -159,11 +163,3 @@ def pytest_runtest_makereport(item, call):
             if made.access_path.exists():
                 tail = "\n".join(made.access_path.read_text().splitlines()[-10:])
                 report.sections.append((f"gateway {index}: access log", tail))
-
-
-def pytest_collection_modifyitems(config, items):
-    # What looks back on the others comes last.
-    items.sort(key=lambda item: item.path.name == "test_every_denial.py")
-    modules = {item.path.name for item in items}
-    everything = {path.name for path in HERE.glob("test_*.py")}
-    config.is_whole_suite = modules == everything and not config.option.keyword and not getattr(config.option, "lf", False)

@@ -27,7 +27,7 @@ IDLE, BUSY = 28, 68
 
 @dataclass
 class State:
-    """`bound`: KiB for each connection, at most: docs/operations.md says the same. `enter` brings a connection into it, and
+    """`bound`: KiB for each connection, at most: docs/operations/limits.md says the same. `enter` brings a connection into it, and
     returns bytes that are then sent as long as the gateway takes them."""
 
     name: str

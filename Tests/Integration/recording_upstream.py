@@ -1,6 +1,7 @@
 """A health service that records every byte it is sent, and answers as a test tells it."""
 
 import socket
+import ssl
 import struct
 import threading
 
@@ -34,12 +35,14 @@ class Connection:
         self.is_closed_by_gateway = False
         # Closed, and so that nobody can take it for an end in order.
         self.is_broken = False
+        # Of TLS, once the handshake is complete.
+        self.is_resumed = self.version = self.subject = None
 
     def receive(self, count=65536):
         """More bytes, recorded. - Raises: Gone at the end."""
         try:
             data = self.socket.recv(count)
-        except ConnectionError:
+        except (ConnectionError, ssl.SSLError):
             data, self.is_broken = b"", True
         if not data:
             self.is_closed_by_gateway = True
@@ -99,9 +102,15 @@ class Connection:
 
 
 class RecordingUpstream:
-    def __init__(self):
-        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+    def __init__(self, tls=None, host="127.0.0.1", port=0):
+        """`tls`: the SSLContext of a service that speaks TLS; may be changed for connections to come."""
+        self.tls = tls
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.listener = socket.create_server((host, port), backlog=256, family=family)
+        self.port = self.listener.getsockname()[1]
+        self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+        # Why handshakes failed.
+        self.refusals = []
         self.connections = []
         # Those of all connections, in the order in which they were complete.
         self.requests = []
@@ -136,6 +145,8 @@ class RecordingUpstream:
 
     def _serve(self, connection):
         try:
+            if self.tls and not self._secure(connection):
+                return None
             if connection.is_check():
                 return self.health(connection)
             if self.script:
@@ -152,6 +163,18 @@ class RecordingUpstream:
             connection.is_closed_by_gateway = True
         finally:
             connection.socket.close()
+
+    def _secure(self, connection):
+        try:
+            # Nothing else is told of an end that anybody on the way can have made.
+            connection.socket = peer = self.tls.wrap_socket(
+                connection.socket, server_side=True, suppress_ragged_eofs=False)
+            connection.is_resumed, connection.version = peer.session_reused, peer.version()
+            connection.subject = (peer.getpeercert() or {}).get("subject")
+            return True
+        except OSError as fault:
+            self.refusals.append(str(fault))
+            return False
 
     def close(self):
         self.closed.set()

@@ -87,6 +87,8 @@ class KeyUpdater:
         self.far = socket.socket()
         # Little room here, so that less fills the gateway's.
         self.far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        # As over a network: with the segments of a loopback the kernel would hold megabytes.
+        self.far.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1400)
         self.far.connect(("127.0.0.1", gateway.port))
         self.port = self.far.getsockname()[1]
         self.relay = threading.Thread(target=self._relay)

@@ -99,7 +99,9 @@ def test_a_device_that_is_registered_otherwise_ends_the_import_at_its_line(gatew
 
 
 def test_an_import_that_was_killed_goes_on_where_it_ended(gateway, tmp_path):
-    path = prepare(tmp_path / "many", 3000)
+    # In the file there are transactions of 500; through the gateway each device costs a command.
+    count = 3000 if gateway.process.poll() is not None else 500
+    path = prepare(tmp_path / "many", count)
     before = len(listed(gateway))
     log = Path(gateway.conf["registry"]["path"] + "-wal")
 
@@ -117,9 +119,9 @@ def test_an_import_that_was_killed_goes_on_where_it_ended(gateway, tmp_path):
     done = imported(gateway, path, "--json")
     assert done.returncode == 0, done.stderr
     tally = json.loads(done.stdout)
-    print(f"killed after {tally['skipped']} of 3000")
-    assert tally["registered"] + tally["skipped"] == 3000
-    assert len(listed(gateway)) == before + 3000
+    print(f"killed after {tally['skipped']} of {count}")
+    assert tally["registered"] + tally["skipped"] == count
+    assert len(listed(gateway)) == before + count
 
 
 def test_devices_that_were_imported_are_let_through_with_their_proofs(gateway, fleet, pki):

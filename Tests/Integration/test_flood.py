@@ -24,7 +24,7 @@ PART = 5
 LEFT_PER_CONNECTION = 5_000
 # For all of them, after both times. Without giving memory back it was 250 MB.
 LEFT_IN_ALL = 120_000_000
-# What is kept of a handshake for its resumption; docs/operations.md says up to how many.
+# What is kept of a handshake for its resumption; docs/operations/limits.md says up to how many.
 PER_SESSION = 8_000
 # More than the kernel holds for a connection (net.ipv4.tcp_wmem), however fast it seemed.
 LARGE = 16_000_000
@@ -149,6 +149,7 @@ class Siege:
             assert client.drain() < LARGE, "the whole response has come to whoever did not read it"
 
 
+@pytest.mark.alone
 def test_thousands_that_stall_end_in_their_denials_harm_nobody_and_leave_nothing(attested):
     siege, gateway = Siege(attested), attested.gateway
     start, sessions_at_start = gateway.proportional_bytes(), scrape(gateway)("attestgate_sessions")

@@ -391,8 +391,9 @@ def test_every_metric_is_documented_and_every_documented_one_exists(start_attest
     stapled = ocsp.Stapled(tmp_path, pki)
     stapled.write()
     gateway.conf["listeners"][0]["tls"].update(stapled.tls)
+    gateway.conf["upstreams"]["named"] = {"servers": ["deep.localhost:9"], "plaintext": "accepted"}
     gateway.write_conf()
     assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
-    page = (REPOSITORY / "docs" / "operations.md").read_text()
+    page = (REPOSITORY / "docs" / "operations" / "metrics.md").read_text()
     documented = set(re.findall(r"^\| `((?:attestgate|process)_\w+)[`{]", page, re.MULTILINE))
     assert set(scrape(gateway).kinds) == documented

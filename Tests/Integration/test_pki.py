@@ -40,7 +40,7 @@ FAR = 4_000_000_000
 
 
 class Authority:
-    """A GMS CA as docs/operations.md has it made: an offline root above, the issuing key encrypted."""
+    """A GMS CA as docs/operations/gms-ca.md has it made: an offline root above, the issuing key encrypted."""
 
     def __init__(self, directory, encryption=("-v2", "aes-256-cbc")):
         self.directory = directory
@@ -389,7 +389,7 @@ def test_a_running_gateway_is_asked_for_the_list(start_attested, pki, tmp_path):
 
 
 def pseudonym(secret_path, issuer, subject):
-    """As the registry knows people: written from docs/operations.md, not from the code."""
+    """As the registry knows people: written from docs/operations/devices.md, not from the code."""
     secret = bytes.fromhex(re.search(r"^pseudonyms (\w+)$", secret_path.read_text(), re.M)[1])
     extracted = hmac.digest(bytes(32), secret, "sha256")
     key = hmac.digest(extracted, b"attestgate subject\x01", "sha256")

@@ -173,6 +173,38 @@ def test_an_upload_may_take_longer_than_the_service_may_take_to_answer(start_gat
     pytest.fail("the time to answer begins before the request is complete")
 
 
+def test_an_upload_may_pause_longer_than_the_service_may_when_it_has_answered_early(start_gateway, own_upstream, phone):
+    """A service that answers while it reads waits for the client in between, as it does before its answer."""
+    def script(connection):
+        connection.read_head()
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")
+        seen = 0
+        while seen < 10:
+            content = bytes(connection.received).split(b"\r\n\r\n", 1)[1]
+            connection.send(content[seen:])
+            seen = len(content)
+            if seen < 10:
+                connection.receive()
+    own_upstream.script = script
+    for limit in (300, 3_000, 10_000):
+        # Short, so that the test is; longer if the machine was so slow that the service was late.
+        gateway = start_gateway({"service": {"servers": [own_upstream.address], "content_timeout": f"{limit}ms"}})
+        with Client(gateway, phone) as client:
+            client.send(get("/", "Content-Length: 10", method="POST") + b"he")
+            assert client.read_head().status == 200
+            assert client._exactly(2) == b"he"
+            for part in (b"llo ", b"back"):
+                # The longer this takes the better.
+                threading.Event().wait(2 * limit / 1_000)
+                client.send_while_open(part)
+            try:
+                assert client._exactly(8) == b"llo back"
+                return
+            except IncompleteResponse:
+                pass
+    pytest.fail("the service's time runs while it waits for the client")
+
+
 def test_a_service_that_takes_no_content_any_more_is_upstream_timeout(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": {"servers": [own_upstream.address], "response_timeout": "500ms"}}, everything())
     ended = threading.Event()

@@ -6,7 +6,6 @@ import pytest
 
 from client import Client, IncompleteResponse, get, post
 from denials import assert_denied
-from exposition import scrape
 from recording_upstream import OK, Gone
 from waiting import eventually
 
@@ -206,98 +205,9 @@ def test_a_service_that_speaks_unasked_is_not_used_again(behind, own_upstream):
         assert client.exchange(get("/")).content == b"ok"
 
 
-# More than one thing at a time: what a bad service does, others do not feel.
-
-
 def test_a_response_longer_than_it_says_is_cut_where_it_says(behind, own_upstream):
     gateway, client = behind
     own_upstream.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" + b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"
     for _ in range(3):
         assert client.exchange(get("/")).content == b"ok"
     assert len(own_upstream.connections) == 3, "such a connection is not used again"
-
-
-def test_ten_gigabytes_cost_a_block_of_memory_and_go_at_the_clients_rate(behind, own_upstream, phone):
-    gateway, client = behind
-    sent = []
-
-    def script(connection):
-        request = connection.read_request()
-        if request.target != "/huge":
-            return connection.send(OK)
-        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n")
-        block = bytes(1_000_000)
-        try:
-            for _ in range(10_000):
-                connection.send(block)
-                sent.append(len(block))
-        except OSError:
-            pass
-    own_upstream.script = script
-    assert client.exchange(get("/")).status == 200
-    before, connections = gateway.resident_bytes(), gateway.connections()
-    with Client(gateway, phone, receive_buffer=65536) as slow:
-        slow.send(get("/huge"))
-        slow.read_head()
-        taken = 0
-        while taken < 20_000_000:
-            slow._more()
-            taken, slow.buffer = taken + len(slow.buffer), b""
-            # Sockets hold some megabytes; the gateway holds next to nothing.
-            assert gateway.resident_bytes() < before + 24_000_000
-        assert sum(sent) < taken + 40_000_000
-        assert client.exchange(get("/meanwhile")).status == 200
-    # The client has left: so does the gateway.
-    eventually(lambda: gateway.connections() <= connections, "both connections to be closed")
-
-
-CLOSINGS = ["with the answer", "after the answer", "on the next request", "by a reset"]
-
-
-@pytest.mark.parametrize("when", CLOSINGS)
-def test_a_service_that_closes_at_the_worst_moment_fails_nothing_idempotent(start_gateway, own_upstream, phone, when):
-    gateway = start_gateway({"service": {"servers": [own_upstream.address]}})
-
-    def script(connection):
-        connection.read_request()
-        connection.send(OK)
-        if when == "after the answer":
-            connection.socket.shutdown(socket.SHUT_WR)
-            connection.wait_for_end()
-        elif when == "on the next request":
-            connection.receive(1)
-        elif when == "by a reset":
-            connection.reset()
-    own_upstream.script = script
-    with Client(gateway, phone) as client:
-        for number in range(40):
-            assert client.exchange(get(f"/{number}")).status == 200
-    # One that was read in part was not carried out here; the service tells of those that were.
-    assert len({r.target for r in own_upstream.requests}) == 40
-
-
-def test_failures_of_all_kinds_leave_nothing_behind(start_gateway, own_upstream, phone):
-    gateway = start_gateway({"service": {"servers": [own_upstream.address], **A_MOMENT}})
-    with Client(gateway, phone) as client:
-        eventually(lambda: client.exchange(get("/")).status == 200, "an answer in time")
-    own_upstream.connections[-1].socket.shutdown(socket.SHUT_RDWR)
-    eventually(lambda: gateway.connections() == 0, "a quiet start")
-    descriptors = gateway.descriptors()
-    scripts = [
-        answer_and_close(b""), answer_and_close(b"", reset=True), answer_and_close(MALFORMED["garbage"]),
-        answer_and_close(TRUNCATED["Content-Length"]), silent(b""), silent(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"),
-        lambda connection: connection.reset()]
-    for _ in range(3):
-        for script in scripts:
-            own_upstream.script = script
-            for request in [get("/"), post("/", b"hello")]:
-                with Client(gateway, phone) as client:
-                    try:
-                        assert client.exchange(request).status in (502, 504)
-                    except IncompleteResponse:
-                        pass
-    eventually(lambda: gateway.connections() == 0, "every connection to be closed")
-    assert gateway.descriptors() <= descriptors
-    used = {"state": "used"}
-    eventually(lambda: scrape(gateway)("attestgate_buffer_blocks", **used) <= 1, "every block to be given back")
-    assert scrape(gateway)("attestgate_upstream_connections", upstream="service") == 0

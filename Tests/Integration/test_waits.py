@@ -1,6 +1,6 @@
 """No wait for a client is without an end: each state that a connection can stay in, and what ends it.
 
-The table of docs/operations.md names the tests; those of thousands at once are in `test_flood`.
+The table of docs/operations/limits.md names the tests; those of thousands at once are in `test_flood`.
 """
 
 import re
@@ -16,7 +16,7 @@ from client import Client, IncompleteResponse, get
 from denials import assert_denied
 from exposition import scrape
 from paths import PATIENCE, REPOSITORY
-from recording_upstream import Gone
+from recording_upstream import OK, Gone
 from waiting import eventually
 
 # More than the kernels between a service and a client hold.
@@ -169,6 +169,32 @@ def test_who_does_not_send_what_100_continue_asks_for_is_denied(start, own_upstr
         client.assert_closed()
 
 
+def test_who_waits_for_100_continue_behind_others_is_not_hurried(start_gateway, own_upstream, phone):
+    """The time for content begins when it is asked for (RFC 9110 section 10.1.1)."""
+    release = threading.Event()
+
+    def answer(request):
+        if request.target == "/first":
+            release.wait(PATIENCE)
+        return OK
+    own_upstream.answer = answer
+    gateway = start_gateway(
+        {"service": {"servers": [own_upstream.address], "connections": 1, "idle_connections": 1, "waiting_timeout": "1m"}},
+        timeouts=TIMEOUTS)
+    with Client(gateway, phone) as first, Client(gateway, phone) as second:
+        first.send(get("/first"))
+        own_upstream.wait_for_requests(1)
+        second.send(get("/second", "Content-Length: 5", "Expect: 100-continue", method="POST"))
+        eventually(lambda: scrape(gateway)("attestgate_upstream_waiting", upstream="service") == 1, "it to wait")
+        # The longer this takes the better.
+        time.sleep(1.3)
+        release.set()
+        assert first.read_response().status == 200
+        assert second.read_head().status == 100
+        assert second.exchange(b"hello", "POST").status == 200
+    assert own_upstream.last_request().content == b"hello"
+
+
 def test_a_refused_client_that_sends_on_is_cut_off(start, own_upstream, phone):
     gateway = start()
     with Client(gateway, phone) as client:
@@ -188,8 +214,8 @@ def test_a_refused_client_that_sends_on_is_cut_off(start, own_upstream, phone):
 
 
 def test_each_wait_of_the_table_is_tested():
-    page = (REPOSITORY / "docs" / "operations.md").read_text()
-    table = re.search(r"(?ms)^### Every wait has an end\n(.*?)^#", page)[1]
+    page = (REPOSITORY / "docs" / "operations" / "limits.md").read_text()
+    table = re.search(r"(?ms)^### Every wait has an end\n(.*?)(?=^#|\Z)", page)[1]
     rows = [line for line in table.splitlines() if line.startswith("| ") and "| test |" not in line]
     assert len(rows) >= 15
     sources = "\n".join(path.read_text() for path in (REPOSITORY / "Tests" / "Integration").glob("*.py"))

@@ -41,6 +41,17 @@ struct MetricsTextTests {
         #expect(text(MetricFamily(.gauge, "nothing", "Nothing.")).isEmpty)
     }
 
+    @Test("leaves out labels without a value")
+    func labelsWithoutValue() {
+        var family = MetricFamily(.gauge, "certificate", "Certificates.")
+        for host in ["a.example", nil] { family.add(1, ["listener": "0", "host": host]) }
+        family.add(2, ["host": nil])
+        #expect(
+            text(family).split(separator: "\n").dropFirst(2) == [
+                "certificate{listener=\"0\",host=\"a.example\"} 1", "certificate{listener=\"0\"} 1", "certificate 2",
+            ])
+    }
+
     @Test("has buckets of a histogram cumulative, the last one +Inf and equal to the count")
     func histograms() {
         var batches = MetricFamily(.histogram, "batch_size", "Batches.")

@@ -17,7 +17,7 @@ struct ClientTimeTests {
     func nobody() {
         var time = Self.fresh()
         #expect(time.end == nil)
-        time.contentBegins(now: Self.at(0))
+        time.contentBegins(now: Self.at(0), isHeldBack: false)
         #expect(time.end == Self.at(30_000))
         time.contentHeld(now: Self.at(10_000))
         #expect(time.end == nil)
@@ -28,10 +28,23 @@ struct ClientTimeTests {
         #expect(time.end == nil)
     }
 
+    @Test("for content that is held back runs from the moment when it is asked for, or comes")
+    func heldBack() {
+        var time = Self.fresh()
+        time.contentBegins(now: Self.at(0), isHeldBack: true)
+        #expect(time.end == nil)
+        time.contentWanted(now: Self.at(60_000))
+        #expect(time.end == Self.at(90_000))
+        time.reset(now: Self.at(70_000))
+        time.contentBegins(now: Self.at(70_000), isHeldBack: true)
+        time.contentCame(1, now: Self.at(130_000))
+        #expect(time.end == Self.at(160_000))
+    }
+
     @Test("to take a response does not end with the content")
     func contentEndsWhileBlocked() {
         var time = Self.fresh()
-        time.contentBegins(now: Self.at(0))
+        time.contentBegins(now: Self.at(0), isHeldBack: false)
         time.responseBlocked(taken: 0, now: Self.at(1_000))
         time.contentEnded()
         #expect(time.end == Self.at(31_000))
@@ -41,7 +54,7 @@ struct ClientTimeTests {
     @Test("to take a response does not end when the service takes no more content")
     func contentHeldWhileBlocked() {
         var time = Self.fresh()
-        time.contentBegins(now: Self.at(0))
+        time.contentBegins(now: Self.at(0), isHeldBack: false)
         time.responseBlocked(taken: 0, now: Self.at(1_000))
         time.contentHeld(now: Self.at(2_000))
         #expect(time.end == Self.at(31_000))
@@ -51,7 +64,7 @@ struct ClientTimeTests {
     @Test("to take a response is no longer for content that comes meanwhile")
     func contentGivesNoTimeToRead() {
         var time = Self.fresh()
-        time.contentBegins(now: Self.at(0))
+        time.contentBegins(now: Self.at(0), isHeldBack: false)
         time.responseBlocked(taken: 0, now: Self.at(0))
         for second in 1...29 as ClosedRange<Int64> { time.contentCame(100_000, now: Self.at(second * 1_000)) }
         #expect(time.end == Self.at(30_000))
@@ -85,7 +98,7 @@ struct ClientTimeTests {
     @Test("for content goes on when the response was taken")
     func contentAfterBlocked() {
         var time = Self.fresh()
-        time.contentBegins(now: Self.at(0))
+        time.contentBegins(now: Self.at(0), isHeldBack: false)
         time.responseBlocked(taken: 0, now: Self.at(1_000))
         let wasWaitedFor = time.responseTaken(10, now: Self.at(2_000))
         #expect(wasWaitedFor)
@@ -95,7 +108,7 @@ struct ClientTimeTests {
     @Test("for the rest of a refused request is a total")
     func rest() {
         var time = Self.fresh()
-        time.contentBegins(now: Self.at(0))
+        time.contentBegins(now: Self.at(0), isHeldBack: false)
         let isFirst = time.limitRest(to: Self.at(2_000))
         #expect(isFirst)
         time.contentCame(1, now: Self.at(1_000))

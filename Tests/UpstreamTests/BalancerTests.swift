@@ -44,6 +44,24 @@ struct BalancerTests {
         #expect(counts(&balancer, servers, 300) == [100, 0, 100, 100])
     }
 
+    @Test("one without an address gets nothing while there are others, and what fails at those stays with them")
+    func unresolved() {
+        var balancer = balancer(.roundRobin)
+        var servers = servers(3)
+        servers[1].isResolved = false
+        #expect(counts(&balancer, servers, 100) == [50, 0, 50])
+        _ = servers[0].health.eject(at: now)
+        _ = servers[2].health.eject(at: now)
+        #expect(counts(&balancer, servers, 100) == [50, 0, 50], "somebody who may be wrong is better than nobody")
+        var tried = ServerSet()
+        tried.insert(0)
+        tried.insert(2)
+        let next = choose(&balancer, servers, 0, tried: tried)
+        #expect(next == nil)
+        for place in servers.indices { servers[place].isResolved = false }
+        #expect(counts(&balancer, servers, 3).reduce(0, +) == 3, "who asks there is told at once")
+    }
+
     @Test("the fewest requests under way win, and equals take turns")
     func leastConnections() {
         var balancer = balancer(.leastConnections)

@@ -110,7 +110,7 @@ final class LoadConnection: SocketHandler {
         case .connecting:
             let error = pendingError
             guard error == 0 else { return fail(.connect, "errno \(error)") }
-            stream = TLSStream(connecting: descriptor, run.context(for: self), serverName: plan.target.host)
+            stream = TLSStream(connecting: descriptor, to: run.destination(for: self))
             guard stream != nil else { return fail(.tls, "no TLS connection could be made") }
             state = .handshaking
             advanceHandshake()

@@ -22,7 +22,7 @@ public final class LoadRun {
     let loop: Loop
     var tally = Tally()
     private let plan: LoadPlan
-    private let contexts: [ClientContext]
+    private let destinations: [TLSDestination]
     private let attested: AttestedLoad?
     private var handshakes = 0
     private let progress: (LoadProgress) -> Void
@@ -59,7 +59,7 @@ public final class LoadRun {
         precondition(attested?.devices.count ?? contexts.count == contexts.count, "each device has its own certificate")
         self.plan = plan
         self.progress = progress
-        self.contexts = contexts
+        destinations = contexts.map { TLSDestination($0, name: plan.target.host, resumes: plan.mode == .resumed) }
         self.attested = attested
         loop = try Loop()
         let pool = BufferPool()
@@ -86,10 +86,10 @@ public final class LoadRun {
 
     // MARK: - What connections ask and tell
 
-    func context(for connection: LoadConnection) -> ClientContext {
+    func destination(for connection: LoadConnection) -> TLSDestination {
         handshakes += 1
         let turn = plan.mode == .handshake ? handshakes : connection.index
-        return contexts[turn % contexts.count]
+        return destinations[turn % destinations.count]
     }
 
     /// The next request of a connection. In the attested mode the first gets the challenge.

@@ -16,11 +16,11 @@ struct ClientContexts {
     }
 
     func make() throws -> [ClientContext] {
-        let authorities = try Certificate.all(inPEM: readFile(authorityPath), library)
+        let authorities = try TrustedAuthorities(pem: [readFile(authorityPath)])
         return try identities().map { identity in
             try ClientContext(
-                authorities: authorities, identity: identity.map { ($0.chain, $0.key) },
-                resumes: command.mode == .resumed, library: library)
+                authorities: authorities, identity: identity.map { ($0.chain, $0.key) }, policy: .intermediate,
+                library: library)
         }
     }
 

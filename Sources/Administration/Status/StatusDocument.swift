@@ -91,15 +91,21 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     }
 
     public struct Certificate: Codable, Equatable, Sendable {
-        public let listener: String
+        /// Where it is for clients; nil where it is for an upstream.
+        public let listener: String?
+        public let upstream: String?
         /// Nil for the listener itself.
         public let host: String?
         public let role: String
         public let subject: String
         public let expiresAt: String
 
-        public init(listener: String, host: String? = nil, role: String, subject: String, expiresAt: Int64) {
+        public init(
+            listener: String?, upstream: String? = nil, host: String? = nil, role: String, subject: String,
+            expiresAt: Int64
+        ) {
             self.listener = listener
+            self.upstream = upstream
             self.host = host
             self.role = role
             self.subject = subject
@@ -107,7 +113,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
 
         private enum CodingKeys: String, CodingKey {
-            case listener, host, role, subject
+            case listener, upstream, host, role, subject
             case expiresAt = "expires_at"
         }
     }

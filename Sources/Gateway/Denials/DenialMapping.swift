@@ -53,7 +53,7 @@ extension Denial {
             switch failure {
             case .connectTimeout, .responseTimeout: .upstreamTimeout
             case .connectionLimit, .waitingTimeout, .requestLimit: .upstreamBusy
-            case .unreachable, .disconnected, .malformed, .unexpectedUpgrade: .upstreamUnavailable
+            case .unresolved, .unreachable, .tls, .disconnected, .malformed, .unexpectedUpgrade: .upstreamUnavailable
             }
     }
 }
@@ -84,8 +84,10 @@ enum RefusalDetail {
 
     static func of(_ failure: UpstreamFailure) -> String {
         switch failure {
+        case .unresolved: "no address of the upstream is known: its name could not be resolved"
         case .unreachable(let errno): "connect failed: \(EventLoopError.text(of: errno))"
         case .connectTimeout: "connect timed out"
+        case .tls(let server, let reason): "TLS to \(server): \(reason)"
         case .connectionLimit: "all connections to the upstream are in use, and all places to wait for one"
         case .waitingTimeout: "no connection to the upstream became free in time"
         case .requestLimit: "as many requests of the upstream are under way as may be"

@@ -43,18 +43,20 @@ extension GatewayApplication {
     ///   - log: nil if access is not logged.
     ///   - metrics: the worker's, for all its generations.
     package convenience init(
-        _ settings: Settings, loop: Loop, pool: BufferPool, shared: SharedLimits, log: LogWriter?,
-        metrics: WorkerMetrics
-    ) {
+        _ settings: Settings, loop: Loop, pool: BufferPool, library: LibraryContext, shared: SharedLimits,
+        log: LogWriter?, metrics: WorkerMetrics
+    ) throws(CryptographyError) {
         // Which has an order of its own.
         let routes = RouteTable(settings.routes.map(\.unshared))
-        self.init(
-            routes: routes,
-            upstreams: settings.upstreams.map { upstream in
-                UpstreamPool(
+        var upstreams: [UpstreamPool] = []
+        for upstream in settings.upstreams {
+            upstreams.append(
+                try UpstreamPool(
                     loop: loop, buffers: pool, settings: upstream,
-                    tallies: upstream.servers.map { metrics.tally(of: $0.name, in: upstream.name) })
-            },
+                    tallies: upstream.servers.map { metrics.tally(of: $0.name, in: upstream.name) }, library: library))
+        }
+        self.init(
+            routes: routes, upstreams: upstreams,
             upstreamRequest: UpstreamRequest(policy: FieldPolicy(additional: settings.strippedFields)),
             denials: DenialResponses(uriPrefix: settings.denialURI),
             continuesTraces: !settings.strippedFields.contains("traceparent"), pool: pool,
@@ -87,15 +89,24 @@ extension GatewayApplication {
         guard let log else { return }
         var entry =
             switch change {
-            case .ejected(let span):
+            case .ejected(let span, let failure):
                 AccessLog.Entry(
                     event: "server_ejected",
-                    detail: "\(server): too many failures, no requests for \(span.nanoseconds / 1_000_000) ms")
-            case .unhealthy: AccessLog.Entry(event: "server_unhealthy", detail: "\(server): its health checks fail")
+                    detail: "\(server): too many failures, no requests for \(span.nanoseconds / 1_000_000) ms; "
+                        + "the last: \(RefusalDetail.of(failure))")
+            case .unhealthy(let failure):
+                AccessLog.Entry(
+                    event: "server_unhealthy",
+                    detail: "\(server): its health checks fail" + (failure.map { ": \(RefusalDetail.of($0))" } ?? ""))
             case .healthy: AccessLog.Entry(event: "server_healthy", detail: "\(server): its health checks pass")
             }
         entry.upstream = upstream
         log.record(entry)
+    }
+
+    /// A server that is known by a name has these addresses from now on.
+    package func readdress(_ server: NamedServer, to addresses: [SocketAddress]) {
+        for upstream in upstreams { upstream.readdress(server, to: addresses) }
     }
 
     /// What its pools hold now.

@@ -9,6 +9,20 @@ struct IPLiteral: Hashable {
     let isLoopback: Bool
     let isIPv6: Bool
 
+    /// The IPv4 address that an IPv6 address maps (RFC 4291 section 2.5.5.2); itself if it maps none.
+    var unmapped: IPLiteral {
+        let isMapped = isIPv6 && octets.prefix(10).allSatisfy { $0 == 0 } && octets[10...11].allSatisfy { $0 == 0xff }
+        return isMapped ? IPLiteral(octets: Array(octets.suffix(4))) ?? self : self
+    }
+
+    /// Whether it stands for all addresses of a machine: 0.0.0.0, ::.
+    var isUnspecified: Bool { octets.allSatisfy { $0 == 0 } }
+
+    /// Whether it is a multicast address, or 255.255.255.255.
+    var isForMany: Bool {
+        isIPv6 ? octets[0] == 0xff : octets[0] >> 4 == 0xe || octets.allSatisfy { $0 == 0xff }
+    }
+
     /// - Returns: nil unless there are 4 or 16 octets.
     init?(octets: [UInt8]) {
         switch octets.count {

@@ -9,9 +9,11 @@ public struct UpstreamConfiguration: Equatable, Sendable {
 
     /// At least one, none twice.
     public let servers: [ServerAddress]
+    /// Nil: in the clear, within this machine or where the operator has accepted it.
+    public let tls: UpstreamTLSConfiguration?
     public let balance: Balance
-    /// Whether the operator said that the network between may be trusted. True is needed for any server that is not
-    /// on this machine, since connections to upstreams are not encrypted in this version.
+    /// Whether the operator said that the network between may be trusted. Without TLS this is needed for any server that
+    /// is not on this machine, and with TLS it cannot be.
     public let isPlaintextAccepted: Bool
     /// Per worker.
     public let connections: Int
@@ -48,12 +50,15 @@ extension UpstreamConfiguration {
                 .text("an address or name and a port, for example 127.0.0.1:9000", ServerAddress.parse), minimum: 1,
                 maximum: 64),
             whenMissing: .refused, "Where the service runs; requests are spread over all of them.")
+        static let tls = Key(
+            "tls", .section(UpstreamTLSConfiguration.init), whenMissing: .allowed,
+            "Speaks TLS with the servers; needed unless every server is on this machine.")
         static let balance = Key(
             "balance", .choice as Kind<Balance>, whenMissing: .means("round-robin"),
             "By what rule a request's server is chosen.")
         static let plaintext = Key(
             "plaintext", .choice as Kind<Plaintext>, whenMissing: .allowed,
-            "Says that the network to the servers is trusted; needed unless every server is on this machine.")
+            "Says that the network to the servers is trusted, so that TLS is not needed for those on other machines.")
         static let connections = Key(
             "connections", .integer(1...65_535), unit: "connections per worker", whenMissing: .means("1024"),
             "How many connections may be open to this upstream.")
@@ -96,7 +101,8 @@ extension UpstreamConfiguration {
         static let section = Section(
             path: "upstreams",
             settings: [
-                servers.setting, balance.setting, plaintext.setting, connections.setting, connectionsPerServer.setting,
+                servers.setting, tls.setting, balance.setting, plaintext.setting, connections.setting,
+                connectionsPerServer.setting,
                 idleConnections.setting, requests.setting, waiting.setting, waitingTimeout.setting,
                 connectTimeout.setting, responseTimeout.setting, contentTimeout.setting, idleTimeout.setting,
                 ejection.setting, health.setting,
@@ -106,6 +112,7 @@ extension UpstreamConfiguration {
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let servers = reader.read(Keys.servers)
+        let tls = reader.read(Keys.tls)
         let balance = reader.read(Keys.balance)
         let plaintext = reader.read(Keys.plaintext)
         let connections = reader.read(Keys.connections)
@@ -120,7 +127,7 @@ extension UpstreamConfiguration {
         let idleTimeout = reader.read(Keys.idleTimeout)
         let ejection = reader.read(Keys.ejection)
         let health = reader.read(Keys.health)
-        if let servers, !reader.has(Keys.plaintext) { Self.checkLoopback(servers, item, reading) }
+        Self.checkEncryption(servers, reader, item, reading)
         if let servers, let ejection { Self.check(ejection, servers, item, reading) }
         if let connections {
             Self.check(idleConnections, Keys.idleConnections, within: connections, reader, reading)
@@ -135,9 +142,11 @@ extension UpstreamConfiguration {
             let connectTimeout, let responseTimeout, let idleTimeout, let ejection,
             connectionsPerServer != nil || !reader.has(Keys.connectionsPerServer),
             requests != nil || !reader.has(Keys.requests),
-            contentTimeout != nil || !reader.has(Keys.contentTimeout), health != nil || !reader.has(Keys.health)
+            contentTimeout != nil || !reader.has(Keys.contentTimeout), health != nil || !reader.has(Keys.health),
+            tls != nil || !reader.has(Keys.tls)
         else { return nil }
         self.servers = servers
+        self.tls = tls
         self.balance = balance
         isPlaintextAccepted = plaintext == .accepted
         self.connections = connections
@@ -175,12 +184,25 @@ extension UpstreamConfiguration {
     }
 
     /// Patients' data must not leave the machine unencrypted because somebody forgot to think of it.
+    private static func checkEncryption(
+        _ servers: [ServerAddress]?, _ reader: SectionReader, _ item: Item, _ reading: Reading
+    ) {
+        switch (reader.has(Keys.tls), reader.has(Keys.plaintext)) {
+        case (true, true):
+            reading.refuse(
+                reader.place(of: Keys.plaintext), "the servers are spoken to by `tls`: nothing is in plaintext",
+                expected: "`tls` or `plaintext`, not both")
+        case (false, false): if let servers { checkLoopback(servers, item, reading) }
+        case (true, false), (false, true): break
+        }
+    }
+
     private static func checkLoopback(_ servers: [ServerAddress], _ item: Item, _ reading: Reading) {
         let items = item["servers"]?.elements ?? []
         guard let (server, item) = zip(servers, items).first(where: { !$0.0.isLoopback }) else { return }
         reading.refuse(
             item.place,
-            "\(server) is not on this machine, and TLS to upstreams is not yet available in this version",
-            expected: "`plaintext: accepted` in this upstream, if the network to its servers is trusted")
+            "\(server) is not on this machine, and patients' data would cross the network in clear",
+            expected: "`tls` in this upstream, or `plaintext: accepted` if the network to its servers is trusted")
     }
 }

@@ -26,12 +26,15 @@ extension HTTP2Session {
         var provider = unsafe nghttp2_data_provider()
         unsafe provider.source.ptr = Unmanaged.passUnretained(stream).toOpaque()
         unsafe provider.read_callback = readContent
+        var outcome: Int32 = 0
         unsafe fieldList.withFields(of: scratch.readable, hasStatus: true) { list in
-            _ =
+            outcome =
                 unsafe endsStream
                 ? nghttp2_submit_response(library, stream.id, list.baseAddress, list.count, nil)
                 : nghttp2_submit_response(library, stream.id, list.baseAddress, list.count, &provider)
         }
+        // Out of memory: the client is not to wait for what never comes.
+        if outcome != 0 { submitReset(.internalError, on: stream) }
         return true
     }
 
@@ -95,7 +98,7 @@ extension HTTP2Session {
         case .data: watch.dataSent()
         // Not our word, so the client's doing; so is a stream that was refused before it began.
         case .reset(let code): if stream.map({ !$0.state.isReset }) ?? (code == .refusedStream) { countProvokedReset() }
-        case .goAway(let code): if code != .noError, fault == nil { fault = .violation(code) }
+        case .goAway(let code): if code != .noError, !isTerminating, fault == nil { fault = .violation(code) }
         }
     }
 

@@ -37,6 +37,10 @@ public import EventLoop
     public internal(set) var fault: HTTP2Fault?
     /// nghttp2 is in a state in which it may only be freed.
     private var isBroken = false
+    /// Within `receive`: nghttp2 and the streams are in the middle of something.
+    private var isReading = false
+    /// GOAWAY that is sent from now on is our own word.
+    private(set) var isTerminating = false
     var isClosed = false
     /// Whether the client has acknowledged our settings (RFC 9113 section 6.5.3).
     public internal(set) var isAcknowledged = false
@@ -88,9 +92,11 @@ public import EventLoop
 
     private func read(_ bytes: Span<UInt8>) {
         guard !bytes.isEmpty else { return }
+        isReading = true
         let outcome = unsafe bytes.withUnsafeBufferPointer {
             unsafe nghttp2_session_mem_recv(library, $0.baseAddress, $0.count)
         }
+        isReading = false
         guard outcome < 0 else { return }
         // All that it returns is fatal: the session is not to be used any more.
         isBroken = true
@@ -106,6 +112,7 @@ public import EventLoop
     ///
     /// - Throws: why the connection ends, if that is found out only now. What was appended is to be sent all the same.
     public func write(into output: inout ByteBuffer) throws(HTTP2Fault) {
+        precondition(!isReading, "a stream's method writes to no socket")
         let before = fault
         while output.room > 0 {
             if unsafe rest.isEmpty {
@@ -186,11 +193,14 @@ public import EventLoop
     /// Ends the connection on the server's account, after GOAWAY with `code`; streams that are open are not completed.
     public func terminate(_ code: HTTP2ErrorCode) {
         guard !isBroken else { return }
+        isTerminating = true
         unsafe nghttp2_session_terminate_session(library, code.rawValue)
     }
 
-    /// The connection is gone: every open stream is abandoned and ends. Nothing is received or sent after it.
+    /// The connection is gone: every open stream is abandoned and ends. Nothing is received or sent after it. Not to be called
+    /// by a stream's method.
     public func close() {
+        precondition(!isReading, "whoever is in the middle of a stream is not ended")
         guard !isClosed else { return }
         isClosed = true
         for stream in streams where stream.id != 0 { finish(stream, .cancel) }

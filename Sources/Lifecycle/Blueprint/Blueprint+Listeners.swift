@@ -65,6 +65,9 @@ extension Blueprint {
             }
             warnings += enrolment.warnings
         }
+        let (services, doubts) = try expiriesOfUpstreams(library)
+        known += services
+        warnings += doubts
         for listener in listeners {
             for host in listener.allHosts {
                 _ = try host.makeContext(library, sessions)

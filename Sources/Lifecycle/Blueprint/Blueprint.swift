@@ -33,7 +33,10 @@ public struct Blueprint: Sendable {
     public let role: Role
     public let workers: Int
     let listeners: [Listener]
-    let upstreams: [UpstreamSettings]
+    private(set) var upstreams: [UpstreamSettings]
+    let resolver: ResolverSettings
+    /// Where no name may lead.
+    let forbidden: ForbiddenAddresses
     let routes: [Route]
     let settings: ServerSettings
     let rates: RequestRates
@@ -79,6 +82,9 @@ public struct Blueprint: Sendable {
             upstreams.append(try UpstreamSettings(name, upstream))
         }
         self.upstreams = upstreams
+        resolver = try ResolverSettings(configuration.resolver)
+        forbidden = try ForbiddenAddresses(configuration)
+        try Self.check(upstreams, against: forbidden)
         routes = (serves ? configuration.routes : []).map { route in
             Route(
                 name: route.name, host: route.host, prefix: route.path,
@@ -114,6 +120,8 @@ public struct Blueprint: Sendable {
         warnings += administered.warnings
         try checkRegistry()
     }
+
+    mutating func setAddresses(_ change: (inout [UpstreamSettings]) -> Void) { change(&upstreams) }
 
     /// As far as it can be seen without taking the registry from a gateway that runs.
     private func checkRegistry() throws(StartupError) {

@@ -5,15 +5,19 @@ struct CertificateExpiry: Equatable, Sendable {
     enum Role: String, Sendable {
         /// The gateway's own, or one above it.
         case server
-        /// One that clients' certificates must chain to.
+        /// One that the certificates of clients, or of an upstream's servers, must chain to.
         case authority
+        /// The one that we show to an upstream's servers, or one above it.
+        case client
         /// The one that issues phones' certificates.
         case issuer
         /// One that attestations of software phones must lead to.
         case attestation
     }
 
-    let listener: String
+    /// Where it is for clients; nil where it is for an upstream.
+    let listener: String?
+    let upstream: String?
     /// The first name of the host of the listener; nil for the listener itself.
     let host: String?
     let role: Role
@@ -24,12 +28,30 @@ struct CertificateExpiry: Equatable, Sendable {
 
     init(_ certificate: Certificate, role: Role, listener: String, host: String? = nil) {
         self.listener = listener
+        upstream = nil
         self.host = host
         self.role = role
         subject = certificate.subject
         notAfter = certificate.notAfter ?? 0
     }
 
+    init(_ certificate: Certificate, role: Role, upstream: String) {
+        listener = nil
+        self.upstream = upstream
+        host = nil
+        self.role = role
+        subject = certificate.subject
+        notAfter = certificate.notAfter ?? 0
+    }
+
     /// For people.
-    var place: String { "listener \(listener)" + (host.map { ", host \($0)" } ?? "") }
+    var place: String {
+        if let upstream { return "upstream \(upstream)" }
+        return "listener \(listener ?? "")" + (host.map { ", host \($0)" } ?? "")
+    }
+
+    /// Whether somebody who renews it has to be told both apart.
+    func isOfSamePlace(as other: CertificateExpiry) -> Bool {
+        listener == other.listener && upstream == other.upstream && host == other.host && role == other.role
+    }
 }

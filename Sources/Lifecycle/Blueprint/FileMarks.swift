@@ -69,9 +69,18 @@ extension Configuration {
     /// does. Not the registry's secret, which is changed in steps that wait for each other.
     var watchedFiles: [String] {
         var files: [String] = []
-        if role.servesRequests { files += listeners.flatMap(\.files) }
+        if role.servesRequests { files += listeners.flatMap(\.files) + upstreamFiles }
         if role.enrols, let enrolment { files += enrolment.files + apps.compactMap(\.attestation.rootPath) }
         return files + (administration?.listeners.flatMap(\.files) ?? [])
+    }
+}
+
+extension Configuration {
+    /// In one order, however often it is asked for.
+    private var upstreamFiles: [String] {
+        upstreams.sorted { $0.key < $1.key }.compactMap(\.value.tls).flatMap { tls in
+            tls.authoritiesPaths + (tls.identity.map { [$0.certificatePath, $0.keyPath] } ?? [])
+        }
     }
 }
 

@@ -1,20 +1,22 @@
+internal import Cryptography
 internal import EventLoop
 internal import GatewayConfiguration
+internal import TLS
 internal import Upstream
 
 extension UpstreamSettings {
-    /// Resolves the servers' names.
+    /// Reads the files. Servers that are known by a name have no addresses yet: `Blueprint.located` knows them.
     init(_ name: String, _ upstream: UpstreamConfiguration) throws(StartupError) {
         var servers: [Server] = []
         for server in upstream.servers {
-            do {
-                let addresses = try SocketAddress.resolve(host: server.host, port: server.port)
-                servers.append(Server(name: server.description, addresses: addresses))
-            } catch {
-                throw StartupError("upstream \(name): cannot resolve \(server.host)")
-            }
+            var settings = try Server(server, of: name)
+            settings.certificateName = upstream.tls.map { $0.serverName ?? server.host }
+            servers.append(settings)
         }
         self.init(name: name, servers: servers)
+        do { tls = try upstream.tls.map(ClientContext.Settings.init) } catch {
+            throw StartupError("upstream \(name): \(error)")
+        }
         balance = Balance(upstream.balance)
         connections = upstream.connections
         connectionsPerServer = upstream.connectionsPerServer
@@ -31,6 +33,49 @@ extension UpstreamSettings {
         ejection.longest = TimeSpan(upstream.ejection.longest)
         ejection.minimumServers = upstream.ejection.minimumServers
         health = upstream.health.map(HealthCheckRules.init)
+    }
+}
+
+extension UpstreamSettings.Server {
+    fileprivate init(_ server: ServerAddress, of upstream: String) throws(StartupError) {
+        // Both are what `localhost` is, and always will be (RFC 6761 section 6.3).
+        let literals =
+            if server.isLiteral {
+                [server.description]
+            } else if server.isLoopback {
+                ["127.0.0.1:\(server.port)", "[::1]:\(server.port)"]
+            } else {
+                [String]()
+            }
+        guard !literals.isEmpty else {
+            self.init(NamedServer(host: server.host, port: server.port))
+            return
+        }
+        do throws(EventLoopError) {
+            let addresses = try literals.map { literal throws(EventLoopError) in try SocketAddress(literal) }
+            self.init(name: server.description, addresses: addresses)
+        } catch {
+            throw StartupError("upstream \(upstream): \(error.text)")
+        }
+    }
+}
+
+extension ClientContext.Settings {
+    fileprivate init(_ tls: UpstreamTLSConfiguration) throws {
+        let authorities = try tls.authoritiesPaths.map { try Blueprint.PEMFile($0) }
+        let trusted: TrustedAuthorities
+        do { trusted = try TrustedAuthorities(pem: authorities.map(\.bytes)) } catch {
+            throw StartupError("\(tls.authoritiesPaths.joined(separator: ", ")): \(error)")
+        }
+        self.init(
+            authorities: trusted,
+            identity: try tls.identity.map {
+                (try Blueprint.PEMFile($0.certificatePath).bytes, try Blueprint.PEMFile($0.keyPath).bytes)
+            }, policy: TLSPolicy(tls.policy))
+        do { _ = try ClientContext(self, library: try LibraryContext()) } catch {
+            let files = tls.identity.map { "\($0.certificatePath), \($0.keyPath): " } ?? ""
+            throw StartupError("\(files)\(error)")
+        }
     }
 }
 

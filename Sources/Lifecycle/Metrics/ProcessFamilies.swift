@@ -19,8 +19,7 @@ enum ProcessFamilies {
         var ends: [CertificateExpiry] = []
         for certificate in blueprint.certificates {
             let place = ends.firstIndex {
-                $0.listener == certificate.listener && $0.host == certificate.host && $0.role == certificate.role
-                    && $0.subject == certificate.subject
+                $0.isOfSamePlace(as: certificate) && $0.subject == certificate.subject
             }
             if let place {
                 if certificate.notAfter < ends[place].notAfter { ends[place] = certificate }
@@ -29,15 +28,13 @@ enum ProcessFamilies {
             }
         }
         for end in ends {
-            let (listener, role, subject) = (end.listener, end.role.rawValue, end.subject)
             // The label `host` is there where a listener has several, like below.
-            let labels: MetricFamily.Labels =
-                if let host = end.host {
-                    ["listener": listener, "host": host, "role": role, "subject": subject]
-                } else {
-                    ["listener": listener, "role": role, "subject": subject]
-                }
-            family.add(end.notAfter, labels)
+            family.add(
+                end.notAfter,
+                [
+                    "listener": end.listener, "host": end.host, "upstream": end.upstream, "role": end.role.rawValue,
+                    "subject": end.subject,
+                ])
         }
         return [family]
     }
@@ -60,12 +57,9 @@ enum ProcessFamilies {
                 // Of several authorities with one name, the list that is stale first.
                 let byIssuer = Dictionary(grouping: host.revocationLists, by: \.issuer)
                 for (issuer, lists) in byIssuer.sorted(by: { $0.key < $1.key }) {
-                    let labels: MetricFamily.Labels =
-                        if let label = host.label {
-                            ["listener": listener.name, "host": label, "issuer": issuer]
-                        } else {
-                            ["listener": listener.name, "issuer": issuer]
-                        }
+                    let labels: MetricFamily.Labels = [
+                        "listener": listener.name, "host": host.label, "issuer": issuer,
+                    ]
                     family.add(lists.map(\.nextUpdate).min() ?? 0, labels)
                     made.add(lists.map(\.thisUpdate).min() ?? 0, labels)
                     entries.add(lists.reduce(0) { $0 + $1.count }, labels)
@@ -83,13 +77,7 @@ enum ProcessFamilies {
             .gauge, "attestgate_ocsp_next_update_timestamp_seconds",
             "Until when the OCSP response for a server certificate is stapled, in seconds since 1970.")
         for (listener, host, response) in staples {
-            let labels: MetricFamily.Labels =
-                if let host {
-                    ["listener": listener, "host": host, "subject": response.subject]
-                } else {
-                    ["listener": listener, "subject": response.subject]
-                }
-            family.add(response.nextUpdate, labels)
+            family.add(response.nextUpdate, ["listener": listener, "host": host, "subject": response.subject])
         }
         return [family]
     }

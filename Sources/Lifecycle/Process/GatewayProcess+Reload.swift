@@ -4,8 +4,8 @@ internal import EventLoop
 internal import Gateway
 internal import Registry
 
-/// Changing the configuration while serving: read on a thread of its own, made ready by all workers, then served by all. If
-/// any step fails, nothing has changed.
+/// Changing the configuration while serving: read on a thread of its own, its names resolved, made ready by all workers, then
+/// served by all. If any step fails, nothing has changed.
 extension GatewayProcess {
     /// - Parameter completion: told once how it ended.
     func reloadAsked(_ completion: @escaping (ReloadState.Outcome) -> Void) {
@@ -16,7 +16,7 @@ extension GatewayProcess {
         notifier?.reloading()
         let (source, events) = (source, events)
         do throws(EventLoopError) {
-            // Names are looked up and files read, which may take their time.
+            // Files are read, which may take its time.
             _ = try LoopThread(name: "loader") {
                 do throws(StartupError) { events.post(.loaded(.success(try source()))) } catch {
                     events.post(.loaded(.failure(error)))
@@ -34,7 +34,13 @@ extension GatewayProcess {
             let blueprint = try result.get()
             for warning in blueprint.warnings { logger.warning("\(warning)") }
             if let obstacle = order.blueprint.obstacle(to: blueprint) { throw StartupError(obstacle) }
-            try prepare(blueprint)
+            follow(alsoNamesOf: blueprint) { [unowned self] in
+                // Not if the process has been told to end since.
+                guard reload.isUnderWay else { return }
+                do throws(StartupError) { try prepare(blueprint.located(by: names.addresses)) } catch {
+                    reloadEnded(.failed(error.description))
+                }
+            }
         } catch {
             reloadEnded(.failed(error.description))
         }
@@ -127,6 +133,7 @@ extension GatewayProcess {
 
     private func reloadEnded(_ outcome: ReloadState.Outcome) {
         guard reload.ended(outcome, at: WallClock.seconds) else { return }
+        followServedNames()
         // Nothing is left of what was served.
         administration?.discard()
         switch outcome {

@@ -88,7 +88,8 @@ extension GatewayProcess {
             upstreams: upstreams.map(StatusDocument.Upstream.init),
             certificates: blueprint.certificates.map {
                 StatusDocument.Certificate(
-                    listener: $0.listener, host: $0.host, role: $0.role.rawValue, subject: $0.subject,
+                    listener: $0.listener, upstream: $0.upstream, host: $0.host, role: $0.role.rawValue,
+                    subject: $0.subject,
                     expiresAt: $0.notAfter)
             },
             apps: blueprint.apps.map {
@@ -102,6 +103,7 @@ extension GatewayProcess {
         families += ProcessFamilies.revocationLists(of: order.blueprint)
         families += ProcessFamilies.staples(of: order.blueprint)
         families += ProcessFamilies.apps(of: order.blueprint)
+        families += ProcessFamilies.names(names)
         families += reload.families(generation: order.number)
         families.append(
             MetricFamily(

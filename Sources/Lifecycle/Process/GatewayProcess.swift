@@ -26,6 +26,9 @@ public final class GatewayProcess {
     private let errorWriter: LogWriter
     let logger: Logger
     let workers: WorkerGroup
+    /// The addresses of servers that are known by a name, and which workers know them.
+    let names: NameBook
+    var addressDelivery = AddressDelivery()
     let notifier = ServiceNotifier.system
     /// What is served now.
     var order: GenerationOrder
@@ -57,6 +60,7 @@ public final class GatewayProcess {
         self.source = source
         self.mayOverlap = mayOverlap
         loop = try Loop()
+        names = NameBook(loop: loop, settings: blueprint.resolver, forbidden: blueprint.forbidden)
         let events = try Mailbox<Event>(limit: 4096)
         self.events = events
         let errorWriter = try LogWriter(.standardError)
@@ -98,9 +102,13 @@ public final class GatewayProcess {
     private func serve() throws {
         // Before anything listens: whoever sees the gateway listen may stop it in order.
         watchSignals()
-        try start()
-        let receiver = MailboxReceiver(loop: loop, mailbox: events) { [unowned self] in receive($0) }
-        withExtendedLifetime(receiver) { loop.run() }
+        resolveNames()
+        // Unless it was told to end meanwhile.
+        if !isStopping {
+            try start()
+            let receiver = MailboxReceiver(loop: loop, mailbox: events) { [unowned self] in receive($0) }
+            withExtendedLifetime(receiver) { loop.run() }
+        }
         workers.join()
         enrolment?.join()
         administration?.stop()
@@ -215,10 +223,12 @@ public final class GatewayProcess {
             case .prepared(let fault): prepared(by: worker, fault: fault)
             case .adopted: adopted(by: worker)
             case .pong: watchdog?.answered(worker)
+            case .readdressed: addressesTaken(by: worker)
             // Here and not there: it takes its time, and this thread serves nobody in a hurry.
             case .crowdLeft: Allocator.giveBack()
             case .ended:
                 workers.ended(worker)
+                addressDelivery.ended(worker)
                 snapshots.ended(worker)
                 if running.isEmpty { loop.stop() }
             }
@@ -255,6 +265,8 @@ public final class GatewayProcess {
         reloadInterrupted()
         workers.tellAll(.drain)
         enrolment?.drain()
+        // It has not begun to serve.
+        if running.isEmpty { loop.stop() }
         deadline = LoopTimer(loop: loop, interval: order.blueprint.shutdownTimeout) { [unowned self] in endNow() }
     }
 

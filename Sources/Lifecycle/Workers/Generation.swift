@@ -26,8 +26,9 @@ final class Generation {
         self.loop = loop
         shutdownTimeout = order.blueprint.shutdownTimeout
         let blueprint = order.blueprint
-        let application = GatewayApplication(
-            blueprint.application, loop: loop, pool: pool, shared: order.limits, log: order.log, metrics: metrics)
+        let application = try GatewayApplication(
+            blueprint.application, loop: loop, pool: pool, library: library, shared: order.limits, log: order.log,
+            metrics: metrics)
         let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         self.application = application
         self.acceptor = acceptor
@@ -81,6 +82,11 @@ final class Generation {
             return admissions.values.lazy.flatMap(\.all).compactMap { $0.objection(toKeeping: identity) }
                 .first { $0.kind == .revoked }
         }
+    }
+
+    /// A server that is known by a name has these addresses from now on.
+    func readdress(_ server: NamedServer, to addresses: [SocketAddress]) {
+        application.readdress(server, to: addresses)
     }
 
     /// Connections open now.

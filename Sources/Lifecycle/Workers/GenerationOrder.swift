@@ -6,7 +6,7 @@ internal import TLS
 struct GenerationOrder: Sendable {
     /// Counts the configurations of this process, from 1.
     let number: Int
-    let blueprint: Blueprint
+    var blueprint: Blueprint
     let sessions: SessionTable
     /// What was counted stays counted, whatever is loaded.
     let limits: SharedLimits

@@ -18,6 +18,8 @@ final class Worker {
         case ping
         /// Say what was counted.
         case snapshot
+        /// Servers that are known by a name have these addresses from now on.
+        case readdress([(server: NamedServer, addresses: [SocketAddress])])
         /// Stop accepting, finish what is under way, then end.
         case drain
         /// End now.
@@ -32,6 +34,8 @@ final class Worker {
         case adopted
         case pong
         case snapshot(WorkerSnapshot)
+        /// The addresses are used.
+        case readdressed
         /// Many connections have closed.
         case crowdLeft
         case ended
@@ -87,6 +91,9 @@ final class Worker {
         case .discard: discard()
         case .ping: report(.pong)
         case .snapshot: report(.snapshot(snapshot))
+        case .readdress(let servers):
+            for (server, addresses) in servers { readdress(server, to: addresses) }
+            report(.readdressed)
         case .drain: drain()
         case .stop:
             for generation in retired + [current] { generation.abort() }
@@ -152,6 +159,13 @@ final class Worker {
         }
         emptied.removeAll()
         if isDraining { endIfDrained() }
+    }
+
+    /// In what was prepared too, which was made when they were others.
+    private func readdress(_ server: NamedServer, to addresses: [SocketAddress]) {
+        for generation in retired + [current] + [prepared?.generation].compactMap(\.self) {
+            generation.readdress(server, to: addresses)
+        }
     }
 
     // MARK: - What is told

@@ -57,6 +57,8 @@ extension HTTP1Session {
     func writeContinue() {
         isContentAwaited = false
         connection.output.append("HTTP/1.1 100 Continue\r\n\r\n")
+        clientTime.contentWanted(now: connection.loop.now)
+        awaitClient()
     }
 
     // MARK: - The end of a response

@@ -176,7 +176,7 @@ final class HTTP1Session: ConnectionProtocol {
         cycle.headComplete(
             isPersistent: exchange.head.isPersistent && connection.requestCount < settings.requestsPerConnection
                 && !connection.acceptor.isDraining)
-        if framing.hasContent { clientTime.contentBegins(now: exchange.began) }
+        if framing.hasContent { clientTime.contentBegins(now: exchange.began, isHeldBack: isContentAwaited) }
         awaitClient()
         exchange.headReceived()
     }

@@ -10,6 +10,8 @@ internal import COpenSSL
 public final class TLSStream {
     private let pointer: OpaquePointer
     private let record: HandshakeRecord?
+    /// Of a connection that we have opened.
+    private let outgoing: DestinationRecord?
     /// What the connection was accepted by; nil on the client side.
     public var hosts: VirtualHosts? { record?.hosts }
     /// The host that serves the connection; nil on the client side.
@@ -32,12 +34,19 @@ public final class TLSStream {
         SSL_set_accept_state(pointer)
         self.pointer = pointer
         self.record = record
+        outgoing = nil
     }
 
     /// The client side of a connection just opened.
-    public init?(connecting descriptor: Int32, _ context: ClientContext, serverName: String) {
-        guard let pointer = context.makeConnection(descriptor, serverName: serverName) else { return nil }
+    public init?(connecting descriptor: Int32, to destination: TLSDestination) {
+        guard let pointer = destination.makeConnection(descriptor) else { return nil }
+        let outgoing = DestinationRecord(destination)
+        guard outgoing.attach(to: pointer) else {
+            SSL_free(pointer)
+            return nil
+        }
         self.pointer = pointer
+        self.outgoing = outgoing
         record = nil
     }
 
@@ -128,11 +137,12 @@ public final class TLSStream {
         switch SSL_get_error(pointer, status) {
         case SSL_ERROR_WANT_READ: return .wantRead
         case SSL_ERROR_WANT_WRITE: return .wantWrite
-        case SSL_ERROR_ZERO_RETURN: return .endOfStream
+        case SSL_ERROR_ZERO_RETURN: return outgoing?.hasEnded ?? true ? .endOfStream : .failed(.disconnected)
         default:
             isBroken = true
             if let fault = record?.helloFault { return .failed(.tls(fault.reason)) }
             if let fault = record?.fault { return .failed(.clientCertificate(fault)) }
+            if let fault = outgoing?.fault { return .failed(.tls(fault)) }
             return .failed(.fromQueue())
         }
     }

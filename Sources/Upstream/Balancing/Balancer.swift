@@ -28,11 +28,20 @@ struct Balancer {
     ) -> Int? {
         var usable = ServerSet()
         var others = ServerSet()
+        var unresolved = ServerSet()
         for place in servers.indices where !tried.contains(place) {
-            if servers[place].isUsable(at: now) { usable.insert(place) } else { others.insert(place) }
+            if servers[place].isUsable(at: now) {
+                usable.insert(place)
+            } else if servers[place].isResolved {
+                others.insert(place)
+            } else {
+                unresolved.insert(place)
+            }
         }
         // Nothing better is known then than all of them: their checks, or we, may be wrong.
-        let open = usable.isEmpty ? others : usable
+        var open = usable.isEmpty ? others : usable
+        // Who asks there learns at once that there is nobody to ask; who has learnt something worse already keeps that.
+        if open.isEmpty, tried.isEmpty { open = unresolved }
         let candidates = Self.below(open.count > 1 ? share : limit, open, servers)
         guard !candidates.isEmpty else { return nil }
         let chosen =

@@ -7,20 +7,25 @@ struct ServerState {
     /// Requests under way.
     var busy = 0
     var health: ServerHealth
+    /// Whether any address of it is known.
+    var isResolved: Bool
 
-    init(name: String, health: ServerHealth) {
+    init(name: String, health: ServerHealth, isResolved: Bool = true) {
         // FNV-1a, spread over all bits: no hash of Swift's is the same in the next process.
         identity = Self.spread(name.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x0100_0000_01b3 })
         self.health = health
+        self.isResolved = isResolved
     }
+
+    func standing(at now: Instant) -> ServerStanding { isResolved ? health.standing(at: now) : .unresolved }
 
     /// Whether it may get a request now, as far as it is known to be well.
     func isUsable(at now: Instant) -> Bool {
-        switch health.standing(at: now) {
+        switch standing(at: now) {
         case .usable: true
         // One at a time, until one has succeeded.
         case .onProbation: busy == 0
-        case .ejected, .unhealthy: false
+        case .ejected, .unhealthy, .unresolved: false
         }
     }
 

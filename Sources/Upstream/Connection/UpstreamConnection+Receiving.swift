@@ -18,10 +18,14 @@ extension UpstreamConnection {
         case .done(let count):
             advance()
             // A read that left room has emptied the socket; the next one would only say so.
-            return count == room
-        case .wantRead, .wantWrite: input.releaseIfEmpty()
+            return count == room || transport.hasBufferedInput
+        case .wantRead: input.releaseIfEmpty()
+        case .wantWrite: waitToWriteBeforeReading()
         case .endOfStream where phase == .content && decoder.endsWithConnection: finish(keeping: false)
-        case .endOfStream, .failed: fail(.disconnected)
+        // Also content that lasts until the end of the connection, where that ends without close_notify: anybody on the way can cut
+        // a connection off, and what came is not all there is (RFC 9112 section 9.8).
+        case .endOfStream, .failed(.disconnected): fail(.disconnected)
+        case .failed(let failure): fail(tlsFailure(failure))
         }
         return false
     }
@@ -33,7 +37,7 @@ extension UpstreamConnection {
                 guard parseHead(call) else { return }
             case .content:
                 guard pushContent(call) else { return }
-            case .connecting, .idle: return
+            case .connecting, .handshake, .idle: return
             }
         }
     }
@@ -71,6 +75,13 @@ extension UpstreamConnection {
         return true
     }
 
+    /// Sets until when the server may take for the next piece of content. One that has answered early and still gets the request
+    /// may wait for the rest of that: then it is the client that is watched. It owes something once it has all of the request,
+    /// and while it takes none of what is there for it.
+    func awaitContent() {
+        if isRequestComplete || isBlocked { setDeadline(loop.now + contentTimeout) } else { clearDeadline() }
+    }
+
     /// Whether the head talks of content that must not follow: with HEAD, 204 and 304 (RFC 9112 section 6.3). There are servers that
     /// send it all the same, a moment later, and it would be taken for the next response.
     private func mayBeFollowedByContent(_ call: UpstreamCall) -> Bool {
@@ -86,7 +97,7 @@ extension UpstreamConnection {
         do throws(MessageFault) {
             switch try decoder.next(input.readable) {
             case .needMore:
-                setDeadline(loop.now + contentTimeout)
+                awaitContent()
                 return false
             case .framing(let count): input.consume(count)
             case .content(let count):

@@ -24,9 +24,9 @@ extension UpstreamConnection {
             switch step {
             case .done: break
             case .wantWrite, .wantRead:
-                wantWrite(true)
-                // Counted from the last byte that the server took.
-                if !isBlocked { setDeadline(loop.now + responseTimeout) }
+                waitToWrite(step)
+                // Counted from the last byte that the server took. One whose response waits for the client has an excuse.
+                if !isBlocked, !isResponseHeld { setDeadline(loop.now + responseTimeout) }
                 isBlocked = true
                 return false
             case .endOfStream, .failed:
@@ -35,11 +35,13 @@ extension UpstreamConnection {
             }
         }
         output.releaseIfEmpty()
-        wantWrite(false)
+        wantWrite(isReadWaitingToWrite)
         // The server's time to answer begins when it has the request. While the client is still sending, it is the client
         // that is watched: a slow network is not the server's fault.
-        if phase == .head {
-            if isRequestComplete { setDeadline(loop.now + responseTimeout) } else { clearDeadline() }
+        switch phase {
+        case .head: if isRequestComplete { setDeadline(loop.now + responseTimeout) } else { clearDeadline() }
+        case .content: if !isResponseHeld { awaitContent() }
+        case .connecting, .handshake, .idle: break
         }
         return true
     }
@@ -51,6 +53,7 @@ extension UpstreamConnection {
         output.removeAll()
         wantWrite(false)
         isRequestComplete = false
-        setDeadline(loop.now + responseTimeout)
+        isBlocked = true
+        if !isResponseHeld { setDeadline(loop.now + responseTimeout) }
     }
 }

@@ -6,10 +6,11 @@ internal import TLS
 /// One connection to a server of an upstream: HTTP/1.1 calls in turn.
 ///
 /// Owned by its pool. Holds one block for what comes and one for what goes, and none while idle. What is sent is in
-/// `UpstreamConnection+Sending`, what comes in `UpstreamConnection+Receiving`.
+/// `UpstreamConnection+Sending`, what comes in `UpstreamConnection+Receiving`, what TLS adds in `UpstreamConnection+TLS`.
 public final class UpstreamConnection: SocketHandler {
     enum Phase {
         case connecting
+        case handshake
         case idle
         case head
         case content
@@ -28,13 +29,19 @@ public final class UpstreamConnection: SocketHandler {
     var phase = Phase.connecting
     var call: UpstreamCall?
     private(set) var callsServed = 0
+    /// The server's number for the address that it leads to.
+    var address = 0
     /// Addresses of the server that were not tried yet, and until when any may be.
     var addressesLeft = 0
     private(set) var connectEnd = Instant(nanoseconds: .max)
     /// Of the response under way.
     var interimResponses = 0
 
-    let transport = Transport.plain
+    /// Of the socket there is now.
+    var transport = Transport.plain
+    /// TLS has to write (a key update) before it can read on, or the other way round.
+    var isReadWaitingToWrite = false
+    var isWriteWaitingToRead = false
     /// What is to be sent: the request, as the call writes it.
     public var output: ByteBuffer
     var input: ByteBuffer
@@ -71,6 +78,9 @@ public final class UpstreamConnection: SocketHandler {
 
     private func awaitConnect() {
         phase = .connecting
+        transport = .plain
+        isReadWaitingToWrite = false
+        isWriteWaitingToRead = false
         wantWrite(true)
         setDeadline(min(loop.now + pool.settings.connectTimeout, connectEnd))
     }
@@ -108,7 +118,7 @@ public final class UpstreamConnection: SocketHandler {
     public func resumeResponse() {
         guard isResponseHeld else { return }
         isResponseHeld = false
-        setDeadline(loop.now + contentTimeout)
+        awaitContent()
         // In an event of its own: the caller is in the middle of its client's.
         readAgain()
     }
@@ -122,13 +132,25 @@ public final class UpstreamConnection: SocketHandler {
     // MARK: - Events
 
     public override func readable() {
+        if call == nil, readUnasked() { return }
         guard let call = enter() else { return }
         defer { leave(call) }
+        if phase == .handshake { return handshake() }
+        if isWriteWaitingToRead {
+            isWriteWaitingToRead = false
+            flush()
+        }
         // What was held back while the client was slow.
         if !input.isEmpty { advance() }
         for _ in 0..<Self.readsPerEvent {
-            guard isOpen, !isResponseHeld, !isCancelled, phase != .idle, phase != .connecting, receive() else { return }
+            guard mayReceive, receive() else { return }
         }
+        // What TLS has read ahead makes no socket readable.
+        if mayReceive, transport.hasBufferedInput { readAgain() }
+    }
+
+    private var mayReceive: Bool {
+        isOpen && !isResponseHeld && !isCancelled && (phase == .head || phase == .content)
     }
 
     public override func writable() {
@@ -137,17 +159,33 @@ public final class UpstreamConnection: SocketHandler {
         if phase == .connecting {
             let error = pendingError
             guard error == 0 else { return notSent(.unreachable(errno: error)) }
-            phase = .head
-            wantRead(true)
-            clearDeadline()
+            return beginTransport()
         }
+        if phase == .handshake { return handshake() }
+        if isReadWaitingToWrite {
+            isReadWaitingToWrite = false
+            // In an event of its own, in the turn of what reads.
+            readAgain()
+        }
+        flush()
+    }
+
+    /// The connection is there, and whoever is to be at its other end: the request goes out.
+    func established() {
+        phase = .head
+        wantRead(true)
+        clearDeadline()
         flush()
     }
 
     public override func deadlinePassed() {
         guard let call = enter() else { return }
         defer { leave(call) }
-        if phase == .connecting { notSent(.connectTimeout) } else { fail(.responseTimeout) }
+        switch phase {
+        case .connecting: notSent(.connectTimeout)
+        case .handshake: notSent(tlsFailure("the server did not complete the handshake in time"))
+        case .idle, .head, .content: fail(.responseTimeout)
+        }
     }
 
     /// Begins an event of the call under way. Without one there is nothing to be heard but the end: a server that speaks
@@ -171,7 +209,7 @@ public final class UpstreamConnection: SocketHandler {
     /// Not one byte of the request was sent, so another socket gets all of them: of the same server, or of the next.
     func notSent(_ failure: UpstreamFailure) {
         do throws(UpstreamFailure) {
-            if phase != .connecting {
+            if !isConnecting {
                 connectEnd = loop.now + pool.settings.connectTimeout + pool.settings.connectTimeout
             }
             replaceSocket(try pool.anotherSocket(for: self, after: failure))
@@ -209,8 +247,9 @@ public final class UpstreamConnection: SocketHandler {
     }
 
     func fail(_ failure: UpstreamFailure) {
-        guard failure != .disconnected || hasSent else { return notSent(failure) }
-        let isUnanswered = failure == .disconnected && phase == .head && input.isEmpty && interimResponses == 0
+        let hasEnded = failure == .disconnected || failure.kind == .tls
+        guard !hasEnded || hasSent else { return notSent(failure) }
+        let isUnanswered = hasEnded && phase == .head && input.isEmpty && interimResponses == 0
         // A server may close a connection that was long unused, whatever is on its way there, or whose request does not come to
         // its end: no fault of it, and a client that dawdles must not have it ejected.
         let isExcused = failure == .disconnected && !isRequestComplete || isUnanswered && callsServed > 0
@@ -233,10 +272,10 @@ public final class UpstreamConnection: SocketHandler {
     }
 
     /// Closes the connection for good. In the middle of a request it is broken: there are servers that take its end for
-    /// the end of the content.
+    /// the end of the content, close_notify or not.
     func discard() {
         guard isOpen else { return }
-        if !isRequestComplete || !output.isEmpty { breakOnClose() }
+        if !isRequestComplete || !output.isEmpty { breakOnClose() } else { transport.sendCloseNotify() }
         close()
         input.removeAll()
         output.removeAll()

@@ -11,6 +11,8 @@ final class HealthCheck: UpstreamCall {
     private var timer: LoopTimer?
     private var beganAt = Instant(nanoseconds: 0)
     private var isUnderWay = false
+    /// Until an address of the server is known there is nobody to ask.
+    private var isWaiting = false
     private var passes = false
     private var received = 0
 
@@ -37,7 +39,16 @@ final class HealthCheck: UpstreamCall {
         connection?.cancel()
     }
 
+    /// The server has addresses, or others than before.
+    func addressesCame() {
+        guard isWaiting else { return }
+        isWaiting = false
+        timer?.start(after: TimeSpan(nanoseconds: 0))
+    }
+
     private func begin() {
+        isWaiting = !pool.states[server].isResolved
+        guard !isWaiting else { return }
         beganAt = pool.loop.now
         isUnderWay = true
         passes = false
@@ -49,17 +60,17 @@ final class HealthCheck: UpstreamCall {
             connection.output.append(request)
             connection.send(isComplete: true)
         } catch {
-            end(passed: false)
+            end(passed: false, error)
         }
     }
 
-    private func end(passed: Bool) {
+    private func end(passed: Bool, _ failure: UpstreamFailure? = nil) {
         guard isUnderWay else { return }
         isUnderWay = false
         connection?.cancel()
         let next = beganAt + rules.interval - pool.loop.now
         timer?.start(after: max(next, TimeSpan(nanoseconds: 0)))
-        pool.checked(server, passed: passed)
+        pool.checked(server, passed: passed, failure)
     }
 
     // MARK: - The answer
@@ -76,5 +87,5 @@ final class HealthCheck: UpstreamCall {
 
     override func responseEnded() { end(passed: passes) }
 
-    override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) { end(passed: false) }
+    override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) { end(passed: false, failure) }
 }

@@ -7,6 +7,8 @@ public enum ServerStanding: Int, CaseIterable, Sendable {
     case ejected
     /// Its checks fail.
     case unhealthy
+    /// No address of it is known.
+    case unresolved
 
     /// In metrics and status.
     public var name: String {
@@ -15,6 +17,7 @@ public enum ServerStanding: Int, CaseIterable, Sendable {
         case .onProbation: "probation"
         case .ejected: "ejected"
         case .unhealthy: "unhealthy"
+        case .unresolved: "unresolved"
         }
     }
 }

@@ -11,6 +11,7 @@ extension UpstreamPool {
                 let socket = try servers[server].connect(&left)
                 let connection = UpstreamConnection(pool: self, server: server, socket: socket, isCheck: false)
                 connection.addressesLeft = left
+                connection.address = servers[server].connectedAddress
                 add(connection)
                 return connection
             } catch {
@@ -26,6 +27,7 @@ extension UpstreamPool {
         let socket = try servers[server].connect(&left)
         let connection = UpstreamConnection(pool: self, server: server, socket: socket, isCheck: true)
         connection.addressesLeft = left
+        connection.address = servers[server].connectedAddress
         add(connection)
         return connection
     }
@@ -39,12 +41,14 @@ extension UpstreamPool {
     ) throws(UpstreamFailure) -> Socket {
         var failure = failure
         // The server has closed a connection that it had kept, which says nothing of it.
-        let isFaultless = connection.phase != .connecting && connection.callsServed > 0
+        let isFaultless = !connection.isConnecting && connection.callsServed > 0
         if isFaultless { connection.addressesLeft = servers[connection.server].addressCount }
         while true {
             if connection.addressesLeft > 0, loop.now < connection.connectEnd {
                 do throws(UpstreamFailure) {
-                    return try servers[connection.server].connect(&connection.addressesLeft)
+                    let socket = try servers[connection.server].connect(&connection.addressesLeft)
+                    connection.address = servers[connection.server].connectedAddress
+                    return socket
                 } catch {
                     failure = error
                 }

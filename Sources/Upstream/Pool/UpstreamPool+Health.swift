@@ -2,10 +2,10 @@ public import EventLoop
 
 /// Why a worker begins or ceases to use a server.
 public enum ServerHealthChange: Equatable, Sendable {
-    /// It has failed too many requests, one after the other: it gets none for so long.
-    case ejected(TimeSpan)
-    /// Its checks fail.
-    case unhealthy
+    /// It has failed too many requests, one after the other, the last by this: it gets none for so long.
+    case ejected(TimeSpan, after: UpstreamFailure)
+    /// Its checks fail, the last one by this; nil if it was answered otherwise, or not to its end in time.
+    case unhealthy(UpstreamFailure?)
     /// Its checks pass again.
     case healthy
 }
@@ -28,10 +28,12 @@ extension UpstreamPool {
         // A check has a verdict of its own.
         guard !isCheck else { return }
         servers[server].tally.counts.failures[failure.kind.rawValue] += 1
+        // It was not asked, so there is nothing to judge it by.
+        guard failure != .unresolved else { return }
         guard states[server].health.failed(at: loop.now), mayEject(server) else { return }
         let span = states[server].health.eject(at: loop.now)
         servers[server].tally.counts.ejections += 1
-        onHealthChange?(servers[server].name, .ejected(span))
+        onHealthChange?(servers[server].name, .ejected(span, after: failure))
     }
 
     /// Whether enough servers are left without this one.
@@ -39,9 +41,9 @@ extension UpstreamPool {
         let now = loop.now
         let others = states.indices.count {
             guard $0 != server else { return false }
-            return switch states[$0].health.standing(at: now) {
+            return switch states[$0].standing(at: now) {
             case .usable, .onProbation: true
-            case .ejected, .unhealthy: false
+            case .ejected, .unhealthy, .unresolved: false
             }
         }
         return others >= settings.ejection.minimumServers
@@ -53,21 +55,22 @@ extension UpstreamPool {
         checks = servers.indices.map { HealthCheck(pool: self, server: $0, rules) }
     }
 
-    func checked(_ server: Int, passed: Bool) {
+    /// - Parameter failure: why there was no answer.
+    func checked(_ server: Int, passed: Bool, _ failure: UpstreamFailure?) {
         if passed {
             servers[server].tally.counts.checksPassed += 1
         } else {
             servers[server].tally.counts.checksFailed += 1
         }
         guard let isHealthy = states[server].health.checked(passed: passed) else { return }
-        onHealthChange?(servers[server].name, isHealthy ? .healthy : .unhealthy)
+        onHealthChange?(servers[server].name, isHealthy ? .healthy : .unhealthy(failure))
     }
 
     public var serverSnapshots: [ServerSnapshot] {
         servers.indices.map { place in
             ServerSnapshot(
                 name: servers[place].name, busy: states[place].busy, idle: servers[place].idle.count,
-                standing: states[place].health.standing(at: loop.now))
+                standing: states[place].standing(at: loop.now))
         }
     }
 }

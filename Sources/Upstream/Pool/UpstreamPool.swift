@@ -1,10 +1,13 @@
 public import Bytes
+public import Cryptography
 public import EventLoop
+internal import TLS
 
 /// One worker's connections to one upstream: chooses servers, keeps connections, lets requests wait when there are none, and
 /// remembers which servers fail.
 ///
-/// How a connection comes about is in `UpstreamPool+Connecting`, what is thought of servers in `UpstreamPool+Health`.
+/// How a connection comes about is in `UpstreamPool+Connecting`, what is thought of servers in `UpstreamPool+Health`, where they
+/// are in `UpstreamPool+Addresses`.
 public final class UpstreamPool {
     public let settings: UpstreamSettings
     let loop: Loop
@@ -27,15 +30,23 @@ public final class UpstreamPool {
     /// Told when a worker begins or ceases to use a server. Rarely.
     public var onHealthChange: ((String, ServerHealthChange) -> Void)?
 
-    /// - Parameter tallies: where each server is counted, in the order of `settings`.
-    public init(loop: Loop, buffers: BufferPool, settings: UpstreamSettings, tallies: [ServerTally]) {
+    /// - Parameters:
+    ///   - tallies: where each server is counted, in the order of `settings`.
+    ///   - library: of the loop's thread.
+    public init(
+        loop: Loop, buffers: BufferPool, settings: UpstreamSettings, tallies: [ServerTally], library: LibraryContext
+    ) throws(CryptographyError) {
+        var tls: ClientContext?
+        if let settings = settings.tls { tls = try ClientContext(settings, library: library) }
         self.loop = loop
         self.buffers = buffers
         self.settings = settings
         states = settings.servers.map {
-            ServerState(name: $0.name, health: ServerHealth(ejection: settings.ejection, checks: settings.health))
+            ServerState(
+                name: $0.name, health: ServerHealth(ejection: settings.ejection, checks: settings.health),
+                isResolved: !$0.addresses.isEmpty)
         }
-        servers = zip(settings.servers, tallies).map { UpstreamServer($0, tally: $1) }
+        servers = zip(settings.servers, tallies).map { UpstreamServer($0, tls: tls, tally: $1) }
         balancer = Balancer(
             settings.balance, limit: settings.connectionsPerServer ?? settings.connections,
             share: settings.connectionsPerServer ?? max(1, settings.connections / 2))
@@ -74,7 +85,8 @@ public final class UpstreamPool {
 
     /// Starts a call once more that got no answer: on a new connection, and at another server if there is one.
     public func startAgain(_ call: UpstreamCall) throws(UpstreamFailure) -> UpstreamConnection? {
-        if call.tried.count == servers.count { call.tried = ServerSet() }
+        let others = states.indices.contains { states[$0].isResolved && !call.tried.contains($0) }
+        if !others { call.tried = ServerSet() }
         return try connectionOrWait(call, isFresh: true)
     }
 
@@ -104,7 +116,7 @@ public final class UpstreamPool {
             idleCount -= 1
             // Its server may have closed it, or said more than its last response had: that would be taken for the next one.
             // The loop may not have seen that yet, whatever order events come in.
-            guard connection.isQuiet else {
+            guard connection.isReusable else {
                 // Not to be looked for among the idle ones any more.
                 connection.phase = .head
                 connection.discard()
@@ -145,7 +157,7 @@ public final class UpstreamPool {
     }
 
     /// When all events that were ready are served: whoever makes room is in the middle of its own.
-    private func serveWaitingSoon() {
+    func serveWaitingSoon() {
         guard !waiting.isEmpty, !isServingWaiting else { return }
         isServingWaiting = true
         loop.whenTurnEnds { [self] in
@@ -223,7 +235,9 @@ public final class UpstreamPool {
     func release(_ connection: UpstreamConnection) {
         servers[connection.server].idle.append(connection)
         idleCount += 1
-        if idleCount > settings.idleConnections { connection.discard() }
+        // Its server may have moved meanwhile.
+        let isStale = !servers[connection.server].has(connection.address)
+        if isStale || idleCount > settings.idleConnections { connection.discard() }
     }
 
     /// Lets go of a connection that has closed itself.

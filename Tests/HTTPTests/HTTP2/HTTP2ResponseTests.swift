@@ -230,6 +230,17 @@ struct HTTP2ResponseTests {
         #expect(peer.fault == nil)
     }
 
+    @Test("a connection that we end is no fault of the client's")
+    func terminate() {
+        let peer = HTTP2Peer()
+        peer.send(.get(1))
+        peer.session.terminate(.enhanceYourCalm)
+        _ = peer.frames()
+        #expect(peer.goAways == [HTTP2ErrorCode.enhanceYourCalm.rawValue])
+        #expect(peer.fault == nil && peer.session.fault == nil)
+        #expect(peer.session.isFinished)
+    }
+
     @Test("a client that goes away is heard")
     func goAway() {
         let peer = HTTP2Peer()

@@ -20,6 +20,10 @@ struct WatchedFilesTests {
         upstreams:
           records:
             servers: [127.0.0.1:9000]
+            tls:
+              authorities: [services.pem, more-services.pem]
+              certificate: gateway.pem
+              key: gateway.key
         routes:
           - name: records
             host: localhost
@@ -82,6 +86,7 @@ struct WatchedFilesTests {
         if role == .gateway { expected.remove("conf/simulator.pem") }
         #expect(Set(configuration.watchedFiles) == expected)
         #expect(expected.contains("conf/ca.crl") == (role != .enrolment))
+        #expect(expected.contains("conf/gateway.key") == (role != .enrolment))
         #expect(expected.contains("conf/gms.passphrase") == (role != .gateway))
         #expect(expected.isSuperset(of: ["conf/token", "conf/operators.pem"]))
     }

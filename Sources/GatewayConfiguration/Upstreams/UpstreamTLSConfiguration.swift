@@ -1,0 +1,76 @@
+/// TLS to the servers of an upstream: who they must prove to be, and who we are. That they prove it cannot be switched off.
+public struct UpstreamTLSConfiguration: Equatable, Sendable {
+    /// PEM files, at least one.
+    public let authoritiesPaths: [String]
+    /// What every server's certificate must name, an address without brackets; nil: each its own host.
+    public let serverName: String?
+    /// Ours; nil if services ask for none.
+    public let identity: Identity?
+    public let policy: TLSPolicyName
+
+    public struct Identity: Equatable, Sendable {
+        /// A PEM file, leaf first.
+        public let certificatePath: String
+        /// A PEM file.
+        public let keyPath: String
+    }
+}
+
+extension UpstreamTLSConfiguration {
+    enum Keys {
+        static let authorities = Key(
+            "authorities", .files("a readable PEM file, or a list of them"), whenMissing: .refused,
+            "The authorities to one of which a server's certificate must chain; those of the system are not asked.")
+        static let serverName = Key(
+            "server_name", .text("a host: a name or address, without a port", HostName.parse), whenMissing: .allowed,
+            "The name that the certificate must bear, and that servers are asked for; the server's host where missing.")
+        static let certificate = Key(
+            "certificate", .file("a readable PEM file"), whenMissing: .allowed,
+            "The gateway's certificate for services that ask for one, leaf first.")
+        static let key = Key(
+            "key", .file("a readable PEM file"), whenMissing: .allowed, "The private key of the certificate.")
+        static let policy = TLSPolicyName.key
+
+        static let section = Section(
+            path: "upstreams.tls",
+            settings: [authorities.setting, serverName.setting, certificate.setting, key.setting, policy.setting],
+            former: TLSPolicyName.former)
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let authoritiesPaths = reader.read(Keys.authorities)
+        let serverName = reader.read(Keys.serverName)
+        let certificatePath = reader.read(Keys.certificate)
+        let keyPath = reader.read(Keys.key)
+        let policy = reader.read(Keys.policy)
+        if reader.has(Keys.certificate) != reader.has(Keys.key) {
+            let (there, missing) = reader.has(Keys.key) ? (Keys.key, "certificate") : (Keys.certificate, "key")
+            reading.refuse(
+                reader.place(of: there), "`\(there.setting.name)` stands without `\(missing)`",
+                expected: "`certificate` and `key`, or none of them")
+            return nil
+        }
+        guard let authoritiesPaths, let policy, serverName != nil || !reader.has(Keys.serverName),
+            certificatePath != nil || !reader.has(Keys.certificate), keyPath != nil || !reader.has(Keys.key)
+        else { return nil }
+        self.authoritiesPaths = authoritiesPaths
+        self.serverName = serverName.map { $0.hasPrefix("[") ? String($0.dropFirst().dropLast()) : $0 }
+        identity = certificatePath.flatMap { certificatePath in
+            keyPath.map { Identity(certificatePath: certificatePath, keyPath: $0) }
+        }
+        self.policy = policy
+    }
+}
+
+extension Kind where Value == [String] {
+    /// Files that must be there, readable and not empty: one, or a list of at least one.
+    fileprivate static func files(_ what: String) -> Kind {
+        let one = Kind<String>.file("a readable PEM file")
+        let several = Kind.distinct(one, minimum: 1)
+        return Kind(expected: what) { item, reading in
+            if case .sequence = item.content { return several.read(item, reading) }
+            return one.read(item, reading).map { [$0] }
+        }
+    }
+}

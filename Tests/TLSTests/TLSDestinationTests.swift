@@ -1,0 +1,199 @@
+import Bytes
+import COpenSSL
+import Cryptography
+import Glibc
+import Testing
+
+@testable import TLS
+
+@Suite("Connections to a destination")
+struct TLSDestinationTests {
+    private let peers: Peers
+
+    init() throws {
+        peers = try Peers()
+    }
+
+    @Test("a ticket is offered once, and each connection brings the next")
+    func singleUse() throws {
+        let destination = TLSDestination(try peers.context(), name: "localhost")
+        for number in 0..<3 {
+            let stream = try peers.connect(to: destination)
+            #expect(destination.sessionCount == 0, "the one that was offered is gone, whatever comes of it")
+            try stream.handshake()
+            #expect(stream.client.isResumed == (number > 0))
+            #expect(destination.sessionCount == 1)
+        }
+    }
+
+    @Test("a session is not offered under another name, nor to another server of the same")
+    func names() throws {
+        let context = try peers.context()
+        let first = TLSDestination(context, name: "localhost")
+        try peers.connect(to: first).handshake()
+        #expect(first.sessionCount == 1)
+        for name in ["127.0.0.1", "localhost"] {
+            let stream = try peers.connect(to: TLSDestination(context, name: name))
+            try stream.handshake()
+            #expect(!stream.client.isResumed)
+        }
+        #expect(first.sessionCount == 1)
+    }
+
+    @Test("only so many sessions are kept")
+    func bound() throws {
+        let destination = TLSDestination(try peers.context(), name: "localhost")
+        let streams = try (0..<20).map { _ in try peers.connect(to: destination) }
+        for stream in streams { try stream.handshake() }
+        #expect(destination.sessionCount == 8)
+    }
+
+    @Test("none are kept where none are to be resumed")
+    func fresh() throws {
+        let destination = TLSDestination(try peers.context(), name: "localhost", resumes: false)
+        for _ in 0..<2 {
+            let stream = try peers.connect(to: destination)
+            try stream.handshake()
+            #expect(!stream.client.isResumed && destination.sessionCount == 0)
+        }
+    }
+
+    @Test("a session of TLS 1.2 is offered again, for it names nobody")
+    func olderVersion() throws {
+        let destination = TLSDestination(try peers.context(.intermediate), name: "localhost")
+        let older = try Peers(only12: true, of: peers)
+        for number in 0..<3 {
+            let stream = try older.connect(to: destination)
+            try stream.handshake()
+            #expect(stream.client.isResumed == (number > 0))
+            #expect(destination.sessionCount == 1)
+        }
+    }
+
+    @Test("a server with another name is refused, with what was looked for and what was found")
+    func otherName() throws {
+        for name in ["elsewhere.example", "127.0.0.2", "::1", "lhost", "calhost"] {
+            let destination = TLSDestination(try peers.context(), name: name)
+            let failure = try #require(throws: TLSFailure.self) { try peers.connect(to: destination).handshake() }
+            guard case .tls(let reason) = failure else {
+                Issue.record("\(failure)")
+                continue
+            }
+            #expect(reason.contains("asked for as \(name): ") && reason.contains("mismatch"))
+            #expect(reason.hasSuffix("subject CN=server, issuer CN=authority"))
+            #expect(destination.sessionCount == 0)
+        }
+    }
+
+    @Test("what is no authority is not trusted, and no text without certificates")
+    func authorities() throws {
+        #expect(throws: CryptographyError.self) { try TrustedAuthorities(pem: [try peers.server.certificate.pem()]) }
+        #expect(throws: CryptographyError.self) { try TrustedAuthorities(pem: [Array("nothing".utf8)]) }
+        let twice = try TrustedAuthorities(pem: [peers.authority, peers.authority])
+        #expect(twice.certificates.count == 2)
+    }
+
+    @Test("a key that is not the certificate's is refused")
+    func foreignKey() throws {
+        let settings = ClientContext.Settings(
+            authorities: try TrustedAuthorities(pem: [peers.authority]),
+            identity: (try peers.client.certificate.pem(), try peers.server.key.pem()))
+        let error = try #require(throws: CryptographyError.self) {
+            _ = try ClientContext(settings, library: peers.library)
+        }
+        #expect(error.doing.contains("it must be the key of CN=client"))
+    }
+}
+
+// MARK: - The two ends
+
+/// A server of this process, and what a client needs to connect to it.
+private struct Peers {
+    struct Identity {
+        let certificate: Certificate
+        let key: PrivateKey
+    }
+
+    let library: LibraryContext
+    let authority: [UInt8]
+    let server: Identity
+    let client: Identity
+    private let hosts: VirtualHosts
+
+    init(only12: Bool = false, of other: Peers? = nil) throws {
+        let library = try LibraryContext()
+        self.library = library
+        let issuer = try CertificateIssuer.selfSigned(
+            commonName: "authority", lifetime: 3600, key: try .generateP256(library), library)
+        func issue(_ purpose: CertificateTemplate.Purpose, _ name: String) throws -> Identity {
+            let key = try PrivateKey.generateP256(library)
+            let template = CertificateTemplate(purpose: purpose, commonName: name, lifetime: 3600)
+            return Identity(certificate: try issuer.issue(template, for: key.publicKey), key: key)
+        }
+        if let other {
+            (authority, server, client) = (other.authority, other.server, other.client)
+        } else {
+            authority = try issuer.certificate.pem()
+            server = try issue(.server(names: ["localhost", "127.0.0.1"]), "server")
+            client = try issue(.client, "client")
+        }
+        let context = try ServerContext(
+            chain: [server.certificate], key: server.key, authorities: try Certificate.all(inPEM: authority, library),
+            policy: .intermediate, sessions: SessionTable(limit: 64), library: library)
+        if only12 { _ = ag_ssl_ctx_set_max_proto_version(context.pointer, TLS1_2_VERSION) }
+        hosts = VirtualHosts(context)
+    }
+
+    func context(_ policy: TLSPolicy = .modern) throws -> ClientContext {
+        try ClientContext(
+            authorities: try TrustedAuthorities(pem: [authority]), identity: ([client.certificate], client.key),
+            policy: policy, library: library)
+    }
+
+    func connect(to destination: TLSDestination) throws -> Pair {
+        var sockets: [Int32] = [-1, -1]
+        let type = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
+        try #require(socketpair(AF_UNIX, type, 0, &sockets) == 0)
+        return Pair(
+            client: try #require(TLSStream(connecting: sockets[0], to: destination)),
+            server: try #require(TLSStream(accepting: sockets[1], hosts)), sockets: sockets)
+    }
+}
+
+private final class Pair {
+    let client: TLSStream
+    let server: TLSStream
+    private let sockets: [Int32]
+    private let pool = BufferPool()
+
+    init(client: TLSStream, server: TLSStream, sockets: [Int32]) {
+        self.client = client
+        self.server = server
+        self.sockets = sockets
+    }
+
+    deinit {
+        for socket in sockets { close(socket) }
+    }
+
+    /// To the end, until the client has its tickets.
+    func handshake() throws(TLSFailure) {
+        var isClientDone = false
+        var isServerDone = false
+        while !isClientDone || !isServerDone {
+            if !isClientDone { isClientDone = try Self.isDone(client.handshake()) }
+            if !isServerDone { isServerDone = try Self.isDone(server.handshake()) }
+        }
+        var buffer = ByteBuffer(pool: pool)
+        guard client.read(into: &buffer) == .wantRead else { preconditionFailure("nobody has said anything") }
+    }
+
+    private static func isDone(_ step: TLSStep) throws(TLSFailure) -> Bool {
+        switch step {
+        case .done: return true
+        case .wantRead, .wantWrite: return false
+        case .endOfStream: throw .disconnected
+        case .failed(let failure): throw failure
+        }
+    }
+}
