@@ -15,6 +15,8 @@ public struct LimitsConfiguration: Equatable, Sendable {
     /// Fields in a request's head.
     public let fields: Int
     public let requestsPerConnection: Int
+    /// Requests under way at once on a connection of HTTP/2.
+    public let streams: Int
     /// Bytes of content that a worker holds for requests that cannot be forwarded yet.
     public let heldContent: Int
     /// Requests of one client address, at all workers together.
@@ -49,6 +51,9 @@ extension LimitsConfiguration {
         static let requestsPerConnection = Key(
             "requests_per_connection", .integer(1...1_000_000_000), unit: "requests", whenMissing: .means("10000"),
             "After how many requests a connection is closed.")
+        static let streams = Key(
+            "streams", .integer(1...1000), unit: "requests per connection", whenMissing: .means("100"),
+            "How many requests may be under way at once on a connection of HTTP/2.")
 
         static let heldContent = Key(
             "held_content", .size((1 << 20)...(64 << 30)), unit: "bytes per worker", whenMissing: .means("256MiB"),
@@ -66,7 +71,7 @@ extension LimitsConfiguration {
             settings: [
                 connections.setting, connectionsPerSource.setting, handshakes.setting, handshakesPerSource.setting,
                 head.setting, target.setting, fields.setting, requestsPerConnection.setting,
-                heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
+                streams.setting, heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
             ])
     }
 
@@ -80,6 +85,7 @@ extension LimitsConfiguration {
         let target = reader.read(Keys.target)
         let fields = reader.read(Keys.fields)
         let requestsPerConnection = reader.read(Keys.requestsPerConnection)
+        let streams = reader.read(Keys.streams)
         let heldContent = reader.read(Keys.heldContent)
         let ratePerSource = reader.read(Keys.ratePerSource)
         let ratePerDevice = reader.read(Keys.ratePerDevice)
@@ -91,7 +97,7 @@ extension LimitsConfiguration {
             return nil
         }
         guard let connections, let handshakes, let head, let target, let fields, let requestsPerConnection,
-            let heldContent
+            let streams, let heldContent
         else {
             return nil
         }
@@ -103,6 +109,7 @@ extension LimitsConfiguration {
         self.target = target
         self.fields = fields
         self.requestsPerConnection = requestsPerConnection
+        self.streams = streams
         self.heldContent = heldContent
         self.ratePerSource = ratePerSource
         self.ratePerDevice = ratePerDevice

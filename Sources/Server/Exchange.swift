@@ -18,6 +18,8 @@ open class Exchange {
     public internal(set) var head = RequestHead()
     /// The bytes of the head, kept until the exchange ends.
     public internal(set) var headBytes: ByteBuffer
+    /// In which version of HTTP the request came, also where its head could not be read.
+    public final var version: HTTPVersion { carrier?.version(of: head) ?? head.version }
     /// When the head was complete; until then, when its first byte came.
     public final var began: Instant { beganAt }
     final var beganAt = Instant(nanoseconds: 0)

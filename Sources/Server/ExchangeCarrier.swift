@@ -1,4 +1,5 @@
 internal import Bytes
+internal import HTTP
 
 /// What carries a request and its response on a client connection.
 ///
@@ -6,10 +7,19 @@ internal import Bytes
 /// is costs a comparison, not a call through a table.
 enum ExchangeCarrier {
     case http1(HTTP1Session)
+    case http2(RequestStream)
+
+    func version(of head: RequestHead) -> HTTPVersion {
+        switch self {
+        case .http1: head.version
+        case .http2: .http2
+        }
+    }
 
     func write(_ head: OutgoingHead, _ fields: (inout ByteBuffer) -> Void) -> Bool {
         switch self {
         case .http1(let session): session.write(head, fields)
+        case .http2(let stream): stream.write(head, fields)
         }
     }
 
@@ -17,6 +27,7 @@ enum ExchangeCarrier {
     func write(_ content: Span<UInt8>) -> Int {
         switch self {
         case .http1(let session): session.write(content)
+        case .http2(let stream): stream.write(content)
         }
     }
 
@@ -24,24 +35,28 @@ enum ExchangeCarrier {
     func writeEnd() -> Bool {
         switch self {
         case .http1(let session): session.writeEnd()
+        case .http2(let stream): stream.writeEnd()
         }
     }
 
     func writeContinue() {
         switch self {
         case .http1(let session): session.writeContinue()
+        case .http2(let stream): stream.writeContinue()
         }
     }
 
     func abort() {
         switch self {
         case .http1(let session): session.connection.abort()
+        case .http2(let stream): stream.abort()
         }
     }
 
     func resumeContent() {
         switch self {
         case .http1(let session): session.resumeContent()
+        case .http2(let stream): stream.resumeContent()
         }
     }
 }

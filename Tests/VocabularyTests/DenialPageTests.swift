@@ -46,6 +46,7 @@ private enum DenialPage {
         case .alert(let alert): "TLS alert `\(alert.name)` (\(alert.rawValue))"
         case .fittingAlert: "the TLS alert that fits"
         case .close: "the connection is closed"
+        case .goAway: "HTTP/2 GOAWAY"
         }
     }
 }

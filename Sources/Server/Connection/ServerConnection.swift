@@ -49,6 +49,9 @@ public final class ServerConnection: SocketHandler {
     public var requests: Int { requestCount }
     var requestCount = 0
 
+    /// Whether somebody has told of the handshake already: it is no request's own.
+    public var isHandshakeTold = false
+
     /// TLS has to write (a key update) before it can read on.
     var isReadWaitingToWrite = false
     var isSettling = false
