@@ -90,7 +90,7 @@ let package = Package(
             name: "Enrolment",
             dependencies: [
                 "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "HTTP", "Metrics", "Registry",
-                "Server", "TLS", "Vocabulary",
+                "Server", "TLS", "Upstream", "Vocabulary",
             ],
             swiftSettings: memorySafe + lifetimes),
 
@@ -204,7 +204,7 @@ let package = Package(
             name: "EnrolmentTests",
             dependencies: [
                 "Attestation", "Bytes", "Challenges", "Cryptography", "Enrolment", "EventLoop", "Metrics", "Registry",
-                "Server", "TestVectors", "Vocabulary",
+                "Server", "TestVectors", "Upstream", "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),

@@ -28,6 +28,7 @@ struct ServedConnection: Equatable {
         _ bytes: [UInt8], inStepsOf step: Int, _ manners: Manners, writesBetween: Bool
     ) -> ServedConnection {
         let pool = BufferPool(blockSize: 4096)
+        let narrow = BufferPool(blockSize: 1024)
         let listener = Listener(manners)
         do {
             var limits = HTTP2Limits()
@@ -47,7 +48,12 @@ struct ServedConnection: Equatable {
                     listener.told.fault = error
                 }
                 start = end
-                if writesBetween { write(session, pool) }
+                // A frame that does not fit stays where nghttp2 made it while more is received.
+                if writesBetween {
+                    var output = ByteBuffer(pool: narrow)
+                    do throws(HTTP2Fault) { try session.write(into: &output) } catch {}
+                    _ = session.reportRoom()
+                }
             }
             let told = listener.told
             write(session, pool)
@@ -122,9 +128,9 @@ final class ServedStream: HTTP2Stream {
 
     private func answer(_ status: UInt16) {
         _ = sendHead(status, endsStream: false) { $0.appendField("Content-Type", "text/plain") }
-        let text = Array("no".utf8)
+        let text = [UInt8](repeating: UInt8(ascii: "a"), count: 3_000)
         _ = sendContent(text.span)
-        sendEnd()
+        sendEnd { $0.appendField("X-Sum", "1") }
     }
 }
 

@@ -63,6 +63,18 @@ public final class LibraryContext {
         return digest
     }
 
+    /// SHA-1 of `first` followed by `second`, for protocols that name it and rely on nothing it once promised: the answer to a
+    /// WebSocket's key (RFC 6455 section 10.8) is no secret and proves nothing but that the key was read. Fetched for each
+    /// call, which is rare.
+    public func sha1(of first: Span<UInt8>, _ second: Span<UInt8>) throws(CryptographyError) -> Digest<20> {
+        ERR_clear_error()
+        guard let algorithm = EVP_MD_fetch(pointer, "SHA1", nil) else { throw .fromQueue(doing: "fetch SHA-1") }
+        defer { EVP_MD_free(algorithm) }
+        var digest = Digest<20>()
+        try compute(algorithm, first, second, into: &digest)
+        return digest
+    }
+
     private func compute<let length: Int>(
         _ algorithm: OpaquePointer, _ first: Span<UInt8>, _ second: Span<UInt8>, into digest: inout Digest<length>
     ) throws(CryptographyError) {

@@ -17,6 +17,8 @@ public struct LimitsConfiguration: Equatable, Sendable {
     public let requestsPerConnection: Int
     /// Requests under way at once on a connection of HTTP/2.
     public let streams: Int
+    /// WebSocket tunnels, open or about to be, per worker.
+    public let tunnels: Int
     /// Bytes of content that a worker holds for requests that cannot be forwarded yet.
     public let heldContent: Int
     /// Requests of one client address, at all workers together.
@@ -54,7 +56,9 @@ extension LimitsConfiguration {
         static let streams = Key(
             "streams", .integer(1...1000), unit: "requests per connection", whenMissing: .means("100"),
             "How many requests may be under way at once on a connection of HTTP/2.")
-
+        static let tunnels = Key(
+            "tunnels", .integer(0...1_000_000), unit: "tunnels per worker", whenMissing: .means("1000"),
+            "How many WebSockets may be open.")
         static let heldContent = Key(
             "held_content", .size((1 << 20)...(64 << 30)), unit: "bytes per worker", whenMissing: .means("256MiB"),
             "How much content of requests may be held until their proofs are judged.")
@@ -71,7 +75,8 @@ extension LimitsConfiguration {
             settings: [
                 connections.setting, connectionsPerSource.setting, handshakes.setting, handshakesPerSource.setting,
                 head.setting, target.setting, fields.setting, requestsPerConnection.setting,
-                streams.setting, heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
+                streams.setting, tunnels.setting, heldContent.setting, ratePerSource.setting,
+                ratePerDevice.setting,
             ])
     }
 
@@ -86,6 +91,7 @@ extension LimitsConfiguration {
         let fields = reader.read(Keys.fields)
         let requestsPerConnection = reader.read(Keys.requestsPerConnection)
         let streams = reader.read(Keys.streams)
+        let tunnels = reader.read(Keys.tunnels)
         let heldContent = reader.read(Keys.heldContent)
         let ratePerSource = reader.read(Keys.ratePerSource)
         let ratePerDevice = reader.read(Keys.ratePerDevice)
@@ -97,7 +103,7 @@ extension LimitsConfiguration {
             return nil
         }
         guard let connections, let handshakes, let head, let target, let fields, let requestsPerConnection,
-            let streams, let heldContent
+            let streams, let tunnels, let heldContent
         else {
             return nil
         }
@@ -110,6 +116,7 @@ extension LimitsConfiguration {
         self.fields = fields
         self.requestsPerConnection = requestsPerConnection
         self.streams = streams
+        self.tunnels = tunnels
         self.heldContent = heldContent
         self.ratePerSource = ratePerSource
         self.ratePerDevice = ratePerDevice

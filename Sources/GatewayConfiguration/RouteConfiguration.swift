@@ -22,6 +22,8 @@ public struct RouteConfiguration: Equatable, Sendable {
     public let contentLimit: Int
     /// `collect`, unless the route demands a proof.
     public let body: Body
+    /// Whether a request may open a WebSocket. Then GET is among the methods.
+    public let websocket: WebSocket
     /// Requests that are let through to the upstream, of all clients together.
     public let rate: RateConfiguration?
 
@@ -57,6 +59,16 @@ public struct RouteConfiguration: Equatable, Sendable {
         case stream
 
         static let standard = collect
+    }
+
+    /// What becomes of a request that asks to go on as a WebSocket.
+    public enum WebSocket: String, CaseIterable, Sendable {
+        /// What it asks for is not passed on: an ordinary request.
+        case ignored
+        /// It becomes one when the service agrees.
+        case allowed
+
+        static let standard = ignored
     }
 }
 
@@ -107,6 +119,9 @@ extension RouteConfiguration {
         static let body = Key(
             "body", .choice as Kind<Body>, whenMissing: .means(Body.standard.rawValue),
             "When the content of a request with a proof is forwarded.")
+        static let websocket = Key(
+            "websocket", .choice as Kind<WebSocket>, whenMissing: .means(WebSocket.standard.rawValue),
+            "Whether a request may open a WebSocket.")
         static let rate = Key(
             "rate", .rate, unit: "requests of all clients", whenMissing: .allowed,
             "How often requests are let through to the upstream.")
@@ -115,7 +130,8 @@ extension RouteConfiguration {
             path: "routes",
             settings: [
                 name.setting, host.setting, path.setting, methods.setting, require.setting, apps.setting,
-                components.setting, upstream.setting, contentLimit.setting, body.setting, rate.setting,
+                components.setting, upstream.setting, contentLimit.setting, body.setting, websocket.setting,
+                rate.setting,
             ])
     }
 
@@ -131,13 +147,21 @@ extension RouteConfiguration {
         let upstream = reader.read(Keys.upstream)
         let contentLimit = reader.read(Keys.contentLimit)
         let body = Self.read(Keys.body, from: .requestProof, require, reader, reading)
+        let websocket = reader.read(Keys.websocket)
+        if websocket == .allowed, let methods, !methods.contains(.get) {
+            reading.refuse(
+                reader.place(of: Keys.websocket), "`websocket: allowed` means nothing without the method GET",
+                expected: "GET among the `methods`, or no `websocket`")
+            return nil
+        }
         let rate = reader.read(Keys.rate)
         guard let name, let host, let path, let methods, let require, let components, let upstream, let contentLimit,
-            let body
+            let body, let websocket
         else { return nil }
         self.init(
             name: name, host: host, path: path, methods: Set(methods), require: require, apps: apps ?? [],
-            components: components, upstream: upstream, contentLimit: contentLimit, body: body, rate: rate)
+            components: components, upstream: upstream, contentLimit: contentLimit, body: body, websocket: websocket,
+            rate: rate)
     }
 
     /// Reads a key that only means something from a level on. Below it the key is refused: whoever wrote it believes in a
@@ -157,6 +181,6 @@ extension RouteConfiguration {
     func admitting(_ apps: [AppID]) -> RouteConfiguration {
         RouteConfiguration(
             name: name, host: host, path: path, methods: methods, require: require, apps: apps, components: components,
-            upstream: upstream, contentLimit: contentLimit, body: body, rate: rate)
+            upstream: upstream, contentLimit: contentLimit, body: body, websocket: websocket, rate: rate)
     }
 }

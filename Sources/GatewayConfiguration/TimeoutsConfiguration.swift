@@ -10,6 +10,10 @@ public struct TimeoutsConfiguration: Equatable, Sendable {
     public let contentRate: Int
     /// Between two requests of a connection.
     public let keepAlive: Duration
+    /// In a WebSocket tunnel, nothing moving either way.
+    public let tunnelIdle: Duration
+    /// Of a WebSocket tunnel, in total.
+    public let tunnelLife: Duration
     /// For requests under way, once the gateway was told to stop.
     public let shutdown: Duration
 }
@@ -31,6 +35,12 @@ extension TimeoutsConfiguration {
         static let keepAlive = Key(
             "keep_alive", .duration(.seconds(1) ... .seconds(3600)), unit: "between two requests",
             whenMissing: .means("75s"), "How long a connection may be unused.")
+        static let tunnelIdle = Key(
+            "tunnel_idle", .duration(.seconds(1) ... .seconds(86_400)), unit: "with nothing moving",
+            whenMissing: .means("5m"), "How long a WebSocket may be silent both ways.")
+        static let tunnelLife = Key(
+            "tunnel_life", .duration(.seconds(1) ... .seconds(86_400)), unit: "in total", whenMissing: .means("1h"),
+            "How long a WebSocket may last, whatever moves.")
         static let shutdown = Key(
             "shutdown", .duration(.seconds(1) ... .seconds(3600)), unit: "since the signal", whenMissing: .means("30s"),
             "How long requests under way may go on once the gateway was told to stop.")
@@ -39,7 +49,7 @@ extension TimeoutsConfiguration {
             path: "timeouts",
             settings: [
                 handshake.setting, head.setting, contentIdle.setting, contentRate.setting, keepAlive.setting,
-                shutdown.setting,
+                tunnelIdle.setting, tunnelLife.setting, shutdown.setting,
             ])
     }
 
@@ -50,13 +60,19 @@ extension TimeoutsConfiguration {
         let contentIdle = reader.read(Keys.contentIdle)
         let contentRate = reader.read(Keys.contentRate)
         let keepAlive = reader.read(Keys.keepAlive)
+        let tunnelIdle = reader.read(Keys.tunnelIdle)
+        let tunnelLife = reader.read(Keys.tunnelLife)
         let shutdown = reader.read(Keys.shutdown)
-        guard let handshake, let head, let contentIdle, let contentRate, let keepAlive, let shutdown else { return nil }
+        guard let handshake, let head, let contentIdle, let contentRate, let keepAlive, let tunnelIdle, let tunnelLife,
+            let shutdown
+        else { return nil }
         self.handshake = handshake
         self.head = head
         self.contentIdle = contentIdle
         self.contentRate = contentRate
         self.keepAlive = keepAlive
+        self.tunnelIdle = tunnelIdle
+        self.tunnelLife = tunnelLife
         self.shutdown = shutdown
     }
 }

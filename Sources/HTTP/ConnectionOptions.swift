@@ -2,6 +2,7 @@
 public struct ConnectionOptions: Sendable {
     public private(set) var close = false
     public private(set) var keepAlive = false
+    public private(set) var upgrade = false
     /// Names of fields that are not to be passed on, beyond those that never are.
     private var dropped: [ByteRange] = []
 
@@ -17,6 +18,7 @@ public struct ConnectionOptions: Sendable {
     mutating func reset() {
         close = false
         keepAlive = false
+        upgrade = false
         dropped.removeAll(keepingCapacity: true)
     }
 
@@ -60,6 +62,7 @@ public struct ConnectionOptions: Sendable {
         let name = table.find(option, hash: hash)
         switch name {
         case .keepAlive: keepAlive = true
+        case .upgrade: upgrade = true
         case .other:
             guard unknown == .dropped else { throw .connectionNamesField }
             guard dropped.count < Self.droppedLimit else { throw .connectionMalformed }

@@ -16,6 +16,8 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
     case forwarded, via
     // Message signatures and digests (RFC 9421, RFC 9530).
     case signatureInput, signature, contentDigest, acceptSignature
+    // WebSockets (RFC 6455 section 11.3).
+    case secWebSocketKey, secWebSocketVersion, secWebSocketAccept
     // W3C Trace Context.
     case traceparent, tracestate
 
@@ -66,6 +68,9 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
         case .signature: "signature"
         case .contentDigest: "content-digest"
         case .acceptSignature: "accept-signature"
+        case .secWebSocketKey: "sec-websocket-key"
+        case .secWebSocketVersion: "sec-websocket-version"
+        case .secWebSocketAccept: "sec-websocket-accept"
         case .traceparent: "traceparent"
         case .tracestate: "tracestate"
         }

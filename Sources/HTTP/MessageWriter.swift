@@ -81,6 +81,7 @@ public enum StatusReason {
     public static func of(_ status: UInt16) -> StaticString {
         switch status {
         case 100: "Continue"
+        case 101: "Switching Protocols"
         case 200: "OK"
         case 201: "Created"
         case 202: "Accepted"

@@ -19,11 +19,13 @@ public struct Route: Sendable {
     public let contentLimit: UInt64
     /// Without meaning where no proof is demanded: nothing could be compared with the content there.
     public let body: BodyHandling
+    /// Whether a request may open a WebSocket.
+    public let webSocket: Bool
 
     public init(
         name: String, host: String, prefix: String, methods: MethodSet, requirement: Requirement,
         apps: AppSet = .none, components: [String] = [], upstream: Int, contentLimit: UInt64,
-        body: BodyHandling = .collected
+        body: BodyHandling = .collected, webSocket: Bool = false
     ) {
         self.name = name
         self.host = Array(host.lowercased().utf8)
@@ -35,6 +37,7 @@ public struct Route: Sendable {
         self.upstream = upstream
         self.contentLimit = contentLimit
         self.body = body
+        self.webSocket = webSocket
     }
 
     /// A prefix ends where a segment ends: `/a` covers `/a` and `/a/b`, not `/ab`.

@@ -196,7 +196,10 @@ public final class Acceptor {
     public func bar(where objection: @escaping (ServerConnection) -> ClientAdmission.Objection?) {
         self.objection = objection
         for case let connection? in connections where connection.identity != nil {
-            if isBarred(connection) { connection.abort() }
+            if isBarred(connection) {
+                connection.isBarred = true
+                connection.abort()
+            }
         }
     }
 

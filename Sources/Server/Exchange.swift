@@ -102,6 +102,30 @@ open class Exchange {
         carrier?.writeContinue()
     }
 
+    // MARK: - Tunnels
+
+    /// Switches protocols (101): from now on, what the client sends is `receive(content:)` and what is sent is `sendContent`, as it
+    /// is, until `contentEnded` or `sendEnd`, one of which soon follows the other. The bytes of the head are let go of.
+    ///
+    /// - Parameter fields: appends the fields of the head, those of the connection included.
+    /// - Returns: false if the head does not fit a buffer; nothing was written.
+    public final func openTunnel(fields: (inout ByteBuffer) -> Void) -> Bool {
+        precondition(!isAnswered, "a request is answered once")
+        guard let tunnel = carrier?.openTunnel(fields) else { return false }
+        carrier = tunnel
+        answeredStatus = 101
+        headBytes.removeAll()
+        return true
+    }
+
+    /// In a tunnel: its time is over. It ends after this.
+    open func tunnelExpired(_ limit: TunnelLimit) {}
+
+    /// Ends the tunnel now, in order; `ended` is called within.
+    public final func endTunnel() {
+        carrier?.endTunnel()
+    }
+
     /// Breaks the response off: what has begun cannot be completed, and the client must see that.
     public final func abort() {
         carrier?.abort()

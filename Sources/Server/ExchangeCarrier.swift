@@ -8,10 +8,12 @@ internal import HTTP
 enum ExchangeCarrier {
     case http1(HTTP1Session)
     case http2(RequestStream)
+    /// The request has become a tunnel: bytes as they are.
+    case tunnel(TunnelSession)
 
     func version(of head: RequestHead) -> HTTPVersion {
         switch self {
-        case .http1: head.version
+        case .http1, .tunnel: head.version
         case .http2: .http2
         }
     }
@@ -20,6 +22,7 @@ enum ExchangeCarrier {
         switch self {
         case .http1(let session): session.write(head, fields)
         case .http2(let stream): stream.write(head, fields)
+        case .tunnel: false
         }
     }
 
@@ -28,6 +31,7 @@ enum ExchangeCarrier {
         switch self {
         case .http1(let session): session.write(content)
         case .http2(let stream): stream.write(content)
+        case .tunnel(let tunnel): tunnel.write(content)
         }
     }
 
@@ -36,6 +40,7 @@ enum ExchangeCarrier {
         switch self {
         case .http1(let session): session.writeEnd()
         case .http2(let stream): stream.writeEnd()
+        case .tunnel(let tunnel): tunnel.writeEnd()
         }
     }
 
@@ -43,6 +48,7 @@ enum ExchangeCarrier {
         switch self {
         case .http1(let session): session.writeContinue()
         case .http2(let stream): stream.writeContinue()
+        case .tunnel: break
         }
     }
 
@@ -50,6 +56,7 @@ enum ExchangeCarrier {
         switch self {
         case .http1(let session): session.connection.abort()
         case .http2(let stream): stream.abort()
+        case .tunnel(let tunnel): tunnel.connection.abort()
         }
     }
 
@@ -57,6 +64,19 @@ enum ExchangeCarrier {
         switch self {
         case .http1(let session): session.resumeContent()
         case .http2(let stream): stream.resumeContent()
+        case .tunnel(let tunnel): tunnel.resumeInput()
         }
+    }
+
+    /// - Returns: what carries the exchange from then on; nil if the head does not fit, or what carries it knows no tunnels.
+    func openTunnel(_ fields: (inout ByteBuffer) -> Void) -> ExchangeCarrier? {
+        switch self {
+        case .http1(let session): session.becomeTunnel(fields).map { .tunnel($0) }
+        case .http2, .tunnel: nil
+        }
+    }
+
+    func endTunnel() {
+        if case .tunnel(let tunnel) = self { tunnel.finish() }
     }
 }

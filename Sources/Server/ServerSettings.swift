@@ -25,6 +25,9 @@ public struct ServerSettings: Sendable {
     public var contentRate = 0
     /// How long a connection is kept without a request.
     public var keepAliveTimeout = TimeSpan.seconds(75)
+    /// How long nothing may move in a tunnel, and how long one may last at all.
+    public var tunnelIdleTimeout = TimeSpan.seconds(300)
+    public var tunnelLife = TimeSpan.seconds(3600)
     /// How long, and for how many bytes, a refused client is listened to before its connection is closed. Closing at
     /// once would reset the connection and could destroy the answer on its way (RFC 9112 section 9.6).
     public var lingerTimeout = TimeSpan.seconds(2)

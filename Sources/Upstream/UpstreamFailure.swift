@@ -23,6 +23,8 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
     case malformed(MessageFault)
     /// The upstream switched protocols without being asked to.
     case unexpectedUpgrade
+    /// It switched protocols as it was asked, but its 101 is no valid answer to the WebSocket's handshake.
+    case upgradeInvalid(WebSocketAnswerFault)
 }
 
 extension UpstreamFailure {
@@ -39,6 +41,7 @@ extension UpstreamFailure {
         case responseTimeout
         case malformed
         case unexpectedUpgrade
+        case upgradeInvalid
 
         public var name: String {
             switch self {
@@ -53,6 +56,7 @@ extension UpstreamFailure {
             case .responseTimeout: "response_timeout"
             case .malformed: "malformed"
             case .unexpectedUpgrade: "unexpected_upgrade"
+            case .upgradeInvalid: "upgrade_invalid"
             }
         }
 
@@ -61,7 +65,7 @@ extension UpstreamFailure {
             switch self {
             case .connectionLimit, .waitingTimeout, .requestLimit: false
             case .unresolved, .unreachable, .connectTimeout, .tls, .disconnected, .responseTimeout, .malformed,
-                .unexpectedUpgrade:
+                .unexpectedUpgrade, .upgradeInvalid:
                 true
             }
         }
@@ -80,6 +84,7 @@ extension UpstreamFailure {
         case .responseTimeout: .responseTimeout
         case .malformed: .malformed
         case .unexpectedUpgrade: .unexpectedUpgrade
+        case .upgradeInvalid: .upgradeInvalid
         }
     }
 }

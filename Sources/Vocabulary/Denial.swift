@@ -29,6 +29,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case headTooLarge
     case requestTimeout
     case rateLimited
+    case webSocketVersion
     // The route.
     case misdirected
     case routeUnknown
@@ -57,6 +58,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case upstreamUnavailable
     case upstreamTimeout
     case upstreamBusy
+    case tunnelLimit
     // The client again: what was answered does not reach it.
     case responseNotTaken
 }
@@ -219,6 +221,10 @@ extension Denial {
             Row(
                 code: "rate_limited", answer: .status(429), fault: .client, retry: .safe,
                 sentence: "Requests come faster than the gateway admits: try again after the time of Retry-After.")
+        case .webSocketVersion:
+            Row(
+                code: "websocket_version", answer: .status(426), fault: .client, retry: .safe,
+                sentence: "A WebSocket is opened in version 13 alone.")
         case .misdirected:
             Row(
                 code: "misdirected", answer: .status(421), fault: .client, retry: .safe,
@@ -316,6 +322,10 @@ extension Denial {
                 code: "upstream_busy", answer: .status(503), fault: .gateway, retry: .safe,
                 sentence:
                     "The service behind has as many requests as it may: make a new proof, try again after Retry-After.")
+        case .tunnelLimit:
+            Row(
+                code: "tunnel_limit", answer: .status(503), fault: .gateway, retry: .safe,
+                sentence: "The gateway has as many WebSockets open as it may: make a new proof, try again later.")
         case .responseNotTaken:
             Row(
                 code: "response_not_taken", answer: .close, fault: .client, retry: .unknown,

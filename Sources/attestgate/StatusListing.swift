@@ -24,6 +24,7 @@ enum StatusListing {
         rows += (status.hosts ?? []).map { ["host", "\($0.names.joined(separator: ", ")) at \($0.listener)"] }
         if let enrolment = status.enrolment {
             rows.append(["enrolment", "\(enrolment.listener), admission: \(enrolment.admission)"])
+            if let receipts = enrolment.receipts { rows.append(["receipts", text(of: receipts)]) }
         }
         let workers = status.workers.map { worker in
             [
@@ -47,6 +48,16 @@ enum StatusListing {
             [["UPSTREAM", "SERVER", "STATE", "BUSY", "IDLE", "WAITING"]] + upstreams,
             [["EXPIRES", "ROLE", "LISTENER OR UPSTREAM", "SUBJECT"]] + certificates,
         ].map { Columns.aligned($0).joined(separator: "\n") }.joined(separator: "\n\n")
+    }
+
+    private static func text(of receipts: StatusDocument.Receipts) -> String {
+        var parts = ["\(receipts.calls) calls, \(receipts.refreshed) refreshed"]
+        parts += receipts.aboveCeiling.sorted { $0.key < $1.key }.map { "\($0.value) above the ceiling of \($0.key)" }
+        if receipts.oldestOverdueSeconds > 0 {
+            parts.append("the oldest overdue for \(receipts.oldestOverdueSeconds) s")
+        }
+        if let reason = receipts.paused { parts.append("PAUSED: \(reason)") }
+        return parts.joined(separator: ", ")
     }
 
     /// One word, unless workers are of several minds.

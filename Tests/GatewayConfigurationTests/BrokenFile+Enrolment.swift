@@ -25,6 +25,24 @@ extension BrokenFile {
             "    ▶clients: { authorities: [ca.pem] }\n  url: https://localhost:8444",
             "unknown key `clients`"),
         BrokenFile(
+            enrolling: "receipts without a key",
+            "  content_limit",
+            "  receipts:\n    ▶team: A1B2C3D4E5\n    key_id: ABCDE12345\n  content_limit",
+            "`key` is missing"),
+        BrokenFile(
+            enrolling: "a team that is no id of Apple's",
+            "  content_limit",
+            "  receipts: { team: ▶a1b2c3d4e5, key_id: ABCDE12345, key: apple.p8 }\n  content_limit",
+            "`a1b2c3d4e5` is no id of Apple's",
+            suggestion: "A1B2C3D4E5"),
+        BrokenFile(
+            enrolling: "receipts that would leave the machine in the clear",
+            "  content_limit",
+            "  receipts: { team: A1B2C3D4E5, key_id: ABCDE12345, key: apple.p8, base_url: ▶'http://10.0.0.1:80' }\n"
+                + "  content_limit",
+            "`http://10.0.0.1:80` would be asked in the clear",
+            suggestion: "https://10.0.0.1:80"),
+        BrokenFile(
             enrolling: "a URL without TLS",
             "url: https://localhost:8444",
             "url: ▶http://localhost:8444",

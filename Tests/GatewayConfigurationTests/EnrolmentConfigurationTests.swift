@@ -55,6 +55,36 @@ struct EnrolmentConfigurationTests {
         #expect(enrolment.connections == 1000 && enrolment.connectionsPerAddress == 32)
     }
 
+    private static func receipts(_ more: String = "") throws -> ReceiptsConfiguration? {
+        let text = short + "  receipts:\n    team: A1B2C3D4E5\n    key_id: ABCDE12345\n    key: apple.p8\n" + more
+        return try Conf.read(text).configuration.enrolment?.receipts
+    }
+
+    @Test("newer receipts are asked for at Apple's, gently, if nothing else is said")
+    func receiptDefaults() throws {
+        #expect(try Conf.read(Self.short).configuration.enrolment?.receipts == nil)
+        let receipts = try #require(try Self.receipts())
+        #expect(receipts.team == "A1B2C3D4E5" && receipts.keyID == "ABCDE12345")
+        #expect(receipts.keyPath == "conf/apple.p8" && receipts.baseURL == nil)
+        #expect(receipts.authoritiesPath == "/etc/ssl/certs/ca-certificates.crt")
+        #expect(receipts.interval == .seconds(86_400) && receipts.retry == .seconds(300))
+        #expect(receipts.timeout == .seconds(20))
+        #expect(receipts.concurrency == 4 && receipts.callsPerMinute == 60)
+        #expect(ReceiptsConfiguration.production.authority == "data.appattest.apple.com")
+        #expect(ReceiptsConfiguration.development.server.port == 443)
+    }
+
+    @Test("another service answers at its URL: over TLS, or on this machine alone")
+    func receiptService() throws {
+        let plain = try #require(try Self.receipts("    base_url: http://127.0.0.1:81/apple\n")?.baseURL)
+        #expect(plain.server.description == "127.0.0.1:81" && plain.authority == "127.0.0.1:81")
+        #expect(plain.path == "/apple" && !plain.isEncrypted)
+        let usual = try #require(try Self.receipts("    base_url: http://localhost\n")?.baseURL)
+        #expect(usual.server.description == "localhost:80" && usual.authority == "localhost" && usual.path == "")
+        let encrypted = try #require(try Self.receipts("    base_url: https://[2001:db8::1]:444\n")?.baseURL)
+        #expect(encrypted.server.host == "2001:db8::1" && encrypted.server.port == 444 && encrypted.isEncrypted)
+    }
+
     @Test("tokens are for the service's own URL if nothing else is said")
     func audience() throws {
         let text = Conf.enrolling(replacing: "    audience: https://enrol.example.org\n", by: "")

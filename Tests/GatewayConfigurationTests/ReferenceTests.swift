@@ -74,6 +74,9 @@ struct ReferenceTests {
             ("enrolment.nonce_life", "10s to 1h"), ("enrolment.content_limit", "32KiB to 64KiB"),
             ("enrolment.requests_per_minute", "1 to 100000"), ("enrolment.connections", "1 to 100000"),
             ("enrolment.connections_per_address", "1 to 100000"), ("apps.maximum_risk", "0 to 4294967295"),
+            ("enrolment.receipts.interval", "1s to 90d"), ("enrolment.receipts.retry", "1s to 1d"),
+            ("enrolment.receipts.timeout", "100ms to 1m"), ("enrolment.receipts.concurrency", "1 to 64"),
+            ("enrolment.receipts.calls_per_minute", "1 to 60000"),
             ("log.sample", "1 to 1000000"), ("log.refusals_per_second", "1 to 1000000"),
         ])
     func ranges(path: String, range: String) throws {

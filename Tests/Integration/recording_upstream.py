@@ -54,7 +54,7 @@ class Connection:
     def read_head(self):
         while True:
             try:
-                return strict.parse_head(self.received[self.consumed:])[0]
+                return strict.parse_head(self.received[self.consumed:], self.upstream.upgrades)[0]
             except strict.Incomplete:
                 self.receive()
 
@@ -62,7 +62,7 @@ class Connection:
         """The next complete request."""
         while True:
             try:
-                request, length = strict.parse_request(self.received[self.consumed:])
+                request, length = strict.parse_request(self.received[self.consumed:], self.upstream.upgrades)
             except strict.Incomplete:
                 self.receive()
                 continue
@@ -120,6 +120,8 @@ class RecordingUpstream:
         self.closed = threading.Event()
         # Whether health checks are to be told from requests: a connection's first bytes are read before its script then.
         self.is_checked = False
+        # Whether requests may ask for WebSockets.
+        self.upgrades = False
         self.reset_behaviour()
         threading.Thread(target=self._accept, daemon=True).start()
 

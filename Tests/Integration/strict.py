@@ -11,6 +11,8 @@ FIELD_LINE = re.compile(rb"([!#$%&'*+\-^`|~0-9A-Za-z]+): ((?:[\x21-\x7e\x80-\xff
 CHUNK_LINE = re.compile(rb"[0-9a-f]{1,8}\Z")
 # W3C Trace Context section 3.2, version 00.
 TRACEPARENT = re.compile(rb"traceparent: 00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[0-3]\Z")
+# How the gateway asks a service for a WebSocket, where that is expected.
+UPGRADE = [("Connection", "Upgrade"), ("Upgrade", "websocket")]
 HOP_BY_HOP = {b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"upgrade", b"expect"}
 
 
@@ -36,7 +38,7 @@ class Request:
         return [value for key, value in self.fields if key.lower() == name.lower()]
 
 
-def parse_head(data):
+def parse_head(data, upgrades=False):
     """- Returns: the request without its content, and where the content starts."""
     end = data.find(b"\r\n\r\n")
     if end < 0:
@@ -60,15 +62,15 @@ def parse_head(data):
     if len(traces) != 1 or not TRACEPARENT.match(traces[0]):
         raise NotCanonical(f"traceparent {traces}")
     request.untraced = head.replace(traces[0] + b"\r\n", b"")
-    for name, _ in request.fields:
-        if name.lower().encode() in HOP_BY_HOP:
-            raise NotCanonical(f"{name} concerns one connection only")
+    of_connection = [(name, value) for name, value in request.fields if name.lower().encode() in HOP_BY_HOP]
+    if of_connection and not (upgrades and of_connection == UPGRADE and request.values("sec-websocket-key")):
+        raise NotCanonical(f"{of_connection} concern one connection only")
     return request, len(head)
 
 
-def parse_request(data):
+def parse_request(data, upgrades=False):
     """- Returns: the first request of the bytes, and how long it is."""
-    request, position = parse_head(data)
+    request, position = parse_head(data, upgrades)
     lengths, codings = request.values("content-length"), request.values("transfer-encoding")
     if len(lengths) + len(codings) > 1:
         raise NotCanonical("framed twice")

@@ -11,10 +11,10 @@ import pytest
 import enrolling_phone
 from client import Client, get, post, tls_context
 from command_line import curl, s_client, s_client_alert
-from denials import assert_connection_refused, assert_denied
+from denials import NothingForwarded, assert_connection_refused, assert_denied
 from enrolling_phone import error_of
 from enrolment import Enrolling
-from gateway import APP
+from gateway import APP, Gateway
 from http2_client import HTTP2Client, StreamReset
 from paths import BINARY, ENVIRONMENT, PATIENCE
 from pki import attestgate
@@ -274,3 +274,55 @@ def test_content_that_is_not_as_long_as_announced_is_refused(gateway, upstream, 
         http2.h2.send_data(number, b"x", end_stream=True)
         http2.flush()
         assert_denied(gateway, http2.response(number), "request_malformed", 400)
+
+
+# Denials.
+
+DENIED = {
+    "route_unknown": get("/.well-known/attestgate/other", host="localhost"),
+    "method_refused": b"DELETE /read HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "override": get("/a", "X-HTTP-Method-Override: DELETE"),
+    "target_too_long": get("/" + "a" * 9000),
+    "head_too_large": get("/a", *[f"X-{n}: {'b' * 200}" for n in range(90)]),
+    "too_many_fields": get("/a", *[f"X-{n}: b" for n in range(101)]),
+    "content_announced": post("/read", b"x" * 2000_000),
+    "expectation": get("/a", "Expect: something"),
+    "content_type_twice": get("/a", "Content-Type: a/b", "Content-Type: c/d"),
+    "path": get("/a//b"),
+    "query": get("/a?"),
+    "proof_required": get("/proof/a"),
+    "proof_malformed": get("/proof/a", "Signature-Input: attest=1", "Signature: attest=1"),
+    "device_unknown": get("/device/a"),
+}
+
+
+@pytest.fixture(scope="module")
+def denying(pki, shared_upstream, tmp_path_factory):
+    made = Gateway(tmp_path_factory.mktemp("denying"), pki, {"service": shared_upstream.address}, [
+        {"name": "all", "host": "localhost", "path": "/a"},
+        {"name": "sentinel", "host": "localhost", "path": "/sentinel"},
+        {"name": "read", "host": "localhost", "path": "/read", "methods": ["GET", "POST"], "content_limit": "1MiB"},
+        {"name": "proof", "host": "localhost", "path": "/proof", "require": "request-proof"},
+        {"name": "device", "host": "localhost", "path": "/device", "require": "device"}])
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize("case", DENIED)
+def test_a_denial_is_the_same_whatever_it_comes_in(denying, upstream, phone, case):
+    def said(response):
+        body = json.loads(response.content)
+        body.pop("trace_id")
+        fields = {name.lower(): value for name, value in response.fields}
+        for name in ["date", "connection"]:
+            fields.pop(name, None)
+        challenge = fields.pop("accept-signature", None)
+        return response.status, body, fields, bool(challenge)
+
+    with NothingForwarded(denying, upstream, phone):
+        with Client(denying, phone) as client:
+            expected = said(client.send_while_open(DENIED[case]).read_response())
+        with HTTP2Client(denying, phone) as client:
+            assert said(client.exchange(DENIED[case])) == expected
+    assert expected[0] >= 400

@@ -234,7 +234,7 @@ def test_a_connection_takes_as_many_requests_as_it_may(start_gateway, own_upstre
         covered = http2.going_away[-1][1]
         assert [http2.streams[n].response for n in numbers[3:]] == [None, None]
         assert all(http2.streams[n].reset == Codes.REFUSED_STREAM for n in numbers[3:] if n <= covered)
-    assert [r.target for r in own_upstream.requests] == ["/0", "/1", "/2"]
+    assert sorted(r.target for r in own_upstream.requests) == ["/0", "/1", "/2"]
 
 
 def test_no_more_streams_at_once_than_may_be(start_gateway, own_upstream, phone):

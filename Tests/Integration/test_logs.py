@@ -14,6 +14,7 @@ from client import Client, get, post
 from exposition import scrape
 from paths import REPOSITORY
 from waiting import eventually
+from web_sockets import handshake, switches
 
 # Members of access log lines that a test has seen move.
 moved = set()
@@ -397,6 +398,20 @@ def test_what_a_log_knows_a_device_by_leads_operators_to_it(attested):
         assert json.loads(attested.gateway.device_command("show", name, "--json"))["device"] == phone.number
         assert json.loads(attested.gateway.device_command("revoke", name.upper(), "--json"))["state"] == "revoked"
         client.assert_closed()
+
+
+def test_a_tunnel_tells_what_has_ended_it(start_gateway, own_upstream, phone):
+    gateway = start_gateway(
+        {"service": own_upstream.address}, [{"name": "all", "host": "localhost", "path": "/", "websocket": "allowed"}])
+    own_upstream.upgrades = True
+    own_upstream.script = switches()
+    with Client(gateway, phone) as client:
+        assert client.send(handshake()).read_head().status == 101
+        assert client.send(b"abc")._exactly(3) == b"abc"
+    entry = gateway.logged(event="request", status=101)
+    assert members_of(entry, "tunnel_end", "request_bytes", "response_bytes") == ["client", 3, 3]
+    opening = gateway.logged(event="tunnel_opened", request_id=entry["request_id"])
+    assert not {"tunnel_end", "request_bytes", "duration_us"} & set(opening)
 
 
 def test_every_member_was_seen_to_move(request):

@@ -59,6 +59,11 @@ def addresses(gateway):
     return scrape(gateway)("attestgate_name_addresses", server=server(gateway))
 
 
+def wait_until_located(gateway):
+    """On a machine that is slow, first answers come after the two seconds that the start waits for them."""
+    eventually(lambda: addresses(gateway) > 0, "the name to be resolved")
+
+
 def is_served(client, path="/"):
     return client.exchange(get(path)).status == 200
 
@@ -80,6 +85,7 @@ def test_a_service_that_moves_is_followed_without_a_failed_request(start_gateway
     first, second = both
     nameserver.addresses[NAME] = ["127.0.0.2"]
     gateway = start_gateway({"service": named(first.port)}, resolver=resolver(nameserver), workers=2)
+    wait_until_located(gateway)
     statuses, enough = [], threading.Event()
 
     def load():
@@ -109,6 +115,7 @@ def test_a_request_under_way_at_the_old_address_goes_on(start_gateway, nameserve
     first, second = both
     nameserver.addresses[NAME] = ["127.0.0.2"]
     gateway = start_gateway({"service": named(first.port)}, resolver=resolver(nameserver))
+    wait_until_located(gateway)
     release = threading.Event()
 
     def slow(connection):
@@ -175,6 +182,8 @@ def test_what_was_known_last_outlives_a_nameserver_that_fails(start_gateway, nam
 
     def value(metric, case, **labels):
         return scrape(gateway)(f"attestgate_name_{metric}", server=f"{case}.test:{first.port}", **labels)
+    for case in FAILURES:
+        eventually(lambda: value("addresses", case) == 1, f"{case} to be resolved")
     nameserver.behaviour = lambda question: FAILURES[cases[question.name]][0](question)
     with Client(gateway, phone) as client:
         for case, (_, result) in FAILURES.items():
@@ -199,7 +208,9 @@ def test_a_name_that_cannot_be_resolved_costs_its_own_requests_until_it_can(
          {"name": "other", "host": "localhost", "path": "/other", "upstream": "other"}],
         resolver=resolver(nameserver))
     assert ask(gateway, "/health/ready")[0] == 200
-    assert f"{server(gateway)} cannot be resolved, and gets no requests until it is: no such name" in gateway.errors
+    eventually(
+        lambda: f"{server(gateway)} cannot be resolved, and gets no requests until it is: no such name" in gateway.errors,
+        "the error log to say so")
     with Client(gateway, phone) as client:
         assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
         assert "its name could not be resolved" in gateway.logged(route="named")["detail"]
@@ -258,6 +269,7 @@ def test_a_chain_of_aliases_and_ipv6_alone_lead_there_too(start_gateway, nameser
                 (None, CNAME, 1, b"\x05other\x04test\0"), ("other.test", question.type, 1, packed("::1"))])
         nameserver.behaviour = aliased
         gateway = start_gateway({"service": named(upstream.port)}, resolver=resolver(nameserver))
+        wait_until_located(gateway)
         with Client(gateway, phone) as client:
             assert is_served(client)
         assert addresses(gateway) == 1
@@ -270,6 +282,7 @@ def test_a_dead_address_is_passed_over_and_three_hundred_are_bounded(start_gatew
     # Nobody listens on the others, and ::1 refuses.
     nameserver.addresses[NAME] = ["127.0.0.2", "127.0.0.9", "::1"]
     gateway = start_gateway({"service": named(first.port)}, resolver=resolver(nameserver))
+    wait_until_located(gateway)
     with Client(gateway, phone) as client:
         first.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         for _ in range(6):
@@ -290,6 +303,7 @@ def test_over_tls_a_forged_answer_leads_to_nobody(start_gateway, nameserver, pki
         nameserver.addresses[NAME] = ["127.0.0.2"]
         gateway = start_gateway(
             {"service": services.settings(f"{NAME}:{right.port}")}, resolver=resolver(nameserver))
+        wait_until_located(gateway)
         with Client(gateway, phone) as client:
             assert is_served(client)
             nameserver.addresses[NAME] = ["127.0.0.3"]
@@ -316,7 +330,8 @@ def test_localhost_is_nobody_asked_for(start_gateway, nameserver, own_upstream, 
 # Rebinding: whoever has the name would have the gateway speak to itself, from an address that is trusted.
 
 def assert_refused(gateway, phone, purpose):
-    assert f"which is where {purpose} listens: it is not used" in gateway.errors
+    eventually(
+        lambda: f"which is where {purpose} listens: it is not used" in gateway.errors, "the error log to say so")
     with Client(gateway, phone) as client:
         assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
     metrics = scrape(gateway)
@@ -372,6 +387,7 @@ def test_a_name_that_is_rebound_to_the_administration_stays_with_its_service(
             {"service": named(upstream.port)}, registry={"devices": 64}, resolver=resolver(nameserver), administration={
                 "socket": str(tmp_path / "admin.sock"),
                 "listeners": [{"address": f"127.0.0.1:{upstream.port}", "token_file": str(token)}]})
+        wait_until_located(gateway)
         nameserver.addresses[NAME] = ["127.0.0.1"]
         eventually(lambda: lookups(gateway, "forbidden") >= 2, "the rebinding to be seen")
         upstream.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
@@ -405,7 +421,8 @@ def test_a_name_that_leads_to_enrolment_is_not_used(nameserver, pki, own_upstrea
     enrolling.start()
     try:
         gateway = enrolling.gateway
-        assert "which is where enrolment listens: it is not used" in gateway.errors
+        eventually(
+            lambda: "which is where enrolment listens: it is not used" in gateway.errors, "the error log to say so")
         with Client(gateway, phone) as client:
             assert client.exchange(get("/open")).status == 502
         assert addresses(gateway) == 0

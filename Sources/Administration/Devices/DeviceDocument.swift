@@ -2,7 +2,8 @@ internal import Foundation
 internal import Registry
 internal import Vocabulary
 
-/// A device as JSON, for the socket and for `--json` alike. Members are never renamed or left out, but for `bindings`.
+/// A device as JSON, for the socket and for `--json` alike. Members are never renamed or left out, but for `bindings` and
+/// `receipt`.
 public struct DeviceDocument: Codable, Equatable, Sendable {
     public let device: Int64
     /// Base64 of the hardware key's id: Apple's `keyId`.
@@ -26,9 +27,11 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
     public let shownExtensions: [String]?
     /// Oldest first. Not there in pages.
     public let bindings: [BindingDocument]?
+    /// Null if none came with its attestation. Not there in pages.
+    public let receipt: ReceiptDocument?
 
     private enum CodingKeys: String, CodingKey {
-        case device, platform, environment, state, counter, subject, bindings
+        case device, platform, environment, state, counter, subject, bindings, receipt
         case keyID = "key_id"
         case appID = "app_id"
         case registeredAt = "registered_at"
@@ -37,7 +40,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         case shownExtensions = "shown_extensions"
     }
 
-    init(_ device: Device, bindings: [Binding]? = nil) {
+    init(_ device: Device, bindings: [Binding]? = nil, receipt: ReceiptDocument? = nil) {
         self.device = device.id.number
         keyID = device.identity.hardwareKey.base64
         appID = device.identity.app.description
@@ -51,10 +54,13 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         subject = device.subject.map { Data($0.bytes).base64EncodedString() }
         shownExtensions = device.shown.names
         self.bindings = bindings?.map(BindingDocument.init)
+        self.receipt = receipt
     }
 
     init(_ details: DeviceDetails) {
-        self.init(details.device, bindings: details.bindings)
+        self.init(
+            details.device, bindings: details.bindings,
+            receipt: details.refresh.map { ReceiptDocument($0, riskMetric: details.attestation?.riskMetric) })
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -73,6 +79,7 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         try members.encode(subject, forKey: .subject)
         try members.encode(shownExtensions, forKey: .shownExtensions)
         try members.encodeIfPresent(bindings, forKey: .bindings)
+        if bindings != nil { try members.encode(receipt, forKey: .receipt) }
     }
 }
 
@@ -115,6 +122,49 @@ public struct BindingDocument: Codable, Equatable, Sendable {
         try members.encode(createdAt, forKey: .createdAt)
         try members.encode(endedAt, forKey: .endedAt)
         try members.encode(endsAt, forKey: .endsAt)
+    }
+}
+
+/// What is known of the newest receipt of a device. Times are RFC 3339, in UTC.
+public struct ReceiptDocument: Codable, Equatable, Sendable {
+    /// How many keys the phone had attested lately; null if the receipt does not say.
+    public let riskMetric: UInt32?
+    /// When it was made; null until somebody has looked.
+    public let createdAt: String?
+    /// When it is looked at next; null if never.
+    public let nextAt: String?
+    /// When a newer one was last asked for; null if never.
+    public let askedAt: String?
+    /// What came of it last, as `ReceiptOutcome` has it; null if nothing has yet.
+    public let outcome: String?
+    /// How often in a row nothing good has come of it.
+    public let failures: Int
+
+    private enum CodingKeys: String, CodingKey {
+        case outcome, failures
+        case riskMetric = "risk_metric"
+        case createdAt = "created_at"
+        case nextAt = "next_at"
+        case askedAt = "asked_at"
+    }
+
+    init(_ refresh: ReceiptRefresh, riskMetric: UInt32?) {
+        self.riskMetric = riskMetric
+        createdAt = refresh.createdAt.map(Timestamp.text)
+        nextAt = refresh.nextAt.map(Timestamp.text)
+        askedAt = refresh.askedAt.map(Timestamp.text)
+        outcome = refresh.outcome?.rawValue
+        failures = refresh.failures
+    }
+
+    public func encode(to encoder: any Encoder) throws {
+        var members = encoder.container(keyedBy: CodingKeys.self)
+        try members.encode(riskMetric, forKey: .riskMetric)
+        try members.encode(createdAt, forKey: .createdAt)
+        try members.encode(nextAt, forKey: .nextAt)
+        try members.encode(askedAt, forKey: .askedAt)
+        try members.encode(outcome, forKey: .outcome)
+        try members.encode(failures, forKey: .failures)
     }
 }
 

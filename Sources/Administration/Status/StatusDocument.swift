@@ -39,10 +39,41 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public struct Enrolment: Codable, Equatable, Sendable {
         public let listener: String
         public let admission: String
+        /// Nil if nobody is asked for newer receipts.
+        public let receipts: Receipts?
 
-        public init(listener: String, admission: String) {
+        public init(listener: String, admission: String, receipts: Receipts? = nil) {
             self.listener = listener
             self.admission = admission
+            self.receipts = receipts
+        }
+    }
+
+    /// How it goes with newer receipts of devices.
+    public struct Receipts: Codable, Equatable, Sendable {
+        /// Since the process began.
+        public let calls: UInt64
+        public let refreshed: UInt64
+        /// Why no calls are made for now; nil if they are.
+        public let paused: String?
+        /// By app, where one has a ceiling; counted up to ten thousand.
+        public let aboveCeiling: [String: Int]
+        public let oldestOverdueSeconds: Int64
+
+        public init(
+            calls: UInt64, refreshed: UInt64, paused: String?, aboveCeiling: [String: Int], oldestOverdueSeconds: Int64
+        ) {
+            self.calls = calls
+            self.refreshed = refreshed
+            self.paused = paused
+            self.aboveCeiling = aboveCeiling
+            self.oldestOverdueSeconds = oldestOverdueSeconds
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case calls, refreshed, paused
+            case aboveCeiling = "above_ceiling"
+            case oldestOverdueSeconds = "oldest_overdue_seconds"
         }
     }
 

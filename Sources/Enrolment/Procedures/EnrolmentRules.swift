@@ -10,6 +10,7 @@ struct EnrolmentRules {
     struct App {
         let settings: EnrolmentSettings.App
         let attestations: AttestationVerifier
+        let receipts: ReceiptJudge
     }
 
     /// By RP id hash.
@@ -53,9 +54,12 @@ struct EnrolmentRules {
             let roots = AttestationVerifier.Roots(
                 apple: apple, simulator: simulator, receipts: simulator ?? receipts)
             let verifier = try AttestationVerifier(apps: [app.attested], roots: roots, library)
+            let judge = ReceiptJudge(
+                appID: app.attested.id, verifier: ReceiptVerifier(root: roots.receipts, library))
             let id = Array(app.attested.id.utf8)
             let replaced = apps.updateValue(
-                App(settings: app, attestations: verifier), forKey: try library.sha256(of: id.span).bytes)
+                App(settings: app, attestations: verifier, receipts: judge),
+                forKey: try library.sha256(of: id.span).bytes)
             guard replaced == nil else { throw EnrolmentStartError("app \(app.id): listed twice") }
         }
         return apps

@@ -15,6 +15,8 @@ final class EnrolmentGeneration {
     private let loop: Loop
     private let settings: EnrolmentSettings
     private var patience: LoopTimer?
+    /// Nil if nobody is asked for newer receipts.
+    private let receipts: ReceiptRefresher?
 
     /// What a generation is made with, and what outlives it.
     struct Surroundings {
@@ -25,6 +27,7 @@ final class EnrolmentGeneration {
         let questions: RegistryQuestions
         let shared: EnrolmentShared
         let audit: (EnrolmentDecision) -> Void
+        let tell: (ReceiptNotice) -> Void
     }
 
     /// - Parameter identity: of the store, as it is now.
@@ -43,6 +46,11 @@ final class EnrolmentGeneration {
             rates: AddressLimits.Rates(
                 requestsPerMinute: settings.requestsPerMinute, connections: settings.connectionsPerAddress),
             shared: surroundings.shared)
+        var refresher: ReceiptRefresher?
+        if let receipts = settings.receipts {
+            refresher = try ReceiptRefresher(receipts, settings.apps, rules, surroundings)
+        }
+        receipts = refresher
         acceptor = Acceptor(
             loop: loop, settings: settings.server, pool: surroundings.pool, application: application)
     }
@@ -74,6 +82,7 @@ final class EnrolmentGeneration {
         guard let id else { preconditionFailure("16 bytes are an id") }
         _ = try EnrolmentRules(settings, StoreIdentity(store: id, epoch: id), library)
         _ = try contexts(settings, library)
+        if let receipts = settings.receipts { try ReceiptRefresher.check(receipts, library) }
     }
 
     var names: [String] { contexts.map(\.name) }
@@ -85,6 +94,7 @@ final class EnrolmentGeneration {
             guard let descriptor = sockets[name] else { preconditionFailure("no socket for \(name)") }
             acceptor.listen(on: Socket(adopting: descriptor), tls: tls, proxies: proxies)
         }
+        receipts?.begin()
     }
 
     /// A second descriptor of the socket that listens there. - Returns: nil if there is none left, or it does not.
@@ -98,6 +108,7 @@ final class EnrolmentGeneration {
 
     /// Accepts no more. Connections may ask as long as they would be kept without asking; then they end.
     func retire(ended: @escaping () -> Void) {
+        receipts?.stop()
         acceptor.retire(ended)
         patience = LoopTimer(loop: loop, interval: settings.server.keepAliveTimeout) { [unowned self] in
             drain(ended: ended)
@@ -106,10 +117,14 @@ final class EnrolmentGeneration {
 
     /// Accepts no more, closes idle connections, lets the others finish the request they serve, but not for ever.
     func drain(ended: @escaping () -> Void) {
+        receipts?.stop()
         patience = LoopTimer(loop: loop, interval: settings.shutdownTimeout) { [unowned self] in abort() }
         acceptor.drain(ended)
     }
 
     /// Ends every connection at once.
-    func abort() { acceptor.abortAll() }
+    func abort() {
+        receipts?.stop()
+        acceptor.abortAll()
+    }
 }

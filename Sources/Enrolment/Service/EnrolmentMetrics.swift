@@ -13,6 +13,8 @@ public struct EnrolmentMetrics: Sendable {
     var connectionsBroken: UInt64 = 0
     var proxyHeadersRefused: UInt64 = 0
     var handshakesFailed: UInt64 = 0
+    /// Nil if nobody is asked for newer receipts.
+    var receipts: ReceiptMetrics?
 
     init() {
         let row = [UInt64](repeating: 0, count: EnrolmentError.allCases.count + 1)
@@ -66,6 +68,6 @@ public struct EnrolmentMetrics: Sendable {
                 .counter, "attestgate_enrolment_handshakes_failed_total",
                 "Connections to the enrolment listener that ended before the TLS handshake was complete.",
                 handshakesFailed),
-        ]
+        ] + (receipts?.families ?? [])
     }
 }

@@ -19,6 +19,8 @@ public final class EnrolmentService: Sendable {
         case pong
         /// Something failed that no request is answered by; for the log.
         case failed(String)
+        /// What came of a device's receipt; for the log.
+        case receipt(ReceiptNotice)
         case ended
     }
 
@@ -104,6 +106,9 @@ public final class EnrolmentService: Sendable {
 
     /// For a scrape; any thread.
     public var families: [MetricFamily] { counts.current.families }
+
+    /// How it goes with newer receipts; nil if nobody is asked for any. Any thread.
+    public var receipts: ReceiptMetrics? { counts.current.receipts }
 }
 
 /// Why enrolment cannot be served by some settings.

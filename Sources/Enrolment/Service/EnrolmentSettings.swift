@@ -113,6 +113,8 @@ public struct EnrolmentSettings: Sendable {
     /// The GMS CA.
     public var authority: AuthoritySource
     public var secrets: Secrets
+    /// Nil if nobody is asked for newer receipts.
+    public var receipts: ReceiptSettings?
     /// How long issued certificates are good for, in seconds.
     public var certificateLifetime = ClientCertificateIssue.defaultLifetime
     /// How long a key that was replaced stays good, in seconds.

@@ -37,7 +37,7 @@ final class EnrolmentThread {
         identity = registry.identity
         surroundings = EnrolmentGeneration.Surroundings(
             loop: loop, pool: BufferPool(idleLimit: 16), library: try LibraryContext(), registry: registry,
-            questions: questions, shared: EnrolmentShared(counts), audit: audit)
+            questions: questions, shared: EnrolmentShared(counts), audit: audit, tell: { report(.receipt($0)) })
         let generation = try EnrolmentGeneration(settings, identity, surroundings)
         generation.listen(sockets)
         current = generation

@@ -55,7 +55,8 @@ extension Denial {
             switch failure {
             case .connectTimeout, .responseTimeout: .upstreamTimeout
             case .connectionLimit, .waitingTimeout, .requestLimit: .upstreamBusy
-            case .unresolved, .unreachable, .tls, .disconnected, .malformed, .unexpectedUpgrade: .upstreamUnavailable
+            case .unresolved, .unreachable, .tls, .disconnected, .malformed, .unexpectedUpgrade, .upgradeInvalid:
+                .upstreamUnavailable
             }
     }
 }
@@ -98,6 +99,7 @@ enum RefusalDetail {
         case .responseTimeout: "the upstream did not answer in time"
         case .malformed(let fault): "malformed response: \(fault.reason)"
         case .unexpectedUpgrade: "the upstream switched protocols unasked"
+        case .upgradeInvalid(let fault): "the upstream's 101 is no answer to the handshake: \(fault.reason)"
         }
     }
 }

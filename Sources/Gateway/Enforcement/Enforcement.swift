@@ -52,6 +52,7 @@ package final class Enforcement {
     private let logNames: DeviceLogNames
     private let client: RegistryClient
     private let waits: Waits
+    let tunnels: OpenTunnels
     private let watch: LoopTimer
 
     /// One device may hold one part in so many of `heldContent`, or the content of one request.
@@ -83,11 +84,16 @@ package final class Enforcement {
         proofs = ProofVerifier(challenges, maxAge: settings.maxAge, keyLimit: settings.keyLimit, library)
         let waits = Waits()
         self.waits = waits
+        let tunnels = OpenTunnels()
+        self.tunnels = tunnels
         client = try RegistryClient(registry, loop: loop) { event in
             switch event {
             case .device(let token, let lookup): waits.leave(token)?.registryAnswered(lookup)
             case .counter(let token, let outcome): waits.leave(token)?.counterSettled(outcome)
-            case .barred(let keys): barred(keys)
+            case .barred(let keys):
+                // They know by themselves why they end; the connections of the others just do.
+                tunnels.confirm(keys)
+                barred(keys)
             // If it fails, challenges stay those of the old epoch, and the store refuses whatever was made with them.
             case .identity(let identity): try? challenges.renew(identity)
             // Workers send no commands.
@@ -96,6 +102,7 @@ package final class Enforcement {
         }
         watch = LoopTimer(loop: loop, interval: .seconds(1), repeats: true) {
             for exchange in waits.overdue(at: loop.now) { exchange.registryOverdue() }
+            tunnels.confirm()
         }
     }
 

@@ -39,6 +39,7 @@ extension ForwardingExchange {
             if case .length(let length) = head.framing, length > gateway.routes.routes[index].contentLimit {
                 return deny(.contentTooLarge)
             }
+            guard !gateway.routes.routes[index].webSocket || readHandshake() else { return }
             identify(for: gateway.routes.routes[index].requirement)
         }
     }
@@ -64,6 +65,7 @@ extension ForwardingExchange {
     /// The lookup that was pending has its answer.
     func registryAnswered(_ lookup: DeviceLookup) {
         waiting = nil
+        guard stage != .tunnel else { return judgeTunnel(by: lookup) }
         identified(lookup, route.map { gateway.routes.routes[$0].requirement } ?? .certificate)
         resumeRequest()
         settle()
@@ -172,6 +174,7 @@ extension ForwardingExchange {
         switch stage {
         case .collecting: if isContentProven() { spend() }
         case .forwarding: finishRequest()
+        case .tunnel: clientEndedTunnel()
         case .deciding, .committing, .queued, .answered: break
         }
     }
@@ -221,8 +224,10 @@ extension ForwardingExchange {
 
     /// The registry has not answered for too long. What was spent stays so, and is not forwarded when it answers after all.
     func registryOverdue() {
+        let refusal = Refusal(.storeUnavailable, "the registry takes too long to answer")
         if stage == .committing { timings.commit = .now - phaseBegan }
-        deny(.storeUnavailable, "the registry takes too long to answer")
+        guard stage != .tunnel else { return denyTunnel(refusal) }
+        deny(refusal)
         contentWanted()
         settle()
     }

@@ -22,7 +22,8 @@ extension ForwardingExchange {
         let length = gateway.denials.contentLength(of: refusal)
         let isHead = head.method == .head
         // Anybody can make a key and connect with it. Each that nobody knows shall at least cost a handshake.
-        let isLast = denial == .deviceUnknown && isSelfSigned
+        // What a client has sent behind a request for another protocol is never read as another request.
+        let isLast = denial == .deviceUnknown && isSelfSigned || tunnelling.isAsked
         let isSent = sendHead(
             status, content: isHead ? .none : .length(length), statedLength: length, isLast: isLast
         ) { output in
@@ -44,7 +45,13 @@ extension ForwardingExchange {
         gateway.appendDate(to: &output)
         refusal.excess?.append(to: &output)
         // RFC 9110 section 10.2.3: how long connections will be busy, nobody knows; not at once, at any rate.
-        if denial == .upstreamBusy { output.appendField("Retry-After", decimal: 1) }
+        if denial == .upstreamBusy || denial == .tunnelLimit { output.appendField("Retry-After", decimal: 1) }
+        if denial == .webSocketVersion {
+            // RFC 6455 section 4.4; RFC 9110 section 15.5.22.
+            output.appendField("Sec-WebSocket-Version", "13")
+            output.appendField("Upgrade", "websocket")
+            output.appendField("Connection", "Upgrade")
+        }
         if denial == .methodRefused { output.appendField("Allow", allowedMethods.span) }
         if denial.asksForProof {
             // RFC 9110 section 15.5.2: a 401 names a scheme; what to sign, Accept-Signature says.

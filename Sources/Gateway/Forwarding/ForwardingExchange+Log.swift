@@ -13,6 +13,19 @@ extension ForwardingExchange {
     }
 
     func record(in log: AccessLog) {
+        var entry = entry(in: log)
+        entry.tunnelEnd = stage == .tunnel ? tunnelling.end : nil
+        log.record(entry)
+    }
+
+    /// At once, for its request is logged when it has ended.
+    func recordOpening(in log: AccessLog) {
+        var entry = entry(in: log)
+        entry.event = "tunnel_opened"
+        log.record(entry)
+    }
+
+    private func entry(in log: AccessLog) -> AccessLog.Entry {
         var entry = AccessLog.Entry(
             trace: trace, client: client, route: route, method: head.method,
             decision: decision, status: status, denial: refusal?.denial, detail: refusal?.detail,
@@ -25,9 +38,10 @@ extension ForwardingExchange {
         }
         let wanted = log.settings.disclosed
         if !wanted.isEmpty {
-            entry.disclosed = Disclosure(wanted, of: connection.peer)
-            entry.disclosed.add(wanted, of: head, headBytes.readable)
+            // An open tunnel does not keep its head.
+            entry.disclosed = stage == .tunnel ? tunnelling.disclosed : Disclosure(wanted, of: connection.peer)
+            if stage != .tunnel { entry.disclosed.add(wanted, of: head, headBytes.readable) }
         }
-        log.record(entry)
+        return entry
     }
 }

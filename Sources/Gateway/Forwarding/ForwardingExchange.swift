@@ -10,8 +10,8 @@ internal import Vocabulary
 
 /// One request on its way through the gateway: routed, decided, forwarded; its response on the way back.
 ///
-/// Deciding is in `ForwardingExchange+Admission`, refusing in `ForwardingExchange+Denial`, what is logged of it in
-/// `ForwardingExchange+Log`.
+/// Deciding is in `ForwardingExchange+Admission`, refusing in `ForwardingExchange+Denial`, tunnels in
+/// `ForwardingExchange+Tunnel`, what is logged of it in `ForwardingExchange+Log`.
 final class ForwardingExchange: Exchange {
     /// How far the request has come.
     enum Stage {
@@ -25,6 +25,8 @@ final class ForwardingExchange: Exchange {
         case queued
         /// It goes to the upstream, as it comes or as it was collected.
         case forwarding
+        /// The service has switched protocols: bytes both ways.
+        case tunnel
         /// It was answered here. Content that still comes is dropped.
         case answered
     }
@@ -56,7 +58,9 @@ final class ForwardingExchange: Exchange {
     var label: (device: DeviceID, label: DeviceLabel?)?
     /// Whether the registry knows that device for this request.
     var isDeviceKnown = false
-    private(set) var isAborted = false
+    /// Of a request that asks for a WebSocket.
+    var tunnelling = Tunnelling()
+    var isAborted = false
     /// The request was sent again, after a connection had ended before the first byte of an answer.
     private var isRetried = false
     /// The end of the request, or of the response, waits for room.
@@ -92,6 +96,7 @@ final class ForwardingExchange: Exchange {
         case .deciding, .committing, .queued: 0
         case .collecting: collect(content)
         case .forwarding: pass(content)
+        case .tunnel: passOn(content)
         case .answered: content.count
         }
     }
@@ -114,9 +119,20 @@ final class ForwardingExchange: Exchange {
     override func cutOff(_ debt: ClientDebt) {
         // What the client was told stays what the log says.
         guard refusal == nil else { return }
+        if stage == .tunnel { noteTunnelEnd(.denied) }
         switch debt {
         case .content: refusal = Refusal(.requestTimeout)
         case .response: refusal = Refusal(.responseNotTaken)
+        }
+    }
+
+    override func tunnelExpired(_ limit: TunnelLimit) {
+        switch limit {
+        case .idle: noteTunnelEnd(.idle)
+        case .life: noteTunnelEnd(.life)
+        case .certificate:
+            refusal = Refusal(.certificateExpired)
+            noteTunnelEnd(.denied)
         }
     }
 
@@ -156,7 +172,7 @@ final class ForwardingExchange: Exchange {
         }
         let outcome = gateway.upstreamRequest.write(
             method, head, headBytes.readable, framing: framing, forwarded: forwarded, trace: trace, device: fields,
-            to: &connection.output)
+            isUpgrade: tunnelling.key != nil, to: &connection.output)
         switch outcome {
         case .written: break
         case .tooLarge: return deny(Refusal(.headTooLarge))
@@ -260,19 +276,27 @@ final class ForwardingExchange: Exchange {
         guard !isAnswered else { return }
         timings.upstream = connection.loop.now - phaseBegan
         gateway.upstreamAnswered(route)
-        let isSent = sendHead(response.status, content: response.framing, statedLength: statedLength(response)) {
-            output in
-            for index in response.fields.indices {
-                let field = response.fields[index]
-                // Accept-Signature is the gateway's to say.
-                guard !field.name.isHopByHop, field.name != .contentLength, field.name != .acceptSignature,
-                    !response.connection.drops(field, of: bytes)
-                else { continue }
-                output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes))
-            }
-            appendDueChallenge(to: &output)
+        // A service that has not switched protocols has answered a request; what the client has sent behind it is none.
+        let isSent = sendHead(
+            response.status, content: response.framing, statedLength: statedLength(response),
+            isLast: tunnelling.isAsked
+        ) { output in
+            appendFields(of: response, bytes, to: &output)
         }
         if !isSent { deny(Refusal(.upstreamUnavailable, "the response head is too large")) }
+    }
+
+    /// The fields of a response that go on, and a new challenge where one is due.
+    func appendFields(of response: ResponseHead, _ bytes: Span<UInt8>, to output: inout ByteBuffer) {
+        for index in response.fields.indices {
+            let field = response.fields[index]
+            // Accept-Signature is the gateway's to say.
+            guard !field.name.isHopByHop, field.name != .contentLength, field.name != .acceptSignature,
+                !response.connection.drops(field, of: bytes)
+            else { continue }
+            output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes))
+        }
+        appendDueChallenge(to: &output)
     }
 
     /// A new challenge, in time before the one that the client has expires.
@@ -299,6 +323,10 @@ final class ForwardingExchange: Exchange {
     }
 
     fileprivate func upstreamFailed(_ failure: UpstreamFailure, isUnanswered: Bool) {
+        guard stage != .tunnel else {
+            noteTunnelEnd(.serviceLost)
+            return abort()
+        }
         guard !isAnswered else {
             // Cut off, so that the client cannot take half a response for a whole one.
             refusal = refusal(for: failure)
@@ -321,11 +349,16 @@ final class ForwardingExchange: Exchange {
     // MARK: - Ending
 
     override func abandoned() {
-        isAborted = true
-        call.cancel()
+        if stage == .tunnel {
+            tunnelAbandoned()
+        } else {
+            isAborted = true
+            call.cancel()
+        }
     }
 
     override func ended() {
+        leaveTunnel()
         // An upstream that still wants the rest of a request it has answered already.
         call.cancel()
         call.exchange = nil
@@ -335,7 +368,10 @@ final class ForwardingExchange: Exchange {
             connection.isHandshakeTold = true
             timings.handshake = connection.handshakeDuration
         }
-        gateway.requestEnded(route, version, decision, refusal, timings)
+        // How long a tunnel lasts says nothing of how long requests take.
+        var counted = timings
+        if stage == .tunnel { counted.total = nil }
+        gateway.requestEnded(route, version, decision, refusal, counted)
         if let log = gateway.log { record(in: log) }
         stage = .deciding
         route = nil
@@ -348,6 +384,7 @@ final class ForwardingExchange: Exchange {
         device = nil
         proof = nil
         content = nil
+        tunnelling = Tunnelling()
         isAborted = false
         isRetried = false
         isRequestEndDue = false
@@ -366,7 +403,11 @@ final class ForwardingCall: UpstreamCall {
 
     override func began(on connection: UpstreamConnection) { exchange?.began(on: connection) }
     override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { exchange?.answer(head, bytes) }
-    override func responseContent(_ content: Span<UInt8>) -> Int { exchange?.sendContent(content) ?? content.count }
+    override func switched(_ head: ResponseHead, _ bytes: Span<UInt8>) -> UpstreamFailure? {
+        exchange?.switched(head, bytes) ?? (exchange == nil ? .unexpectedUpgrade : nil)
+    }
+    override func tunnelEnded() { exchange?.serviceEndedTunnel() }
+    override func responseContent(_ content: Span<UInt8>) -> Int { exchange?.passBack(content) ?? content.count }
     override func responseEnded() { exchange?.responseEnded() }
     override func requestSpaceAvailable() { exchange?.requestSpaceAvailable() }
     override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) {

@@ -18,15 +18,17 @@ extension GatewayApplication {
         let accessLog: AccessLog.Settings
         let rates: RequestRates
         let sourceLimits: SharedSources.Limits
+        let tunnelLimit: Int
 
         /// - Parameters:
         ///   - routes: which refer to the upstreams by their place.
         ///   - strippedFields: names of header fields that reach no upstream, besides those that never do.
         ///   - denialURI: of `error_uri`; the denial's code is appended.
+        ///   - tunnelLimit: WebSocket tunnels of a worker, open or about to be.
         package init(
             routes: [Route], upstreams: [UpstreamSettings], strippedFields: [String], denialURI: String,
             accessLog: AccessLog.Settings, rates: RequestRates,
-            sourceLimits: SharedSources.Limits
+            sourceLimits: SharedSources.Limits, tunnelLimit: Int
         ) {
             self.routes = routes
             self.upstreams = upstreams
@@ -35,6 +37,7 @@ extension GatewayApplication {
             self.accessLog = accessLog
             self.rates = rates
             self.sourceLimits = sourceLimits
+            self.tunnelLimit = tunnelLimit
         }
     }
 
@@ -67,7 +70,7 @@ extension GatewayApplication {
                 AccessLog(
                     loop: loop, writer: $0, settings: settings.accessLog, routes: routes.routes.map(\.name),
                     upstreams: settings.upstreams.map(\.name))
-            }, metrics: metrics)
+            }, metrics: metrics, library: library, tunnelLimit: settings.tunnelLimit)
     }
 
     /// Devices and proofs are looked at from now on. To be called before anything is accepted.
@@ -128,6 +131,6 @@ extension Route {
             name: String(decoding: Array(name.utf8), as: UTF8.self), host: String(decoding: host, as: UTF8.self),
             prefix: String(decoding: prefix, as: UTF8.self), methods: methods, requirement: requirement,
             apps: apps.unshared, components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
-            upstream: upstream, contentLimit: contentLimit, body: body)
+            upstream: upstream, contentLimit: contentLimit, body: body, webSocket: webSocket)
     }
 }

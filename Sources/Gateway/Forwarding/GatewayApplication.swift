@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Cryptography
 internal import EventLoop
 internal import HTTP
 internal import Policy
@@ -23,6 +24,8 @@ package final class GatewayApplication: Application {
     /// Nil if access is not logged.
     let log: AccessLog?
     private let metrics: WorkerMetrics
+    private let library: LibraryContext
+    private let tunnelLimit: Int
     /// Where routes and upstreams are counted, in the order of the configuration.
     private let routePlaces: [Int]
     private let upstreamPlaces: [Int]
@@ -34,7 +37,8 @@ package final class GatewayApplication: Application {
     init(
         routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, denials: DenialResponses,
         continuesTraces: Bool, pool: BufferPool, limiter: RateLimiter?,
-        sourceLimits: SharedSources.Limits, shared: SharedLimits, log: AccessLog?, metrics: WorkerMetrics
+        sourceLimits: SharedSources.Limits, shared: SharedLimits, log: AccessLog?, metrics: WorkerMetrics,
+        library: LibraryContext, tunnelLimit: Int
     ) {
         self.routes = routes
         self.upstreams = upstreams
@@ -47,6 +51,8 @@ package final class GatewayApplication: Application {
         self.shared = shared
         self.log = log
         self.metrics = metrics
+        self.library = library
+        self.tunnelLimit = tunnelLimit
         routePlaces = routes.routes.map { metrics.counts.placeOfRoute($0.name) }
         upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
         super.init()
@@ -136,6 +142,26 @@ package final class GatewayApplication: Application {
     func upstreamRetried(_ route: Int?) {
         guard let route else { return }
         metrics.counts.upstreamRetried(upstreamPlaces[routes.routes[route].upstream])
+    }
+
+    // MARK: - Tunnels
+
+    /// - Returns: whether the worker may have one more. If so, `giveTunnelPlace` follows.
+    func takeTunnelPlace() -> Bool {
+        guard metrics.heldTunnels < tunnelLimit else { return false }
+        metrics.heldTunnels += 1
+        return true
+    }
+
+    func giveTunnelPlace() { metrics.heldTunnels -= 1 }
+
+    func tunnelOpened() { metrics.counts.tunnelOpened() }
+    func tunnelEnded(_ end: TunnelEnd) { metrics.counts.tunnelEnded(end) }
+    func tunnelMoved(_ octets: Int, toService: Bool) { metrics.counts.tunnelMoved(octets, toService: toService) }
+
+    /// What a service answers to that key.
+    func webSocketAccept(for key: Span<UInt8>) throws(CryptographyError) -> [UInt8] {
+        try WebSocketAccept.value(for: key, library)
     }
 
     /// The Date field of a response that the gateway itself answers.

@@ -34,10 +34,11 @@ final class UpstreamRequest {
     ///   - forwarded: the start of the Forwarded field's value.
     ///   - trace: continued from the client's, or begun here.
     ///   - device: whose request it is, where the route demands one.
+    ///   - isUpgrade: whether it asks for a WebSocket.
     ///   - output: an empty buffer.
     func write(
         _ method: Method, _ head: RequestHead, _ bytes: Span<UInt8>, framing: ContentFraming, forwarded: [UInt8],
-        trace: TraceContext, device: DeviceFields?, to output: inout ByteBuffer
+        trace: TraceContext, device: DeviceFields?, isUpgrade: Bool = false, to output: inout ByteBuffer
     ) -> Outcome {
         output.append(method.name)
         output.append(" ")
@@ -74,6 +75,10 @@ final class UpstreamRequest {
         output.append("\"\r\n")
         trace.append(to: &output)
         device?.append(to: &output)
+        if isUpgrade {
+            output.appendField("Connection", "Upgrade")
+            output.appendField("Upgrade", "websocket")
+        }
         switch framing {
         case .length(let length): output.appendField("Content-Length", decimal: length)
         case .chunked: output.appendField("Transfer-Encoding", "chunked")

@@ -50,6 +50,8 @@ package final class AccessLog {
         var requestBytes: UInt64 = 0
         var responseBytes: UInt64 = 0
         var timings = RequestTimings()
+        /// Of a tunnel that has ended.
+        var tunnelEnd: TunnelEnd?
         /// The client went away before the response was complete.
         var isAborted = false
         var disclosed = Disclosure()

@@ -17,7 +17,7 @@ struct LogForm {
         case device, app, upstream
         case requestBytes, responseBytes
         case handshakeUs, verificationUs, commitUs, upstreamUs, durationUs
-        case aborted
+        case tunnelEnd, aborted
         case blocks, lines
 
         var name: String {

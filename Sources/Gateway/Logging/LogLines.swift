@@ -116,6 +116,7 @@ struct LogLines: ~Copyable {
         form.duration(.commitUs, entry.timings.commit, to: &line)
         form.duration(.upstreamUs, entry.timings.upstream, to: &line)
         form.duration(.durationUs, entry.timings.total, to: &line)
+        if let end = entry.tunnelEnd { form.word(.tunnelEnd, end.name, to: &line) }
         if entry.isAborted { form.flag(.aborted, to: &line) }
     }
 

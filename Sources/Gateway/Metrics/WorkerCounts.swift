@@ -41,6 +41,12 @@ package struct WorkerCounts: Sendable {
     private(set) var openConnections: (http11: Int, http2: Int) = (0, 0)
     /// Connections of HTTP/2 that were broken, by the place of the reason.
     private(set) var http2Faults = [UInt64](repeating: 0, count: HTTP2FaultKind.allCases.count)
+    /// Tunnels that are open now, and those that ever were.
+    private(set) var tunnels: (open: Int, opened: UInt64) = (0, 0)
+    /// By what has ended them.
+    private(set) var tunnelEnds = [UInt64](repeating: 0, count: TunnelEnd.allCases.count)
+    /// Octets that went through tunnels.
+    private(set) var tunnelBytes: (toService: UInt64, toClient: UInt64) = (0, 0)
     private(set) var total = LatencyHistogram()
     private(set) var handshake = LatencyHistogram()
     private(set) var verification = LatencyHistogram()
@@ -151,6 +157,20 @@ package struct WorkerCounts: Sendable {
 
     mutating func upstreamRetried(_ upstream: Int) { retries[upstream] += 1 }
 
+    mutating func tunnelOpened() {
+        tunnels.open += 1
+        tunnels.opened += 1
+    }
+
+    mutating func tunnelEnded(_ end: TunnelEnd) {
+        tunnels.open -= 1
+        tunnelEnds[end.rawValue] += 1
+    }
+
+    mutating func tunnelMoved(_ octets: Int, toService: Bool) {
+        if toService { tunnelBytes.toService += UInt64(octets) } else { tunnelBytes.toClient += UInt64(octets) }
+    }
+
     mutating func acceptingPaused() { acceptPauses += 1 }
 
     mutating func loopWasLate(by time: TimeSpan) { loopLag.record(nanoseconds: time.nanoseconds) }
@@ -159,6 +179,8 @@ package struct WorkerCounts: Sendable {
 /// One worker's counts, which all its generations go on with. Belongs to its thread; a scrape gets a copy.
 package final class WorkerMetrics {
     package internal(set) var counts = WorkerCounts()
+    /// Tunnels that are open, or on their way to be, of all generations.
+    var heldTunnels = 0
 
     /// By upstream and server.
     private var servers: [String: [String: ServerTally]] = [:]

@@ -16,7 +16,7 @@ package struct WorkerFamilies {
 
     package var all: [MetricFamily] {
         [requests, denials, rateExcesses, withoutRoom, proxyHeaders, handshakes, durations]
-            + perWorker + protocols + upstreams + [buffers, acceptPauses]
+            + perWorker + protocols + upstreams + tunnels + [buffers, acceptPauses]
     }
 
     private var requests: MetricFamily {

@@ -18,6 +18,8 @@ public struct EnrolmentConfiguration: Equatable, Sendable {
     /// Whole seconds.
     public let nonceLife: Duration
     public let admission: AdmissionConfiguration
+    /// Nil if nobody is asked for newer receipts.
+    public let receipts: ReceiptsConfiguration?
     /// Bytes of a request's content.
     public let contentLimit: Int
     /// Of one client address; of a /64 where it is IPv6.
@@ -62,6 +64,9 @@ extension EnrolmentConfiguration {
         static let token = Key(
             "token", .section(AdmissionTokenConfiguration.Draft.init), whenMissing: .allowed,
             "Who signs admission tokens.")
+        static let receipts = Key(
+            "receipts", .section(ReceiptsConfiguration.init), whenMissing: .allowed,
+            "How Apple is asked for the risk metric of each device.")
         static let contentLimit = Key(
             "content_limit", .size((32 << 10)...(64 << 10)), unit: "bytes", whenMissing: .means("64KiB"),
             "The largest content of a request.")
@@ -80,8 +85,8 @@ extension EnrolmentConfiguration {
             settings: [
                 address.setting, proxyProtocol.setting, protocols.setting, tls.setting, url.setting, authority.setting,
                 certificateLife.setting,
-                rotationOverlap.setting, nonceLife.setting, admission.setting, token.setting, contentLimit.setting,
-                requestsPerMinute.setting, connections.setting, connectionsPerAddress.setting,
+                rotationOverlap.setting, nonceLife.setting, admission.setting, token.setting, receipts.setting,
+                contentLimit.setting, requestsPerMinute.setting, connections.setting, connectionsPerAddress.setting,
             ])
     }
 
@@ -101,6 +106,7 @@ extension EnrolmentConfiguration {
         let nonceLife = reader.read(Keys.nonceLife)
         let name = reader.read(Keys.admission)
         let token = reader.read(Keys.token)
+        let receipts = reader.read(Keys.receipts)
         let contentLimit = reader.read(Keys.contentLimit)
         let requestsPerMinute = reader.read(Keys.requestsPerMinute)
         let connections = reader.read(Keys.connections)
@@ -117,7 +123,7 @@ extension EnrolmentConfiguration {
         guard let address, let protocols, let tls, let url, let authority, let certificateLife, let rotationOverlap,
             let nonceLife,
             let admission, let contentLimit, let requestsPerMinute, let connections, let connectionsPerAddress,
-            proxyProtocol != nil || !reader.has(Keys.proxyProtocol),
+            receipts != nil || !reader.has(Keys.receipts), proxyProtocol != nil || !reader.has(Keys.proxyProtocol),
             proxyProtocol?.canReach(address, at: reader.place(of: Keys.proxyProtocol), reading) ?? true
         else { return nil }
         self.address = address
@@ -130,6 +136,7 @@ extension EnrolmentConfiguration {
         self.rotationOverlap = rotationOverlap
         self.nonceLife = nonceLife
         self.admission = admission
+        self.receipts = receipts
         self.contentLimit = contentLimit
         self.requestsPerMinute = requestsPerMinute
         self.connections = connections

@@ -41,6 +41,7 @@ public struct Section: Equatable, Sendable {
         EnrolmentConfiguration.Keys.section, ProxyProtocolConfiguration.enrolmentSection,
         EnrolmentConfiguration.tlsSection,
         EnrolmentAuthorityConfiguration.Keys.section, AdmissionTokenConfiguration.Draft.Keys.section,
+        ReceiptsConfiguration.Keys.section,
         AdministrationConfiguration.Keys.section,
         AdministrationListenerConfiguration.Keys.section, AdministrationListenerConfiguration.TLS.Keys.section,
         ListenerConfiguration.Clients.AdministrationKeys.section, ProofConfiguration.Keys.section,

@@ -77,6 +77,7 @@ struct EnrolmentBlueprint: Sendable {
             settings.connectionsPerAddress = enrolment.connectionsPerAddress
             settings.server = Self.server(enrolment, configuration.timeouts)
             settings.shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
+            settings.receipts = try enrolment.receipts.map { try ReceiptSettings($0, configuration) }
             try EnrolmentService.check(settings, library)
             let shown = try Certificate.all(inPEM: listener.certificates, library)
             warnings = Blueprint.missingStaple(shown, listener.staple).map { "enrolment: \($0)" }

@@ -51,6 +51,7 @@ public struct Blueprint: Sendable {
     let enrolment: EnrolmentBlueprint?
     let proof: ProofConfiguration
     let heldContent: Int
+    let tunnelLimit: Int
     let strippedFields: [String]
     let denialURI: String
     let log: LogConfiguration
@@ -92,7 +93,7 @@ public struct Blueprint: Sendable {
                 apps: Self.apps(route, configuration), components: route.components,
                 // Every route names a configured upstream: the configuration is refused otherwise.
                 upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit),
-                body: Self.body(route.body))
+                body: Self.body(route.body), webSocket: route.websocket == .allowed)
         }
         settings = Self.settings(configuration)
         rates = Self.rates(configuration)
@@ -110,6 +111,7 @@ public struct Blueprint: Sendable {
         }
         proof = configuration.proof
         heldContent = configuration.limits.heldContent
+        tunnelLimit = configuration.limits.tunnels
         strippedFields = configuration.strippedFields
         denialURI = configuration.denialURI
         log = configuration.log
@@ -165,6 +167,8 @@ public struct Blueprint: Sendable {
         settings.contentIdleTimeout = TimeSpan(configuration.timeouts.contentIdle)
         settings.contentRate = configuration.timeouts.contentRate
         settings.keepAliveTimeout = TimeSpan(configuration.timeouts.keepAlive)
+        settings.tunnelIdleTimeout = TimeSpan(configuration.timeouts.tunnelIdle)
+        settings.tunnelLife = TimeSpan(configuration.timeouts.tunnelLife)
         return settings
     }
 
@@ -238,7 +242,7 @@ public struct Blueprint: Sendable {
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
             routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
-            accessLog: accessLog, rates: rates, sourceLimits: sourceLimits)
+            accessLog: accessLog, rates: rates, sourceLimits: sourceLimits, tunnelLimit: tunnelLimit)
     }
 
     func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {

@@ -99,6 +99,7 @@ extension EnrolmentConfiguration {
         var files = tls.files + [authority.certificatePath, authority.keyPath]
         if case .file(let path) = authority.passphrase { files.append(path) }
         if case .token(let token) = admission { files += token.keysPaths }
+        if let receipts { files += [receipts.keyPath, receipts.authoritiesPath] }
         return files
     }
 }

@@ -37,7 +37,8 @@ extension UpstreamSettings {
 }
 
 extension UpstreamSettings.Server {
-    fileprivate init(_ server: ServerAddress, of upstream: String) throws(StartupError) {
+    /// - Parameter upstream: its name, for a fault.
+    init(_ server: ServerAddress, of upstream: String) throws(StartupError) {
         // Both are what `localhost` is, and always will be (RFC 6761 section 6.3).
         let literals =
             if server.isLiteral {

@@ -1,4 +1,5 @@
 internal import Administration
+internal import Enrolment
 internal import EventLoop
 internal import Gateway
 internal import Glibc
@@ -84,7 +85,11 @@ extension GatewayProcess {
             hosts: blueprint.listeners.flatMap { listener in
                 listener.hosts.map { StatusDocument.Host(listener: listener.name, names: $0.names.map(\.text)) }
             },
-            enrolment: blueprint.enrolment.map { StatusDocument.Enrolment(listener: $0.name, admission: $0.admission) },
+            enrolment: blueprint.enrolment.map {
+                StatusDocument.Enrolment(
+                    listener: $0.name, admission: $0.admission,
+                    receipts: enrolment?.receipts.map(StatusDocument.Receipts.init))
+            },
             upstreams: upstreams.map(StatusDocument.Upstream.init),
             certificates: blueprint.certificates.map {
                 StatusDocument.Certificate(
@@ -136,5 +141,15 @@ extension StatusDocument.Upstream {
                     name: server.name, busy: server.busy, idle: server.idle,
                     states: Dictionary(uniqueKeysWithValues: counted.map { ($0.name, $1) }))
             })
+    }
+}
+
+extension StatusDocument.Receipts {
+    fileprivate init(_ metrics: ReceiptMetrics) {
+        self.init(
+            calls: metrics.callCount, refreshed: metrics.refreshedCount, paused: metrics.pauseReason,
+            // No app is listed twice.
+            aboveCeiling: Dictionary(uniqueKeysWithValues: metrics.aboveCeiling.map { ($0.app, $0.count) }),
+            oldestOverdueSeconds: metrics.oldestOverdue)
     }
 }

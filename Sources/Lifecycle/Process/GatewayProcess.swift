@@ -211,6 +211,12 @@ public final class GatewayProcess {
             case .adopted: adopted(by: Self.enrolmentNumber)
             case .pong: watchdog?.answered(Self.enrolmentNumber)
             case .failed(let reason): logger.error("enrolment: \(reason)")
+            case .receipt(let notice):
+                switch notice.severity {
+                case .info: logger.info("receipts: \(notice)")
+                case .warning: logger.warning("receipts: \(notice)")
+                case .error: logger.error("receipts: \(notice)")
+                }
             case .ended:
                 isEnrolmentRunning = false
                 if running.isEmpty { loop.stop() }

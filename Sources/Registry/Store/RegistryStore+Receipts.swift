@@ -47,13 +47,14 @@ extension RegistryStore {
                         content = coalesce(:newer, content),
                         risk_metric = CASE WHEN :newer IS NULL THEN risk_metric ELSE :risk END,
                         created_at = coalesce(:created, created_at), next_at = :next,
-                        asked_at = coalesce(:asked, asked_at), outcome = :outcome, failures = :failures
+                        asked_at = coalesce(:asked, asked_at), outcome = coalesce(:outcome, outcome),
+                        failures = :failures
                     WHERE device = :device AND content = :previous
                         AND (created_at IS NULL OR :created IS NULL OR created_at <= :created)
                     """
             ).execute(arguments: [
                 "newer": result.newer?.content.blob, "risk": result.newer?.riskMetric, "created": result.createdAt,
-                "next": result.nextAt, "asked": result.askedAt, "outcome": result.outcome.rawValue,
+                "next": result.nextAt, "asked": result.askedAt, "outcome": result.outcome?.rawValue,
                 "failures": max(0, result.failures), "device": result.device.number,
                 "previous": result.previous.blob,
             ])

@@ -6,16 +6,17 @@ internal import TLS
 extension ServerConnection {
     /// Takes in, answers and writes until nothing more can be done now.
     func settle() {
-        guard !isSettling, isOpen, let spoken else { return }
+        guard !isSettling, isOpen else { return }
         isSettling = true
         var isAgain = true
-        while isAgain, isOpen, !isAborted {
+        // Asked for each time: a request may turn into a tunnel.
+        while isAgain, isOpen, !isAborted, let spoken {
             spoken.advance()
             isAgain = !isAborted && flush(spoken)
         }
         isSettling = false
         if isAborted { close(gracefully: false) }
-        guard isOpen else { return }
+        guard isOpen, let spoken else { return }
         input.releaseIfEmpty()
         let wantsInput = !isReadWaitingToWrite && spoken.wantsInput
         wantRead(wantsInput)

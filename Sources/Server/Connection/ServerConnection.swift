@@ -51,6 +51,10 @@ public final class ServerConnection: SocketHandler {
 
     /// Whether somebody has told of the handshake already: it is no request's own.
     public var isHandshakeTold = false
+    /// It is ended because of who its client is.
+    public internal(set) var isBarred = false
+    /// The worker, or what it has been configured by, is about to end.
+    public var isEnding: Bool { acceptor.isDraining }
 
     /// TLS has to write (a key update) before it can read on.
     var isReadWaitingToWrite = false

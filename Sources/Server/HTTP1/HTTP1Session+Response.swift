@@ -61,6 +61,19 @@ extension HTTP1Session {
         awaitClient()
     }
 
+    /// Writes the head that switches protocols; from then on the exchange's bytes are what the connection carries.
+    ///
+    /// - Returns: nil if the head does not fit; nothing was written then.
+    func becomeTunnel(_ fields: (inout ByteBuffer) -> Void) -> TunnelSession? {
+        guard let exchange, cycle.phase == .response, connection.spoken === self else { return nil }
+        guard Self.write(101, nil, false, true, to: &connection.output, fields) else { return nil }
+        let tunnel = TunnelSession(on: connection, for: exchange)
+        self.exchange = nil
+        connection.spoken = tunnel
+        tunnel.began()
+        return tunnel
+    }
+
     // MARK: - The end of a response
 
     func limitRest() {

@@ -24,6 +24,13 @@ open class UpstreamCall {
     open func began(on connection: UpstreamConnection) {}
     /// The final response head has arrived.
     open func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) {}
+    /// The server has switched protocols (101). If that is what was asked for, the connection is a tunnel from now on: what comes
+    /// is `responseContent`, what is written to its `output` goes, and nothing is framed.
+    ///
+    /// - Returns: nil if so; what is wrong with it otherwise.
+    open func switched(_ head: ResponseHead, _ bytes: Span<UInt8>) -> UpstreamFailure? { .unexpectedUpgrade }
+    /// In a tunnel: the server sends no more, but may still take.
+    open func tunnelEnded() {}
     /// Content has arrived. - Returns: how much was taken; if not all, say `resumeResponse()` later.
     open func responseContent(_ content: Span<UInt8>) -> Int { content.count }
     /// The response is complete, and the connection is no longer the call's.

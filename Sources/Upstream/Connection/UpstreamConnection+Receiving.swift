@@ -22,6 +22,7 @@ extension UpstreamConnection {
         case .wantRead: input.releaseIfEmpty()
         case .wantWrite: waitToWriteBeforeReading()
         case .endOfStream where phase == .content && decoder.endsWithConnection: finish(keeping: false)
+        case .endOfStream where phase == .tunnel: endTunnelInput()
         // Also content that lasts until the end of the connection, where that ends without close_notify: anybody on the way can cut
         // a connection off, and what came is not all there is (RFC 9112 section 9.8).
         case .endOfStream, .failed(.disconnected): fail(.disconnected)
@@ -37,6 +38,7 @@ extension UpstreamConnection {
                 guard parseHead(call) else { return }
             case .content:
                 guard pushContent(call) else { return }
+            case .tunnel: return pushTunnel(call)
             case .connecting, .handshake, .idle: return
             }
         }
@@ -56,8 +58,9 @@ extension UpstreamConnection {
             return false
         }
         guard head.status != 101 else {
-            fail(.unexpectedUpgrade)
-            return false
+            guard beginTunnel(call, headLength: length) else { return false }
+            input.consume(length)
+            return true
         }
         // 100 is between us and the server; 103 and others are optional (RFC 9110 section 15.2).
         if head.isInterim {

@@ -41,6 +41,7 @@ extension UpstreamConnection {
         switch phase {
         case .head: if isRequestComplete { setDeadline(loop.now + responseTimeout) } else { clearDeadline() }
         case .content: if !isResponseHeld { awaitContent() }
+        case .tunnel: tunnelSent()
         case .connecting, .handshake, .idle: break
         }
         return true

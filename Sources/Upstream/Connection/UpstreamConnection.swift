@@ -6,7 +6,8 @@ internal import TLS
 /// One connection to a server of an upstream: HTTP/1.1 calls in turn.
 ///
 /// Owned by its pool. Holds one block for what comes and one for what goes, and none while idle. What is sent is in
-/// `UpstreamConnection+Sending`, what comes in `UpstreamConnection+Receiving`, what TLS adds in `UpstreamConnection+TLS`.
+/// `UpstreamConnection+Sending`, what comes in `UpstreamConnection+Receiving`, what TLS adds in `UpstreamConnection+TLS`, what is no
+/// HTTP any more in `UpstreamConnection+Tunnel`.
 public final class UpstreamConnection: SocketHandler {
     enum Phase {
         case connecting
@@ -14,6 +15,8 @@ public final class UpstreamConnection: SocketHandler {
         case idle
         case head
         case content
+        /// The server has switched protocols, and the call takes its bytes as they are.
+        case tunnel
     }
 
     /// The owner, so never gone before this connection.
@@ -118,7 +121,7 @@ public final class UpstreamConnection: SocketHandler {
     public func resumeResponse() {
         guard isResponseHeld else { return }
         isResponseHeld = false
-        awaitContent()
+        if phase != .tunnel { awaitContent() }
         // In an event of its own: the caller is in the middle of its client's.
         readAgain()
     }
@@ -150,7 +153,7 @@ public final class UpstreamConnection: SocketHandler {
     }
 
     private var mayReceive: Bool {
-        isOpen && !isResponseHeld && !isCancelled && (phase == .head || phase == .content)
+        isOpen && !isResponseHeld && !isCancelled && (phase == .head || phase == .content || phase == .tunnel)
     }
 
     public override func writable() {
@@ -184,7 +187,7 @@ public final class UpstreamConnection: SocketHandler {
         switch phase {
         case .connecting: notSent(.connectTimeout)
         case .handshake: notSent(tlsFailure("the server did not complete the handshake in time"))
-        case .idle, .head, .content: fail(.responseTimeout)
+        case .idle, .head, .content, .tunnel: fail(.responseTimeout)
         }
     }
 
@@ -253,7 +256,8 @@ public final class UpstreamConnection: SocketHandler {
         // A server may close a connection that was long unused, whatever is on its way there, or whose request does not come to
         // its end: no fault of it, and a client that dawdles must not have it ejected.
         let isExcused = failure == .disconnected && !isRequestComplete || isUnanswered && callsServed > 0
-        if !isExcused { pool.failed(server, failure, isCheck: isCheck) }
+        // A tunnel was granted, and that is all a server is judged by.
+        if !isExcused, phase != .tunnel { pool.failed(server, failure, isCheck: isCheck) }
         end(failure, isUnanswered: isUnanswered)
     }
 

@@ -45,12 +45,13 @@ public struct ReceiptResult: Sendable {
     public let nextAt: Int64?
     /// Nil if nobody was asked.
     public let askedAt: Int64?
-    public let outcome: ReceiptOutcome
+    /// Nil leaves what there is: nothing came of it.
+    public let outcome: ReceiptOutcome?
     public let failures: Int
 
     public init(
         device: DeviceID, previous: [UInt8], newer: Newer? = nil, createdAt: Int64?, nextAt: Int64?, askedAt: Int64?,
-        outcome: ReceiptOutcome, failures: Int
+        outcome: ReceiptOutcome?, failures: Int
     ) {
         self.device = device
         self.previous = previous

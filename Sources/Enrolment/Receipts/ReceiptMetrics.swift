@@ -1,0 +1,63 @@
+internal import Metrics
+
+/// What has come of asking for newer receipts since the process began, and how they stand.
+public struct ReceiptMetrics: Equatable, Sendable {
+    /// How a call may end.
+    enum Result: String, CaseIterable {
+        case refreshed
+        case unchanged
+        case malformed
+        case tokenRefused = "token_refused"
+        case unknown
+        case throttled
+        /// What came was refused here.
+        case refused
+        case failed
+    }
+
+    /// By the place of the result.
+    private var calls = [UInt64](repeating: 0, count: Result.allCases.count)
+    /// Of each app that has a ceiling: its id and how many devices are above, counted up to ten thousand.
+    public internal(set) var aboveCeiling: [AppCount] = []
+    /// For how many seconds the one that waits for longest has been due; 0 if none is.
+    public internal(set) var oldestOverdue: Int64 = 0
+    /// Why nobody is asked about at the moment; nil if calls are made.
+    var pause: RefreshSchedule.Pause?
+
+    public struct AppCount: Equatable, Sendable {
+        public let app: String
+        public let count: Int
+    }
+
+    public var pauseReason: String? { pause?.rawValue }
+    public var callCount: UInt64 { calls.reduce(0, +) }
+    /// Newer receipts that were got.
+    public var refreshedCount: UInt64 { calls[0] }
+
+    mutating func count(_ result: Result) {
+        guard let place = Result.allCases.firstIndex(of: result) else { return }
+        calls[place] += 1
+    }
+
+    /// For a scrape.
+    var families: [MetricFamily] {
+        var results = MetricFamily(
+            .counter, "attestgate_receipt_calls_total", "Calls to Apple for newer receipts of devices, by result.")
+        for (place, result) in Result.allCases.enumerated() { results.add(calls[place], ["result": result.rawValue]) }
+        var above = MetricFamily(
+            .gauge, "attestgate_receipt_devices_above_ceiling",
+            "Devices whose risk metric is above their app's maximum_risk; counted up to 10000.")
+        for app in aboveCeiling { above.add(app.count, ["app": app.app]) }
+        var paused = MetricFamily(
+            .gauge, "attestgate_receipt_calls_paused", "Whether no calls are made for now, by the reason.")
+        for reason in RefreshSchedule.Pause.allCases {
+            paused.add(pause == reason ? 1 : 0, ["reason": reason.rawValue])
+        }
+        return [
+            results, above, paused,
+            MetricFamily(
+                .gauge, "attestgate_receipt_oldest_overdue_seconds",
+                "How long the receipt that waits for longest has been due to be looked at.", oldestOverdue),
+        ]
+    }
+}

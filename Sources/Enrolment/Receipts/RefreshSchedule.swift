@@ -1,0 +1,149 @@
+internal import EventLoop
+
+/// When Apple is asked, and when again: how many calls may begin, and when the next look at a device makes sense. A value: what
+/// time it is, it is told.
+struct RefreshSchedule {
+    struct Rules {
+        /// Calls at once.
+        var concurrency: Int
+        var callsPerMinute: Int
+        /// Between two questions about one device, at least, in seconds.
+        var interval: Int64
+        /// From a failure to the next try, in seconds; doubled with each.
+        var retry: Int64
+    }
+
+    /// Why nobody is asked about for a while.
+    enum Pause: String, CaseIterable {
+        /// 401: an operator has to mend it.
+        case tokenRefused = "token_refused"
+        /// 429.
+        case throttled
+        /// One call after the other fails.
+        case failing
+    }
+
+    let rules: Rules
+    private var generator: any RandomNumberGenerator
+    private(set) var underWay = 0
+    private var nextStart = Instant(nanoseconds: 0)
+    private(set) var pause: (reason: Pause, until: Instant)?
+    private var failuresInARow = 0
+
+    static let day: Int64 = 86_400
+    /// So many failures in a row are the service's, not a device's.
+    private static let patience = 3
+
+    init(_ rules: Rules, generator: any RandomNumberGenerator = SystemRandomNumberGenerator()) {
+        self.rules = rules
+        self.generator = generator
+    }
+
+    // MARK: - Calls
+
+    /// Takes a place for a call, if one may begin now. They begin evenly: a burst would come all at once every minute.
+    mutating func begin(at now: Instant) -> Bool {
+        guard underWay < rules.concurrency, wait(at: now).nanoseconds == 0 else { return false }
+        underWay += 1
+        nextStart = now + TimeSpan(nanoseconds: 60_000_000_000 / Int64(rules.callsPerMinute))
+        return true
+    }
+
+    /// How long until a call may begin, were there a place; zero if one may now.
+    func wait(at now: Instant) -> TimeSpan {
+        let start = max(nextStart, pause?.until ?? nextStart)
+        return max(TimeSpan(nanoseconds: 0), start - now)
+    }
+
+    var isFull: Bool { underWay >= rules.concurrency }
+
+    func isPaused(at now: Instant) -> Bool { pause.map { now < $0.until } ?? false }
+
+    /// A call has ended.
+    ///
+    /// - Returns: whether a pause begins that was not there.
+    mutating func ended(_ answer: RefreshAnswer, at now: Instant) -> Bool {
+        underWay -= 1
+        switch answer {
+        case .receipt, .unchanged, .malformed, .unknown:
+            failuresInARow = 0
+            return false
+        case .tokenRefused: return halt(.tokenRefused, Self.tokenPause, at: now)
+        case .tooMany(let wanted):
+            return halt(.throttled, min(max(wanted ?? Self.usualPause, rules.retry), Self.day), at: now)
+        case .failed:
+            failuresInARow += 1
+            guard failuresInARow >= Self.patience else { return false }
+            return halt(.failing, doubled(rules.retry, failuresInARow - Self.patience, atMost: 3_600), at: now)
+        }
+    }
+
+    /// A call was given up, for no fault of anybody.
+    mutating func abandoned() { underWay -= 1 }
+
+    /// Goes on with a pause that began before these rules.
+    mutating func resume(_ earlier: (reason: Pause, until: Instant)?) {
+        // What an operator has to mend, a new configuration may have mended.
+        guard let earlier, earlier.reason != .tokenRefused else { return }
+        pause = earlier
+    }
+
+    private mutating func halt(_ reason: Pause, _ seconds: Int64, at now: Instant) -> Bool {
+        let isNew = !isPaused(at: now)
+        let until = now + .seconds(seconds)
+        if isNew || pause.map({ $0.until < until }) ?? true { pause = (reason, until) }
+        return isNew
+    }
+
+    /// A wrong key or team does not mend itself.
+    private static let tokenPause: Int64 = 3_600
+    /// Of a 429 that says nothing.
+    private static let usualPause: Int64 = 900
+
+    // MARK: - Devices
+
+    /// When to look at a device again: seconds since 1970, or nil if never.
+    ///
+    /// - Parameters:
+    ///   - notBefore: of the receipt that is kept from here on.
+    ///   - failures: in a row, this one included.
+    mutating func next(
+        after outcome: DeviceOutcome, notBefore: Int64?, failures: Int, now: Int64, at instant: Instant
+    ) -> Int64? {
+        switch outcome {
+        case .refreshed, .unchanged:
+            // Never before the receipt says so: what is drawn comes on top.
+            return max(notBefore ?? 0, now + rules.interval) + drawn(rules.interval / 10)
+        case .waiting: return max(notBefore ?? 0, now) + drawn(rules.interval / 10)
+        case .malformed, .refused:
+            return now + backedOff(rules.interval, failures, atMost: 30 * Self.day)
+        case .failed: return now + backedOff(rules.retry, failures, atMost: Self.day)
+        case .paused:
+            let left = pause.map { max(0, ($0.until - instant).nanoseconds / 1_000_000_000) } ?? 0
+            return now + left + 1 + drawn(rules.retry)
+        case .unknown, .unverified: return now + 30 * Self.day + drawn(Self.day)
+        case .unasked: return now + Self.day
+        case .expired: return nil
+        }
+    }
+
+    /// As `Registry.ReceiptOutcome`, but that a call which only tells of a pause says nothing of its device.
+    enum DeviceOutcome {
+        case refreshed, unchanged, waiting, malformed, unknown, refused, expired, unverified, unasked, failed, paused
+    }
+
+    private mutating func backedOff(_ first: Int64, _ failures: Int, atMost limit: Int64) -> Int64 {
+        let span = doubled(first, failures - 1, atMost: max(limit, first))
+        // At least half of it, so that those that failed together do not come back together.
+        return max(1, span / 2 + drawn(span - span / 2))
+    }
+
+    private func doubled(_ first: Int64, _ times: Int, atMost limit: Int64) -> Int64 {
+        var span = first
+        for _ in 0..<max(0, min(times, 40)) where span < limit { span *= 2 }
+        return min(span, limit)
+    }
+
+    /// 0 to `most`.
+    private mutating func drawn(_ most: Int64) -> Int64 { most > 0 ? Int64.random(in: 0...most, using: &generator) : 0 }
+}

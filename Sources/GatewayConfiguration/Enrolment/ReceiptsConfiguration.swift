@@ -1,0 +1,113 @@
+/// How Apple is asked for newer receipts of devices, which have their risk metric.
+public struct ReceiptsConfiguration: Equatable, Sendable {
+    /// Of the developer's account: ten letters and digits.
+    public let team: String
+    /// Of the key: ten letters and digits.
+    public let keyID: String
+    /// A PEM file, PKCS #8, that nobody but its owner can read.
+    public let keyPath: String
+    /// In place of Apple's own; nil for these, by the environment of each app.
+    public let baseURL: OutboundURL?
+    /// A PEM file with what certificates of the service lead to.
+    public let authoritiesPath: String
+    /// Between two questions about one device, at least; whole seconds.
+    public let interval: Duration
+    /// From a call that failed to the next about the same device; each further failure doubles it. Whole seconds.
+    public let retry: Duration
+    public let timeout: Duration
+    /// Calls at once.
+    public let concurrency: Int
+    public let callsPerMinute: Int
+
+    /// Apple's services, which know about apps of either environment.
+    public static let production = fixed("https://data.appattest.apple.com")
+    public static let development = fixed("https://data-development.appattest.apple.com")
+
+    private static func fixed(_ text: String) -> OutboundURL {
+        guard let url = try? OutboundURL.parse(text) else { preconditionFailure("\(text) is right") }
+        return url
+    }
+}
+
+extension ReceiptsConfiguration {
+    enum Keys {
+        static let team = Key("team", .appleID, whenMissing: .refused, "The team whose apps these are.")
+        static let keyID = Key("key_id", .appleID, whenMissing: .refused, "The id of the key.")
+        static let key = Key(
+            "key", .secretFile("a readable PEM file"), whenMissing: .refused,
+            "The private key, as Apple hands it out: enabled for DeviceCheck.")
+        static let baseURL = Key(
+            "base_url", .outboundURL, whenMissing: .allowed, "Where another service answers in Apple's place.")
+        static let authorities = Key(
+            "authorities", .file("a readable PEM file"), whenMissing: .means("/etc/ssl/certs/ca-certificates.crt"),
+            "What certificates of the service lead to.")
+        static let interval = Key(
+            "interval", .wholeSeconds(.seconds(1) ... .seconds(7_776_000)), unit: "between two questions",
+            whenMissing: .means("1d"), "How long a device is not asked about again, at least.")
+        static let retry = Key(
+            "retry", .wholeSeconds(.seconds(1) ... .seconds(86_400)), unit: "since the call",
+            whenMissing: .means("5m"), "When a call is repeated that failed; each further failure doubles it.")
+        static let timeout = Key(
+            "timeout", .duration(.milliseconds(100) ... .seconds(60)), unit: "since the call began",
+            whenMissing: .means("20s"), "How long a call may take, connecting included.")
+        static let concurrency = Key(
+            "concurrency", .integer(1...64), unit: "calls", whenMissing: .means("4"),
+            "How many calls may be under way.")
+        static let callsPerMinute = Key(
+            "calls_per_minute", .integer(1...60_000), unit: "calls", whenMissing: .means("60"),
+            "How many calls begin in a minute.")
+
+        static let section = Section(
+            path: "enrolment.receipts",
+            settings: [
+                team.setting, keyID.setting, key.setting, baseURL.setting, authorities.setting, interval.setting,
+                retry.setting, timeout.setting, concurrency.setting, callsPerMinute.setting,
+            ])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let team = reader.read(Keys.team)
+        let keyID = reader.read(Keys.keyID)
+        let keyPath = reader.read(Keys.key)
+        let baseURL = reader.read(Keys.baseURL)
+        let authoritiesPath = reader.read(Keys.authorities)
+        let interval = reader.read(Keys.interval)
+        let retry = reader.read(Keys.retry)
+        let timeout = reader.read(Keys.timeout)
+        let concurrency = reader.read(Keys.concurrency)
+        let callsPerMinute = reader.read(Keys.callsPerMinute)
+        guard let team, let keyID, let keyPath, baseURL != nil || !reader.has(Keys.baseURL), let authoritiesPath,
+            let interval, let retry, let timeout, let concurrency, let callsPerMinute
+        else { return nil }
+        self.team = team
+        self.keyID = keyID
+        self.keyPath = keyPath
+        self.baseURL = baseURL
+        self.authoritiesPath = authoritiesPath
+        self.interval = interval
+        self.retry = retry
+        self.timeout = timeout
+        self.concurrency = concurrency
+        self.callsPerMinute = callsPerMinute
+    }
+}
+
+extension Kind where Value == String {
+    /// What Apple numbers teams and keys by.
+    fileprivate static var appleID: Kind {
+        .text("ten capital letters and digits") { text throws(Complaint) in
+            let isID =
+                text.utf8.count == 10
+                && text.utf8.allSatisfy { byte in
+                    UInt8(ascii: "A")...UInt8(ascii: "Z") ~= byte || UInt8(ascii: "0")...UInt8(ascii: "9") ~= byte
+                }
+            guard isID else {
+                let upper = text.uppercased()
+                let isCase = upper != text && upper.utf8.count == 10
+                throw Complaint("\(Printable.quoted(text)) is no id of Apple's", suggestion: isCase ? upper : nil)
+            }
+            return text
+        }
+    }
+}

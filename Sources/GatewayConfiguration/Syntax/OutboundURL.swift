@@ -1,0 +1,33 @@
+/// Where a service is that is asked something: a URL with `https`, or with `http` where nothing leaves the machine.
+public struct OutboundURL: Hashable, Sendable {
+    /// As it stands in the file.
+    public let text: String
+    /// Whether TLS is spoken.
+    public let isEncrypted: Bool
+    public let server: ServerAddress
+    /// What `Host` says: the port is left out where it is the usual one.
+    public let authority: String
+    /// What comes before the paths of the service: nothing, or a slash and more, without one at the end.
+    public let path: String
+
+    static func parse(_ text: String) throws(Complaint) -> OutboundURL {
+        let isPlain = text.hasPrefix("http://")
+        let rest = String(text.dropFirst(isPlain ? 7 : 8))
+        let url = try ServiceURL.parse(isPlain ? "https://" + rest : text, mayEndWithSlash: false)
+        let authority = String(rest.prefix { $0 != "/" })
+        let hasPort = authority.contains(":") && !authority.hasSuffix("]")
+        let server = try ServerAddress.parse(hasPort ? authority : "\(authority):\(isPlain ? 80 : 443)")
+        guard !isPlain || server.isLoopback else {
+            throw Complaint("\(Printable.quoted(text)) would be asked in the clear", suggestion: url.text)
+        }
+        return OutboundURL(
+            text: text, isEncrypted: !isPlain, server: server, authority: authority,
+            path: String(rest.dropFirst(authority.count)))
+    }
+}
+
+extension Kind where Value == OutboundURL {
+    static var outboundURL: Kind {
+        .text("an https URL without a slash at the end, or an http one of this machine alone", OutboundURL.parse)
+    }
+}

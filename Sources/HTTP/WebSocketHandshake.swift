@@ -1,0 +1,114 @@
+/// What a request asks for with its Upgrade field, where WebSockets may be opened (RFC 6455 section 4.2.1, RFC 9110 section
+/// 7.8): the strictest reading, so that nobody behind can read it otherwise.
+public enum WebSocketHandshake: Equatable, Sendable {
+    /// For no WebSocket. What else it may ask for is not passed on.
+    case none
+    /// For one, in the form that RFC 6455 has; with the value of Sec-WebSocket-Key.
+    case valid(key: ByteRange)
+    case malformed(Fault)
+    /// Well-formed, but of another version than 13.
+    case versionUnsupported
+
+    public enum Fault: Error, Equatable, Sendable, CaseIterable {
+        case notGet
+        case notVersionOneOne
+        case content
+        case upgradeNotAlone
+        case connectionWithoutUpgrade
+        case versionCount
+        case keyCount
+        case keyMalformed
+
+        /// For the log, and for the developer of the client.
+        public var reason: StaticString {
+            switch self {
+            case .notGet: "a WebSocket is opened by GET alone"
+            case .notVersionOneOne: "a WebSocket is opened in HTTP/1.1 alone"
+            case .content: "a request that opens a WebSocket has no content"
+            case .upgradeNotAlone: "Upgrade is not the one token websocket"
+            case .connectionWithoutUpgrade: "Connection does not list upgrade"
+            case .versionCount: "there is no Sec-WebSocket-Version, or more than one"
+            case .keyCount: "there is no Sec-WebSocket-Key, or more than one"
+            case .keyMalformed: "Sec-WebSocket-Key is not the base64 of 16 octets"
+            }
+        }
+    }
+
+    /// - Parameter bytes: what the ranges of `head` refer to.
+    public init(_ head: RequestHead, _ bytes: Span<UInt8>) {
+        var upgrades = 0
+        var asks = false
+        var isExact = false
+        for index in head.fields.indices where head.fields[index].name == .upgrade {
+            let value = head.fields[index].valueRange.of(bytes)
+            upgrades += 1
+            isExact = value.equals(lowercase: Self.token)
+            if isExact || Self.names(value) { asks = true }
+        }
+        guard asks else {
+            self = .none
+            return
+        }
+        do throws(Fault) {
+            guard isExact, upgrades == 1 else { throw .upgradeNotAlone }
+            self = try Self.check(head, bytes)
+        } catch {
+            self = .malformed(error)
+        }
+    }
+
+    private static func check(_ head: RequestHead, _ bytes: Span<UInt8>) throws(Fault) -> WebSocketHandshake {
+        guard head.method == .get else { throw .notGet }
+        guard head.minorVersion == 1 else { throw .notVersionOneOne }
+        guard !head.framing.hasContent else { throw .content }
+        guard head.connection.upgrade else { throw .connectionWithoutUpgrade }
+        guard let version = only(.secWebSocketVersion, head) else { throw .versionCount }
+        guard let key = only(.secWebSocketKey, head) else { throw .keyCount }
+        guard version.of(bytes).equals(lowercase: versionText) else { return .versionUnsupported }
+        guard isKey(key.of(bytes)) else { throw .keyMalformed }
+        return .valid(key: key)
+    }
+
+    /// The value of a field that stands there once.
+    private static func only(_ name: FieldName, _ head: RequestHead) -> ByteRange? {
+        var found: ByteRange?
+        for index in head.fields.indices where head.fields[index].name == name {
+            guard found == nil else { return nil }
+            found = head.fields[index].valueRange
+        }
+        return found
+    }
+
+    /// Whether a list of protocols names it, of whatever version.
+    private static func names(_ list: Span<UInt8>) -> Bool {
+        var start = 0
+        while start < list.count {
+            var end = start
+            while end < list.count, list[end] != UInt8(ascii: ",") { end += 1 }
+            var first = start
+            while first < end, list[first] == ByteClass.space || list[first] == ByteClass.tab { first += 1 }
+            var last = first
+            while last < end, ByteClass.isToken(list[last]) { last += 1 }
+            if list.extracting(first..<last).equals(lowercase: token) { return true }
+            start = end + 1
+        }
+        return false
+    }
+
+    /// 22 characters of base64 and two of padding, the unused bits zero: 16 octets, in their one spelling.
+    private static func isKey(_ value: Span<UInt8>) -> Bool {
+        guard value.count == 24, value[22] == UInt8(ascii: "="), value[23] == UInt8(ascii: "=") else { return false }
+        for index in 0..<22 {
+            let byte = value[index]
+            guard ByteClass.isAlphanumeric(byte) || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "/") else {
+                return false
+            }
+        }
+        return lastOfKey.contains(value[21])
+    }
+
+    static let token = Array("websocket".utf8)
+    private static let versionText = Array("13".utf8)
+    /// The characters whose lower four bits are zero.
+    private static let lastOfKey = Array("AQgw".utf8)
+}

@@ -1,0 +1,64 @@
+internal import Bytes
+internal import EventLoop
+internal import HTTP
+internal import TLS
+
+/// A connection whose server has switched protocols: bytes both ways, until one side ends. It serves no other call after that.
+///
+/// Nothing is waited for but that the server takes what there is: how long nothing may be said, the client's side knows.
+extension UpstreamConnection {
+    /// - Returns: whether the connection is a tunnel now; it has failed otherwise.
+    func beginTunnel(_ call: UpstreamCall, headLength: Int) -> Bool {
+        // An answer to what has not been asked in full yet is none.
+        guard isRequestComplete, output.isEmpty else {
+            fail(.unexpectedUpgrade)
+            return false
+        }
+        if let failure = call.switched(head, input.readable.extracting(first: headLength)) {
+            fail(failure)
+            return false
+        }
+        phase = .tunnel
+        // More may follow, without an end that could be told.
+        isRequestComplete = false
+        clearDeadline()
+        pool.succeeded(server)
+        return true
+    }
+
+    func pushTunnel(_ call: UpstreamCall) {
+        guard !input.isEmpty else { return }
+        let count = input.count
+        let taken = call.responseContent(input.readable)
+        input.consume(taken)
+        // A tunnel that is quiet holds no block.
+        guard taken < count else { return input.releaseIfEmpty() }
+        // The client is slower than the server; the client's own timeouts watch it.
+        isResponseHeld = true
+        wantRead(false)
+    }
+
+    /// The server has ended its side. What it said before has been passed on: nothing is read while something is held.
+    func endTunnelInput() {
+        wantRead(false)
+        call?.tunnelEnded()
+    }
+
+    /// All that was written has left.
+    func tunnelSent() {
+        clearDeadline()
+        if isRequestComplete { endSending() }
+    }
+
+    /// In a tunnel: what is in `output` still goes, nothing comes after it, and the server is told so.
+    public func finishSending() {
+        guard phase == .tunnel, isOpen, !isRequestComplete else { return }
+        isRequestComplete = true
+        if output.isEmpty { endSending() }
+    }
+
+    private func endSending() {
+        transport.sendCloseNotify()
+        shutdownSending()
+    }
+}

@@ -1,0 +1,47 @@
+/// A request of our own to a service, ready to be sent.
+public struct OutboundRequest: Sendable {
+    /// Head and content.
+    let bytes: [UInt8]
+
+    /// `POST`.
+    ///
+    /// - Parameters:
+    ///   - target: path, and query if there is one.
+    ///   - host: the value of Host.
+    ///   - fields: names and values of further fields; nothing of them comes from anywhere a line end could slip in.
+    public init(post target: String, host: String, fields: [(name: String, value: String)], content: [UInt8]) {
+        var head = "POST \(target) HTTP/1.1\r\nHost: \(host)\r\nUser-Agent: attestgate\r\n"
+        for (name, value) in fields { head += "\(name): \(value)\r\n" }
+        precondition(
+            head.utf8.count { $0 == 0x0a } == 3 + fields.count, "a value of an own request has a line end in it")
+        head += "Content-Length: \(content.count)\r\n\r\n"
+        bytes = Array(head.utf8) + content
+    }
+}
+
+/// What a service answered, whatever its status.
+public struct OutboundAnswer: Equatable, Sendable {
+    public internal(set) var status: UInt16 = 0
+    /// Seconds; nil if it says none, or a date, which needs two clocks that agree.
+    public internal(set) var retryAfter: Int64?
+    public internal(set) var content: [UInt8] = []
+}
+
+/// Why there is no answer.
+public enum OutboundFailure: Error, Equatable, Sendable {
+    case upstream(UpstreamFailure)
+    /// The answer has more content than was wanted.
+    case tooLarge
+    /// It took longer than was wanted, in all.
+    case timeout
+
+    /// For logs.
+    public var reason: String {
+        switch self {
+        case .upstream(.tls(_, let reason)): "tls: \(reason)"
+        case .upstream(let failure): failure.kind.name
+        case .tooLarge: "too_large"
+        case .timeout: "timeout"
+        }
+    }
+}

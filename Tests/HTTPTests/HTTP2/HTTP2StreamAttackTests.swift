@@ -1,0 +1,141 @@
+import EventLoop
+import HTTP
+import Testing
+
+/// Streams that cost a client nothing: after a bounded count the connection ends with GOAWAY and ENHANCE_YOUR_CALM, and what the
+/// limits let through goes on for ever.
+@Suite("Attacks on HTTP/2 by streams")
+struct HTTP2StreamAttackTests {
+    private func id(_ round: Int) -> UInt32 { UInt32(2 * round + 1) }
+
+    @Test("rapid reset (CVE-2023-44487): streams that the client resets before they are answered")
+    func rapidReset() {
+        let peer = HTTP2Peer()
+        #expect(peer.attack { [.get(id($0)), .reset(id($0))] } == 200)
+        #expect(peer.record.streams.count == 1)
+        peer.expectCalm(.resets)
+    }
+
+    @Test("rapid reset in one read: no more requests are begun than the burst")
+    func rapidResetAtOnce() {
+        let peer = HTTP2Peer()
+        peer.send((0..<3000).flatMap { Frame.get(id($0)).bytes + Frame.reset(id($0)).bytes })
+        #expect(peer.record.events.filter { $0.contains("GET") }.count == 201)
+        peer.expectCalm(.resets)
+    }
+
+    @Test("rapid reset cut anywhere is the same", arguments: [1, 7, 1000])
+    func rapidResetInPieces(step: Int) {
+        let bytes = (0..<300).flatMap { Frame.get(id($0)).bytes + Frame.reset(id($0)).bytes }
+        let peer = HTTP2Peer()
+        for start in stride(from: 0, to: bytes.count, by: step) {
+            peer.send(Array(bytes[start..<min(start + step, bytes.count)]))
+        }
+        #expect(peer.record.events.filter { $0.contains("GET") }.count == 201)
+        peer.expectCalm(.resets)
+    }
+
+    @Test("resets at the admitted rate are a client that changes its mind")
+    func slowResets() {
+        let peer = HTTP2Peer()
+        let rounds = peer.attack(most: 1000) { round in
+            peer.now = Instant(nanoseconds: Int64(round) * 50_000_000)
+            return [.get(id(round)), .reset(id(round))]
+        }
+        #expect(rounds == 1000)
+        #expect(peer.fault == nil)
+    }
+
+    @Test(
+        "made you reset (CVE-2025-8671): streams that the client makes us reset",
+        arguments: [
+            // A window beyond all bounds; content beyond what was stated.
+            [Frame.windowUpdate(1, 0x7fff_ffff)], [Frame.data(1, "too long")],
+        ])
+    func madeYouReset(_ provocation: [Frame]) {
+        let peer = HTTP2Peer()
+        peer.record.onFault = { $0.reset(.protocolError) }
+        let rounds = peer.attack { round in
+            [.post(id(round), [("content-length", "1")])]
+                + provocation.map {
+                    Frame(kind: $0.kind, flags: $0.flags, stream: id(round), payload: $0.payload)
+                }
+        }
+        #expect(rounds == 40)
+        peer.expectCalm(.provokedResets)
+    }
+
+    @Test("malformed requests without end")
+    func malformed() {
+        let peer = HTTP2Peer()
+        peer.record.onFault = { $0.answer(400) }
+        #expect(peer.attack { [.get(id($0), "//")] } == 40)
+        peer.expectCalm(.provokedResets)
+    }
+
+    @Test("resets that the client provokes and does not read")
+    func unreadResets() {
+        var limits = HTTP2Limits()
+        limits.provokedResets = Rate(1_000_000, per: .seconds(1), burst: 1_000_000)
+        limits.outboundFrames = 50
+        let peer = HTTP2Peer(limits)
+        peer.record.onFault = { $0.reset(.protocolError) }
+        #expect(peer.attack(reads: false) { [.get(id($0), "//")] } <= 101)
+        #expect(peer.fault != nil)
+        #expect(peer.record.streams.count <= 100)
+    }
+
+    @Test("fields for streams that are gone: each is decoded, and leads to nothing")
+    func lateFields() {
+        let peer = HTTP2Peer()
+        peer.record.onHead = { $0.reset(.cancel) }
+        peer.send(.post(1))
+        _ = peer.frames()
+        let rounds = peer.attack { _ in [.headers(1, [("x", "y")])] }
+        #expect(rounds <= 102)
+        #expect(peer.fault != nil)
+        #expect(peer.record.events == ["1 POST health.example / chunked", "1 ended"])
+    }
+
+    @Test("a stream below one that was begun is not served (section 5.1.1)")
+    func lowerStream() {
+        let peer = HTTP2Peer()
+        peer.send(.get(5), .get(3), .get(7))
+        #expect(peer.record.events.filter { $0.contains("GET") }.map { $0.prefix(1) } == ["5", "7"])
+    }
+
+    @Test("more streams at once than are admitted are refused, then an error")
+    func concurrency() {
+        var limits = HTTP2Limits()
+        limits.concurrentStreams = 10
+        let peer = HTTP2Peer(limits)
+        #expect(peer.attack { [.get(id($0))] } == 10)
+        #expect(peer.fault == .violation(.protocolError))
+        #expect(peer.record.streams.count == 10)
+        // Before the client has acknowledged the limit it may not know of it.
+        let early = HTTP2Peer(limits, greets: false)
+        early.send(HTTP2Peer.preface + Frame.settings().bytes)
+        early.send((0..<15).flatMap { Frame.get(id($0)).bytes })
+        let resets = early.frames().filter { $0.kind == .reset }
+        #expect(
+            resets.map { $0.number() }
+                == Array(repeating: HTTP2ErrorCode.refusedStream.rawValue, count: 5))
+        #expect(early.record.streams.count == 10)
+        #expect(early.fault == nil)
+    }
+
+    @Test("memory of a session is bounded, whatever clients leave lying about")
+    func memory() {
+        let peer = HTTP2Peer()
+        peer.record.appetite = 0
+        let content = String(repeating: "a", count: 16_000)
+        for round in 0..<100 {
+            peer.send(
+                .post(id(round), [("x", String(repeating: "b", count: 10_000))]), .data(id(round), content))
+            if peer.fault != nil { break }
+            _ = peer.frames()
+        }
+        // A head for each stream, and the connection's window, of which each stream may hold a block it has just begun.
+        #expect(peer.pool.outstanding <= 100 + 100 + 256 / 32)
+    }
+}

@@ -1,0 +1,134 @@
+"""WebSockets by Python's websockets, which is not ours: a service, and clients over mutual TLS. A raw service beside it, for what
+no library would say."""
+
+import asyncio
+import base64
+import hashlib
+import threading
+
+import websockets
+
+from client import get, tls_context
+from paths import PATIENCE
+from waiting import eventually
+
+KEY = "dGhlIHNhbXBsZSBub25jZQ=="
+IDENTIFIER = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+# What no message of a test exceeds.
+LARGEST = 1 << 25
+
+
+def handshake(path="/", *fields, **replaced):
+    """The bytes of a handshake. `replaced`: lines in place of the usual ones, by what they are; None for none."""
+    lines = {
+        "connection": "Connection: Upgrade", "upgrade": "Upgrade: websocket",
+        "version": "Sec-WebSocket-Version: 13", "key": f"Sec-WebSocket-Key: {KEY}"}
+    method = replaced.pop("method", "GET")
+    host = replaced.pop("host", "localhost")
+    lines.update(replaced)
+    return get(path, *[line for line in lines.values() if line is not None], *fields, method=method, host=host)
+
+
+def accept_of(key=KEY):
+    return base64.b64encode(hashlib.sha1(key.encode() + IDENTIFIER).digest()).decode()
+
+
+def switching(*fields, accept=None, upgrade="Upgrade: websocket", connection="Connection: Upgrade"):
+    """The bytes of a 101."""
+    lines = ["HTTP/1.1 101 Switching Protocols", upgrade, connection, f"Sec-WebSocket-Accept: {accept or accept_of()}", *fields]
+    return "\r\n".join([line for line in lines if line is not None] + ["", ""]).encode()
+
+
+def switches(*fields, then=b"", echo=True, **answer):
+    """A script for a recording service: answers the handshake, says `then` in the same write, and sends back what comes."""
+    def script(connection):
+        connection.handshake = connection.read_head()
+        # What a client says before is no part of a request.
+        end = bytes(connection.received).index(b"\r\n\r\n") + 4
+        connection.early = bytes(connection.received[end:])
+        connection.send(switching(*fields, **answer) + then)
+        if connection.early and echo:
+            connection.send(connection.early)
+        while True:
+            data = connection.receive()
+            if echo:
+                connection.send(data)
+    return script
+
+
+class Service:
+    """Echoes messages; other things by path. Runs an event loop on a thread of its own."""
+
+    def __init__(self, tls=None):
+        self.tls = tls
+        self.loop = asyncio.new_event_loop()
+        self.opened = []
+        # (code, reason) of each connection that has ended.
+        self.closed = []
+        # Octets of messages that a flood has handed over.
+        self.sent = 0
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        self.server = self.call(self._start())
+        self.address = "127.0.0.1:%d" % self.server.sockets[0].getsockname()[1]
+
+    def call(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(PATIENCE)
+
+    async def _start(self):
+        return await websockets.serve(
+            self._serve, "127.0.0.1", 0, max_size=LARGEST, ping_interval=None, close_timeout=5, compression=None, ssl=self.tls,
+            subprotocols=["records.v2"])
+
+    async def _serve(self, socket):
+        self.opened.append(socket)
+        try:
+            if socket.path.startswith("/flood"):
+                await self._flood(socket, int(socket.path.rsplit("/", 1)[1]))
+            elif socket.path.startswith("/bye"):
+                await socket.close(4001, "as agreed")
+            else:
+                async for message in socket:
+                    await socket.send(message)
+        except websockets.ConnectionClosed:
+            pass
+        finally:
+            await socket.wait_closed()
+            self.closed.append((socket.close_code, socket.close_reason))
+
+    async def _flood(self, socket, octets):
+        piece = bytes(range(256)) * 256
+        while self.sent < octets:
+            await socket.send(piece)
+            self.sent += len(piece)
+        await socket.close()
+
+    def close(self):
+        async def stop():
+            self.server.close()
+            await self.server.wait_closed()
+        self.call(stop())
+        self.loop.call_soon_threadsafe(self.loop.stop)
+
+
+class Phone:
+    """Opens WebSockets to a gateway with one certificate."""
+
+    def __init__(self, gateway, identity):
+        self.gateway = gateway
+        self.context = tls_context(gateway.pki, identity)
+
+    def connect(self, path="/", fields=(), **options):
+        options = {"ping_interval": None, "max_size": LARGEST, "compression": None, "close_timeout": 5, **options}
+        return websockets.connect(
+            f"wss://localhost:{self.gateway.port}{path}", host="127.0.0.1", ssl=self.context, open_timeout=PATIENCE,
+            extra_headers=list(fields), **options)
+
+
+def run(coroutine):
+    """Runs it to its end, and never for ever."""
+    return asyncio.run(asyncio.wait_for(coroutine, PATIENCE * 3))
+
+
+async def until(condition, what):
+    """`eventually`, where a loop must go on meanwhile."""
+    await asyncio.get_running_loop().run_in_executor(None, eventually, condition, what)
