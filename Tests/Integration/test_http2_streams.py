@@ -321,3 +321,78 @@ def test_a_revoked_device_gets_no_further_request_through_on_open_streams(start_
                 # It ends with the connection.
                 pass
         held.release("/0")
+
+
+def test_idle_connections_of_http_2_hold_no_more_than_is_said(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+
+    def used():
+        client = HTTP2Client(gateway, phone)
+        for number in [client.start("GET", "/") for _ in range(20)]:
+            assert client.response(number).status == 200
+        return client
+    clients = [used() for _ in range(10)]
+    before = gateway.proportional_bytes()
+    clients += [used() for _ in range(60)]
+    each = (gateway.proportional_bytes() - before) / 60
+    print(f"{each / 1024:.1f} KiB")
+    assert each < 100 << 10
+    for client in clients:
+        client.close()
+
+
+def test_content_that_nobody_takes_is_bounded_on_a_connection(start_gateway, own_upstream, phone):
+    gateway = start_gateway(
+        {"service": own_upstream.address}, [{"name": "all", "host": "localhost", "path": "/", "content_limit": "64MiB"}])
+    own_upstream.script = lambda connection: (connection.read_head(), own_upstream.closed.wait(60))
+    with HTTP2Client(gateway, phone) as http2:
+        http2.ping()
+        before = gateway.resident_bytes()
+        numbers = [http2.start("POST", f"/{n}", end=False) for n in range(8)]
+        sent = 0
+        while True:
+            room = [(n, http2.h2.local_flow_control_window(n)) for n in numbers]
+            number, most = max(room, key=lambda each: each[1])
+            if most > 0:
+                http2.h2.send_data(number, bytes(min(most, 16_384)))
+                http2.flush()
+                sent += min(most, 16_384)
+            elif not http2.pump_for(1):
+                break
+        grown = gateway.resident_bytes() - before
+        print(f"{sent >> 10} KiB sent, {grown >> 10} KiB more")
+        # A block for the head, the way to the service and what its kernel takes; and the windows.
+        assert grown < (8 * 4 * 32 + 256 + 4096) << 10
+        # Streams starve for what others leave lying, not for a fault of theirs: nobody is cut off.
+        assert http2.resets(numbers) == [None] * 8
+
+
+def test_a_stream_that_starves_for_others_is_not_hurried(start_gateway, own_upstream, phone):
+    gateway = start_gateway(
+        {"service": own_upstream.address}, [{"name": "all", "host": "localhost", "path": "/", "content_limit": "64MiB"}],
+        timeouts={"content_idle": "1s"})
+    resume = threading.Event()
+
+    def serve(connection):
+        if connection.read_head().target != "/starving":
+            resume.wait(60)
+        connection.read_request()
+        connection.send(answering(b"ok"))
+        connection.wait_for_end()
+    own_upstream.script = serve
+    with HTTP2Client(gateway, phone) as http2:
+        numbers = [http2.start("POST", f"/{n}", end=False) for n in range(5)]
+        starving = http2.start("POST", "/starving", [("content-length", "5")], end=False)
+        while True:
+            number, most = max(
+                ((n, http2.h2.local_flow_control_window(n)) for n in numbers), key=lambda each: each[1])
+            if most > 0:
+                http2.h2.send_data(number, bytes(min(most, 16_384)))
+                http2.flush()
+            elif not http2.pump_for(3):
+                break
+        assert http2.h2.outbound_flow_control_window == 0
+        assert http2.resets([*numbers, starving]) == [None] * 6 and http2.streams[starving].response is None
+        resume.set()
+        http2.send(starving, b"hello", end=True)
+        assert http2.response(starving).status == 200
