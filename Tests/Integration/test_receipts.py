@@ -14,6 +14,7 @@ from denials import assert_denied
 from enrolling_phone import AttestationAuthority, MTLSKey, error_of
 from enrolment import Enrolling
 from exposition import scrape
+from name_server import NameServer
 from pki import CLIENT, SERVER, attestgate
 from receipt_service import KEY_ID, TEAM, Answer, Hangup, ReceiptService, receipt
 from receipts import ReceiptMaker
@@ -328,6 +329,33 @@ def test_a_service_that_does_not_prove_itself_is_told_nothing(make, pki, fault, 
     assert re.search(f"outcome=failed .*: tls: .*({reason})", asking.gateway.errors), asking.gateway.errors
 
 
+def test_a_name_is_looked_up_when_it_is_needed_and_until_it_is_found(make, pki):
+    nameserver = NameServer()
+    try:
+        identity = pki.client(
+            "apple-named", issuer=pki.server_authority, extensions=SERVER.replace("DNS:localhost", "DNS:apple.test"))
+        asking = make(identity=identity, host="apple.test")
+        asking.gateway.conf["resolver"] = {
+            "nameservers": [nameserver.address], "minimum_ttl": "1s", "timeout": "200ms", "attempts": 1}
+        asking.start()
+        phone, _ = asking.enrol()
+        asking.wait_for(phone, "failed")
+        assert "cannot be resolved" in asking.gateway.errors
+        nameserver.addresses["apple.test"] = ["127.0.0.1"]
+        asking.wait_for(phone, "unchanged")
+        assert nameserver.asked("apple.test") > 0
+    finally:
+        nameserver.close()
+
+
+def test_it_is_not_ourselves_that_are_asked(make):
+    asking = make()
+    enrolment = asking.gateway.conf["enrolment"]
+    enrolment["receipts"]["base_url"] = f"https://{enrolment['address']}"
+    code, errors = check(asking)
+    assert code == 1 and "enrolment" in errors, errors
+
+
 def test_on_this_machine_it_may_be_asked_in_the_clear(make):
     asking = make(identity=None).start()
     assert asking.apple.url.startswith("http://")
@@ -418,6 +446,9 @@ def test_a_revoked_device_is_not_asked_about(make):
     # At most one was under way; another device is asked about many times meanwhile.
     eventually(lambda: sum(call.fields[3] != leaf for call in asking.apple.calls) >= 3, "the other's calls")
     assert sum(call.fields[3] == leaf for call in asking.apple.calls) <= before + 1
+    after = len(asking.apple.calls)
+    asking.gateway.device_command("restore", str(asking.show(revoked)["device"]))
+    eventually(lambda: any(call.fields[3] == leaf for call in asking.apple.calls[after:]), "the restored one's call")
 
 
 def test_calls_keep_to_the_rate_and_to_the_number_at_once(make):

@@ -112,8 +112,7 @@ def test_a_service_with_a_certificate_gets_nothing(start_gateway, services, serv
 
 def test_a_host_name_is_held_to_names(start_gateway, services, serve, phone):
     service = serve(services.certificate("common-name-only", subject="/CN=localhost", extensions=names("IP:127.0.0.1")))
-    port = service.address.rsplit(":")[-1]
-    gateway = start_gateway({"service": services.settings(f"localhost:{port}")})
+    gateway = start_gateway({"service": services.settings(service, tls={"server_name": "localhost"})})
     with Client(gateway, phone) as client:
         entry = assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
     assert "asked for as localhost: hostname mismatch" in entry["detail"].replace("Hostname", "hostname")
@@ -256,6 +255,20 @@ def test_a_server_that_is_not_who_it_should_be_costs_no_request(start_gateway, s
     assert metrics("attestgate_upstream_server_failures_total", server=bad.address, kind="tls") == 2
     assert metrics("attestgate_upstream_failures_total", upstream="service") == 0
     assert f"TLS to {bad.address}: " in gateway.logged(event="server_ejected")["detail"]
+
+
+def test_content_that_comes_during_a_handshake_goes_on_to_the_next_server(start_gateway, services, serve, raw, phone):
+    """It waits: whatever a handshake comes to, nothing was sent to that server."""
+    bad, good = raw(silent), serve()
+    gateway = start_gateway({"service": services.settings(bad, good, connect_timeout="1s")})
+    with Client(gateway, phone) as client:
+        for number in range(2):
+            client.send(b"POST /%d HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhello" % number)
+            eventually(lambda: bad.connections and bad.connections[0].received or good.requests, "a handshake to begin")
+            assert client.send(b"world").read_response().status == 200
+    assert [request.content for request in good.requests] == [b"helloworld"] * 2
+    assert scrape(gateway)("attestgate_upstream_server_failures_total", server=bad.address, kind="tls") == 1
+    assert len(bad.connections) == 1 and b"hello" not in bad.received
 
 
 def test_a_proof_is_sent_to_the_one_server_that_proves_itself(start_attested, services, serve):

@@ -341,6 +341,14 @@ def test_as_many_tunnels_as_may_be(start, phone):
     eventually(lambda: scrape(gateway)("attestgate_tunnels") == 0, "the tunnel to end")
 
 
+def test_a_route_that_lets_websockets_through_has_get(start):
+    gateway = start()
+    gateway.conf["routes"][0]["methods"] = ["POST"]
+    gateway.write_conf()
+    done = attestgate("check", "--config", gateway.conf_path)
+    assert done.returncode != 0 and "`websocket: allowed` means nothing without the method GET" in done.stderr
+
+
 # Only after the service's valid 101.
 
 WRONG = {

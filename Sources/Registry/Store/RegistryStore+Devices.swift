@@ -114,8 +114,15 @@ extension RegistryStore {
     }
 
     /// Makes a revoked device what it was before, active or pending, its counters as they were. The only way back there is.
-    public func restore(_ device: DeviceID) throws(StoreError) -> DeviceDetails {
-        try set("UPDATE device SET revoked_at = NULL WHERE id = ?", [device.number], device, false)
+    public func restore(
+        _ device: DeviceID, at time: Int64 = WallClock.seconds
+    ) throws(StoreError) -> DeviceDetails {
+        // Its receipt is looked at again: nobody has while it was revoked.
+        try set(
+            """
+            UPDATE device SET revoked_at = NULL WHERE id = ?;
+            UPDATE receipt SET next_at = min(next_at, ?) WHERE device = ?
+            """, [device.number, time, device.number], device, false)
     }
 
     private func set(

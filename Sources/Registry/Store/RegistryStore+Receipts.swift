@@ -98,7 +98,7 @@ extension RegistryStore {
 
     /// How many rows are looked at in any case, so that revoked devices are passed quickly.
     private static let leastRows = 64
-    /// A device that is restored is looked at within this.
+    /// One that is restored before is due then.
     private static let revokedPause: Int64 = 7 * 86_400
 }
 

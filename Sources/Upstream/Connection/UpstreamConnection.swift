@@ -112,7 +112,7 @@ public final class UpstreamConnection: SocketHandler {
     public func send(isComplete: Bool) {
         if isComplete { isRequestComplete = true }
         // Within an event, `flush` sees for itself that there is more.
-        guard phase != .connecting, !isWorking, let call = enter() else { return }
+        guard !isConnecting, !isWorking, let call = enter() else { return }
         flush()
         leave(call)
     }
