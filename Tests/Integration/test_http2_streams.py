@@ -246,7 +246,10 @@ def test_no_more_streams_at_once_than_may_be(start_gateway, own_upstream, phone)
         # As a client that does not care.
         http2.h2.remote_settings[h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS] = 100
         http2.h2.remote_settings.acknowledge()
-        numbers = [http2.start("GET", f"/{n}") for n in range(6)]
+        numbers = [http2.start("GET", f"/{n}") for n in range(4)]
+        own_upstream.wait_for_requests(4)
+        for n in range(4, 6):
+            http2.start("GET", f"/{n}")
         http2.wait_for_end()
         # It may have said so in full knowledge: RFC 9113 section 5.1.2 lets the stream's error be the connection's.
         assert http2.going_away == [(Codes.PROTOCOL_ERROR, numbers[3])]
