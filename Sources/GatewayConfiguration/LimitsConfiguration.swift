@@ -15,6 +15,8 @@ public struct LimitsConfiguration: Equatable, Sendable {
     /// Fields in a request's head.
     public let fields: Int
     public let requestsPerConnection: Int
+    /// Requests under way at once on a connection of HTTP/2.
+    public let streams: Int
     /// WebSocket tunnels, open or about to be, per worker.
     public let tunnels: Int
     /// Bytes of content that a worker holds for requests that cannot be forwarded yet.
@@ -51,6 +53,9 @@ extension LimitsConfiguration {
         static let requestsPerConnection = Key(
             "requests_per_connection", .integer(1...1_000_000_000), unit: "requests", whenMissing: .means("10000"),
             "After how many requests a connection is closed.")
+        static let streams = Key(
+            "streams", .integer(1...1000), unit: "requests per connection", whenMissing: .means("100"),
+            "How many requests may be under way at once on a connection of HTTP/2.")
         static let tunnels = Key(
             "tunnels", .integer(0...1_000_000), unit: "tunnels per worker", whenMissing: .means("1000"),
             "How many WebSockets may be open.")
@@ -70,7 +75,8 @@ extension LimitsConfiguration {
             settings: [
                 connections.setting, connectionsPerSource.setting, handshakes.setting, handshakesPerSource.setting,
                 head.setting, target.setting, fields.setting, requestsPerConnection.setting,
-                tunnels.setting, heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
+                streams.setting, tunnels.setting, heldContent.setting, ratePerSource.setting,
+                ratePerDevice.setting,
             ])
     }
 
@@ -84,6 +90,7 @@ extension LimitsConfiguration {
         let target = reader.read(Keys.target)
         let fields = reader.read(Keys.fields)
         let requestsPerConnection = reader.read(Keys.requestsPerConnection)
+        let streams = reader.read(Keys.streams)
         let tunnels = reader.read(Keys.tunnels)
         let heldContent = reader.read(Keys.heldContent)
         let ratePerSource = reader.read(Keys.ratePerSource)
@@ -96,7 +103,7 @@ extension LimitsConfiguration {
             return nil
         }
         guard let connections, let handshakes, let head, let target, let fields, let requestsPerConnection,
-            let tunnels, let heldContent
+            let streams, let tunnels, let heldContent
         else {
             return nil
         }
@@ -108,6 +115,7 @@ extension LimitsConfiguration {
         self.target = target
         self.fields = fields
         self.requestsPerConnection = requestsPerConnection
+        self.streams = streams
         self.tunnels = tunnels
         self.heldContent = heldContent
         self.ratePerSource = ratePerSource

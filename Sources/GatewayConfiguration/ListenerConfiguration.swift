@@ -6,6 +6,8 @@ public struct ListenerConfiguration: Equatable, Sendable {
     public let address: ServerAddress
     /// Nil if the listener speaks with clients directly.
     public let proxyProtocol: ProxyProtocolConfiguration?
+    /// At least one, the preferred one first.
+    public let protocols: [ProtocolName]
     public let tls: TLS
     public let clients: Clients
     /// Those with rules of their own; `tls` and `clients` are for everybody who asks for none of them.
@@ -66,6 +68,7 @@ extension ListenerConfiguration {
             "proxy_protocol",
             .section { ProxyProtocolConfiguration($0, in: ProxyProtocolConfiguration.Keys.section, $1) },
             whenMissing: .allowed, "Load balancers before the listener that say where their clients are.")
+        static let protocols = ProtocolName.key
         static let tls = Key(
             "tls", .section(TLS.init), whenMissing: .refused, "How the gateway shows itself to clients.")
         static let clients = Key(
@@ -76,7 +79,7 @@ extension ListenerConfiguration {
         static let section = Section(
             path: "listeners",
             settings: [
-                address.setting, proxyProtocol.setting, tls.setting, clients.setting, hosts.setting,
+                address.setting, proxyProtocol.setting, protocols.setting, tls.setting, clients.setting, hosts.setting,
             ])
     }
 
@@ -84,15 +87,17 @@ extension ListenerConfiguration {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let address = reader.read(Keys.address)
         let proxyProtocol = reader.read(Keys.proxyProtocol)
+        let protocols = reader.read(Keys.protocols)
         let tls = reader.read(Keys.tls)
         let clients = reader.read(Keys.clients)
         let hosts = reader.read(Keys.hosts)
-        guard let address, let tls, let clients, hosts != nil || !reader.has(Keys.hosts),
+        guard let address, let protocols, let tls, let clients, hosts != nil || !reader.has(Keys.hosts),
             proxyProtocol != nil || !reader.has(Keys.proxyProtocol),
             proxyProtocol?.canReach(address, at: reader.place(of: Keys.proxyProtocol), reading) ?? true
         else { return nil }
         self.address = address
         self.proxyProtocol = proxyProtocol
+        self.protocols = protocols
         self.tls = tls
         self.clients = clients
         self.hosts = hosts ?? []

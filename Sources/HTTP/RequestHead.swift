@@ -47,6 +47,6 @@ public struct RequestHead: Sendable {
 }
 
 /// In which version of HTTP a request came.
-public enum HTTPVersion: UInt8, Sendable {
+public enum HTTPVersion: UInt8, CaseIterable, Sendable {
     case http10, http11, http2
 }

@@ -173,7 +173,7 @@ public final class Acceptor {
         isDraining = true
         self.drained = drained
         listeners.removeAll()
-        for connection in connections { connection?.closeIfIdle() }
+        for connection in connections { connection?.drain() }
         reportIfDrained()
     }
 

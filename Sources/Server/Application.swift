@@ -1,10 +1,12 @@
+public import HTTP
 public import TLS
 
 /// What a server does with its requests. One per worker; subclassed by each role.
 open class Application {
     public init() {}
 
-    /// The exchange that serves all requests of one connection, one after the other.
+    /// An exchange, which serves requests of the connection one after the other: all of them with HTTP/1.1, with HTTP/2 as many as
+    /// are under way at once have one each.
     open func makeExchange(for connection: ServerConnection) -> Exchange { Exchange(connection: connection) }
 
     /// A connection was accepted; nothing of it has been read but the header of a trusted proxy, where it has one.
@@ -49,4 +51,6 @@ public enum ConnectionRefusal: Sendable {
     case certificateExpired
     /// The client is not let in any more by what has been loaded since its connection was accepted.
     case certificateBarred(ClientAdmission.Objection)
+    /// The client broke a rule of HTTP/2 that is the whole connection's; it was told so.
+    case http2(HTTP2Fault)
 }

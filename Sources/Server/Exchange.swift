@@ -2,7 +2,8 @@ public import Bytes
 public import EventLoop
 public import HTTP
 
-/// One request and its response, for whoever answers it. A connection has one, for all its requests in turn.
+/// One request and its response, for whoever answers it. What carries it, HTTP/1.1 or a stream of HTTP/2, has one, for all its
+/// requests in turn.
 ///
 /// The connection calls the `open` methods as the request arrives; the subclass answers with `sendHead`, `sendContent`
 /// and `sendEnd`. These write to no socket: the event that led to them does that once, at its end, so that a head and
@@ -12,13 +13,13 @@ open class Exchange {
     /// The owner of this exchange. It lets go of the exchange when it closes, which ends the cycle.
     public let connection: ServerConnection
     /// What carries the request and its response on that connection; set before anything is called.
-    final var session: HTTP1Session?
-    /// What carries its bytes, once it has become a tunnel.
-    final var tunnel: TunnelSession?
+    final var carrier: ExchangeCarrier?
     /// The request head: ranges into `headBytes`.
     public internal(set) var head = RequestHead()
     /// The bytes of the head, kept until the exchange ends.
     public internal(set) var headBytes: ByteBuffer
+    /// In which version of HTTP the request came, also where its head could not be read.
+    public final var version: HTTPVersion { carrier?.version(of: head) ?? head.version }
     /// When the head was complete; until then, when its first byte came.
     public final var began: Instant { beganAt }
     final var beganAt = Instant(nanoseconds: 0)
@@ -31,7 +32,6 @@ open class Exchange {
     /// Octets of content handed to the connection.
     public final var responseBytes: UInt64 { sentBytes }
     private final var sentBytes: UInt64 = 0
-    private final var framing = ContentFraming.none
 
     public init(connection: ServerConnection) {
         self.connection = connection
@@ -48,7 +48,7 @@ open class Exchange {
     open func contentPaused() {}
     /// The request is complete.
     open func contentEnded() {}
-    /// The request cannot be read. Answer; the connection is closed after that.
+    /// The request cannot be read. Answer; nothing more of it comes, and with HTTP/1.1 the connection is closed after that.
     open func requestFaulted(_ fault: MessageFault) {}
     /// The rest of the head or content did not come in time, and nothing is answered yet: answer.
     open func requestTimedOut() {}
@@ -68,10 +68,10 @@ open class Exchange {
     /// Writes the response head.
     ///
     /// - Parameters:
-    ///   - content: how the content is framed; `untilClose` when its length is unknown, which becomes chunked where the
-    ///     client understands it.
+    ///   - content: how long the content is; `untilClose` or `chunked` when that is unknown, and how its end is told is then a
+    ///     matter of what carries it.
     ///   - statedLength: Content-Length of a response without content (HEAD, 304).
-    ///   - isLast: whether the connection ends after this response, whatever else speaks for keeping it.
+    ///   - isLast: whether the connection takes no more requests after this response, whatever else speaks for keeping it.
     ///   - fields: appends the other fields; none of connection or framing.
     /// - Returns: false if the head does not fit a buffer; nothing was written.
     public final func sendHead(
@@ -79,33 +79,27 @@ open class Exchange {
         fields: (inout ByteBuffer) -> Void
     ) -> Bool {
         precondition(!isAnswered, "a request is answered once")
-        framing = content
-        if content == .chunked || content == .untilClose {
-            framing = head.minorVersion >= 1 ? .chunked : .untilClose
-        }
-        guard let session else { return false }
-        let isPersistent = session.allowsAnotherRequest && framing != .untilClose && !isLast
-        guard session.writeHead(status, framing, statedLength, isPersistent, fields) else { return false }
+        let head = OutgoingHead(status: status, content: content, statedLength: statedLength, isLast: isLast)
+        guard carrier?.write(head, fields) == true else { return false }
         answeredStatus = status
         return true
     }
 
     /// Writes content. - Returns: how much of it was taken; `outputDrained` tells when more may be.
     public final func sendContent(_ content: Span<UInt8>) -> Int {
-        let taken = tunnel?.write(content) ?? session?.writeContent(content, isChunked: framing == .chunked) ?? 0
+        let taken = carrier?.write(content) ?? 0
         sentBytes += UInt64(taken)
         return taken
     }
 
     /// Ends the response. - Returns: false if there is no room for the end yet; try again when drained.
     public final func sendEnd() -> Bool {
-        if let tunnel { return tunnel.writeEnd() }
-        return session?.writeEnd(isChunked: framing == .chunked) ?? true
+        carrier?.writeEnd() ?? true
     }
 
     /// Tells the client to send the content it holds back (RFC 9110 section 10.1.1). Once, before the response.
     public final func sendContinue() {
-        session?.writeContinue()
+        carrier?.writeContinue()
     }
 
     // MARK: - Tunnels
@@ -117,9 +111,8 @@ open class Exchange {
     /// - Returns: false if the head does not fit a buffer; nothing was written.
     public final func openTunnel(fields: (inout ByteBuffer) -> Void) -> Bool {
         precondition(!isAnswered, "a request is answered once")
-        guard let opened = session?.becomeTunnel(fields) else { return false }
-        tunnel = opened
-        session = nil
+        guard let tunnel = carrier?.openTunnel(fields) else { return false }
+        carrier = tunnel
         answeredStatus = 101
         headBytes.removeAll()
         return true
@@ -130,17 +123,17 @@ open class Exchange {
 
     /// Ends the tunnel now, in order; `ended` is called within.
     public final func endTunnel() {
-        tunnel?.finish()
+        carrier?.endTunnel()
     }
 
-    /// Breaks the connection: the response that has begun cannot be completed, and the client must see that.
+    /// Breaks the response off: what has begun cannot be completed, and the client must see that.
     public final func abort() {
-        connection.abort()
+        carrier?.abort()
     }
 
     /// Content is wanted again.
     public final func contentWanted() {
-        if let tunnel { tunnel.resumeInput() } else { session?.resumeContent() }
+        carrier?.resumeContent()
     }
 
     /// Sends what was written. To be said last by whoever answers from an event that is not this connection's.
@@ -158,7 +151,6 @@ open class Exchange {
         answeredStatus = 0
         receivedBytes = 0
         sentBytes = 0
-        framing = .none
     }
 }
 

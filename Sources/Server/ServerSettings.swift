@@ -4,6 +4,8 @@ public import HTTP
 /// Limits and timeouts of the server role, the same for every listener of a worker.
 public struct ServerSettings: Sendable {
     public var head = HeadLimits.standard
+    /// What a connection of HTTP/2 may take up, and how often it may do what costs more than it.
+    public var http2 = HTTP2Limits()
     /// Open connections per worker; further ones are closed as soon as they are accepted.
     public var connections = 10_000
     /// TLS handshakes under way per worker: at that limit the oldest one gives way to a new one.

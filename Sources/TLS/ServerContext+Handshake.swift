@@ -31,25 +31,20 @@ nonisolated func verifyClientCertificate(
     }
 }
 
-/// ALPN (RFC 7301): http/1.1, else http/1.0, and an alert for clients that offer protocols but neither of these.
+/// ALPN (RFC 7301): what the host speaks and the client offers, or the alert for clients that offer only others.
 nonisolated func selectProtocol(
     _: OpaquePointer?, _ out: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ outLength: UnsafeMutablePointer<UInt8>?,
-    _ offered: UnsafePointer<UInt8>?, _ offeredLength: UInt32, _: UnsafeMutableRawPointer?
+    _ offered: UnsafePointer<UInt8>?, _ offeredLength: UInt32, _ argument: UnsafeMutableRawPointer?
 ) -> Int32 {
-    // A list of names, each behind a byte that holds its length; OpenSSL has checked that it is well-formed.
+    guard let argument, let offered else { return SSL_TLSEXT_ERR_ALERT_FATAL }
+    // The one of the host that was chosen: OpenSSL asks when the ClientHello has been dealt with.
+    let context = Unmanaged<ServerContext>.fromOpaque(argument).takeUnretainedValue()
     let list = UnsafeBufferPointer(start: offered, count: Int(offeredLength))
-    for wanted in ["http/1.1", "http/1.0"] {
-        var position = 0
-        while position < list.count {
-            let length = Int(list[position])
-            if list[(position + 1)..<(position + 1 + length)].elementsEqual(wanted.utf8) {
-                // The answer may point into the client's list, which lives as long as the handshake.
-                out?.pointee = offered.map { $0 + position + 1 }
-                outLength?.pointee = UInt8(length)
-                return SSL_TLSEXT_ERR_OK
-            }
-            position += 1 + length
-        }
+    guard let place = ApplicationProtocol.choose(context.protocols, among: list.span) else {
+        return SSL_TLSEXT_ERR_ALERT_FATAL
     }
-    return SSL_TLSEXT_ERR_ALERT_FATAL
+    // The answer may point into the client's list, which lives as long as the handshake.
+    out?.pointee = offered + place.lowerBound
+    outLength?.pointee = UInt8(place.count)
+    return SSL_TLSEXT_ERR_OK
 }

@@ -17,6 +17,8 @@ public final class ServerContext {
     public let demandsCertificates: Bool
     /// Which of the clients with certificates are let in.
     public let admission: ClientAdmission
+    /// What is spoken with clients, the preferred one first.
+    let protocols: [ApplicationProtocol]
     /// What clients are told of the certificate, if they ask.
     let staple: StapledResponse?
 
@@ -27,11 +29,13 @@ public final class ServerContext {
     ///     for a certificate, never for a listener of the gateway.
     ///   - admission: which clients are let in. If self-signed certificates are taken too, the client is not told the
     ///     authorities' names, or one with a certificate of its own would have none to present.
+    ///   - protocols: at least one, the preferred one first.
     ///   - staple: of the server certificate; handed out for as long as it is fresh.
     ///   - sessions: shared by the contexts of all workers.
     public init(
         names: [ServerName] = [], chain: [Certificate], key: PrivateKey, authorities: [Certificate]?,
-        admission: ClientAdmission = ClientAdmission(), policy: TLSPolicy, staple: StapledResponse? = nil,
+        admission: ClientAdmission = ClientAdmission(), policy: TLSPolicy,
+        protocols: [ApplicationProtocol] = [.http11], staple: StapledResponse? = nil,
         sessions: SessionTable, library: LibraryContext
     ) throws(CryptographyError) {
         ERR_clear_error()
@@ -44,6 +48,7 @@ public final class ServerContext {
         self.names = names
         demandsCertificates = authorities != nil
         self.admission = admission
+        self.protocols = protocols
         self.staple = staple
         try policy.apply(to: pointer)
         setModes()
@@ -66,7 +71,8 @@ public final class ServerContext {
             Int(SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS))
         // One recv for a whole record, not one for its header and one for its body.
         ag_ssl_ctx_set_read_ahead(context, 1)
-        SSL_CTX_set_alpn_select_cb(context, selectProtocol, nil)
+        // The context is alive while a handshake runs: every TLSStream holds it.
+        SSL_CTX_set_alpn_select_cb(context, selectProtocol, Unmanaged.passUnretained(self).toOpaque())
         if staple != nil { _ = ag_ssl_ctx_set_tlsext_status_cb(context, stapleResponse) }
     }
 

@@ -19,6 +19,8 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case handshakeTimeout
     // The connection.
     case connectionLimit
+    case protocolBroken
+    case protocolAbused
     // The message.
     case requestMalformed
     case headerRefused
@@ -72,6 +74,8 @@ extension Denial {
         case fittingAlert
         /// The connection is closed without a word, because there is nobody to talk to yet, or nobody who listens.
         case close
+        /// GOAWAY of HTTP/2 with the code that fits (RFC 9113 section 7), and the connection is closed.
+        case goAway
     }
 
     /// TLS alert descriptions, with their numbers on the wire (RFC 8446 appendix B.2).
@@ -179,6 +183,16 @@ extension Denial {
                 code: "connection_limit", answer: .close, fault: .gateway, retry: .safe,
                 sentence:
                     "The gateway has as many connections or handshakes, of all or of this address, as it may.")
+        case .protocolBroken:
+            Row(
+                code: "protocol_broken", answer: .goAway, fault: .client, retry: .unknown,
+                sentence: "The client broke a rule of HTTP/2 that is the whole connection's; its requests were cut off."
+            )
+        case .protocolAbused:
+            Row(
+                code: "protocol_abused", answer: .goAway, fault: .client, retry: .unknown,
+                sentence: "The client did too often, by HTTP/2, what costs the gateway more; its requests were cut off."
+            )
         case .requestMalformed:
             Row(
                 code: "request_malformed", answer: .status(400), fault: .client, retry: .safe,

@@ -27,7 +27,7 @@ def read_table():
     numbers = {name: int(number) for name, number in re.findall(r"case (\w+) = (\d+)", source)}
     cases = re.findall(r"^    case (\w+)$", source.split("extension Denial")[0], re.MULTILINE)
     rows = {}
-    pattern = r'case \.(\w+):\s+Row\(\s*code: "(\w+)", answer: \.(?:status\((\d+)\)|alert\(\.(\w+)\)|(close|fittingAlert))'
+    pattern = r'case \.(\w+):\s+Row\(\s*code: "(\w+)", answer: \.(?:status\((\d+)\)|alert\(\.(\w+)\)|(close|fittingAlert|goAway))'
     for case, code, status, alert, other in re.findall(pattern, source):
         answer = int(status) if status else f"alert {numbers[alert]}" if alert else other
         rows[case] = Row(case, code, answer)
@@ -85,7 +85,7 @@ def assert_connection_refused(gateway, code, count=1):
     eventually(lambda: len(entries()) >= count, lambda: f"{count} times {code} in {gateway.access()[-5:]}")
     exercised.add(row.case)
     wait_for_count(gateway, count, "attestgate_denials_total", code=code)
-    if row.answer != "close" and row.case != "certificateExpired":
+    if row.answer not in ("close", "goAway") and row.case != "certificateExpired":
         wait_for_count(gateway, count, "attestgate_handshakes_total", result=code)
     return entries()[-1]
 

@@ -60,7 +60,7 @@ def test_no_common_key_exchange_is_refused_with_handshake_failure(gateway, phone
 def test_a_client_that_speaks_only_another_protocol_is_told_so(gateway, phone, nothing_forwarded):
     # RFC 7301 section 3.2. A client that offers HTTP/1.1 too gets that.
     with nothing_forwarded:
-        assert s_client_alert(s_client(gateway, "-alpn", "h2", identity=phone)) == 120
+        assert s_client_alert(s_client(gateway, "-alpn", "h3", identity=phone)) == 120
 
 
 def test_tls_1_2_is_served_where_the_conf_file_admits_it(start_gateway, own_upstream, phone):

@@ -17,6 +17,7 @@ from enrolment import Enrolling
 from exposition import ask, promtool_objections, scrape
 from gateway import APP
 from paths import REPOSITORY
+from http2_client import HTTP2Client
 from pki import SERVER, attestgate
 from ports import uncommon_port
 from recording_upstream import RecordingUpstream
@@ -56,22 +57,30 @@ def test_requests_are_counted_by_route_and_decision(counted, phone):
         assert client.exchange(get("/.well-known/attestgate/challenge")).status == 204
         during = Difference(before, scrape(counted))
         assert during("attestgate_connections") == 1
+        assert during("attestgate_protocol_connections", protocol="HTTP/1.1") == 1
+    with HTTP2Client(counted, phone) as client:
+        # Nor does a request of another version go uncounted.
+        assert client.get("/.well-known/attestgate/challenge").status == 204
+        during = Difference(before, scrape(counted))
+        assert during("attestgate_protocol_connections", protocol="HTTP/2") == 1
     more = Difference(before, scrape(counted))
     assert more("attestgate_requests_total", route="records", decision="forwarded") == 3
     assert more("attestgate_requests_total", route="read-only", decision="forwarded") == 1
     assert more("attestgate_requests_total", route="read-only", decision="denied") == 1
     assert more("attestgate_requests_total", route="_none", decision="denied") == 1
-    assert more("attestgate_requests_total", route="_none", decision="answered") == 1
-    assert more("attestgate_requests_total") == 7 == more("attestgate_worker_requests_total")
+    assert more("attestgate_requests_total", route="_none", decision="answered") == 2
+    assert more("attestgate_protocol_requests_total", protocol="HTTP/1.1") == 7
+    assert more("attestgate_protocol_requests_total", protocol="HTTP/2") == 1
+    assert more("attestgate_requests_total") == 8 == more("attestgate_worker_requests_total")
     assert more("attestgate_denials_total", code="method_refused") == 1
     assert more("attestgate_denials_total", code="route_unknown") == 1
     assert more("attestgate_denials_total") == 2
-    assert more("attestgate_connections_total") == 1
+    assert more("attestgate_connections_total") == 2
     assert more("attestgate_upstream_responses_total", upstream="service") == 4
     durations = "attestgate_request_duration_seconds_count"
-    assert (more(durations, phase="total"), more(durations, phase="upstream")) == (7, 4)
+    assert (more(durations, phase="total"), more(durations, phase="upstream")) == (8, 4)
     assert more("attestgate_request_duration_seconds_sum", phase="total") > 0
-    assert more(durations, phase="handshake") == 1
+    assert more(durations, phase="handshake") == 2
 
 
 def test_a_client_that_leaves_before_the_decision_is_counted_as_such(counted, phone):

@@ -213,8 +213,8 @@ def test_no_early_data_is_taken(listening, phone, policy, upstream, tmp_path):
 
 
 @pytest.mark.parametrize("offered, chosen", [
-    ("http/1.1", "http/1.1"), ("http/1.0", "http/1.0"), ("http/1.0,http/1.1", "http/1.1"), ("h2,http/1.1", "http/1.1"),
-    ("h3,h2,spdy/3,http/1.0", "http/1.0")])
+    ("http/1.1", "http/1.1"), ("http/1.0", "http/1.0"), ("http/1.0,http/1.1", "http/1.1"),
+    ("h3,spdy/3,http/1.0", "http/1.0")])
 def test_of_the_protocols_offered_http_1_1_is_chosen_before_http_1_0(listening, phone, policy, upstream, offered, chosen):
     for version in VERSIONS[policy]:
         assert f"ALPN protocol: {chosen}\n" in served(listening(policy), phone, f"-{version}", "-alpn", offered)
@@ -225,7 +225,7 @@ def test_a_client_that_offers_no_protocol_is_served_without(listening, phone, po
         assert "No ALPN negotiated" in served(listening(policy), phone, f"-{version}")
 
 
-@pytest.mark.parametrize("offered", ["h2", "HTTP/1.1", "http/1.11", "http/1", "h2,spdy/3,acme-tls/1"])
+@pytest.mark.parametrize("offered", ["h2c", "HTTP/1.1", "http/1.11", "http/1", "h3,spdy/3,acme-tls/1"])
 def test_a_client_that_offers_only_unknown_protocols_is_told_so(listening, phone, policy, upstream, offered):
     before = upstream.byte_count
     for version in VERSIONS[policy]:

@@ -24,8 +24,9 @@ private enum DenialPage {
             "(`Sources/Vocabulary/Denial.swift`); a test keeps the two equal.", "",
             "A refusal in HTTP has a JSON body: `error` is the code, `error_description` the sentence, `error_uri` leads to",
             "more, and `trace_id` finds the log line, which says everything. A refusal in TLS is an alert; its reason stands in",
-            "the log. `request_timeout`, `request_malformed` and `too_large` end the connection, for what follows cannot be",
-            "trusted to be a request.", "",
+            "the log. `request_timeout`, `request_malformed` and `too_large` end a connection of HTTP/1.1, for what follows cannot",
+            "be trusted to be a request; with HTTP/2 they end the stream. What is told by GOAWAY ends a connection of HTTP/2 with all its",
+            "streams.", "",
             "*Retry* says whether sending the same request again can do harm: `safe`, no complete request reached the service",
             "(content that was refused half-way may have begun to); `unknown`, the service may have acted, so only a request",
             "that may be repeated should be.", "",
@@ -46,6 +47,7 @@ private enum DenialPage {
         case .alert(let alert): "TLS alert `\(alert.name)` (\(alert.rawValue))"
         case .fittingAlert: "the TLS alert that fits"
         case .close: "the connection is closed"
+        case .goAway: "HTTP/2 GOAWAY"
         }
     }
 }

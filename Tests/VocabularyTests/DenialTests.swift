@@ -25,7 +25,9 @@ struct DenialTests {
         for denial in Denial.allCases {
             let isSpent = denial == .counterReplayed || denial == .counterLate
             let isAnswered = denial == .responseNotTaken
-            let mayHaveActed = denial.row.fault == .upstream || isSpent || isAnswered
+            // With the connection everything ends that was under way on it.
+            let isConnection = denial.row.answer == .goAway
+            let mayHaveActed = denial.row.fault == .upstream || isSpent || isAnswered || isConnection
             #expect((denial.row.retry == .unknown) == mayHaveActed, "\(denial)")
         }
     }

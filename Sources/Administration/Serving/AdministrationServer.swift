@@ -130,7 +130,7 @@ private final class AdministrationApplication: Application {
             refusals.add(.connections, connection.clientName, at: door.name, .now)
         // Who looks whether something listens here.
         case .handshake(.disconnected): break
-        case .handshake, .proxyHeader, .handshakeTimeout, .certificateExpired, .certificateBarred:
+        case .handshake, .proxyHeader, .handshakeTimeout, .certificateExpired, .certificateBarred, .http2:
             refusals.add(.handshake, connection.clientName, at: door.name, .now)
         }
     }

@@ -66,7 +66,8 @@ final class EnrolmentGeneration {
                 let context = try ServerContext(
                     chain: try Certificate.all(inPEM: listener.certificates, library),
                     key: try PrivateKey(pem: listener.key, library), authorities: nil,
-                    policy: listener.policy, staple: listener.staple, sessions: sessions, library: library)
+                    policy: listener.policy, protocols: listener.protocols, staple: listener.staple, sessions: sessions,
+                    library: library)
                 contexts.append((listener.name, context, listener.proxies))
             } catch {
                 throw EnrolmentStartError("listener \(listener.name): \(error)")

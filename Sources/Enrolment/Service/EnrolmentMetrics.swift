@@ -10,6 +10,7 @@ public struct EnrolmentMetrics: Sendable {
     var certificatesIssued: UInt64 = 0
     var requestsLimited: UInt64 = 0
     var connectionsLimited: UInt64 = 0
+    var connectionsBroken: UInt64 = 0
     var proxyHeadersRefused: UInt64 = 0
     var handshakesFailed: UInt64 = 0
     /// Nil if nobody is asked for newer receipts.
@@ -50,9 +51,10 @@ public struct EnrolmentMetrics: Sendable {
         attestations.add(attestationsRefused, ["result": "refused"])
         var limited = MetricFamily(
             .counter, "attestgate_enrolment_limited_total",
-            "Requests answered 503, and connections closed, because of a limit.")
+            "Requests answered 503, and connections closed, because of a limit; or of HTTP/2 that was broken.")
         limited.add(requestsLimited, ["limit": "requests"])
         limited.add(connectionsLimited, ["limit": "connections"])
+        limited.add(connectionsBroken, ["limit": "protocol"])
         return [
             answers, times, attestations, limited,
             MetricFamily(

@@ -20,18 +20,21 @@ public struct EnrolmentSettings: Sendable {
         public var certificates: [UInt8]
         public var key: [UInt8]
         public var policy: TLSPolicy
+        /// The preferred one first.
+        public var protocols: [ApplicationProtocol]
         /// Of the first of the certificates.
         public var staple: StapledResponse?
 
         public init(
             name: String, proxies: TrustedProxies = .none, certificates: [UInt8], key: [UInt8],
-            policy: TLSPolicy = .modern, staple: StapledResponse? = nil
+            policy: TLSPolicy = .modern, protocols: [ApplicationProtocol] = [.http11], staple: StapledResponse? = nil
         ) {
             self.name = name
             self.proxies = proxies
             self.certificates = certificates
             self.key = key
             self.policy = policy
+            self.protocols = protocols
             self.staple = staple
         }
     }
@@ -146,6 +149,11 @@ public struct EnrolmentSettings: Sendable {
         settings.head = HeadLimits(bytes: 8 * 1024, target: 1024, fields: 64)
         settings.connections = 1_000
         settings.requestsPerConnection = 100
+        // A phone enrols one step after the other, and anybody may connect.
+        settings.http2.concurrentStreams = 8
+        settings.http2.headerList = 8 * 1024 + 32 * 64
+        settings.http2.streamWindow = 32 * 1024
+        settings.http2.connectionWindow = 65_535
         // Nobody is known here: of the address with the most connections the oldest makes room for a new one.
         settings.strangersGiveWay = true
         settings.contentIdleTimeout = .seconds(10)

@@ -26,6 +26,8 @@ extension Denial {
         case .proxyHeader: self = .proxyHeaderRefused
         case .handshakeTimeout: self = .handshakeTimeout
         case .certificateExpired: self = .certificateExpired
+        case .http2(.excess): self = .protocolAbused
+        case .http2: self = .protocolBroken
         case .handshake(.disconnected): return nil
         case .handshake(.tls): self = .handshakeFailed
         case .certificateBarred(let objection): self.init(objection.kind)
@@ -66,6 +68,7 @@ enum RefusalDetail {
         switch refusal {
         case .handshakeTimeout, .certificateExpired: nil
         case .proxyHeader(let fault): fault.reason
+        case .http2(let fault): String(describing: fault.reason)
         case .limit: "connections of the worker"
         case .clientLimit: "connections or handshakes of one address"
         case .handshakeLimit: "handshakes of the worker"

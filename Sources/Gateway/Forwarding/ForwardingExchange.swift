@@ -54,8 +54,6 @@ final class ForwardingExchange: Exchange {
     var timings = RequestTimings()
     /// When the phase began that the request is in: the commit, or the upstream's.
     var phaseBegan = Instant(nanoseconds: 0)
-    /// No request of this connection has ended yet.
-    var isFirst = true
     /// How the log calls the device of this connection, which hardly ever becomes another one.
     var label: (device: DeviceID, label: DeviceLabel?)?
     /// Whether the registry knows that device for this request.
@@ -68,7 +66,7 @@ final class ForwardingExchange: Exchange {
     /// The end of the request, or of the response, waits for room.
     private var isRequestEndDue = false
     private var isResponseEndDue = false
-    /// Written once a connection, on its first request.
+    /// Written once, on the first request.
     private lazy var forwarded = ClientNetwork.forwardedPrefix(of: connection.peer)
     private(set) lazy var client = gateway.log?.client(connection.peer) ?? ConnectionPiece()
     /// Whose the rate of a source is.
@@ -366,11 +364,14 @@ final class ForwardingExchange: Exchange {
         call.exchange = nil
         stopWaiting()
         timings.total = .now - began
-        if isFirst { timings.handshake = connection.handshakeDuration }
+        if !connection.isHandshakeTold {
+            connection.isHandshakeTold = true
+            timings.handshake = connection.handshakeDuration
+        }
         // How long a tunnel lasts says nothing of how long requests take.
         var counted = timings
         if stage == .tunnel { counted.total = nil }
-        gateway.requestEnded(route, decision, refusal, counted)
+        gateway.requestEnded(route, version, decision, refusal, counted)
         if let log = gateway.log { record(in: log) }
         stage = .deciding
         route = nil
@@ -378,7 +379,6 @@ final class ForwardingExchange: Exchange {
         refusal = nil
         decision = nil
         timings = RequestTimings()
-        isFirst = false
         isDeviceKnown = false
         isRequestComplete = false
         device = nil

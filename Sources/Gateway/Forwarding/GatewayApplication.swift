@@ -73,10 +73,12 @@ package final class GatewayApplication: Application {
 
     package override func connectionClosed(_ connection: ServerConnection) {
         shared.sources.close(connection.peer.block, inHandshake: !connection.isKnown)
+        if connection.isKnown { metrics.counts.connectionEnded(connection.applicationProtocol) }
     }
 
     package override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         metrics.counts.connectionRefused(Denial(refusal), inHandshake: refusal.endsHandshake)
+        if case .http2(let fault) = refusal { metrics.counts.http2Broken(fault) }
         if let limit = ReachedLimit(refusal) { metrics.counts.connectionHadNoRoom(limit) }
         guard let log, let denial = Denial(refusal) else { return }
         var entry = AccessLog.Entry(
@@ -94,6 +96,7 @@ package final class GatewayApplication: Application {
 
     package override func handshakeCompleted(_ connection: ServerConnection, _ recognition: TLSStream.Recognition) {
         metrics.counts.handshakeEnded(recognition, after: connection.handshakeDuration)
+        metrics.counts.connectionBegan(connection.applicationProtocol)
         connection.isKnown = true
         shared.sources.handshakeCompleted(connection.peer.block)
     }
@@ -117,8 +120,11 @@ package final class GatewayApplication: Application {
     // MARK: - What is counted
 
     /// - Parameter route: its index; nil if there was none.
-    func requestEnded(_ route: Int?, _ decision: Decision?, _ refusal: Refusal?, _ timings: RequestTimings) {
-        metrics.counts.requestEnded(route: route.map { routePlaces[$0] } ?? 0, decision, refusal?.denial, timings)
+    func requestEnded(
+        _ route: Int?, _ version: HTTPVersion, _ decision: Decision?, _ refusal: Refusal?, _ timings: RequestTimings
+    ) {
+        metrics.counts.requestEnded(
+            route: route.map { routePlaces[$0] } ?? 0, version, decision, refusal?.denial, timings)
         if let scope = refusal?.excess?.scope { metrics.counts.rateLimited(scope) }
     }
 
@@ -171,7 +177,7 @@ extension ConnectionRefusal {
     fileprivate var endsHandshake: Bool {
         switch self {
         case .handshake, .handshakeTimeout: true
-        case .limit, .clientLimit, .handshakeLimit, .proxyHeader, .certificateExpired, .certificateBarred: false
+        case .limit, .clientLimit, .handshakeLimit, .proxyHeader, .certificateExpired, .certificateBarred, .http2: false
         }
     }
 }

@@ -37,6 +37,8 @@ package final class AccessLog {
         /// Index into the routes.
         var route: Int?
         var method: Method?
+        /// Of requests.
+        var version: HTTPVersion?
         var decision: Decision?
         var status: UInt16 = 0
         var denial: Denial?

@@ -12,7 +12,7 @@ struct LogForm {
     enum Member: Int, CaseIterable {
         case client, clientAddress, serverName
         case requestId, traceId
-        case route, method, path, query, userAgent
+        case route, method, `protocol`, path, query, userAgent
         case decision, status, denial, fault, detail
         case device, app, upstream
         case requestBytes, responseBytes

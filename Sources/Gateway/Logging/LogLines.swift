@@ -93,6 +93,7 @@ struct LogLines: ~Copyable {
         }
         if let route = entry.route { pieces.append(firstRoute + route, to: &line) }
         if let method = entry.method { pieces.append(Int(method.rawValue), to: &line) }
+        if let version = entry.version { form.word(.protocol, version.name, to: &line) }
         appendDisclosed(entry.disclosed)
         if let decision = entry.decision { pieces.append(firstDecision + decision.rawValue, to: &line) }
         if entry.status != 0 { form.number(.status, UInt64(entry.status), to: &line) }
@@ -123,5 +124,16 @@ struct LogLines: ~Copyable {
         if let path = disclosed.path { form.text(.path, path, to: &line) }
         if let query = disclosed.query { form.text(.query, query, to: &line) }
         if let agent = disclosed.userAgent { form.text(.userAgent, agent, to: &line) }
+    }
+}
+
+extension HTTPVersion {
+    /// As RFC 9110 section 2.5 and RFC 9113 call it.
+    var name: StaticString {
+        switch self {
+        case .http10: "HTTP/1.0"
+        case .http11: "HTTP/1.1"
+        case .http2: "HTTP/2"
+        }
     }
 }

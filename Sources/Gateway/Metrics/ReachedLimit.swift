@@ -15,7 +15,7 @@ enum ReachedLimit: Int, CaseIterable {
         case .limit: self = .connections
         case .handshakeLimit: self = .handshakes
         case .clientLimit: self = .source
-        case .proxyHeader, .handshake, .handshakeTimeout, .certificateExpired, .certificateBarred: return nil
+        case .proxyHeader, .handshake, .handshakeTimeout, .certificateExpired, .certificateBarred, .http2: return nil
         }
     }
 }

@@ -1,4 +1,5 @@
 package import EventLoop
+internal import HTTP
 internal import Metrics
 internal import TLS
 package import Upstream
@@ -34,6 +35,12 @@ package struct WorkerCounts: Sendable {
     /// Requests that were sent again, by the upstream's place.
     private(set) var retries: [UInt64] = [0, 0]
     private(set) var acceptPauses: UInt64 = 0
+    /// By the raw value of the version.
+    private(set) var requestsByVersion = [UInt64](repeating: 0, count: HTTPVersion.allCases.count)
+    /// Open now, their handshakes complete.
+    private(set) var openConnections: (http11: Int, http2: Int) = (0, 0)
+    /// Connections of HTTP/2 that were broken, by the place of the reason.
+    private(set) var http2Faults = [UInt64](repeating: 0, count: HTTP2FaultKind.allCases.count)
     /// Tunnels that are open now, and those that ever were.
     private(set) var tunnels: (open: Int, opened: UInt64) = (0, 0)
     /// By what has ended them.
@@ -76,7 +83,10 @@ package struct WorkerCounts: Sendable {
     // MARK: - Counting
 
     /// - Parameter route: its place; 0 if there is none.
-    mutating func requestEnded(route: Int, _ decision: Decision?, _ denial: Denial?, _ timings: RequestTimings) {
+    mutating func requestEnded(
+        route: Int, _ version: HTTPVersion, _ decision: Decision?, _ denial: Denial?, _ timings: RequestTimings
+    ) {
+        requestsByVersion[Int(version.rawValue)] += 1
         let column = decision?.rawValue ?? Decision.allCases.count
         requests[route * Self.decisions + column] += 1
         if let denial { denials[Int(denial.rawValue)] += 1 }
@@ -118,6 +128,24 @@ package struct WorkerCounts: Sendable {
         denials[Int(denial.rawValue)] += 1
         if inHandshake { refusedHandshakes[Int(denial.rawValue)] += 1 }
     }
+
+    mutating func connectionBegan(_ spoken: ApplicationProtocol?) {
+        switch spoken {
+        case .http11: openConnections.http11 += 1
+        case .http2: openConnections.http2 += 1
+        case nil: break
+        }
+    }
+
+    mutating func connectionEnded(_ spoken: ApplicationProtocol?) {
+        switch spoken {
+        case .http11: openConnections.http11 -= 1
+        case .http2: openConnections.http2 -= 1
+        case nil: break
+        }
+    }
+
+    mutating func http2Broken(_ fault: HTTP2Fault) { http2Faults[HTTP2FaultKind(fault).rawValue] += 1 }
 
     mutating func connectionHadNoRoom(_ limit: ReachedLimit) { withoutRoom[limit.rawValue] += 1 }
 

@@ -16,7 +16,7 @@ package struct WorkerFamilies {
 
     package var all: [MetricFamily] {
         [requests, denials, rateExcesses, withoutRoom, proxyHeaders, handshakes, durations]
-            + perWorker + upstreams + tunnels + [buffers, acceptPauses]
+            + perWorker + protocols + upstreams + tunnels + [buffers, acceptPauses]
     }
 
     private var requests: MetricFamily {
@@ -218,7 +218,7 @@ extension Denial {
         switch row.answer {
         case .alert, .fittingAlert: true
         case .close: self == .handshakeTimeout
-        case .status: false
+        case .status, .goAway: false
         }
     }
 }

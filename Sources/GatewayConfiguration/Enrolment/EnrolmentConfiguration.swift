@@ -4,6 +4,8 @@ public struct EnrolmentConfiguration: Equatable, Sendable {
     public let address: ServerAddress
     /// Nil if the listener speaks with phones directly.
     public let proxyProtocol: ProxyProtocolConfiguration?
+    /// At least one, the preferred one first.
+    public let protocols: [ProtocolName]
     /// How the listener shows itself; it asks nobody for a certificate.
     public let tls: ListenerConfiguration.TLS
     /// The provider's URL: `aud`, and the beginning of `iss`, of the tokens that bind keys.
@@ -38,6 +40,7 @@ extension EnrolmentConfiguration {
             "proxy_protocol",
             .section { ProxyProtocolConfiguration($0, in: ProxyProtocolConfiguration.enrolmentSection, $1) },
             whenMissing: .allowed, "Load balancers before the listener that say where their phones are.")
+        static let protocols = ProtocolName.key
         static let tls = Key(
             "tls", .section { ListenerConfiguration.TLS($0, in: EnrolmentConfiguration.tlsSection, $1) },
             whenMissing: .refused, "How the listener shows itself to phones.")
@@ -80,7 +83,7 @@ extension EnrolmentConfiguration {
         static let section = Section(
             path: "enrolment",
             settings: [
-                address.setting, proxyProtocol.setting, tls.setting, url.setting, authority.setting,
+                address.setting, proxyProtocol.setting, protocols.setting, tls.setting, url.setting, authority.setting,
                 certificateLife.setting,
                 rotationOverlap.setting, nonceLife.setting, admission.setting, token.setting, receipts.setting,
                 contentLimit.setting, requestsPerMinute.setting, connections.setting, connectionsPerAddress.setting,
@@ -94,6 +97,7 @@ extension EnrolmentConfiguration {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let address = reader.read(Keys.address)
         let proxyProtocol = reader.read(Keys.proxyProtocol)
+        let protocols = reader.read(Keys.protocols)
         let tls = reader.read(Keys.tls)
         let url = reader.read(Keys.url)
         let authority = reader.read(Keys.authority)
@@ -116,13 +120,15 @@ extension EnrolmentConfiguration {
             return nil
         }
         let admission = name.flatMap { Self.admission($0, token, url, reader, reading) }
-        guard let address, let tls, let url, let authority, let certificateLife, let rotationOverlap, let nonceLife,
+        guard let address, let protocols, let tls, let url, let authority, let certificateLife, let rotationOverlap,
+            let nonceLife,
             let admission, let contentLimit, let requestsPerMinute, let connections, let connectionsPerAddress,
             receipts != nil || !reader.has(Keys.receipts), proxyProtocol != nil || !reader.has(Keys.proxyProtocol),
             proxyProtocol?.canReach(address, at: reader.place(of: Keys.proxyProtocol), reading) ?? true
         else { return nil }
         self.address = address
         self.proxyProtocol = proxyProtocol
+        self.protocols = protocols
         self.tls = tls
         self.url = url
         self.authority = authority

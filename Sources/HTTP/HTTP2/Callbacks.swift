@@ -37,7 +37,9 @@ private func beginHeaders(
     if unsafe frame.headers.cat == NGHTTP2_HCAT_REQUEST {
         let stream = owner.begin(id)
         unsafe nghttp2_session_set_stream_user_data(session, id, Unmanaged.passUnretained(stream).toOpaque())
+        owner.incompleteHead = stream
     } else {
+        owner.incompleteHead = unsafe stream(session, id)
         owner.block.begin(trailers: true)
     }
     return 0
@@ -66,6 +68,7 @@ private func receiveFrame(
     let header = unsafe frame.hd
     switch UInt32(header.type) {
     case NGHTTP2_HEADERS.rawValue:
+        owner.incompleteHead = nil
         guard let stream = unsafe stream(session, header.stream_id) else { return 0 }
         let endsStream = has(NGHTTP2_FLAG_END_STREAM, header.flags)
         if unsafe frame.headers.cat == NGHTTP2_HCAT_REQUEST {

@@ -172,6 +172,7 @@ extension HTTP2Session {
         stream.headBytes.removeAll()
         stream.output.removeAll()
         stream.trailers.removeAll()
+        if incompleteHead === stream { incompleteHead = nil }
         idle.append(stream.slot)
     }
 

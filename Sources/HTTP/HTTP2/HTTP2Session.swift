@@ -44,6 +44,9 @@ public import EventLoop
     var isClosed = false
     /// Whether the client has acknowledged our settings (RFC 9113 section 6.5.3).
     public internal(set) var isAcknowledged = false
+    /// The stream whose head, or trailers, have begun and are not complete: no other frame can come before they are (RFC 9113
+    /// section 4.3).
+    public internal(set) var incompleteHead: HTTP2Stream?
     /// Requests begun.
     public internal(set) var requestCount = 0
 
@@ -175,6 +178,9 @@ public import EventLoop
     }
 
     public var openStreams: Int { streams.count - idle.count }
+
+    /// Whether the client can send no content on any stream, since what it has sent was not consumed.
+    public var isWindowShut: Bool { unsafe nghttp2_session_get_local_window_size(library) <= 0 }
 
     /// Asks the client to begin no more requests (RFC 9113 section 6.8); those under way towards us are still served.
     public func announceDrain() {

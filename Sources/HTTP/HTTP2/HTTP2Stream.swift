@@ -62,6 +62,8 @@ open class HTTP2Stream {
     public final var isOpen: Bool { id != 0 && !state.isReset }
     /// RFC 9113 section 5.1.1.
     public final var number: Int32 { id }
+    /// Octets of the response's content that the client has no window for yet.
+    public final var unframed: Int { output.count }
 
     /// Sends an interim response (RFC 9110 section 15.2) without fields.
     public final func sendInterim(_ status: UInt16) {

@@ -52,7 +52,9 @@ struct EnrolmentBlueprint: Sendable {
             let listener = EnrolmentSettings.Listener(
                 name: name, proxies: TrustedProxies(enrolment.proxyProtocol), certificates: chain,
                 key: try FileContents.read(enrolment.tls.keyPath),
-                policy: TLSPolicy(enrolment.tls.policy), staple: try Blueprint.staple(enrolment.tls, for: chain))
+                policy: TLSPolicy(enrolment.tls.policy),
+                protocols: enrolment.protocols.map(ApplicationProtocol.init),
+                staple: try Blueprint.staple(enrolment.tls, for: chain))
             let (admission, word) = try Self.admission(enrolment.admission, library)
             self.admission = word
             let files = AuthorityFiles(enrolment.authority)

@@ -29,6 +29,8 @@ extension Blueprint {
         let admission: ClientAdmission
         let revocationLists: [SignedRevocationList]
         let policy: TLSPolicy
+        /// The listener's.
+        let protocols: [ApplicationProtocol]
         /// The same for all workers; nil if nothing is stapled.
         let staple: StapledResponse?
         /// Where that is, for people: "listener 127.0.0.1:8443, host records.example.org".
@@ -94,11 +96,12 @@ extension Blueprint.Listener {
         do { address = try SocketAddress(name) } catch { throw StartupError("listener \(name): \(error)") }
         self.name = name
         proxies = TrustedProxies(listener.proxyProtocol)
-        standard = try Blueprint.Host([], listener.tls, listener.clients, place: "listener \(name)")
+        standard = try Blueprint.Host(
+            [], listener.tls, listener.clients, listener.protocols, place: "listener \(name)")
         var hosts: [Blueprint.Host] = []
         for host in listener.hosts {
             let place = "listener \(name), host \(host.names.first ?? "")"
-            hosts.append(try Blueprint.Host(host.names, host.tls, host.clients, place: place))
+            hosts.append(try Blueprint.Host(host.names, host.tls, host.clients, listener.protocols, place: place))
         }
         self.hosts = hosts
     }
@@ -115,7 +118,8 @@ extension Blueprint.Listener {
 
 extension Blueprint.Host {
     init(
-        _ names: [String], _ tls: ListenerConfiguration.TLS, _ clients: ListenerConfiguration.Clients, place: String
+        _ names: [String], _ tls: ListenerConfiguration.TLS, _ clients: ListenerConfiguration.Clients,
+        _ protocols: [ProtocolName], place: String
     ) throws(StartupError) {
         // The configuration admits no name that is none here.
         self.names = names.compactMap { ServerName($0) }
@@ -128,6 +132,7 @@ extension Blueprint.Host {
             certificates = try Blueprint.PEMFile(tls.certificatePath)
             key = try Blueprint.PEMFile(tls.keyPath)
             policy = TLSPolicy(tls.policy)
+            self.protocols = protocols.map(ApplicationProtocol.init)
             staple = try Blueprint.staple(tls, for: certificates.bytes)
         } catch {
             throw StartupError("\(place): \(error)")
@@ -146,7 +151,7 @@ extension Blueprint.Host {
             return try ServerContext(
                 names: names, chain: chain, key: privateKey, authorities: trusted,
                 admission: admission.asking(registry),
-                policy: policy, staple: staple, sessions: sessions, library: library)
+                policy: policy, protocols: protocols, staple: staple, sessions: sessions, library: library)
         } catch {
             throw StartupError("\(place): \(error)")
         }
@@ -177,4 +182,14 @@ extension Blueprint.Host {
 extension Certificate {
     /// One whose end cannot be read counts as over.
     fileprivate var isExpired: Bool { (notAfter ?? 0) <= WallClock.seconds }
+}
+
+extension ApplicationProtocol {
+    init(_ name: ProtocolName) {
+        self =
+            switch name {
+            case .http2: .http2
+            case .http11: .http11
+            }
+    }
 }

@@ -155,6 +155,13 @@ public struct Blueprint: Sendable {
         settings.connections = limits.connections
         settings.handshakes = limits.handshakes
         settings.requestsPerConnection = limits.requestsPerConnection
+        settings.http2.concurrentStreams = limits.streams
+        // What every stream begins with: a client never has to take some of it back (RFC 9113 section 6.9.2).
+        settings.http2.streamWindow = 65_535
+        // A head and a window of each, and what the connection has to say itself.
+        settings.http2.outboundFrames = 300 + 2 * limits.streams
+        // As much as HTTP/1.1 admits: each field counts for 32 octets more here (RFC 9113 section 6.5.2). At most a block.
+        settings.http2.headerList = limits.head + 32 * limits.fields
         settings.handshakeTimeout = TimeSpan(configuration.timeouts.handshake)
         settings.headTimeout = TimeSpan(configuration.timeouts.head)
         settings.contentIdleTimeout = TimeSpan(configuration.timeouts.contentIdle)

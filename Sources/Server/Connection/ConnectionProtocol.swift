@@ -19,6 +19,10 @@ class ConnectionProtocol {
     var isIdle: Bool { false }
     /// Whether to read, though there may be bytes in `input` that nobody has taken.
     var wantsInput: Bool { true }
+    /// Nothing more is to be begun: what is under way is the last.
+    func drain() {
+        if isIdle { connection.closeGracefully() }
+    }
     /// Takes in what has been read, as far as may be now.
     func advance() {}
     /// The kernel has taken all of `output`, these octets last: there is room for more.

@@ -76,9 +76,22 @@ extension ServerConnection {
             let left = min(max(0, verifiedIdentity.notAfter - WallClock.seconds), 30 * 86_400) + 1
             identityEnd = loop.now + .seconds(left)
         }
-        let session = HTTP1Session(on: self)
-        spoken = session
-        session.began()
+        let chosen: ConnectionProtocol
+        switch applicationProtocol {
+        case .http11: chosen = HTTP1Session(on: self)
+        case .http2: chosen = HTTP2Connection(on: self)
+        case nil:
+            acceptor.application.connectionRefused(self, .handshake(.tls("the client has named no protocol (ALPN)")))
+            return close(gracefully: false)
+        }
+        spoken = chosen
+        chosen.began()
+    }
+
+    /// What is spoken on the connection; HTTP/1.1 without TLS. Nil where the client's handshake has left that open, and the
+    /// listener does not take that for HTTP/1.1.
+    public var applicationProtocol: ApplicationProtocol? {
+        if case .tls(let stream) = transport { stream.applicationProtocol } else { .http11 }
     }
 
     /// Whether nobody may pass without a certificate.

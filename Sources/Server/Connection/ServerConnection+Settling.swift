@@ -54,8 +54,9 @@ extension ServerConnection {
         if isSettling { isAborted = true } else { close(gracefully: false) }
     }
 
-    func closeIfIdle() {
-        if isInHandshake || spoken?.isIdle == true { closeGracefully() }
+    /// Nothing more is to be begun on the connection.
+    func drain() {
+        if isInHandshake { closeGracefully() } else { spoken?.drain() }
     }
 
     func closeGracefully() {

@@ -49,6 +49,8 @@ public final class ServerConnection: SocketHandler {
     public var requests: Int { requestCount }
     var requestCount = 0
 
+    /// Whether somebody has told of the handshake already: it is no request's own.
+    public var isHandshakeTold = false
     /// It is ended because of who its client is.
     public internal(set) var isBarred = false
     /// The worker, or what it has been configured by, is about to end.

@@ -14,23 +14,41 @@ extension HTTP1Session {
         return rest == 0 || !isContentAwaited
     }
 
-    func writeHead(
-        _ status: UInt16, _ framing: ContentFraming, _ statedLength: UInt64?, _ isPersistent: Bool,
-        _ fields: (inout ByteBuffer) -> Void
-    ) -> Bool {
-        let head = OutgoingHead(
-            status: status, framing: framing, statedLength: statedLength, isPersistent: isPersistent,
-            isAnswerToHead: exchange?.head.method == .head)
-        guard head.write(to: &connection.output, fields) else { return false }
+    /// One access to the buffer for the whole head. - Returns: false if it does not fit; nothing was written then.
+    func write(_ head: OutgoingHead, _ fields: (inout ByteBuffer) -> Void) -> Bool {
+        guard let exchange else { return false }
+        let isLengthUnknown = head.content == .chunked || head.content == .untilClose
+        let isChunked = isLengthUnknown && exchange.head.minorVersion >= 1
+        let isPersistent = allowsAnotherRequest && isLengthUnknown == isChunked && !head.isLast
+        let length = head.length(isAnswerToHead: exchange.head.method == .head)
+        let isWritten = Self.write(head.status, length, isChunked, isPersistent, to: &connection.output, fields)
+        guard isWritten else { return false }
+        self.isChunked = isChunked
         cycle.isPersistent = isPersistent
         return true
     }
 
-    func writeContent(_ content: Span<UInt8>, isChunked: Bool) -> Int {
+    private static func write(
+        _ status: UInt16, _ length: UInt64?, _ isChunked: Bool, _ isPersistent: Bool, to output: inout ByteBuffer,
+        _ fields: (inout ByteBuffer) -> Void
+    ) -> Bool {
+        let before = output.count
+        output.appendStatusLine(status)
+        fields(&output)
+        if let length { output.appendField("Content-Length", decimal: length) }
+        if isChunked { output.appendField("Transfer-Encoding", "chunked") }
+        if !isPersistent { output.appendField("Connection", "close") }
+        output.append("\r\n")
+        guard output.overflowed else { return true }
+        output.rollback(to: before)
+        return false
+    }
+
+    func write(_ content: Span<UInt8>) -> Int {
         isChunked ? connection.output.appendChunk(prefixOf: content) : connection.output.appendPrefix(of: content)
     }
 
-    func writeEnd(isChunked: Bool) -> Bool {
+    func writeEnd() -> Bool {
         guard !isChunked || connection.output.appendLastChunk() else { return false }
         cycle.responseEnded()
         return true
@@ -48,9 +66,7 @@ extension HTTP1Session {
     /// - Returns: nil if the head does not fit; nothing was written then.
     func becomeTunnel(_ fields: (inout ByteBuffer) -> Void) -> TunnelSession? {
         guard let exchange, cycle.phase == .response, connection.spoken === self else { return nil }
-        let head = OutgoingHead(
-            status: 101, framing: .none, statedLength: nil, isPersistent: true, isAnswerToHead: false)
-        guard head.write(to: &connection.output, fields) else { return nil }
+        guard Self.write(101, nil, false, true, to: &connection.output, fields) else { return nil }
         let tunnel = TunnelSession(on: connection, for: exchange)
         self.exchange = nil
         connection.spoken = tunnel
@@ -67,6 +83,7 @@ extension HTTP1Session {
     func end() {
         exchange?.ended()
         exchange?.reset()
+        isChunked = false
         isInputHeld = false
         clientTime.reset(now: connection.loop.now)
     }

@@ -12,6 +12,8 @@ final class HTTP1Session: ConnectionProtocol {
     var exchange: Exchange?
     /// How long the client is waited for in a request.
     var clientTime: ClientTime
+    /// The content of the response under way is chunked.
+    var isChunked = false
     /// The client holds the content back until it is told to send it (RFC 9110 section 10.1.1).
     var isContentAwaited = false
     /// Octets read over since the connection was to end.
@@ -148,7 +150,7 @@ final class HTTP1Session: ConnectionProtocol {
     private func currentExchange() -> Exchange {
         if let exchange { return exchange }
         let made = connection.acceptor.application.makeExchange(for: connection)
-        made.session = self
+        made.carrier = .http1(self)
         exchange = made
         return made
     }

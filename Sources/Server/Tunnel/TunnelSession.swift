@@ -153,6 +153,6 @@ final class TunnelSession: ConnectionProtocol {
             exchange.abandoned()
             exchange.ended()
         }
-        exchange.tunnel = nil
+        exchange.carrier = nil
     }
 }

@@ -115,6 +115,18 @@ public final class TLSStream {
 
     public var isResumed: Bool { SSL_session_reused(pointer) == 1 }
 
+    /// What the handshake has agreed on, by this connection's own offer, resumed or not; HTTP/1.1 where the client has said
+    /// nothing. Nil if that is not spoken here. Server side only, once the handshake is complete.
+    public var applicationProtocol: ApplicationProtocol? {
+        var name: UnsafePointer<UInt8>?
+        var length: UInt32 = 0
+        SSL_get0_alpn_selected(pointer, &name, &length)
+        let protocols = server?.protocols ?? []
+        // The shortest of the names: none of the others has two letters.
+        guard length == 2 else { return protocols.contains(.http11) ? .http11 : nil }
+        return .http2
+    }
+
     /// How the handshake has come to know the client, once it is complete. Server side only.
     public var recognition: Recognition {
         isResumed ? .session : record?.isChainKnown == true ? .knownChain : .verification

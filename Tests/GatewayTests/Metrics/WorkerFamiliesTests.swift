@@ -29,10 +29,10 @@ struct WorkerFamiliesTests {
         // A reload has shown the other worker the names in another order.
         let (otherB, otherA) = (second.placeOfRoute("b"), second.placeOfRoute("a"))
         #expect((a, b) == (otherB, otherA))
-        for _ in 0..<2 { first.requestEnded(route: a, .forwarded, nil, RequestTimings()) }
-        for _ in 0..<3 { second.requestEnded(route: otherA, .forwarded, nil, RequestTimings()) }
-        second.requestEnded(route: otherB, .denied, .requestMalformed, RequestTimings())
-        first.requestEnded(route: 0, nil, nil, RequestTimings())
+        for _ in 0..<2 { first.requestEnded(route: a, .http2, .forwarded, nil, RequestTimings()) }
+        for _ in 0..<3 { second.requestEnded(route: otherA, .http11, .forwarded, nil, RequestTimings()) }
+        second.requestEnded(route: otherB, .http11, .denied, .requestMalformed, RequestTimings())
+        first.requestEnded(route: 0, .http11, nil, nil, RequestTimings())
         let lines = text([0: snapshot(first), 1: snapshot(second)], answered: [0, 1])
         for line in [
             "attestgate_requests_total{route=\"a\",decision=\"forwarded\"} 5",
@@ -69,7 +69,8 @@ struct WorkerFamiliesTests {
     func bound() {
         var counts = WorkerCounts()
         for number in 0..<5_000 {
-            counts.requestEnded(route: counts.placeOfRoute("route-\(number)"), .forwarded, nil, RequestTimings())
+            counts.requestEnded(
+                route: counts.placeOfRoute("route-\(number)"), .http11, .forwarded, nil, RequestTimings())
         }
         #expect(counts.routes.names.count == 1_024)
         #expect(counts.placeOfRoute("route-7") == counts.placeOfRoute("route-7"))

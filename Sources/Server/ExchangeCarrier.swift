@@ -1,0 +1,82 @@
+internal import Bytes
+internal import HTTP
+
+/// What carries a request and its response on a client connection.
+///
+/// An enumeration like `Transport`, not a class to be subclassed: a stream of HTTP/2 has a superclass already, and which of them it
+/// is costs a comparison, not a call through a table.
+enum ExchangeCarrier {
+    case http1(HTTP1Session)
+    case http2(RequestStream)
+    /// The request has become a tunnel: bytes as they are.
+    case tunnel(TunnelSession)
+
+    func version(of head: RequestHead) -> HTTPVersion {
+        switch self {
+        case .http1, .tunnel: head.version
+        case .http2: .http2
+        }
+    }
+
+    func write(_ head: OutgoingHead, _ fields: (inout ByteBuffer) -> Void) -> Bool {
+        switch self {
+        case .http1(let session): session.write(head, fields)
+        case .http2(let stream): stream.write(head, fields)
+        case .tunnel: false
+        }
+    }
+
+    /// - Returns: how much was taken.
+    func write(_ content: Span<UInt8>) -> Int {
+        switch self {
+        case .http1(let session): session.write(content)
+        case .http2(let stream): stream.write(content)
+        case .tunnel(let tunnel): tunnel.write(content)
+        }
+    }
+
+    /// - Returns: false if there is no room for the end yet.
+    func writeEnd() -> Bool {
+        switch self {
+        case .http1(let session): session.writeEnd()
+        case .http2(let stream): stream.writeEnd()
+        case .tunnel(let tunnel): tunnel.writeEnd()
+        }
+    }
+
+    func writeContinue() {
+        switch self {
+        case .http1(let session): session.writeContinue()
+        case .http2(let stream): stream.writeContinue()
+        case .tunnel: break
+        }
+    }
+
+    func abort() {
+        switch self {
+        case .http1(let session): session.connection.abort()
+        case .http2(let stream): stream.abort()
+        case .tunnel(let tunnel): tunnel.connection.abort()
+        }
+    }
+
+    func resumeContent() {
+        switch self {
+        case .http1(let session): session.resumeContent()
+        case .http2(let stream): stream.resumeContent()
+        case .tunnel(let tunnel): tunnel.resumeInput()
+        }
+    }
+
+    /// - Returns: what carries the exchange from then on; nil if the head does not fit, or what carries it knows no tunnels.
+    func openTunnel(_ fields: (inout ByteBuffer) -> Void) -> ExchangeCarrier? {
+        switch self {
+        case .http1(let session): session.becomeTunnel(fields).map { .tunnel($0) }
+        case .http2, .tunnel: nil
+        }
+    }
+
+    func endTunnel() {
+        if case .tunnel(let tunnel) = self { tunnel.finish() }
+    }
+}

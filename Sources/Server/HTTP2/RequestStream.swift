@@ -1,0 +1,254 @@
+internal import Bytes
+internal import EventLoop
+internal import HTTP
+
+/// A stream and the exchange that serves its request. Both serve one request after the other.
+final class RequestStream: HTTP2Stream {
+    /// Owns the session, which owns this.
+    private unowned let owner: HTTP2Connection
+    /// Its place among the connection's streams.
+    let place: Int
+    private var exchange: Exchange?
+    /// The exchange serves a request.
+    private(set) var isServing = false
+    /// How long the client is waited for.
+    private var time: ClientTime
+    /// Some of the content is not taken.
+    private var isContentHeld = false
+    /// No more of it comes.
+    private var isContentOver = false
+    /// Within `receive(content:)`.
+    private var isReceiving = false
+    /// All of the response was handed over.
+    private var isComplete = false
+    /// The response was broken off, and the exchange has still to be told.
+    private var isCutOff = false
+    /// Octets of the response that were framed when that was looked at last.
+    private var framed: UInt64 = 0
+    private var isMoved = false
+
+    init(of owner: HTTP2Connection, pool: BufferPool) {
+        self.owner = owner
+        place = owner.streams.count
+        time = ClientTime(idle: owner.settings.contentIdleTimeout, rate: owner.settings.contentRate)
+        super.init(pool: pool)
+    }
+
+    /// Lets go of the exchange, if it serves nothing.
+    func release() {
+        guard !isServing else { return }
+        exchange?.carrier = nil
+        exchange = nil
+    }
+
+    // MARK: - The request
+
+    override func headReceived() {
+        guard owner.admits(self) else { return reset(.refusedStream) }
+        let exchange = begin()
+        swap(&head, &exchange.head)
+        swap(&headBytes, &exchange.headBytes)
+        if exchange.head.framing.hasContent {
+            time.contentBegins(now: exchange.began, isHeldBack: exchange.head.expectsContinue)
+            owner.wait(until: time.end)
+        }
+        exchange.headReceived()
+    }
+
+    private func begin() -> Exchange {
+        let exchange = currentExchange()
+        exchange.beganAt = owner.now
+        isServing = true
+        isContentHeld = false
+        isContentOver = false
+        isComplete = false
+        isCutOff = false
+        framed = 0
+        time.reset(now: owner.now)
+        owner.requestBegan()
+        return exchange
+    }
+
+    private func currentExchange() -> Exchange {
+        if let exchange { return exchange }
+        let connection = owner.connection
+        let made = connection.acceptor.application.makeExchange(for: connection)
+        made.carrier = .http2(self)
+        exchange = made
+        return made
+    }
+
+    override func receive(content: Span<UInt8>) -> Int {
+        guard isServing, let exchange else { return content.count }
+        isReceiving = true
+        let taken = exchange.receive(content: content)
+        isReceiving = false
+        exchange.receivedBytes += UInt64(taken)
+        if taken > 0 { time.contentCame(taken, now: owner.now) }
+        if taken < content.count {
+            // The upstream is slower than the client; its own timeouts watch it.
+            isContentHeld = true
+            time.contentHeld(now: owner.now)
+        } else if isContentHeld {
+            isContentHeld = false
+            time.contentWanted(now: owner.now)
+        }
+        owner.wait(until: time.end)
+        return taken
+    }
+
+    override func contentPaused() {
+        if isServing { exchange?.contentPaused() }
+    }
+
+    override func contentEnded() {
+        isContentOver = true
+        time.contentEnded()
+        if isServing { exchange?.contentEnded() }
+    }
+
+    override func requestFaulted(_ fault: MessageFault) {
+        guard let exchange = served() else { return }
+        // Answered already, perhaps within this very event: the answer must still reach the client.
+        if !isComplete { exchange.requestFaulted(fault) }
+    }
+
+    /// The exchange, where nothing more of the request comes; also if its head was never complete.
+    private func served() -> Exchange? {
+        time.contentEnded()
+        isContentOver = true
+        if isServing { return exchange }
+        guard owner.admits(self) else {
+            reset(.refusedStream)
+            return nil
+        }
+        let exchange = begin()
+        // What there is of it is not to be believed.
+        exchange.head = RequestHead()
+        return exchange
+    }
+
+    // MARK: - The response, for the exchange
+
+    func write(_ head: OutgoingHead, _ fields: (inout ByteBuffer) -> Void) -> Bool {
+        let length = head.length(isAnswerToHead: exchange?.head.method == .head)
+        let isWritten = sendHead(head.status, endsStream: head.content == .none) { output in
+            fields(&output)
+            if let length { output.appendField("Content-Length", decimal: length) }
+        }
+        if isWritten, head.isLast { owner.life.endNow() }
+        return isWritten
+    }
+
+    func write(_ content: Span<UInt8>) -> Int {
+        let taken = sendContent(content)
+        if taken > 0 { responseMoved() }
+        return taken
+    }
+
+    func writeEnd() -> Bool {
+        isComplete = true
+        sendEnd()
+        return true
+    }
+
+    func writeContinue() {
+        sendInterim(100)
+        time.contentWanted(now: owner.now)
+        owner.wait(until: time.end)
+    }
+
+    /// The exchange takes content again.
+    func resumeContent() {
+        contentWanted()
+        guard !isReceiving else { return }
+        if isServing, !isContentHeld, !isContentOver { exchange?.contentPaused() }
+        // Windows are open again, and only what is written opens them.
+        owner.connection.settle()
+    }
+
+    /// What has begun cannot be completed.
+    func abort() {
+        isCutOff = true
+        reset(.internalError)
+    }
+
+    override func outputDrained() {
+        responseMoved()
+        if isServing, !isComplete { exchange?.outputDrained() }
+    }
+
+    // MARK: - Time
+
+    private func responseMoved() {
+        guard !isMoved else { return }
+        isMoved = true
+        owner.responseMoved(on: self)
+    }
+
+    /// To be called when nothing more can be framed.
+    ///
+    /// - Returns: until when the client is waited for.
+    func measureResponse(now: Instant) -> Instant? {
+        isMoved = false
+        guard isServing, let exchange else { return nil }
+        let octets = Int(exchange.responseBytes - UInt64(unframed) - framed)
+        framed += UInt64(octets)
+        if unframed == 0 {
+            _ = time.responseTaken(octets, now: now)
+        } else {
+            time.responseBlocked(taken: octets, now: now)
+        }
+        return time.end
+    }
+
+    /// Ends the request if its client is overdue.
+    ///
+    /// - Parameter isWindowShut: whether no stream of the connection may be sent content, since others have not been taken.
+    /// - Returns: until when the client is waited for.
+    func judge(now: Instant, isWindowShut: Bool) -> Instant? {
+        guard isServing, let exchange, !isCutOff else { return nil }
+        guard let end = measureResponse(now: now), end <= now else { return time.end }
+        guard time.debt == .response || exchange.isAnswered || !isWindowShut else {
+            // It is not this stream's client who is waited for.
+            time.contentBegins(now: now, isHeldBack: false)
+            return time.end
+        }
+        guard !exchange.isAnswered else {
+            cutOff(time.debt)
+            return nil
+        }
+        time.contentEnded()
+        exchange.requestTimedOut()
+        return nil
+    }
+
+    /// The rest of the head has not come in time.
+    func headOverdue() {
+        guard let exchange = served() else { return }
+        // Of trailers, the response may have begun.
+        if exchange.isAnswered { cutOff(.content) } else { exchange.requestTimedOut() }
+    }
+
+    /// The client is overdue, and was answered already: nothing can be said to it any more.
+    func cutOff(_ debt: ClientDebt) {
+        guard isServing, let exchange, !isCutOff else { return }
+        if exchange.isAnswered { exchange.cutOff(debt) }
+        abort()
+    }
+
+    // MARK: - The end
+
+    override func abandoned(_ code: HTTP2ErrorCode) {
+        isCutOff = true
+    }
+
+    override func ended() {
+        guard isServing, let exchange else { return }
+        if isCutOff { exchange.abandoned() }
+        exchange.ended()
+        exchange.reset()
+        isServing = false
+        owner.requestEnded()
+    }
+}
