@@ -32,6 +32,7 @@ static inline int ag_ssl_ctx_get_max_proto_version(SSL_CTX *ctx) { return (int)S
 static inline long ag_ssl_set_min_proto_version(SSL *ssl, int version) { return SSL_set_min_proto_version(ssl, version); }
 static inline long ag_ssl_set_max_proto_version(SSL *ssl, int version) { return SSL_set_max_proto_version(ssl, version); }
 static inline long ag_ssl_ctx_set_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_mode(ctx, mode); }
+static inline long ag_ssl_ctx_clear_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_clear_mode(ctx, mode); }
 static inline void ag_ssl_ctx_set_read_ahead(SSL_CTX *ctx, int on) { SSL_CTX_set_read_ahead(ctx, on); }
 static inline long ag_ssl_ctx_set_session_cache_mode(SSL_CTX *ctx, long mode) {
     return SSL_CTX_set_session_cache_mode(ctx, mode);

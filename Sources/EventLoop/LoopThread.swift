@@ -18,6 +18,11 @@ public final class LoopThread: Sendable {
         self.thread = Mutex(thread)
     }
 
+    /// A thread that nobody has joined, nor will: its stack goes when it ends.
+    deinit {
+        if let thread = thread.withLock({ $0.take() }) { pthread_detach(thread) }
+    }
+
     /// Waits until the function has returned. Only the first call waits.
     public func join() {
         let thread = thread.withLock { $0.take() }

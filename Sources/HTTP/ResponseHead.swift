@@ -8,6 +8,9 @@ public struct ResponseHead: Sendable {
     /// Content-Length as sent; with HEAD and 304 it tells of content that does not follow.
     public internal(set) var statedLength: UInt64?
 
+    /// Whether the head speaks of chunked content, even where none follows.
+    public internal(set) var statesChunked = false
+
     public init() {}
 
     /// Whether the connection can serve another request after this response.
@@ -22,5 +25,6 @@ public struct ResponseHead: Sendable {
         connection.reset()
         framing = .none
         statedLength = nil
+        statesChunked = false
     }
 }

@@ -38,6 +38,7 @@ public struct ResponseHeadParser: Sendable {
                 guard next <= limits.bytes else { throw .headTooLarge }
                 head.framing = try decideFraming(head, method)
                 head.statedLength = framing.contentLength
+                head.statesChunked = framing.isChunked
                 reset()
                 return .complete(length: next)
             }

@@ -226,10 +226,17 @@ class Gateway:
     # The process as the kernel sees it.
 
     def resident_bytes(self):
+        return self._status("VmRSS")
+
+    def mapped_bytes(self):
+        """Its address space, touched or not."""
+        return self._status("VmSize")
+
+    def _status(self, name):
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(name + ":"):
                 return int(line.split()[1]) * 1024
-        raise AssertionError("the kernel tells no VmRSS")
+        raise AssertionError(f"the kernel tells no {name}")
 
     def proportional_bytes(self):
         """PSS: what is shared with other processes counts for each by its share (proc(5))."""

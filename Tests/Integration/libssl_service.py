@@ -2,6 +2,7 @@
 
 import ctypes
 import ctypes.util
+import select
 import socket
 import threading
 
@@ -85,6 +86,14 @@ class Session:
     def send_ticket(self):
         assert ssl.SSL_new_session_ticket(self.pointer) == 1
         assert ssl.SSL_do_handshake(self.pointer) == 1
+
+    def flood_with_tickets(self):
+        """For as long as the gateway takes them. libssl itself does not say that nobody does: a client may leave without."""
+        end = select.poll()
+        end.register(self.peer, select.POLLRDHUP)
+        while not end.poll(0) and ssl.SSL_new_session_ticket(self.pointer) == 1 and ssl.SSL_do_handshake(self.pointer) == 1:
+            pass
+        raise Ended
 
     def update_key(self, kind=UPDATE_REQUESTED):
         assert ssl.SSL_key_update(self.pointer, kind) == 1

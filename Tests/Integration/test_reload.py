@@ -263,7 +263,7 @@ def test_load_runs_through_fifty_reloads_and_nothing_leaks(reloadable, own_upstr
         for number in range(5):
             change(number)
         warm.end()
-        descriptors, memory = gateway.descriptors(), gateway.resident_bytes()
+        descriptors, memory, mapped = gateway.descriptors(), gateway.resident_bytes(), gateway.mapped_bytes()
         load = Load(gateway, phone)
         for number in range(50):
             change(number)
@@ -273,6 +273,9 @@ def test_load_runs_through_fifty_reloads_and_nothing_leaks(reloadable, own_upstr
                    lambda: f"{descriptors} descriptors before, {gateway.descriptors()} after")
         grown = gateway.resident_bytes() - memory
         assert grown < 16 * 1024 * 1024, f"{grown} octets more after fifty reloads"
+        # The thread that reads the files has a stack of 8 MiB.
+        grown = gateway.mapped_bytes() - mapped
+        assert grown < 200 * 1024 * 1024, f"{grown} octets more of address space: stacks of threads that have ended?"
     finally:
         second.close()
 

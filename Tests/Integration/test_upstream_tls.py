@@ -519,6 +519,41 @@ def test_a_ticket_that_came_late_is_good(start_gateway, services, serve_by_libss
     assert [session.is_reused for session in service.sessions] == [False, True, True]
 
 
+def test_tickets_without_end_hold_nobody_up(start_gateway, services, serve_by_libssl, own_upstream, phone):
+    """One read of OpenSSL would last for as long as they come, and hold everybody whom the worker serves."""
+    def script(session):
+        session.read_request()
+        session.flood_with_tickets()
+    service = serve_by_libssl(script)
+    gateway = start_gateway(
+        {"service": services.settings(service.address), "others": own_upstream.address}, [
+            {"name": "flood", "host": "localhost", "path": "/flood"},
+            {"name": "others", "host": "localhost", "path": "/others", "upstream": "others"}])
+    with Client(gateway, phone) as client, Client(gateway, phone) as other:
+        client.send(get("/flood"))
+        for _ in range(20):
+            assert other.exchange(get("/others")).status == 200
+        entry = assert_denied(gateway, client.read_response(), "upstream_unavailable", 502)
+    assert "too many records without content" in entry["detail"], entry
+
+
+def test_tickets_without_end_end_an_unused_connection(start_gateway, services, serve_by_libssl, phone):
+    ended = threading.Event()
+
+    def script(session):
+        session.read_request()
+        session.write(OK)
+        try:
+            session.flood_with_tickets()
+        finally:
+            ended.set()
+    service = serve_by_libssl(script)
+    gateway = start_gateway({"service": services.settings(service.address)})
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/")).status == 200
+        assert ended.wait(PATIENCE), "the gateway takes tickets for ever"
+
+
 def test_an_answer_that_nobody_asked_for_is_nobodys(start_gateway, services, serve_by_libssl, phone):
     """Response queue poisoning, behind a ticket."""
     def script(session):

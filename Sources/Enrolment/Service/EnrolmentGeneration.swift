@@ -109,17 +109,23 @@ final class EnrolmentGeneration {
     /// Accepts no more. Connections may ask as long as they would be kept without asking; then they end.
     func retire(ended: @escaping () -> Void) {
         receipts?.stop()
-        acceptor.retire(ended)
         patience = LoopTimer(loop: loop, interval: settings.server.keepAliveTimeout) { [unowned self] in
             drain(ended: ended)
         }
+        acceptor.retire { [unowned self] in end(ended) }
     }
 
     /// Accepts no more, closes idle connections, lets the others finish the request they serve, but not for ever.
     func drain(ended: @escaping () -> Void) {
         receipts?.stop()
         patience = LoopTimer(loop: loop, interval: settings.shutdownTimeout) { [unowned self] in abort() }
-        acceptor.drain(ended)
+        acceptor.drain { [unowned self] in end(ended) }
+    }
+
+    /// Nothing is left to be patient with. The timer would keep all of this alive till it fires, contexts, pools and keys.
+    private func end(_ ended: () -> Void) {
+        patience = nil
+        ended()
     }
 
     /// Ends every connection at once.

@@ -22,6 +22,11 @@ public final class TLSStream {
     private var isBroken = false
     /// What a read found behind the bytes it handed out.
     private var deferred: TLSStep?
+    /// What had come from the socket at the first read since content that brought none; nil if there was none.
+    private var barrenSince: UInt64?
+    /// Octets of tickets, key updates and refused handshakes between content: thousands of them, where a peer of good will sends
+    /// two or three, and some 50 ms of work. An unfinished record has a sixteenth of it.
+    private static let mostBarrenOctets: UInt64 = 262_144
 
     /// The server side of a connection just accepted.
     public init?(accepting descriptor: Int32, _ hosts: VirtualHosts) {
@@ -79,14 +84,30 @@ public final class TLSStream {
             }
             guard status == 1 else {
                 let outcome = failure(of: status)
-                guard total > 0 else { return outcome }
+                guard total > 0 else { return outcome == .wantRead && isBarren() ? giveUp() : outcome }
                 // What was read before is handed out first. The end would be announced by nothing any more.
                 if outcome != .wantRead { deferred = outcome }
                 return .done(total)
             }
             total += count
+            barrenSince = nil
         } while hasBufferedInput && buffer.room > 0
         return .done(total)
+    }
+
+    /// Whether too much has come that was no content: each record costs work, and nothing else bounds how many there are.
+    private func isBarren() -> Bool {
+        let come = BIO_number_read(SSL_get_rbio(pointer))
+        guard let barrenSince else {
+            barrenSince = come
+            return false
+        }
+        return come - barrenSince > Self.mostBarrenOctets
+    }
+
+    private func giveUp() -> TLSStep {
+        isBroken = true
+        return .failed(.tls("too many records without content"))
     }
 
     /// Encrypts from the front of the buffer and consumes what was taken.

@@ -89,6 +89,7 @@ extension UpstreamConnection {
     /// send it all the same, a moment later, and it would be taken for the next response.
     private func mayBeFollowedByContent(_ call: UpstreamCall) -> Bool {
         guard head.framing == .none else { return false }
+        if head.statesChunked { return true }
         return call.method == .head ? head.statedLength != 0 : (head.statedLength ?? 0) > 0
     }
 
