@@ -40,12 +40,13 @@ struct ServedConnection: Equatable {
             let heads = HeadLimits(bytes: 2_048, target: 512, fields: 32)
             let session = HTTP2Session(limits: limits, heads: heads, pool: pool, handler: listener)
             var start = 0
-            while start < bytes.count, listener.told.fault == nil {
+            while start < bytes.count {
                 let end = min(start + step, bytes.count)
                 do throws(HTTP2Fault) {
                     try session.receive(bytes.span.extracting(start..<end), now: Instant(nanoseconds: 0))
                 } catch {
-                    listener.told.fault = error
+                    if !listener.isOver { listener.told.fault = error }
+                    break
                 }
                 start = end
                 // A frame that does not fit stays where nghttp2 made it while more is received.
@@ -80,11 +81,17 @@ struct ServedConnection: Equatable {
 final class Listener: HTTP2Handler {
     let manners: Manners
     var told = ServedConnection()
+    /// The client has said its last word. What it begins all the same nghttp2 serves if it came in the same read, or if another
+    /// stream is open: either is good.
+    var isOver = false
 
     init(_ manners: Manners) { self.manners = manners }
 
     override func makeStream(_ pool: BufferPool) -> HTTP2Stream { ServedStream(self, pool) }
-    override func clientGoesAway(_ code: HTTP2ErrorCode) { told.events.append("goes away \(code)") }
+    override func clientGoesAway(_ code: HTTP2ErrorCode) {
+        if !isOver { told.events.append("goes away \(code)") }
+        isOver = true
+    }
 }
 
 final class ServedStream: HTTP2Stream {
@@ -96,7 +103,10 @@ final class ServedStream: HTTP2Stream {
         super.init(pool: pool)
     }
 
-    private func say(_ event: String) { listener.told.events.append("\(number) \(event)") }
+    private func say(_ event: String) {
+        guard !listener.isOver else { return }
+        listener.told.events.append("\(number) \(event)")
+    }
 
     override func headReceived() {
         appetite = listener.manners.appetite
@@ -109,7 +119,7 @@ final class ServedStream: HTTP2Stream {
     override func receive(content: Span<UInt8>) -> Int {
         let taken = min(content.count, appetite)
         appetite -= taken
-        for index in 0..<taken { listener.told.content.append(content[index]) }
+        for index in 0..<taken where !listener.isOver { listener.told.content.append(content[index]) }
         return taken
     }
 

@@ -8,6 +8,6 @@ open class HTTP2Handler {
 
     /// A stream is needed: a new object, which the session keeps and uses for one request after the other.
     open func makeStream(_ pool: BufferPool) -> HTTP2Stream { HTTP2Stream(pool: pool) }
-    /// The client begins no more requests (GOAWAY).
+    /// The client begins no more requests (GOAWAY). If it does all the same, they may or may not be served.
     open func clientGoesAway(_ code: HTTP2ErrorCode) {}
 }

@@ -21,8 +21,9 @@ enum LibrarySetup {
         unsafe nghttp2_option_set_no_closed_streams(options, 1)
         unsafe nghttp2_option_set_max_settings(options, limits.settingsEntries)
         unsafe nghttp2_option_set_max_outbound_ack(options, limits.outboundFrames)
-        unsafe nghttp2_option_set_max_continuations(options, limits.continuations)
-        // `FrameWatch` counts resets, by the caller's clock.
+        // `FrameWatch` counts resets, by the caller's clock, and CONTINUATION frames: nghttp2 counts the reads that their
+        // headers come in, so one that comes octet by octet would be too many.
+        unsafe nghttp2_option_set_max_continuations(options, 1 << 32)
         unsafe nghttp2_option_set_stream_reset_rate_limit(options, 1 << 32, 1 << 32)
         unsafe nghttp2_option_set_max_deflate_dynamic_table_size(options, limits.headerTable)
         guard unsafe nghttp2_session_server_new2(&session, callbacks, nil, options) == 0, let session = unsafe session

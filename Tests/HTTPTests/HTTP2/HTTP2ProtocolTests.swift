@@ -224,16 +224,22 @@ struct HTTP2ProtocolTests {
         #expect(peer.record.events.filter { $0.contains("GET www.example.com") }.count == 3)
     }
 
-    @Test("a head in several frames, with padding and priority")
-    func pieces() {
+    @Test("a head in several frames, with padding and priority, at once and octet by octet", arguments: [1000, 1])
+    func pieces(step: Int) {
         let peer = HTTP2Peer()
         let fields = HPACK.literals(HPACK.request("GET", "/a"))
-        peer.send(
+        let frames = [
             Frame(
                 kind: .headers, flags: Frame.endStream | Frame.padded | Frame.priorities, stream: 1,
                 payload: [2, 0, 0, 0, 0, 10] + fields[..<9] + [0, 0]),
             Frame(kind: .continuation, stream: 1, payload: Array(fields[9..<20])),
-            Frame(kind: .continuation, flags: Frame.endHeaders, stream: 1, payload: Array(fields[20...])))
+            Frame(kind: .continuation, flags: Frame.endHeaders, stream: 1, payload: Array(fields[20...])),
+        ]
+        let bytes = frames.flatMap(\.bytes)
+        for start in stride(from: 0, to: bytes.count, by: step) {
+            peer.send(Array(bytes[start..<min(start + step, bytes.count)]))
+        }
         #expect(peer.record.events == ["1 GET health.example /a none", "1 end"])
+        #expect(peer.fault == nil)
     }
 }
