@@ -32,8 +32,9 @@ extension ForwardingExchange {
             device: isDeviceKnown ? label?.label : nil, requestBytes: requestBytes, responseBytes: responseBytes,
             timings: timings, isAborted: isAborted)
         if refusal?.denial == .misdirected { entry.serverName = connection.serverName?.bytes }
-        if decision == .forwarded || decision == .partial, let route {
+        if isUpstreamAsked, let route {
             entry.upstream = gateway.routes.routes[route].upstream
+            entry.server = call.lastServer
         }
         let wanted = log.settings.disclosed
         if !wanted.isEmpty {
