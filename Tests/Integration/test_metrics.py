@@ -155,7 +155,7 @@ def test_what_waits_for_the_store_shows(start_attested, tmp_path):
     gateway, phone = attested.gateway, attested.phone
     phone.challenge()
     request, waiting = phone.request(path="/a"), "attestgate_registry_waiting"
-    stranger = attested.pki.phone("stranger")
+    stranger = attested.pki.phone("stranger-to-the-store")
     assert scrape(gateway)(waiting) == 0
     with phone.connect() as client, Client(gateway, stranger) as other:
         # A disk that does not write until it is no longer traced.
