@@ -161,6 +161,7 @@ extension Configuration {
         if let apps {
             EnrolmentReferences.checkRoots(apps, in: item, reading)
             EnrolmentReferences.checkCeilings(apps, in: item, reading)
+            EnrolmentReferences.checkAskable(apps, in: item, reading)
         }
         if let listeners, let enrolment {
             EnrolmentReferences.check(enrolment, listeners, administration, in: item, reading)

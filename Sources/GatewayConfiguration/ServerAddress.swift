@@ -32,7 +32,11 @@ public struct ServerAddress: Hashable, Sendable {
             }
             return ServerAddress(literal, port)
         }
-        let name = try HostName.parseName(host)
+        let name: String
+        do throws(Complaint) { name = try HostName.parseName(host) } catch {
+            // What takes its place has a port as well.
+            throw Complaint(error.message, suggestion: error.suggestion.map { "\($0):\(port)" })
+        }
         return ServerAddress(host: name, port: port, isLiteral: false, isLoopback: name == "localhost")
     }
 

@@ -1,3 +1,4 @@
+internal import EventLoop
 internal import Glibc
 public import HTTP
 
@@ -5,9 +6,10 @@ public import HTTP
 public enum UpstreamFailure: Error, Equatable, Sendable {
     /// No address of the server is known: its name could not be resolved.
     case unresolved
-    /// No server accepted a connection.
-    case unreachable(errno: Int32)
-    case connectTimeout
+    /// No server accepted a connection; the last one asked did not for this reason.
+    case unreachable(server: String, errno: Int32)
+    /// The last one asked did not answer.
+    case connectTimeout(server: String)
     /// The server did not prove to be the one that is meant, or refused us, or TLS failed later. The reason is for the log.
     case tls(server: String, reason: String)
     /// All connections the worker may have are in use, and so are the places to wait for one.
@@ -36,7 +38,7 @@ extension UpstreamFailure {
     private var progress: Int {
         switch self {
         case .unresolved: 0
-        case .unreachable(let errno) where errno != ECONNREFUSED: 1
+        case .unreachable(_, let errno) where errno != ECONNREFUSED: 1
         // Somebody was there to refuse.
         case .unreachable: 2
         case .connectTimeout: 3
@@ -106,6 +108,26 @@ extension UpstreamFailure {
         case .malformed: .malformed
         case .unexpectedUpgrade: .unexpectedUpgrade
         case .upgradeInvalid: .upgradeInvalid
+        }
+    }
+}
+
+extension UpstreamFailure {
+    /// What happened, for logs.
+    public var text: String {
+        switch self {
+        case .unresolved: "no address of the upstream is known: its name could not be resolved"
+        case .unreachable(let server, let errno): "connecting to \(server) failed: \(EventLoopError.text(of: errno))"
+        case .connectTimeout(let server): "connecting to \(server) timed out"
+        case .tls(let server, let reason): "TLS to \(server): \(reason)"
+        case .connectionLimit: "all connections to the upstream are in use, and all places to wait for one"
+        case .waitingTimeout: "no connection to the upstream became free in time"
+        case .requestLimit: "as many requests of the upstream are under way as may be"
+        case .disconnected: "the upstream ended the connection"
+        case .responseTimeout: "the upstream did not answer in time"
+        case .malformed(let fault): "malformed response: \(fault.reason)"
+        case .unexpectedUpgrade: "the upstream switched protocols unasked"
+        case .upgradeInvalid(let fault): "the upstream's 101 is no answer to the handshake: \(fault.reason)"
         }
     }
 }

@@ -30,11 +30,13 @@ struct ConfigurationFile: ParsableArguments {
     /// - Parameter otherwise: what to do where the file names no socket.
     func administrationSocket(otherwise: String) throws -> String {
         if let socket = Configuration.administrationSocket(path: config) { return socket }
-        // A file that cannot be read, or only up to a fault, names no socket either: what is wrong with it comes first.
+        // A file that can be read only up to a fault names no socket either: what is wrong with it comes first. Of one that cannot
+        // be read nobody knows.
         do throws(ConfigurationError) {
             _ = try Configuration.load(path: config, files: .unquestioned)
         } catch {
             Failure.print(error.description)
+            guard FileManager.default.isReadableFile(atPath: config) else { throw ExitCode.failure }
         }
         throw Failure("\(config): names no socket in `administration`: \(otherwise)")
     }

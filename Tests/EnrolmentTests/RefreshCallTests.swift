@@ -1,4 +1,5 @@
 import Cryptography
+import Glibc
 import Testing
 
 @testable import Enrolment
@@ -90,20 +91,25 @@ struct RefreshCallTests {
         #expect(answer(401) == .tokenRefused)
         #expect(answer(404) == .unknown)
         #expect(answer(429, retryAfter: 7) == .tooMany(retryAfter: 7))
-        #expect(answer(500) == .failed("server_error") && answer(503) == .failed("server_error"))
+        #expect(
+            answer(500) == .failed("server_error: status 500") && answer(503) == .failed("server_error: status 503"))
         for status: UInt16 in [201, 204, 301, 302, 307, 403, 418] {
-            #expect(answer(status, "AQID") == .failed("unexpected_status"))
+            #expect(answer(status, "AQID") == .failed("unexpected_status: \(status)"))
         }
     }
 
     @Test(
         "rubbish in place of a receipt is none", arguments: ["", " ", "AQI", "AQID!", "A QID", "AQID\0", "{\"a\":1}"])
-    func rubbish(_ content: String) { #expect(answer(200, content) == .failed("no_receipt")) }
+    func rubbish(_ content: String) {
+        #expect(answer(200, content) == .failed("no_receipt: the content is not Base64"))
+    }
 
     @Test("no answer is a failure with a name")
     func noAnswer() {
         #expect(RefreshAnswer(.failure(.timeout)) == .failed("timeout"))
         #expect(RefreshAnswer(.failure(.tooLarge)) == .failed("too_large"))
-        #expect(RefreshAnswer(.failure(.upstream(.connectTimeout))) == .failed("connect_timeout"))
+        #expect(
+            RefreshAnswer(.failure(.upstream(.unreachable(server: "127.0.0.1:9", errno: ECONNREFUSED))))
+                == .failed("unreachable: connecting to 127.0.0.1:9 failed: Connection refused"))
     }
 }

@@ -43,6 +43,13 @@ extension BrokenFile {
             "`http://10.0.0.1:80` would be asked in the clear",
             suggestion: "https://10.0.0.1:80"),
         BrokenFile(
+            enrolling: "receipts asked for at a URL with a slash at its end, quoted as it stands",
+            "  content_limit",
+            "  receipts: { team: A1B2C3D4E5, key_id: ABCDE12345, key: apple.p8, base_url: ▶'http://127.0.0.1:8450/' }\n"
+                + "  content_limit",
+            "`http://127.0.0.1:8450/` ends with a slash",
+            suggestion: "http://127.0.0.1:8450"),
+        BrokenFile(
             enrolling: "a URL without TLS",
             "url: https://localhost:8444",
             "url: ▶http://localhost:8444",
@@ -80,7 +87,13 @@ extension BrokenFile {
             "url: https://localhost:8444",
             "url: ▶https://Enrol.example.org",
             "`Enrol.example.org` is not in lower case",
-            suggestion: "enrol.example.org"),
+            suggestion: "https://enrol.example.org"),
+        BrokenFile(
+            enrolling: "a URL with a host in capitals and a port",
+            "url: https://localhost:8444",
+            "url: ▶https://Enrol.example.org:8444",
+            "`Enrol.example.org` is not in lower case",
+            suggestion: "https://enrol.example.org:8444"),
         BrokenFile(
             enrolling: "a URL with a port that is none",
             "url: https://localhost:8444",

@@ -78,6 +78,25 @@ struct EnrolmentConfigurationTests {
         #expect(try Conf.read(Self.short).warnings.allSatisfy { !$0.message.contains("risk") })
     }
 
+    @Test("apps whose devices nobody is asked about, and authorities that vouch for nobody, are warned of")
+    func idleReceipts() throws {
+        func warnings(_ more: String, app: String) throws -> [Diagnostic] {
+            let receipts = "  receipts: { team: A1B2C3D4E5, key_id: ABCDE12345, key: apple.p8\(more) }\n"
+            let environment = "environment: \(app)\n"
+            let text = (Self.short + receipts).replacing("environment: production\n", with: environment)
+            #expect(text.contains(environment))
+            return try Conf.read(text).warnings.filter { $0.expected?.contains("base_url") ?? false }
+        }
+        let software = "simulator\n    attestation_root: roots.pem"
+        let unasked = try warnings("", app: software)
+        #expect(unasked.count == 1 && unasked.first?.message.contains("Apple knows no software phones") ?? false)
+        #expect(try warnings("", app: "production").isEmpty)
+        #expect(try warnings(", base_url: 'http://127.0.0.1:8450'", app: software).isEmpty)
+        let idle = try warnings(", base_url: 'http://127.0.0.1:8450', authorities: ca.pem", app: "production")
+        #expect(idle.count == 1 && idle.first?.message.contains("is asked without TLS") ?? false)
+        #expect(try warnings(", base_url: 'https://127.0.0.1:8450', authorities: ca.pem", app: "production").isEmpty)
+    }
+
     @Test("newer receipts are asked for at Apple's, gently, if nothing else is said")
     func receiptDefaults() throws {
         #expect(try Conf.read(Self.short).configuration.enrolment?.receipts == nil)

@@ -89,6 +89,8 @@ def test_without_a_gateway_the_command_says_so(tmp_path):
     conf.write_text("workers: auto\n")
     done = attestgate("status", "--config", conf)
     assert done.returncode == 1 and "names no socket" in done.stderr
+    done = attestgate("reload", "--config", tmp_path / "nope.yaml")
+    assert done.returncode == 1 and "nope.yaml" in done.stderr and "names no socket" not in done.stderr
     conf.write_text(f"administration:\n\tsocket: {tmp_path}/admin.sock\n")
     done = attestgate("status", "--config", conf)
     assert done.returncode == 1 and f"{conf}:2:1: error: " in done.stderr, "why no socket is found there"

@@ -37,8 +37,9 @@ def test_a_forwarded_request_with_all_its_phases(attested):
     first, second = (attested.gateway.logged(request_bytes=count, status=201) for count in (5, 7))
     moved.update(["time", "event"])
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first["time"]) and first["event"] == "request"
-    assert members_of(first, "client", "route", "method", "protocol", "decision", "status", "app", "upstream") == [
-        "127.0.0.0/24", "records", "POST", "HTTP/1.1", "forwarded", 201, phone.app, "service"]
+    assert members_of(
+        first, "client", "route", "method", "protocol", "decision", "status", "app", "upstream", "server") == [
+            "127.0.0.0/24", "records", "POST", "HTTP/1.1", "forwarded", 201, phone.app, "service", attested.upstream.address]
     assert members_of(first, "request_bytes", "response_bytes") == [5, 4]
     for entry in (first, second):
         for phase in members_of(entry, "verification_us", "commit_us", "upstream_us", "duration_us"):
@@ -287,6 +288,7 @@ def test_the_console_form_has_one_line_for_each_event(start_gateway, own_upstrea
     assert re.fullmatch(
         time + r"\.\d{3}Z request client=127\.0\.0\.0/24 request_id=[0-9a-f]{16} trace_id=[0-9a-f]{32} route=all "
         r'method=GET protocol=HTTP/1\.1 user_agent="a \\"b\\" status=500\\u0009\\u00e9" decision=forwarded status=200 upstream=service '
+        r"server=127\.0\.0\.1:\d+ "
         r"request_bytes=0 response_bytes=2 handshake_us=\d+ upstream_us=\d+ duration_us=\d+", lines[0]), lines[0]
     assert all(re.match(time + "Z info ", line) for line in gateway.errors.splitlines()), gateway.errors
 

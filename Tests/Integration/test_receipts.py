@@ -249,21 +249,23 @@ def test_429_stops_all_calls_for_as_long_as_it_says_over_a_reload_too(asking):
         asking.wait_for(phone, "refreshed", risk_metric=1)
     assert all(call.at >= first_call.at + 4 for call in asking.apple.calls[1:])
     assert "paused=throttled" in asking.gateway.errors
+    assert re.search(r"outcome=failed device=.* throttled: status 429", asking.gateway.errors), asking.gateway.errors
 
 
-@pytest.mark.parametrize("answers", [
-    pytest.param([Answer(500), Answer(503)], id="server error"),
-    pytest.param([Answer(200, b"no base64!"), Answer(200, b"")], id="garbage"),
-    pytest.param([Answer(200, b"A" * (1 << 20))], id="huge"),
-    pytest.param([Answer(204), Answer(418)], id="unexpected status"),
+@pytest.mark.parametrize("answers, reason", [
+    pytest.param([Answer(500), Answer(503)], "server_error: status 503", id="server error"),
+    pytest.param([Answer(200, b"no base64!"), Answer(200, b"")], "no_receipt: ", id="garbage"),
+    pytest.param([Answer(200, b"A" * (1 << 20))], "too_large", id="huge"),
+    pytest.param([Answer(204), Answer(418)], "unexpected_status: 418", id="unexpected status"),
 ])
-def test_what_is_no_answer_is_asked_for_again(asking, answers):
+def test_what_is_no_answer_is_asked_for_again(asking, answers, reason):
     script = iter(answers)
     asking.apple.script = lambda call: next(script, None) or asking.fresh(call, risk=2)
     phone, _ = asking.enrol(risk=1)
     found = asking.wait_for(phone, "refreshed", risk_metric=2)
     assert found["failures"] == 0
     assert asking.results("failed") == len(answers) and len(asking.apple.calls) == len(answers) + 1
+    assert f": {asking.apple.host}:{asking.apple.port}: {reason}" in asking.gateway.errors
 
 
 def test_a_redirect_is_not_followed(asking, tmp_path):
@@ -537,6 +539,14 @@ def test_apples_own_service_is_trusted_by_debians_authorities(make):
     asking.gateway.conf["enrolment"]["receipts"]["authorities"] = str(asking.apple.key_path)
     code, errors = check(asking)
     assert code == 1 and "authorities" in errors
+
+
+def test_a_name_that_leads_nowhere_is_warned_of(make):
+    asking = make(host="localhost")
+    assert "cannot be resolved now" not in check(asking)[1]
+    asking.gateway.conf["enrolment"]["receipts"]["base_url"] = "https://does-not-exist.invalid"
+    code, errors = check(asking)
+    assert code == 0 and "warning: does-not-exist.invalid:443 cannot be resolved now" in errors, errors
 
 
 def test_an_operators_own_authorities_are_authorities_all_of_them(make, pki):

@@ -44,7 +44,10 @@ def test_a_refused_connection_is_upstream_unavailable(start_gateway, phone):
         gateway = start_gateway({"service": "127.0.0.1:%d" % nobody.getsockname()[1]})
         with Client(gateway, phone) as client:
             for request in [get("/"), post("/", b"hello"), get("/")]:
-                assert_denied(gateway, client.exchange(request), "upstream_unavailable", 502)
+                entry = assert_denied(gateway, client.exchange(request), "upstream_unavailable", 502)
+                server = "127.0.0.1:%d" % nobody.getsockname()[1]
+                assert entry["detail"] == f"connecting to {server} failed: Connection refused"
+                assert (entry["upstream"], entry["server"]) == ("service", server)
 
 
 def test_a_connection_that_is_not_accepted_is_upstream_timeout(start_gateway, phone):

@@ -123,6 +123,10 @@ def test_a_server_that_refuses_costs_no_request_and_is_left_alone_soon(start_gat
         assert metrics("attestgate_upstream_server_workers", server=dead, state="ejected") == 1
         event = gateway.logged(event="server_ejected")
         assert event["upstream"] == "service" and dead in event["detail"]
+        def served():
+            return [entry["server"] for entry in gateway.access() if entry["event"] == "request"]
+        eventually(lambda: len(served()) == 12, "a line for each request")
+        assert set(served()) == {three[1].address, three[2].address}, "who answered, not who was tried before"
 
 
 def test_a_proof_goes_on_to_the_next_server_with_its_one_counter(start_attested):
@@ -347,6 +351,7 @@ def test_a_wait_without_end_is_upstream_busy(start_gateway, own_upstream, phone)
             assert response.value("retry-after") == "1"
             entry = assert_denied(gateway, response, "upstream_busy", 503)
             assert entry["decision"] == "denied" and entry["fault"] == "gateway"
+            assert entry["upstream"] == "service" and "server" not in entry, "nobody was asked"
         assert scrape(gateway)("attestgate_upstream_failures_total", kind="waiting_timeout") == 2
     assert [r.target for r in own_upstream.requests] == ["/first"]
 
@@ -436,7 +441,8 @@ def test_a_server_whose_checks_fail_gets_no_requests_until_they_pass(start_gatew
             assert client.exchange(get("/")).status == 200
         assert counts(checked) == [0, 5, 5]
         event = gateway.logged(event="server_unhealthy")
-        assert checked[0].address in event["detail"] and event["upstream"] == "service"
+        assert event["detail"] == f"{checked[0].address}: its health checks fail: status 503, expected 200 to 299"
+        assert event["upstream"] == "service"
         status[0] = 204
         eventually(lambda: states(gateway, checked[0]) == {"usable"}, "the checks to pass")
         for _ in range(9):
@@ -458,6 +464,14 @@ NOT_WELL = {
 }
 
 
+NOT_WELL_REASONS = {
+    "refuses": "failed: Connection refused",
+    "never answers": "no complete answer in 1000 ms",
+    "wrong status": "status 204, expected 200",
+    "half an answer": "the upstream ended the connection",
+}
+
+
 @pytest.mark.parametrize("name", ["refuses", *NOT_WELL])
 def test_a_server_that_is_not_well_is_known_before_the_first_request(start_gateway, checked, phone, name):
     first, *others = [server.address for server in checked]
@@ -470,6 +484,7 @@ def test_a_server_that_is_not_well_is_known_before_the_first_request(start_gatew
             "path": "/health", "interval": "10s", "timeout": "1s", "status": 200}}})
         unhealthy = {"server": first, "state": "unhealthy"}
         eventually(lambda: scrape(gateway)("attestgate_upstream_server_workers", **unhealthy), "the first check to fail")
+        assert NOT_WELL_REASONS.get(name, "") in gateway.logged(event="server_unhealthy")["detail"]
         with Client(gateway, phone) as client:
             for _ in range(6):
                 assert client.exchange(post("/", b"x")).status == 200

@@ -7,7 +7,9 @@ import Testing
 struct UpstreamFailureTests {
     /// As far as each got on the way to a request.
     private static let inOrder: [UpstreamFailure] = [
-        .unresolved, .unreachable(errno: ENETUNREACH), .unreachable(errno: ECONNREFUSED), .connectTimeout,
+        .unresolved, .unreachable(server: "localhost:443", errno: ENETUNREACH),
+        .unreachable(server: "localhost:443", errno: ECONNREFUSED),
+        .connectTimeout(server: "localhost:443"),
         .disconnected, .tls(server: "localhost:443", reason: "certificate has expired"),
     ]
 
@@ -26,7 +28,7 @@ struct UpstreamFailureTests {
         let expired = UpstreamFailure.tls(server: "localhost:443", reason: "certificate has expired")
         let other = UpstreamFailure.tls(server: "localhost:443", reason: "hostname mismatch")
         #expect(expired.orFurther(other) == expired && other.orFurther(expired) == other)
-        let unreachable = UpstreamFailure.unreachable(errno: ENETUNREACH)
-        #expect(unreachable.orFurther(.unreachable(errno: EHOSTUNREACH)) == unreachable)
+        let unreachable = UpstreamFailure.unreachable(server: "localhost:443", errno: ENETUNREACH)
+        #expect(unreachable.orFurther(.unreachable(server: "localhost:443", errno: EHOSTUNREACH)) == unreachable)
     }
 }

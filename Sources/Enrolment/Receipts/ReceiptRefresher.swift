@@ -272,16 +272,21 @@ final class ReceiptRefresher {
         // Nothing that concerns the device: it keeps its turn.
         case .tokenRefused:
             count(.tokenRefused)
+            tell(.error, "failed", device, because: "\(host(of: work)): token_refused: status 401")
             settle(work, .failed, .paused)
         case .tooMany:
             count(.throttled)
+            tell(.warning, "failed", device, because: "\(host(of: work)): throttled: status 429")
             settle(work, .failed, .paused)
         case .failed(let reason):
             count(.failed)
-            tell(.warning, "failed", device, because: reason)
+            tell(.warning, "failed", device, because: "\(host(of: work)): \(reason)")
             settle(work, .failed, .failed)
         }
     }
+
+    /// Who was asked.
+    private func host(of work: Work) -> String { settings.services[work.service].host }
 
     private func keep(_ bytes: [UInt8], _ work: Work) {
         do throws(FreshReceiptFault) {

@@ -15,7 +15,7 @@ enum RefreshAnswer: Equatable {
     case unknown
     /// We ask too often: 429.
     case tooMany(retryAfter: Int64?)
-    /// No answer, or none that is understood. - reason: one word, for logs and counts.
+    /// No answer, or none that is understood. - reason: for logs: one word, and what more there is to say.
     case failed(String)
 
     init(_ result: Result<OutboundAnswer, OutboundFailure>) {
@@ -27,15 +27,16 @@ enum RefreshAnswer: Equatable {
 
     private init(_ answer: OutboundAnswer) {
         switch answer.status {
-        case 200: self = Self.decode(answer.content).map { .receipt($0) } ?? .failed("no_receipt")
+        case 200:
+            self = Self.decode(answer.content).map { .receipt($0) } ?? .failed("no_receipt: the content is not Base64")
         case 304: self = .unchanged
         case 400: self = .malformed
         case 401: self = .tokenRefused
         case 404: self = .unknown
         case 429: self = .tooMany(retryAfter: answer.retryAfter)
-        case 500...599: self = .failed("server_error")
+        case 500...599: self = .failed("server_error: status \(answer.status)")
         // Redirects among them: nobody else is asked.
-        default: self = .failed("unexpected_status")
+        default: self = .failed("unexpected_status: \(answer.status)")
         }
     }
 

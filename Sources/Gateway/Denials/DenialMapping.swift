@@ -85,21 +85,4 @@ enum RefusalDetail {
         let names = "subject \(certificate.subject), issuer \(certificate.issuer), serial \(certificate.serial)"
         return names + (certificate.keyID.map { ", key id \($0)" } ?? "")
     }
-
-    static func of(_ failure: UpstreamFailure) -> String {
-        switch failure {
-        case .unresolved: "no address of the upstream is known: its name could not be resolved"
-        case .unreachable(let errno): "connect failed: \(EventLoopError.text(of: errno))"
-        case .connectTimeout: "connect timed out"
-        case .tls(let server, let reason): "TLS to \(server): \(reason)"
-        case .connectionLimit: "all connections to the upstream are in use, and all places to wait for one"
-        case .waitingTimeout: "no connection to the upstream became free in time"
-        case .requestLimit: "as many requests of the upstream are under way as may be"
-        case .disconnected: "the upstream ended the connection"
-        case .responseTimeout: "the upstream did not answer in time"
-        case .malformed(let fault): "malformed response: \(fault.reason)"
-        case .unexpectedUpgrade: "the upstream switched protocols unasked"
-        case .upgradeInvalid(let fault): "the upstream's 101 is no answer to the handshake: \(fault.reason)"
-        }
-    }
 }

@@ -33,8 +33,9 @@ extension ForwardingExchange {
             timings: timings, isAborted: isAborted)
         entry.version = version
         if refusal?.denial == .misdirected { entry.serverName = connection.serverName?.bytes }
-        if decision == .forwarded || decision == .partial, let route {
+        if isUpstreamAsked, let route {
             entry.upstream = gateway.routes.routes[route].upstream
+            entry.server = call.lastServer
         }
         let wanted = log.settings.disclosed
         if !wanted.isEmpty {

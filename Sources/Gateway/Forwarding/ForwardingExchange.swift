@@ -61,6 +61,8 @@ final class ForwardingExchange: Exchange {
     /// Of a request that asks for a WebSocket.
     var tunnelling = Tunnelling()
     var isAborted = false
+    /// It was to be forwarded, whatever came of that.
+    private(set) var isUpstreamAsked = false
     /// The request was sent again, after a connection had ended before the first byte of an answer.
     private var isRetried = false
     /// The end of the request, or of the response, waits for room.
@@ -140,6 +142,7 @@ final class ForwardingExchange: Exchange {
 
     func forward() {
         guard let route else { return }
+        isUpstreamAsked = true
         if !isRetried { phaseBegan = .now }
         let upstream = gateway.upstreams[gateway.routes.routes[route].upstream]
         do throws(UpstreamFailure) {
@@ -343,7 +346,7 @@ final class ForwardingExchange: Exchange {
 
     private func refusal(for failure: UpstreamFailure) -> Refusal {
         gateway.upstreamFailed(route, failure)
-        return Refusal(Denial(failure), RefusalDetail.of(failure))
+        return Refusal(Denial(failure), failure.text)
     }
 
     // MARK: - Ending
@@ -386,6 +389,7 @@ final class ForwardingExchange: Exchange {
         content = nil
         tunnelling = Tunnelling()
         isAborted = false
+        isUpstreamAsked = false
         isRetried = false
         isRequestEndDue = false
         isResponseEndDue = false

@@ -69,7 +69,7 @@ extension GatewayApplication {
             log: log.map {
                 AccessLog(
                     loop: loop, writer: $0, settings: settings.accessLog, routes: routes.routes.map(\.name),
-                    upstreams: settings.upstreams.map(\.name))
+                    upstreams: settings.upstreams.map { ($0.name, $0.servers.map(\.name)) })
             }, metrics: metrics, library: library, tunnelLimit: settings.tunnelLimit)
     }
 
@@ -96,11 +96,11 @@ extension GatewayApplication {
                 AccessLog.Entry(
                     event: "server_ejected",
                     detail: "\(server): too many failures, no requests for \(span.nanoseconds / 1_000_000) ms; "
-                        + "the last: \(RefusalDetail.of(failure))")
+                        + "the last: \(failure.text)")
             case .unhealthy(let failure):
                 AccessLog.Entry(
                     event: "server_unhealthy",
-                    detail: "\(server): its health checks fail" + (failure.map { ": \(RefusalDetail.of($0))" } ?? ""))
+                    detail: "\(server): its health checks fail: \(failure.text)")
             case .healthy: AccessLog.Entry(event: "server_healthy", detail: "\(server): its health checks pass")
             }
         entry.upstream = upstream

@@ -47,6 +47,8 @@ package final class AccessLog {
         var device: DeviceLabel?
         /// Index into the upstreams.
         var upstream: Int?
+        /// Index into its servers: the one that was asked last.
+        var server: Int?
         var requestBytes: UInt64 = 0
         var responseBytes: UInt64 = 0
         var timings = RequestTimings()
@@ -67,8 +69,11 @@ package final class AccessLog {
     /// - Parameters:
     ///   - routes: their names in the order of the table. Of letters, digits and hyphens (configuration), so there is
     ///     nothing to escape.
-    ///   - upstreams: the same.
-    init(loop: Loop, writer: LogWriter, settings: Settings, routes: [String], upstreams: [String]) {
+    ///   - upstreams: the same, each with its servers: hosts and ports.
+    init(
+        loop: Loop, writer: LogWriter, settings: Settings, routes: [String],
+        upstreams: [(name: String, servers: [String])]
+    ) {
         self.writer = writer
         self.settings = settings
         lines = LogLines(writer: writer, isJSON: settings.isJSON, routes: routes, upstreams: upstreams)

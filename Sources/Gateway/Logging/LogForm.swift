@@ -14,7 +14,7 @@ struct LogForm {
         case requestId, traceId
         case route, method, `protocol`, path, query, userAgent
         case decision, status, denial, fault, detail
-        case device, app, upstream
+        case device, app, upstream, server
         case requestBytes, responseBytes
         case handshakeUs, verificationUs, commitUs, upstreamUs, durationUs
         case tunnelEnd, aborted

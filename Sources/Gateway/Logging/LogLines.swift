@@ -7,11 +7,13 @@ internal import HTTP
 struct LogLines: ~Copyable {
     private let writer: LogWriter
     private let form: LogForm
-    /// Members with the words that come again and again: of methods, decisions, routes and upstreams.
+    /// Members with the words that come again and again: of methods, decisions, routes, upstreams and servers.
     private var pieces = LogPieces()
     private let firstDecision: Int
     private let firstRoute: Int
     private let firstUpstream: Int
+    /// Of each upstream.
+    private let firstServers: [Int]
     /// The line that is being made.
     private var line = ByteBuffer(pool: BufferPool())
     /// Those that are complete.
@@ -20,16 +22,22 @@ struct LogLines: ~Copyable {
     private var opening: [UInt8] = []
     private var second: Int64 = -1
 
-    init(writer: LogWriter, isJSON: Bool, routes: [String], upstreams: [String]) {
+    init(writer: LogWriter, isJSON: Bool, routes: [String], upstreams: [(name: String, servers: [String])]) {
         self.writer = writer
         form = LogForm(isJSON: isJSON)
         firstDecision = Method.allCases.count
         firstRoute = firstDecision + Decision.allCases.count
         firstUpstream = firstRoute + routes.count
+        var next = firstUpstream + upstreams.count
+        firstServers = upstreams.map { upstream in
+            defer { next += upstream.servers.count }
+            return next
+        }
         for method in Method.allCases { pieces.add(form.piece(.method, method.name.description)) }
         for decision in Decision.allCases { pieces.add(form.piece(.decision, decision.name.description)) }
         for route in routes { pieces.add(form.piece(.route, route)) }
-        for upstream in upstreams { pieces.add(form.piece(.upstream, upstream)) }
+        for upstream in upstreams { pieces.add(form.piece(.upstream, upstream.name)) }
+        for server in upstreams.flatMap(\.servers) { pieces.add(form.piece(.server, server)) }
         block.reserveCapacity(LogWriter.blockRoom)
     }
 
@@ -106,7 +114,10 @@ struct LogLines: ~Copyable {
             form.identifier(.device, device.id, to: &line)
             if let app = device.app { form.word(.app, app, to: &line) }
         }
-        if let upstream = entry.upstream { pieces.append(firstUpstream + upstream, to: &line) }
+        if let upstream = entry.upstream {
+            pieces.append(firstUpstream + upstream, to: &line)
+            if let server = entry.server { pieces.append(firstServers[upstream] + server, to: &line) }
+        }
         if entry.timings.total != nil {
             form.number(.requestBytes, entry.requestBytes, to: &line)
             form.number(.responseBytes, entry.responseBytes, to: &line)

@@ -54,6 +54,22 @@ enum EnrolmentReferences {
         }
     }
 
+    /// Nobody at Apple's knows a software phone.
+    ///
+    /// - Parameter root: where the settings stand.
+    static func checkAskable(_ apps: [AppConfiguration], in root: Item, _ reading: Reading) {
+        guard let enrolment = root["enrolment"], let receipts = enrolment["receipts"], receipts["base_url"] == nil
+        else {
+            return
+        }
+        for app in apps where app.environment == .simulator {
+            reading.warn(
+                enrolment.place(of: "receipts"),
+                "nobody is asked about devices of the app `\(app.id)`: Apple knows no software phones",
+                expected: "`base_url`, a service that answers in Apple's place")
+        }
+    }
+
     /// Its address is its own, and its certificates are good for something.
     ///
     /// - Parameter root: where the settings stand.

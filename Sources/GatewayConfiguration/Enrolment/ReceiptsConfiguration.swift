@@ -83,6 +83,11 @@ extension ReceiptsConfiguration {
         guard let team, let keyID, let keyPath, baseURL != nil || !reader.has(Keys.baseURL), let authoritiesPath,
             let interval, let retry, let timeout, let concurrency, let callsPerMinute
         else { return nil }
+        if let baseURL, !baseURL.isEncrypted, reader.has(Keys.authorities) {
+            reading.warn(
+                item.place(of: "authorities"), "`authorities` vouch for nobody: \(baseURL.text) is asked without TLS",
+                expected: "an https URL as `base_url`, or no `authorities`")
+        }
         self.team = team
         self.keyID = keyID
         self.keyPath = keyPath

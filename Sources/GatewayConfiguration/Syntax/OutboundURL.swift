@@ -12,13 +12,14 @@ public struct OutboundURL: Hashable, Sendable {
 
     static func parse(_ text: String) throws(Complaint) -> OutboundURL {
         let isPlain = text.hasPrefix("http://")
-        let rest = String(text.dropFirst(isPlain ? 7 : 8))
-        let url = try ServiceURL.parse(isPlain ? "https://" + rest : text, mayEndWithSlash: false)
+        let scheme = isPlain ? "http://" : "https://"
+        _ = try ServiceURL.parse(text, scheme: scheme, mayEndWithSlash: false)
+        let rest = String(text.dropFirst(scheme.count))
         let authority = String(rest.prefix { $0 != "/" })
         let hasPort = authority.contains(":") && !authority.hasSuffix("]")
         let server = try ServerAddress.parse(hasPort ? authority : "\(authority):\(isPlain ? 80 : 443)")
         guard !isPlain || server.isLoopback else {
-            throw Complaint("\(Printable.quoted(text)) would be asked in the clear", suggestion: url.text)
+            throw Complaint("\(Printable.quoted(text)) would be asked in the clear", suggestion: "https://" + rest)
         }
         return OutboundURL(
             text: text, isEncrypted: !isPlain, server: server, authority: authority,

@@ -5,16 +5,19 @@ public struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
 
     public var description: String { text }
 
-    private static let scheme = "https://"
     private static let longest = 1024
 
-    /// - Parameter mayEndWithSlash: some issuers do; what a path is appended to does not.
-    static func parse(_ text: String, mayEndWithSlash: Bool) throws(Complaint) -> ServiceURL {
+    /// - Parameters:
+    ///   - scheme: what it begins with.
+    ///   - mayEndWithSlash: some issuers do; what a path is appended to does not.
+    static func parse(
+        _ text: String, scheme: String = "https://", mayEndWithSlash: Bool
+    ) throws(Complaint) -> ServiceURL {
         guard text.hasPrefix(scheme) else {
             let rest = text.firstRange(of: "://").map { text[$0.upperBound...] } ?? text[...]
             throw Complaint(
                 "\(Printable.quoted(text)) does not begin with \(scheme)",
-                suggestion: (try? parse(scheme + rest, mayEndWithSlash: mayEndWithSlash))?.text)
+                suggestion: (try? parse(scheme + rest, scheme: scheme, mayEndWithSlash: mayEndWithSlash))?.text)
         }
         guard text.utf8.count <= longest, text.utf8.allSatisfy(isCharacter) else {
             throw Complaint("\(Printable.quoted(text)) is not a URL of scheme, host, port and path")
@@ -22,14 +25,19 @@ public struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
         if !mayEndWithSlash, text.hasSuffix("/") {
             throw Complaint(
                 "\(Printable.quoted(text)) ends with a slash",
-                suggestion: (try? parse(String(text.dropLast()), mayEndWithSlash: false))?.text)
+                suggestion: (try? parse(String(text.dropLast()), scheme: scheme, mayEndWithSlash: false))?.text)
         }
         let authority = String(text.dropFirst(scheme.count).prefix { $0 != "/" })
-        // A port, unless the last colon is one of an IPv6 address.
-        if authority.contains(":"), !authority.hasSuffix("]") {
-            _ = try ServerAddress.parse(authority)
-        } else {
-            _ = try HostName.parse(authority)
+        do throws(Complaint) {
+            // A port, unless the last colon is one of an IPv6 address.
+            if authority.contains(":"), !authority.hasSuffix("]") {
+                _ = try ServerAddress.parse(authority)
+            } else {
+                _ = try HostName.parse(authority)
+            }
+        } catch {
+            let path = text.dropFirst(scheme.count + authority.count)
+            throw Complaint(error.message, suggestion: error.suggestion.map { scheme + $0 + path })
         }
         return ServiceURL(text: text)
     }

@@ -9,6 +9,7 @@ internal import HTTP
 internal import Registry
 internal import Server
 internal import TLS
+internal import Upstream
 internal import Vocabulary
 
 /// What enrolment is made of, its files read; all but the secrets, which belong to the registry.
@@ -24,6 +25,10 @@ struct EnrolmentBlueprint: Sendable {
     private(set) var warnings: [String] = []
     /// Of the listener's certificate; nil if nothing is stapled.
     var staple: StapledResponse? { settings.listeners.lazy.compactMap(\.staple).first }
+    /// Who is asked about receipts, if known by a name.
+    var receiptServers: Set<NamedServer> {
+        Set((settings.receipts?.services ?? []).flatMap(\.upstream.servers).compactMap(\.resolved))
+    }
     /// With secrets that nobody has: for a check.
     private var settings: EnrolmentSettings
 

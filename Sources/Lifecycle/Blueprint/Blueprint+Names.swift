@@ -44,7 +44,7 @@ extension Blueprint {
                 warnings.append("\(server) leads to \(address.host), which \(reason): it will not be used")
             }
         }
-        names.follow(namedServers)
+        names.follow(namedServers.union(enrolment?.receiptServers ?? []))
         var isAnswered = false
         names.whenAnswered(within: .seconds(5)) {
             isAnswered = true

@@ -7,6 +7,8 @@ public import HTTP
 open class UpstreamCall {
     /// The connection that serves the call; nil before it started and after it ended.
     public internal(set) final var connection: UpstreamConnection?
+    /// The place of the server that was asked last; nil while none was.
+    public internal(set) final var lastServer: Int?
     /// Where it waits for a connection; outlives that, for whoever ends the call asks it to.
     final unowned var queue: UpstreamPool?
     final var ticket: UInt64 = 0

@@ -163,7 +163,7 @@ public final class UpstreamConnection: SocketHandler {
         defer { leave(call) }
         if phase == .connecting {
             let error = pendingError
-            guard error == 0 else { return notSent(.unreachable(errno: error)) }
+            guard error == 0 else { return notSent(.unreachable(server: place, errno: error)) }
             return beginTransport()
         }
         if phase == .handshake { return handshake() }
@@ -174,6 +174,8 @@ public final class UpstreamConnection: SocketHandler {
         }
         flush()
     }
+
+    private var place: String { pool.servers[server].place(of: address) }
 
     /// The connection is there, and whoever is to be at its other end: the request goes out.
     func established() {
@@ -187,7 +189,7 @@ public final class UpstreamConnection: SocketHandler {
         guard let call = enter() else { return }
         defer { leave(call) }
         switch phase {
-        case .connecting: notSent(.connectTimeout)
+        case .connecting: notSent(.connectTimeout(server: place))
         case .handshake: notSent(tlsFailure("the server did not complete the handshake in time"))
         case .idle, .head, .content, .tunnel: fail(.responseTimeout)
         }

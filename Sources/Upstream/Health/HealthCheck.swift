@@ -13,7 +13,8 @@ final class HealthCheck: UpstreamCall {
     private var isUnderWay = false
     /// Until an address of the server is known there is nobody to ask.
     private var isWaiting = false
-    private var passes = false
+    /// Of its head, once it has come.
+    private var status: UInt16?
     private var received = 0
 
     /// An answer is read to its end, so that the server sees an orderly one, but no longer than this.
@@ -29,7 +30,7 @@ final class HealthCheck: UpstreamCall {
         super.init()
         // The first one at once; not here, where the pool is still being made.
         timer = LoopTimer(loop: pool.loop, startsIn: TimeSpan(nanoseconds: 0)) { [unowned self] in
-            if isUnderWay { end(passed: false) } else { begin() }
+            if isUnderWay { end(.timeout(rules.timeout)) } else { begin() }
         }
     }
 
@@ -51,7 +52,7 @@ final class HealthCheck: UpstreamCall {
         guard !isWaiting else { return }
         beganAt = pool.loop.now
         isUnderWay = true
-        passes = false
+        status = nil
         received = 0
         timer?.start(after: rules.timeout)
         do throws(UpstreamFailure) {
@@ -60,32 +61,39 @@ final class HealthCheck: UpstreamCall {
             connection.output.append(request)
             connection.send(isComplete: true)
         } catch {
-            end(passed: false, error)
+            end(.upstream(error))
         }
     }
 
-    private func end(passed: Bool, _ failure: UpstreamFailure? = nil) {
+    /// - Parameter failure: nil if it has passed.
+    private func end(_ failure: HealthCheckFailure?) {
         guard isUnderWay else { return }
         isUnderWay = false
         connection?.cancel()
         let next = beganAt + rules.interval - pool.loop.now
         timer?.start(after: max(next, TimeSpan(nanoseconds: 0)))
-        pool.checked(server, passed: passed, failure)
+        pool.checked(server, failure)
     }
 
     // MARK: - The answer
 
     override var method: Method? { .get }
 
-    override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { passes = rules.passes(head.status) }
+    override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { status = head.status }
 
     override func responseContent(_ content: Span<UInt8>) -> Int {
         received += content.count
-        if received > Self.contentLimit { end(passed: passes) }
+        if received > Self.contentLimit { end(verdict) }
         return content.count
     }
 
-    override func responseEnded() { end(passed: passes) }
+    /// What its answer says.
+    private var verdict: HealthCheckFailure? {
+        guard let status, !rules.passes(status) else { return nil }
+        return .status(status, expected: rules.status)
+    }
 
-    override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) { end(passed: false, failure) }
+    override func responseEnded() { end(verdict) }
+
+    override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) { end(.upstream(failure)) }
 }

@@ -35,11 +35,10 @@ public enum OutboundFailure: Error, Equatable, Sendable {
     /// It took longer than was wanted, in all.
     case timeout
 
-    /// For logs.
+    /// For logs: one word, and text where it has more to say.
     public var reason: String {
         switch self {
-        case .upstream(.tls(_, let reason)): "tls: \(reason)"
-        case .upstream(let failure): failure.kind.name
+        case .upstream(let failure): "\(failure.kind.name): \(failure.text)"
         case .tooLarge: "too_large"
         case .timeout: "timeout"
         }

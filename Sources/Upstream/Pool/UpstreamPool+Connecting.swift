@@ -70,6 +70,7 @@ extension UpstreamPool {
             connection.server = next
             // Each server is judged by its own.
             connection.connectFailure = nil
+            call.lastServer = next
             connection.addressesLeft = servers[next].addressCount
         }
     }
@@ -79,6 +80,7 @@ extension UpstreamPool {
     ) throws(UpstreamFailure) -> Int {
         failed(server, failure, isCheck: false)
         call.tried.insert(server)
+        call.lastServer = server
         guard let next = balancer.choose(among: states, for: call.key, tried: call.tried, at: loop.now) else {
             throw failure
         }

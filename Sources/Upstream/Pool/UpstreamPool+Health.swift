@@ -4,8 +4,8 @@ public import EventLoop
 public enum ServerHealthChange: Equatable, Sendable {
     /// It has failed too many requests, one after the other, the last by this: it gets none for so long.
     case ejected(TimeSpan, after: UpstreamFailure)
-    /// Its checks fail, the last one by this; nil if it was answered otherwise, or not to its end in time.
-    case unhealthy(UpstreamFailure?)
+    /// Its checks fail, the last one by this.
+    case unhealthy(HealthCheckFailure)
     /// Its checks pass again.
     case healthy
 }
@@ -55,15 +55,16 @@ extension UpstreamPool {
         checks = servers.indices.map { HealthCheck(pool: self, server: $0, rules) }
     }
 
-    /// - Parameter failure: why there was no answer.
-    func checked(_ server: Int, passed: Bool, _ failure: UpstreamFailure?) {
-        if passed {
+    /// - Parameter failure: nil if the check has passed.
+    func checked(_ server: Int, _ failure: HealthCheckFailure?) {
+        if failure == nil {
             servers[server].tally.counts.checksPassed += 1
         } else {
             servers[server].tally.counts.checksFailed += 1
         }
-        guard let isHealthy = states[server].health.checked(passed: passed) else { return }
-        onHealthChange?(servers[server].name, isHealthy ? .healthy : .unhealthy(failure))
+        // What changes it is this very check: it says the same.
+        guard states[server].health.checked(passed: failure == nil) != nil else { return }
+        onHealthChange?(servers[server].name, failure.map { .unhealthy($0) } ?? .healthy)
     }
 
     public var serverSnapshots: [ServerSnapshot] {

@@ -79,6 +79,7 @@ public final class UpstreamPool {
     ) throws(UpstreamFailure) -> UpstreamConnection? {
         call.key = key
         call.tried = ServerSet()
+        call.lastServer = nil
         if let limit = settings.requests, busyCount + waiting.count >= limit { throw .requestLimit }
         return try connectionOrWait(call, isFresh: false)
     }
@@ -132,6 +133,7 @@ public final class UpstreamPool {
     }
 
     private func begin(_ call: UpstreamCall, on connection: UpstreamConnection) {
+        call.lastServer = connection.server
         states[connection.server].busy += 1
         servers[connection.server].tally.counts.requests += 1
         connection.begin(call)

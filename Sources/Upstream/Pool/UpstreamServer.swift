@@ -43,6 +43,14 @@ final class UpstreamServer {
     /// Whether the address with this number is still one of its own.
     func has(_ number: Int) -> Bool { addresses.contains { $0.number == number } }
 
+    /// What logs call it, with the address that this number stands for where it is known by a name.
+    func place(of number: Int) -> String {
+        guard let address = addresses.first(where: { $0.number == number })?.address.description, address != name else {
+            return name
+        }
+        return "\(name) at \(address)"
+    }
+
     /// Starts to connect to the addresses in turn.
     ///
     /// - Parameter left: addresses that may be tried; counted down.
@@ -58,7 +66,7 @@ final class UpstreamServer {
             do throws(EventLoopError) {
                 return try Socket.connect(to: address)
             } catch {
-                failure = failure.orFurther(.unreachable(errno: error.errno))
+                failure = failure.orFurther(.unreachable(server: place(of: number), errno: error.errno))
                 guard left > 0 else { throw failure }
             }
         }

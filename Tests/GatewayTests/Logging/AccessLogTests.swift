@@ -16,7 +16,8 @@ struct AccessLogTests {
         let writer = try LogWriter(.file(directory.file))
         let loop = try Loop()
         let log = AccessLog(
-            loop: loop, writer: writer, settings: settings, routes: ["other", "records"], upstreams: ["service"])
+            loop: loop, writer: writer, settings: settings, routes: ["other", "records"],
+            upstreams: [("other", ["a:1"]), ("service", ["b:1", "b:2"])])
         for var entry in entries {
             if entry.trace != .none { entry.client = log.client(try SocketAddress("192.0.2.7:4711")) }
             log.record(entry)
@@ -41,7 +42,7 @@ struct AccessLogTests {
         var entry = AccessLog.Entry(
             trace: trace, route: 1, method: .post, decision: .forwarded,
             status: 502, denial: .upstreamUnavailable, detail: "a \"quoted\"\nreason",
-            device: DeviceLabel(id: 0xab, app: Array("TEAMID1234.org.example".utf8)), upstream: 0,
+            device: DeviceLabel(id: 0xab, app: Array("TEAMID1234.org.example".utf8)), upstream: 1, server: 1,
             requestBytes: 5, responseBytes: 7, isAborted: true)
         entry.timings.handshake = TimeSpan(nanoseconds: 1_999)
         entry.timings.verification = TimeSpan(nanoseconds: 2_000)
@@ -64,7 +65,7 @@ struct AccessLogTests {
                 + #""method":"POST","path":"/a\"b","query":"c\\d","user_agent":"a\u0009\u00ff\u007f","#
                 + #""decision":"forwarded","status":502,"denial":"upstream_unavailable","fault":"upstream","#
                 + #""detail":"a \"quoted\"\u000areason","device":"00000000000000ab","app":"TEAMID1234.org.example","#
-                + #""upstream":"service","request_bytes":5,"response_bytes":7,"handshake_us":1,"verification_us":2,"#
+                + #""upstream":"service","server":"b:2","request_bytes":5,"response_bytes":7,"handshake_us":1,"verification_us":2,"#
                 + #""commit_us":3,"upstream_us":4,"duration_us":5000000,"aborted":true}"#)
     }
 
@@ -76,7 +77,7 @@ struct AccessLogTests {
                 + #"trace_id=00000000000000010000000000000002 route=records method=POST path="/a\"b" query="c\\d" "#
                 + #"user_agent="a\u0009\u00ff\u007f" decision=forwarded status=502 denial=upstream_unavailable "#
                 + #"fault=upstream detail="a \"quoted\"\u000areason" device=00000000000000ab "#
-                + #"app=TEAMID1234.org.example upstream=service request_bytes=5 response_bytes=7 handshake_us=1 "#
+                + #"app=TEAMID1234.org.example upstream=service server=b:2 request_bytes=5 response_bytes=7 handshake_us=1 "#
                 + #"verification_us=2 commit_us=3 upstream_us=4 duration_us=5000000 aborted=true"#)
     }
 
@@ -146,7 +147,7 @@ struct AccessLogTests {
         let writer = try LogWriter(.file(directory.file))
         let log = AccessLog(
             loop: try Loop(), writer: writer, settings: AccessLog.Settings(), routes: ["other", "records"],
-            upstreams: ["service"])
+            upstreams: [("other", ["a:1"]), ("service", ["b:1", "b:2"])])
         log.record(entry)
         log.finish()
         writer.stop()
