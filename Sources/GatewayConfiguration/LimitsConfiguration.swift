@@ -17,6 +17,8 @@ public struct LimitsConfiguration: Equatable, Sendable {
     public let requestsPerConnection: Int
     /// WebSocket tunnels, open or about to be, per worker.
     public let tunnels: Int
+    /// Of one device, or of one certificate's key where none is known, at all workers together.
+    public let tunnelsPerDevice: Int
     /// Bytes of content that a worker holds for requests that cannot be forwarded yet.
     public let heldContent: Int
     /// Requests of one client address, at all workers together.
@@ -54,6 +56,9 @@ extension LimitsConfiguration {
         static let tunnels = Key(
             "tunnels", .integer(0...1_000_000), unit: "tunnels per worker", whenMissing: .means("1000"),
             "How many WebSockets may be open.")
+        static let tunnelsPerDevice = Key(
+            "tunnels_per_device", .integer(1...65_535), unit: "tunnels of one device", whenMissing: .means("4"),
+            "How many WebSockets one device may have open.")
         static let heldContent = Key(
             "held_content", .size((1 << 20)...(64 << 30)), unit: "bytes per worker", whenMissing: .means("256MiB"),
             "How much content of requests may be held until their proofs are judged.")
@@ -70,7 +75,8 @@ extension LimitsConfiguration {
             settings: [
                 connections.setting, connectionsPerSource.setting, handshakes.setting, handshakesPerSource.setting,
                 head.setting, target.setting, fields.setting, requestsPerConnection.setting,
-                tunnels.setting, heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
+                tunnels.setting, tunnelsPerDevice.setting, heldContent.setting, ratePerSource.setting,
+                ratePerDevice.setting,
             ])
     }
 
@@ -85,6 +91,7 @@ extension LimitsConfiguration {
         let fields = reader.read(Keys.fields)
         let requestsPerConnection = reader.read(Keys.requestsPerConnection)
         let tunnels = reader.read(Keys.tunnels)
+        let tunnelsPerDevice = reader.read(Keys.tunnelsPerDevice)
         let heldContent = reader.read(Keys.heldContent)
         let ratePerSource = reader.read(Keys.ratePerSource)
         let ratePerDevice = reader.read(Keys.ratePerDevice)
@@ -96,7 +103,7 @@ extension LimitsConfiguration {
             return nil
         }
         guard let connections, let handshakes, let head, let target, let fields, let requestsPerConnection,
-            let tunnels, let heldContent
+            let tunnels, let tunnelsPerDevice, let heldContent
         else {
             return nil
         }
@@ -109,6 +116,7 @@ extension LimitsConfiguration {
         self.fields = fields
         self.requestsPerConnection = requestsPerConnection
         self.tunnels = tunnels
+        self.tunnelsPerDevice = tunnelsPerDevice
         self.heldContent = heldContent
         self.ratePerSource = ratePerSource
         self.ratePerDevice = ratePerDevice
