@@ -156,6 +156,9 @@ extension Configuration {
         AppReferences.check(item, reading)
         if let routes, listeners != nil { HostReferences.check(routes, in: item, reading) }
         if let routes, let limits { HeldContent.check(routes, limits, in: item, reading) }
+        if let upstreams, let routes, let limits {
+            TunnelRoom.check(routes, upstreams, limits, in: item, reading)
+        }
         DeviceRate.check(item, reading)
         EnrolmentReferences.check(item, reading)
         if let apps {

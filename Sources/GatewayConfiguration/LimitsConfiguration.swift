@@ -19,6 +19,8 @@ public struct LimitsConfiguration: Equatable, Sendable {
     public let streams: Int
     /// WebSocket tunnels, open or about to be, per worker.
     public let tunnels: Int
+    /// Of one device, or of one certificate's key where none is known, at all workers together.
+    public let tunnelsPerDevice: Int
     /// Bytes of content that a worker holds for requests that cannot be forwarded yet.
     public let heldContent: Int
     /// Requests of one client address, at all workers together.
@@ -59,6 +61,9 @@ extension LimitsConfiguration {
         static let tunnels = Key(
             "tunnels", .integer(0...1_000_000), unit: "tunnels per worker", whenMissing: .means("1000"),
             "How many WebSockets may be open.")
+        static let tunnelsPerDevice = Key(
+            "tunnels_per_device", .integer(1...65_535), unit: "tunnels of one device", whenMissing: .means("4"),
+            "How many WebSockets one device may have open.")
         static let heldContent = Key(
             "held_content", .size((1 << 20)...(64 << 30)), unit: "bytes per worker", whenMissing: .means("256MiB"),
             "How much content of requests may be held until their proofs are judged.")
@@ -75,7 +80,7 @@ extension LimitsConfiguration {
             settings: [
                 connections.setting, connectionsPerSource.setting, handshakes.setting, handshakesPerSource.setting,
                 head.setting, target.setting, fields.setting, requestsPerConnection.setting,
-                streams.setting, tunnels.setting, heldContent.setting, ratePerSource.setting,
+                streams.setting, tunnels.setting, tunnelsPerDevice.setting, heldContent.setting, ratePerSource.setting,
                 ratePerDevice.setting,
             ])
     }
@@ -92,6 +97,7 @@ extension LimitsConfiguration {
         let requestsPerConnection = reader.read(Keys.requestsPerConnection)
         let streams = reader.read(Keys.streams)
         let tunnels = reader.read(Keys.tunnels)
+        let tunnelsPerDevice = reader.read(Keys.tunnelsPerDevice)
         let heldContent = reader.read(Keys.heldContent)
         let ratePerSource = reader.read(Keys.ratePerSource)
         let ratePerDevice = reader.read(Keys.ratePerDevice)
@@ -103,7 +109,7 @@ extension LimitsConfiguration {
             return nil
         }
         guard let connections, let handshakes, let head, let target, let fields, let requestsPerConnection,
-            let streams, let tunnels, let heldContent
+            let streams, let tunnels, let tunnelsPerDevice, let heldContent
         else {
             return nil
         }
@@ -117,6 +123,7 @@ extension LimitsConfiguration {
         self.requestsPerConnection = requestsPerConnection
         self.streams = streams
         self.tunnels = tunnels
+        self.tunnelsPerDevice = tunnelsPerDevice
         self.heldContent = heldContent
         self.ratePerSource = ratePerSource
         self.ratePerDevice = ratePerDevice

@@ -63,6 +63,13 @@ extension TimeoutsConfiguration {
         let tunnelIdle = reader.read(Keys.tunnelIdle)
         let tunnelLife = reader.read(Keys.tunnelLife)
         let shutdown = reader.read(Keys.shutdown)
+        // Who writes no idle time means none: the life alone is what ends a tunnel then.
+        if let tunnelIdle, let tunnelLife, tunnelIdle > tunnelLife, reader.has(Keys.tunnelIdle) {
+            reading.warn(
+                reader.place(of: Keys.tunnelIdle),
+                "`tunnel_idle` never ends a WebSocket: `tunnel_life` (\(DurationText.format(tunnelLife))) is over before",
+                expected: "`tunnel_idle` of less than `tunnel_life`")
+        }
         guard let handshake, let head, let contentIdle, let contentRate, let keepAlive, let tunnelIdle, let tunnelLife,
             let shutdown
         else { return nil }

@@ -46,6 +46,8 @@ public struct UpstreamSettings: Sendable {
     public var connectionsPerServer: Int?
     /// Unused connections kept per worker.
     public var idleConnections = 128
+    /// Of those connections, the ones that may be tunnels, open or about to be.
+    public var tunnels = 512
     /// Requests under way and waiting, per worker; nil: as many as connections and places to wait admit.
     public var requests: Int?
     /// Requests that wait for a connection, per worker.

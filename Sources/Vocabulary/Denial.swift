@@ -40,6 +40,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case deviceMismatch
     case deviceRisky
     case appRefused
+    case deviceTunnelLimit
     // The proof.
     case proofRequired
     case proofMalformed
@@ -259,6 +260,11 @@ extension Denial {
             Row(
                 code: "app_refused", answer: .status(403), fault: .client, retry: .safe,
                 sentence: "This route does not admit the app, or does not admit it as this device has it.")
+        case .deviceTunnelLimit:
+            Row(
+                code: "device_tunnel_limit", answer: .status(429), fault: .client, retry: .safe,
+                sentence:
+                    "This device has as many WebSockets open as it may: close one, make a new proof, and try again.")
         case .proofRequired:
             Row(
                 code: "proof_required", answer: .status(401), fault: .client, retry: .safe,
@@ -325,7 +331,9 @@ extension Denial {
         case .tunnelLimit:
             Row(
                 code: "tunnel_limit", answer: .status(503), fault: .gateway, retry: .safe,
-                sentence: "The gateway has as many WebSockets open as it may: make a new proof, try again later.")
+                sentence:
+                    "The gateway, or the service behind, has as many WebSockets open as it may: make a new proof, try again later."
+            )
         case .responseNotTaken:
             Row(
                 code: "response_not_taken", answer: .close, fault: .client, retry: .unknown,

@@ -48,5 +48,28 @@ extension BrokenFile {
             "    upstream: records\n",
             "    upstream: records\n    content_limit: ▶257MiB\n",
             "`content_limit` (257MiB) is larger than `held_content` of `limits` (256MiB)"),
+        BrokenFile(
+            "an upstream whose one connection a WebSocket would take",
+            "    servers: [127.0.0.1:9000]\nroutes:\n",
+            """
+                servers: [127.0.0.1:9000]
+                connections: ▶1
+                idle_connections: 1
+            routes:
+              - { name: chat, host: localhost, path: /chat, require: certificate, upstream: records, websocket: allowed }
+
+            """,
+            "`connections` (1) leaves no room for the WebSockets of the route `chat`"),
+        BrokenFile(
+            "an upstream whose one request a WebSocket would be",
+            "    servers: [127.0.0.1:9000]\nroutes:\n",
+            """
+                servers: [127.0.0.1:9000]
+                requests: ▶1
+            routes:
+              - { name: chat, host: localhost, path: /chat, require: certificate, upstream: records, websocket: allowed }
+
+            """,
+            "`requests` (1) leaves no room for the WebSockets of the route `chat`"),
     ]
 }

@@ -89,6 +89,7 @@ extension ForwardingExchange {
         let standing = enforcement.standing(
             of: lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps)
         if case .refused(let refusal) = standing { return deny(refusal) }
+        if tunnelling.isAsked, case .found(let device) = lookup { tunnelling.device = device.id }
         // By the certificate, which TLS has verified, on routes too that ask for no more: never by what a proof claims.
         if let limiter = gateway.limiter, case .found(let device) = lookup,
             let excess = limiter.excess(of: device.id, now: connection.loop.now)
@@ -108,6 +109,7 @@ extension ForwardingExchange {
     // MARK: - The route's rate
 
     private func forwardWithinRate() {
+        guard takeTunnelPlace() else { return }
         if let excess = excessOfRoute { deny(excess) } else { forward() }
     }
 
@@ -128,6 +130,7 @@ extension ForwardingExchange {
         switch verdict {
         case .refused(let refusal): deny(refusal)
         case .verified(let proof):
+            guard takeTunnelPlace() else { return }
             // The counter is not spent yet: the same proof may come again, while it is fresh.
             if let excess = excessOfRoute { return deny(excess) }
             self.proof = proof

@@ -45,7 +45,9 @@ extension ForwardingExchange {
         gateway.appendDate(to: &output)
         refusal.excess?.append(to: &output)
         // RFC 9110 section 10.2.3: how long connections will be busy, nobody knows; not at once, at any rate.
-        if denial == .upstreamBusy || denial == .tunnelLimit { output.appendField("Retry-After", decimal: 1) }
+        if denial == .upstreamBusy || denial == .tunnelLimit || denial == .deviceTunnelLimit {
+            output.appendField("Retry-After", decimal: 1)
+        }
         if denial == .webSocketVersion {
             // RFC 6455 section 4.4; RFC 9110 section 15.5.22.
             output.appendField("Sec-WebSocket-Version", "13")

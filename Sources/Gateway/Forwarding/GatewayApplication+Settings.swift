@@ -18,17 +18,16 @@ extension GatewayApplication {
         let accessLog: AccessLog.Settings
         let rates: RequestRates
         let sourceLimits: SharedSources.Limits
-        let tunnelLimit: Int
+        let tunnelLimits: TunnelLimits
 
         /// - Parameters:
         ///   - routes: which refer to the upstreams by their place.
         ///   - strippedFields: names of header fields that reach no upstream, besides those that never do.
         ///   - denialURI: of `error_uri`; the denial's code is appended.
-        ///   - tunnelLimit: WebSocket tunnels of a worker, open or about to be.
         package init(
             routes: [Route], upstreams: [UpstreamSettings], strippedFields: [String], denialURI: String,
             accessLog: AccessLog.Settings, rates: RequestRates,
-            sourceLimits: SharedSources.Limits, tunnelLimit: Int
+            sourceLimits: SharedSources.Limits, tunnelLimits: TunnelLimits
         ) {
             self.routes = routes
             self.upstreams = upstreams
@@ -37,7 +36,7 @@ extension GatewayApplication {
             self.accessLog = accessLog
             self.rates = rates
             self.sourceLimits = sourceLimits
-            self.tunnelLimit = tunnelLimit
+            self.tunnelLimits = tunnelLimits
         }
     }
 
@@ -70,7 +69,7 @@ extension GatewayApplication {
                 AccessLog(
                     loop: loop, writer: $0, settings: settings.accessLog, routes: routes.routes.map(\.name),
                     upstreams: settings.upstreams.map { ($0.name, $0.servers.map(\.name)) })
-            }, metrics: metrics, library: library, tunnelLimit: settings.tunnelLimit)
+            }, metrics: metrics, library: library, tunnelLimits: settings.tunnelLimits)
     }
 
     /// Devices and proofs are looked at from now on. To be called before anything is accepted.

@@ -25,7 +25,7 @@ package final class GatewayApplication: Application {
     let log: AccessLog?
     private let metrics: WorkerMetrics
     private let library: LibraryContext
-    private let tunnelLimit: Int
+    private let tunnelLimits: TunnelLimits
     /// Where routes and upstreams are counted, in the order of the configuration.
     private let routePlaces: [Int]
     private let upstreamPlaces: [Int]
@@ -38,7 +38,7 @@ package final class GatewayApplication: Application {
         routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, denials: DenialResponses,
         continuesTraces: Bool, pool: BufferPool, limiter: RateLimiter?,
         sourceLimits: SharedSources.Limits, shared: SharedLimits, log: AccessLog?, metrics: WorkerMetrics,
-        library: LibraryContext, tunnelLimit: Int
+        library: LibraryContext, tunnelLimits: TunnelLimits
     ) {
         self.routes = routes
         self.upstreams = upstreams
@@ -52,7 +52,7 @@ package final class GatewayApplication: Application {
         self.log = log
         self.metrics = metrics
         self.library = library
-        self.tunnelLimit = tunnelLimit
+        self.tunnelLimits = tunnelLimits
         routePlaces = routes.routes.map { metrics.counts.placeOfRoute($0.name) }
         upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
         super.init()
@@ -146,14 +146,24 @@ package final class GatewayApplication: Application {
 
     // MARK: - Tunnels
 
-    /// - Returns: whether the worker may have one more. If so, `giveTunnelPlace` follows.
-    func takeTunnelPlace() -> Bool {
-        guard metrics.heldTunnels < tunnelLimit else { return false }
+    /// - Returns: why there may not be one more; nil if there may, and `give` follows, once.
+    func take(_ place: TunnelPlace) -> Refusal? {
+        guard metrics.heldTunnels < tunnelLimits.worker else { return Refusal(.tunnelLimit, "of the worker") }
+        let upstream = upstreams[place.upstream]
+        guard upstream.takeTunnelPlace() else { return Refusal(.tunnelLimit, "of the upstream") }
+        guard shared.tunnels.take(for: place.holder, limit: tunnelLimits.device) else {
+            upstream.giveTunnelPlace()
+            return Refusal(.deviceTunnelLimit)
+        }
         metrics.heldTunnels += 1
-        return true
+        return nil
     }
 
-    func giveTunnelPlace() { metrics.heldTunnels -= 1 }
+    func give(_ place: TunnelPlace) {
+        metrics.heldTunnels -= 1
+        upstreams[place.upstream].giveTunnelPlace()
+        shared.tunnels.give(of: place.holder)
+    }
 
     func tunnelOpened() { metrics.counts.tunnelOpened() }
     func tunnelEnded(_ end: TunnelEnd) { metrics.counts.tunnelEnded(end) }

@@ -8,6 +8,7 @@ package final class SharedLimits: Sendable {
     let routeRates = SharedBuckets(limit: 16_384)
     /// What is open.
     let sources = SharedSources()
+    let tunnels = SharedTunnels()
 
     package init() {}
 }

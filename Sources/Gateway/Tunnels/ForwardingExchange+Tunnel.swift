@@ -25,15 +25,25 @@ extension ForwardingExchange {
         case .malformed(let fault): deny(.requestMalformed, String(describing: fault.reason))
         case .versionUnsupported: deny(.webSocketVersion)
         case .valid(let key):
-            guard gateway.takeTunnelPlace() else {
-                deny(.tunnelLimit)
-                return false
-            }
-            tunnelling.hasPlace = true
             tunnelling.key = key
             return true
         }
         return false
+    }
+
+    /// Takes a place, if the request asks for a WebSocket: when it is admitted, so that nobody else can take any, and before
+    /// anything of it is spent. - Returns: false if there is none, and the request is denied.
+    func takeTunnelPlace() -> Bool {
+        guard tunnelling.key != nil, let route else { return true }
+        let place = TunnelPlace(
+            holder: tunnelling.device.map { .device($0) } ?? .certificate(connection.identity?.keyID),
+            upstream: gateway.routes.routes[route].upstream)
+        if let refusal = gateway.take(place) {
+            deny(refusal)
+            return false
+        }
+        tunnelling.place = place
+        return true
     }
 
     /// The service has switched protocols. - Returns: nil if the request is a tunnel now; what is wrong otherwise.
@@ -142,7 +152,7 @@ extension ForwardingExchange {
             gateway.enforcement?.tunnels.leave(self)
             gateway.tunnelEnded(tunnelling.end ?? .client)
         }
-        if tunnelling.hasPlace { gateway.giveTunnelPlace() }
+        if let place = tunnelling.place { gateway.give(place) }
     }
 }
 
@@ -152,8 +162,10 @@ struct Tunnelling {
     var isAsked = false
     /// The value of Sec-WebSocket-Key, of a well-formed handshake.
     var key: ByteRange?
+    /// That the certificate is bound to, whatever the route demands.
+    var device: DeviceID?
     /// It is one of as many as may be.
-    var hasPlace = false
+    var place: TunnelPlace?
     /// Of the head, which an open tunnel does not keep.
     var disclosed = Disclosure()
     var end: TunnelEnd?

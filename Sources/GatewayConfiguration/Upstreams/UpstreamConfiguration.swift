@@ -36,6 +36,12 @@ public struct UpstreamConfiguration: Equatable, Sendable {
     public let ejection: EjectionConfiguration
     public let health: HealthCheckConfiguration?
 
+    /// WebSockets at once, per worker: half of what it can carry. They last, and requests must find room beside them.
+    public var tunnels: Int {
+        let reachable = connectionsPerServer.map { $0 * servers.count } ?? connections
+        return min(connections, reachable, requests ?? connections) / 2
+    }
+
     /// Has one case, because it is a confession and not a choice.
     enum Plaintext: String, CaseIterable {
         case accepted

@@ -51,7 +51,7 @@ public struct Blueprint: Sendable {
     let enrolment: EnrolmentBlueprint?
     let proof: ProofConfiguration
     let heldContent: Int
-    let tunnelLimit: Int
+    let tunnelLimits: TunnelLimits
     let strippedFields: [String]
     let denialURI: String
     let log: LogConfiguration
@@ -111,7 +111,8 @@ public struct Blueprint: Sendable {
         }
         proof = configuration.proof
         heldContent = configuration.limits.heldContent
-        tunnelLimit = configuration.limits.tunnels
+        tunnelLimits = TunnelLimits(
+            worker: configuration.limits.tunnels, device: configuration.limits.tunnelsPerDevice)
         strippedFields = configuration.strippedFields
         denialURI = configuration.denialURI
         log = configuration.log
@@ -242,7 +243,7 @@ public struct Blueprint: Sendable {
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
             routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
-            accessLog: accessLog, rates: rates, sourceLimits: sourceLimits, tunnelLimit: tunnelLimit)
+            accessLog: accessLog, rates: rates, sourceLimits: sourceLimits, tunnelLimits: tunnelLimits)
     }
 
     func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {

@@ -21,6 +21,7 @@ extension UpstreamSettings {
         connections = upstream.connections
         connectionsPerServer = upstream.connectionsPerServer
         idleConnections = upstream.idleConnections
+        tunnels = upstream.tunnels
         requests = upstream.requests
         waiting = upstream.waiting
         waitingTimeout = TimeSpan(upstream.waitingTimeout)

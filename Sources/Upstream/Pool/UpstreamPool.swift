@@ -7,7 +7,7 @@ internal import TLS
 /// remembers which servers fail.
 ///
 /// How a connection comes about is in `UpstreamPool+Connecting`, what is thought of servers in `UpstreamPool+Health`, where they
-/// are in `UpstreamPool+Addresses`.
+/// are in `UpstreamPool+Addresses`, what tunnels may have of it in `UpstreamPool+Tunnels`.
 public final class UpstreamPool {
     public let settings: UpstreamSettings
     let loop: Loop
@@ -23,6 +23,8 @@ public final class UpstreamPool {
     private var checkCount = 0
     /// Of those, the ones that nobody uses.
     public private(set) var idleCount = 0
+    /// Places of tunnels, open or about to be.
+    var heldTunnels = 0
     private var waiting: WaitingQueue<UpstreamCall>
     private var waitingTimer: LoopTimer?
     private var isServingWaiting = false

@@ -1,0 +1,19 @@
+/// The place of one tunnel, open or about to be: it counts for whoever has it, for the worker and for the upstream.
+struct TunnelPlace {
+    let holder: TunnelHolder
+    /// By its place in the configuration.
+    let upstream: Int
+}
+
+/// How many tunnels there may be.
+package struct TunnelLimits: Equatable, Sendable {
+    /// Of one worker.
+    let worker: Int
+    /// Of one device, or of one certificate's key where none is known, at all workers together.
+    let device: Int
+
+    package init(worker: Int, device: Int) {
+        self.worker = worker
+        self.device = device
+    }
+}

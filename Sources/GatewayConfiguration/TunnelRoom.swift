@@ -1,0 +1,31 @@
+/// Routes that let WebSockets through need room for them.
+enum TunnelRoom {
+    /// - Parameter root: as written, for the places.
+    static func check(
+        _ routes: [RouteConfiguration], _ upstreams: [String: UpstreamConfiguration], _ limits: LimitsConfiguration,
+        in root: Item, _ reading: Reading
+    ) {
+        let allowing = routes.filter { $0.websocket == .allowed }
+        guard let first = allowing.first else { return }
+        if limits.tunnels == 0, let item = root["limits"] {
+            reading.warn(
+                item.place(of: "tunnels"),
+                "`tunnels` is 0, and the route `\(first.name)` says `websocket: allowed`: every WebSocket is refused",
+                expected: "at least 1, or no route with `websocket: allowed`")
+        }
+        var told: Set<String> = []
+        for route in allowing {
+            guard let upstream = upstreams[route.upstream], upstream.tunnels == 0, told.insert(route.upstream).inserted,
+                let item = root["upstreams"]?[route.upstream]
+            else { continue }
+            // Whichever of them it is that leaves one place.
+            let key =
+                upstream.requests == 1
+                ? "requests" : upstream.connections == 1 ? "connections" : "connections_per_server"
+            reading.refuse(
+                item.place(of: key),
+                "`\(key)` (1) leaves no room for the WebSockets of the route `\(route.name)`: they get half, requests the rest",
+                expected: "at least 2, or `websocket: ignored`")
+        }
+    }
+}
