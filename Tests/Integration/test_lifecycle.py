@@ -134,6 +134,14 @@ def test_signals_without_patience_do_no_harm(start_gateway, own_upstream, phone)
         assert [entry["status"] for entry in gateway.access() if "status" in entry] == [200]
 
 
+def test_a_reload_that_has_just_begun_does_no_harm_to_the_end(start_gateway, own_upstream):
+    """Its thread may be in the middle of a certificate."""
+    for _ in range(8):
+        gateway = start_gateway({"service": own_upstream.address})
+        gateway.signal(signal.SIGHUP)
+        gateway.stop()
+
+
 def test_the_last_line_of_the_access_log_is_written(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, workers=2)
     for _ in range(20):

@@ -17,7 +17,7 @@ extension GatewayProcess {
         let (source, events) = (source, events)
         do throws(EventLoopError) {
             // Files are read, which may take its time.
-            _ = try LoopThread(name: "loader") {
+            reload.loader = try LoopThread(name: "loader") {
                 do throws(StartupError) { events.post(.loaded(.success(try source()))) } catch {
                     events.post(.loaded(.failure(error)))
                 }

@@ -109,6 +109,7 @@ public final class GatewayProcess {
             let receiver = MailboxReceiver(loop: loop, mailbox: events) { [unowned self] in receive($0) }
             withExtendedLifetime(receiver) { loop.run() }
         }
+        reload.loader?.join()
         workers.join()
         enrolment?.join()
         administration?.stop()

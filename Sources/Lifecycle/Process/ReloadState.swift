@@ -1,3 +1,5 @@
+internal import EventLoop
+
 /// A change of configuration that is asked for or under way, and how the last one ended.
 struct ReloadState {
     enum Outcome: Equatable, Sendable {
@@ -11,6 +13,8 @@ struct ReloadState {
     /// Asked for while another was under way, which may have read the file before it was written.
     var waitingForNext: [(Outcome) -> Void] = []
     var isUnderWay = false
+    /// Reads the files. Joined before the process ends: it must not be in the middle of OpenSSL when that is taken down.
+    var loader: LoopThread?
     /// Told to the workers, and not yet served by all of them.
     var change: (GenerationChange, GenerationOrder)?
     /// The last one, and when it ended, in seconds since 1970; nil if there was none.
