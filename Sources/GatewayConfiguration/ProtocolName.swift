@@ -6,6 +6,6 @@ public enum ProtocolName: String, CaseIterable, Sendable {
 
 extension ProtocolName {
     static let key = Key(
-        "protocols", .distinct(.choice as Kind<ProtocolName>, minimum: 1), whenMissing: .means("[h2, http/1.1]"),
+        "protocols", .distinct(.choice as Kind<ProtocolName>, minimum: 1), whenMissing: .means("[http/1.1]"),
         "What is spoken there, the one that is preferred first.")
 }

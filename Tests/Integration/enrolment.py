@@ -23,7 +23,7 @@ class Enrolling:
         self.provider = f"https://localhost:{port}"
         self.service = EnrolmentAddress(pki, port)
         section = {
-            "address": f"127.0.0.1:{port}", "url": self.provider,
+            "address": f"127.0.0.1:{port}", "protocols": ["h2", "http/1.1"], "url": self.provider,
             "tls": {"certificate": str(pki.server_certificate), "key": str(pki.server_key)},
             "authority": {"certificate": str(pki.gms.certificate), "key": str(pki.gms.key)},
             "admission": "open", "requests_per_minute": 100_000, **(enrolment or {})}

@@ -63,7 +63,8 @@ class Gateway:
             "workers": settings.pop("workers", 1),
             "listeners": [{
                 "address": f"127.0.0.1:{self.port}",
-                **{name: settings.pop(name) for name in ["proxy_protocol", "protocols"] if name in settings},
+                **{name: settings.pop(name) for name in ["proxy_protocol"] if name in settings},
+                "protocols": settings.pop("protocols", ["h2", "http/1.1"]),
                 "tls": {
                     "certificate": str(self.pki.server_certificate), "key": str(self.pki.server_key),
                     "policy": settings.pop("policy", "modern"),

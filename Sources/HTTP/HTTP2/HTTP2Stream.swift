@@ -64,6 +64,8 @@ open class HTTP2Stream {
     public final var number: Int32 { id }
     /// Octets of the response's content that the client has no window for yet.
     public final var unframed: Int { output.count }
+    /// The response is complete, and its end is not framed yet: a client that opens no window does not get it either.
+    public final var isEndUnframed: Bool { state.isEnding && !state.responseEnded }
 
     /// Sends an interim response (RFC 9110 section 15.2) without fields.
     public final func sendInterim(_ status: UInt16) {

@@ -24,6 +24,14 @@ extension ServerConnection {
         if !isReceiving, wantsInput, transport.hasBufferedInput { readAgain() }
     }
 
+    /// Nothing that happens within settles the connection, or closes it: whoever calls this settles it after.
+    func settlingLater(_ body: () -> Void) {
+        guard !isSettling else { return body() }
+        isSettling = true
+        body()
+        isSettling = false
+    }
+
     /// Writes what there is. - Returns: whether that made new work possible.
     private func flush(_ spoken: ConnectionProtocol) -> Bool {
         if !output.isEmpty {

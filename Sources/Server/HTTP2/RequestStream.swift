@@ -160,11 +160,14 @@ final class RequestStream: HTTP2Stream {
 
     /// The exchange takes content again.
     func resumeContent() {
-        contentWanted()
-        guard !isReceiving else { return }
-        if isServing, !isContentHeld, !isContentOver { exchange?.contentPaused() }
+        // Whatever content leads to may settle the connection, and find it broken: not while its bytes are in use.
+        let connection = owner.connection
+        connection.settlingLater {
+            contentWanted()
+            if !isReceiving, isServing, !isContentHeld, !isContentOver { exchange?.contentPaused() }
+        }
         // Windows are open again, and only what is written opens them.
-        owner.connection.settle()
+        if !isReceiving { connection.settle() }
     }
 
     /// What has begun cannot be completed.
@@ -194,7 +197,8 @@ final class RequestStream: HTTP2Stream {
         guard isServing, let exchange else { return nil }
         let octets = Int(exchange.responseBytes - UInt64(unframed) - framed)
         framed += UInt64(octets)
-        if unframed == 0 {
+        // The end is framed only while the stream's window is open.
+        if unframed == 0, !isEndUnframed {
             _ = time.responseTaken(octets, now: now)
         } else {
             time.responseBlocked(taken: octets, now: now)
