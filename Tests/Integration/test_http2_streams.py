@@ -2,6 +2,8 @@
 
 import hashlib
 import random
+import socket
+import struct
 import threading
 import time
 
@@ -182,6 +184,42 @@ def test_a_response_that_is_not_taken_is_cut_off_and_the_connection_goes_on(star
         entry = gateway.logged(denial="response_not_taken")
         assert entry["status"] == 200 and entry["protocol"] == "HTTP/2"
         assert http2.get("/small").content == b"small"
+
+
+def test_an_end_that_finds_no_window_is_waited_for_like_content(start_gateway, own_upstream, phone):
+    """END_STREAM takes a DATA frame, which a client that opens no window never gets."""
+    gateway = start_gateway({"service": own_upstream.address}, timeouts={"content_idle": "1s"})
+    own_upstream.answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    with HTTP2Client(gateway, phone) as http2:
+        http2.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        http2.flush()
+        http2.ping()
+        number = http2.start("GET", "/")
+        http2.pump_until(lambda: http2.streams[number].reset is not None)
+        assert http2.streams[number].reset == Codes.INTERNAL_ERROR
+    assert gateway.logged(denial="response_not_taken")["protocol"] == "HTTP/2"
+
+
+def test_a_client_that_breaks_off_while_its_content_goes_on_harms_nobody(start_attested):
+    """Use after free: the connection breaks in the midst of an event that is not its own."""
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    choose = random.Random(seed)
+    attested = start_attested(counter="window 1024")
+    phone = attested.phone
+    for number in range(60):
+        http2 = HTTP2Client(attested.gateway, phone.identity)
+        try:
+            for part in range(choose.randrange(1, 12)):
+                http2.begin(phone.request(
+                    method="POST", path=f"/stream/{number}-{part}", content=bytes(choose.randrange(1, 40_000))))
+        except (OSError, ConnectionOver):
+            pass
+        http2.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        http2.close()
+    assert attested.gateway.process.poll() is None, attested.gateway.errors
+    with HTTP2Client(attested.gateway, phone.identity) as http2:
+        assert http2.exchange(phone.request(path="/after")).status == 200
 
 
 def test_content_that_does_not_come_is_answered_408_and_the_connection_goes_on(start_gateway, own_upstream, phone):

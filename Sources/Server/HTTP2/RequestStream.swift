@@ -149,6 +149,8 @@ final class RequestStream: HTTP2Stream {
     func writeEnd() -> Bool {
         isComplete = true
         sendEnd()
+        // It may find no window.
+        responseMoved()
         return true
     }
 
