@@ -65,15 +65,7 @@ public final class ServerContext {
 
     private func setModes() {
         let context = pointer
-        // Partial writes: a record at a time leaves the buffer, from wherever it now stands. Buffers are freed when idle.
-        _ = ag_ssl_ctx_set_mode(
-            context,
-            Int(SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS))
-        // With it, one SSL_read would last for as long as the peer sends tickets or key updates, and hold its whole thread.
-        _ = ag_ssl_ctx_clear_mode(context, Int(SSL_MODE_AUTO_RETRY))
-        // One recv for a whole record, not one for its header and one for its body.
-        ag_ssl_ctx_set_read_ahead(context, 1)
-        // The context is alive while a handshake runs: every TLSStream holds it.
+        TLSStream.setModes(of: context)
         SSL_CTX_set_alpn_select_cb(context, selectProtocol, Unmanaged.passUnretained(self).toOpaque())
         if staple != nil { _ = ag_ssl_ctx_set_tlsext_status_cb(context, stapleResponse) }
     }

@@ -61,19 +61,12 @@ public struct TLSPolicy: Equatable, Sendable {
 
     /// - Parameter context: an `SSL_CTX` of a server, with nothing set yet.
     func apply(to context: OpaquePointer) throws(CryptographyError) {
-        ERR_clear_error()
-        SSL_CTX_set_security_level(context, Self.securityLevel)
         // No tickets: sessions are kept here, so that they can be forgotten. No renegotiation, no compression. An end without
         // close_notify is an end like any other: HTTP's own framing tells a request cut short. The order of ciphers is
         // the server's, but for a client that would rather have ChaCha20: it has no fast AES.
         SSL_CTX_set_options(context, ag_ssl_server_options())
-        guard ag_ssl_ctx_set_min_proto_version(context, oldest.number) == 1,
-            ag_ssl_ctx_set_max_proto_version(context, TLS1_3_VERSION) == 1,
-            SSL_CTX_set_ciphersuites(context, Self.list(Self.suites)) == 1,
-            SSL_CTX_set_cipher_list(context, Self.list(Self.ciphers)) == 1,
-            ag_ssl_ctx_set1_groups_list(context, Self.list(Self.groups)) == 1,
-            ag_ssl_ctx_set1_sigalgs_list(context, Self.list(Self.signatures)) == 1,
-            ag_ssl_ctx_set1_client_sigalgs_list(context, Self.list(Self.clientSignatures)) == 1,
+        try offer(Self.groups, Self.signatures, in: context)
+        guard ag_ssl_ctx_set1_client_sigalgs_list(context, Self.list(Self.clientSignatures)) == 1,
             // No 0-RTT: what comes with it can be replayed (RFC 8446 section 8).
             SSL_CTX_set_max_early_data(context, 0) == 1
         else { throw .fromQueue(doing: "set the TLS policy") }
@@ -81,17 +74,24 @@ public struct TLSPolicy: Equatable, Sendable {
 
     /// - Parameter context: an `SSL_CTX` of a client, with nothing set yet.
     func applyToClient(_ context: OpaquePointer) throws(CryptographyError) {
-        ERR_clear_error()
-        SSL_CTX_set_security_level(context, Self.securityLevel)
         // No renegotiation, no compression. That an end without close_notify is one like any other is for OpenSSL alone, which would
         // drop the session over it; `TLSStream` tells them apart.
         SSL_CTX_set_options(context, ag_ssl_client_options())
+        try offer(Self.clientGroups, Self.clientSignatures, in: context)
+    }
+
+    /// What both roles set, each with its own groups and signatures.
+    private func offer(
+        _ groups: [String], _ signatures: [String], in context: OpaquePointer
+    ) throws(CryptographyError) {
+        ERR_clear_error()
+        SSL_CTX_set_security_level(context, Self.securityLevel)
         guard ag_ssl_ctx_set_min_proto_version(context, oldest.number) == 1,
             ag_ssl_ctx_set_max_proto_version(context, TLS1_3_VERSION) == 1,
             SSL_CTX_set_ciphersuites(context, Self.list(Self.suites)) == 1,
             SSL_CTX_set_cipher_list(context, Self.list(Self.ciphers)) == 1,
-            ag_ssl_ctx_set1_groups_list(context, Self.list(Self.clientGroups)) == 1,
-            ag_ssl_ctx_set1_sigalgs_list(context, Self.list(Self.clientSignatures)) == 1
+            ag_ssl_ctx_set1_groups_list(context, Self.list(groups)) == 1,
+            ag_ssl_ctx_set1_sigalgs_list(context, Self.list(signatures)) == 1
         else { throw .fromQueue(doing: "set the TLS policy") }
     }
 

@@ -254,15 +254,6 @@ class Gateway:
         user, system = self._stat()[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
-    def queues(self, peer_port):
-        """How many octets the kernel keeps at our end of the connection: those to be sent, and those not yet read."""
-        ours, theirs = (f"0100007F:{port:04X}" for port in (self.port, peer_port))
-        for line in Path("/proc/net/tcp").read_text().splitlines():
-            _, local, remote, _, queues, *_ = line.split()
-            if (local, remote) == (ours, theirs):
-                return tuple(int(count, 16) for count in queues.split(":"))
-        raise AssertionError("there is no such connection")
-
     @contextmanager
     def paused(self):
         """Within the block it does not run: what is sent to it meanwhile, it finds all at once."""

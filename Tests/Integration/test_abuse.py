@@ -5,7 +5,6 @@ import select
 import socket
 import subprocess
 import threading
-import time
 
 import pytest
 
@@ -91,7 +90,6 @@ class KeyUpdater:
         # As over a network: with the segments of a loopback the kernel would hold megabytes.
         self.far.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1400)
         self.far.connect(("127.0.0.1", gateway.port))
-        self.port = self.far.getsockname()[1]
         self.relay = threading.Thread(target=self._relay)
         self.relay.start()
 

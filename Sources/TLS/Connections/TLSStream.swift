@@ -28,6 +28,18 @@ public final class TLSStream {
     /// two or three, and some 50 ms of work. An unfinished record has a sixteenth of it.
     private static let mostBarrenOctets: UInt64 = 262_144
 
+    /// What a stream counts on in the context that its connection is made of, in either role.
+    static func setModes(of context: OpaquePointer) {
+        // Partial writes: a record at a time leaves the buffer, from wherever it now stands. Buffers are freed when idle.
+        _ = ag_ssl_ctx_set_mode(
+            context,
+            Int(SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS))
+        // With it, one SSL_read would last for as long as the peer sends tickets or key updates, and hold its whole thread.
+        _ = ag_ssl_ctx_clear_mode(context, Int(SSL_MODE_AUTO_RETRY))
+        // One recv for a whole record, not one for its header and one for its body.
+        ag_ssl_ctx_set_read_ahead(context, 1)
+    }
+
     /// The server side of a connection just accepted.
     public init?(accepting descriptor: Int32, _ hosts: VirtualHosts) {
         guard let pointer = SSL_new(hosts.standard.pointer) else { return nil }

@@ -26,13 +26,7 @@ public final class ClientContext {
         self.pointer = pointer
         self.authorities = authorities
         try policy.applyToClient(pointer)
-        // As in `ServerContext`: partial writes from wherever the buffer stands, no memory while idle, no end of
-        // tickets in one read, one recv for a record.
-        _ = ag_ssl_ctx_set_mode(
-            pointer,
-            Int(SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS))
-        _ = ag_ssl_ctx_clear_mode(pointer, Int(SSL_MODE_AUTO_RETRY))
-        ag_ssl_ctx_set_read_ahead(pointer, 1)
+        TLSStream.setModes(of: pointer)
         SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, serverCertificateJudged)
         SSL_CTX_set_verify_depth(pointer, Self.depth)
         SSL_CTX_set1_cert_store(pointer, authorities.store)
