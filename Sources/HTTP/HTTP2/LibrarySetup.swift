@@ -7,7 +7,7 @@ enum LibrarySetup {
         var options: OpaquePointer?
         var session: OpaquePointer?
         guard unsafe nghttp2_session_callbacks_new(&callbacks) == 0, unsafe nghttp2_option_new(&options) == 0 else {
-            fatalError("out of memory")
+            fatalError("out of memory: nghttp2")  // as every other allocation in Swift does
         }
         defer {
             unsafe nghttp2_session_callbacks_del(callbacks)
@@ -27,7 +27,7 @@ enum LibrarySetup {
         unsafe nghttp2_option_set_stream_reset_rate_limit(options, 1 << 32, 1 << 32)
         unsafe nghttp2_option_set_max_deflate_dynamic_table_size(options, limits.headerTable)
         guard unsafe nghttp2_session_server_new2(&session, callbacks, nil, options) == 0, let session = unsafe session
-        else { fatalError("out of memory") }
+        else { fatalError("out of memory: nghttp2") }  // likewise
         return unsafe session
     }
 
