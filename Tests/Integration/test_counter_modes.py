@@ -2,14 +2,15 @@
 
 import json
 import random
+import re
 from collections import Counter
 
 import pytest
 
-from client import get
 from denials import assert_denied
 from exposition import scrape
 from http2_client import HTTP2Client
+from paths import REPOSITORY
 from pki import attestgate
 from test_http2_streams import Held
 
@@ -202,6 +203,30 @@ def test_in_strict_mode_what_was_overtaken_is_late_and_each_that_leads_passes(st
         assert send(attested, requests) == expected
         crash(attested)
         assert send(attested, requests) == expected
+
+
+def picture():
+    """The one of the page: the values that are used, and from each mode to the outcomes of all values."""
+    text = (REPOSITORY / "docs" / "operations" / "counters.md").read_text().split("```\n")[1]
+    rows = {line[:12].strip(): line[12:] for line in text.splitlines() if line}
+    columns = [(match.end(), int(match[0])) for match in re.finditer(r"\d+", rows["value"])]
+    words = {"R": "counter_replayed", "L": "counter_late", "ok": None}
+
+    def at(row, end):
+        return row[:end].split(" ")[-1].split("|")[-1]
+    used = [value for end, value in columns if at(rows["used"], end) == "x"]
+    modes = {mode: {value: words[at(row, end)] for end, value in columns}
+             for mode, row in rows.items() if mode.startswith(("strict", "window"))}
+    return used, modes
+
+
+@pytest.mark.parametrize("mode", ["strict", "window 5"])
+def test_the_picture_of_the_page_is_true(start_attested, mode):
+    used, modes = picture()
+    assert used == [1, 3, 7, 10, 11] and set(modes) == {"strict", "window 5"}
+    values = Values(start_attested(counter=mode))
+    assert values.send(*used) == [None] * len(used)
+    values.expect(modes[mode])
 
 
 def test_late_and_replayed_are_told_apart_in_answer_log_and_metric(start_attested):
