@@ -141,6 +141,8 @@ def test_a_value_that_was_used_and_is_forgotten_stays_refused(start_attested):
         values.expect({2: "counter_replayed", 1: "counter_late"})
     # Beyond the whole window at once.
     values.expect({5000: None, 1026: "counter_late", 3975: "counter_late", 3976: None})
+    values.expect({5001: None, 5002: None, 4999: None})
+    values.expect({value: "counter_replayed" for value in (4999, 5000, 5001, 5002)})
 
 
 @pytest.mark.parametrize("how", CHANGES)
