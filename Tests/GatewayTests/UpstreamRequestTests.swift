@@ -27,7 +27,8 @@ struct UpstreamRequestTests {
             framing: head.framing
         ) {
             request.appendFields(
-                of: head, bytes.span, forwarded: Array("for=192.0.2.7;proto=https;host=\"".utf8), trace: trace, device: nil,
+                of: head, bytes.span, forwarded: Array("for=192.0.2.7;proto=https;host=\"".utf8), trace: trace,
+                device: nil,
                 to: &$0)
         }
         return (!output.overflowed, String(decoding: output.copy(), as: UTF8.self))
