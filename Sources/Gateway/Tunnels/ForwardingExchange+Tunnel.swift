@@ -90,10 +90,10 @@ extension ForwardingExchange {
 
     /// - Returns: how much of what the client has sent was taken.
     func passOn(_ bytes: Span<UInt8>) -> Int {
-        guard let upstream = call.connection else { return bytes.count }
-        let taken = upstream.output.appendPrefix(of: bytes)
+        guard let carrier = call.carrier else { return bytes.count }
+        let taken = carrier.write(prefixOf: bytes)
         gateway.tunnelMoved(taken, toService: true)
-        upstream.send(isComplete: false)
+        carrier.send(isComplete: false)
         return taken
     }
 
@@ -113,7 +113,7 @@ extension ForwardingExchange {
 
     func clientEndedTunnel() {
         noteTunnelEnd(.client)
-        call.connection?.finishSending()
+        call.carrier?.finishSending()
     }
 
     func serviceEndedTunnel() {
@@ -158,7 +158,7 @@ extension ForwardingExchange {
     func leaveTunnel() {
         if stage == .tunnel {
             // A service whose client has left in order, or was made to leave, is told the end; of one that is lost it sees a break.
-            if tunnelling.end != .clientLost { call.connection?.finishSending() }
+            if tunnelling.end != .clientLost { call.carrier?.finishSending() }
             gateway.enforcement?.tunnels.leave(self)
             gateway.tunnelEnded(tunnelling.end ?? .client)
         }
