@@ -36,6 +36,12 @@ public struct RequestHead: Sendable {
 
     public init() {}
 
+    /// Of a request that cannot be read: of `head` only what its answer has to keep to. An answer to HEAD has no content.
+    public init(unreadable head: RequestHead) {
+        method = head.method == .head ? .head : nil
+        version = .http2
+    }
+
     /// Whether the client is ready to send another request on this connection (RFC 9112 section 9.3). HTTP/1.0 clients
     /// get one request a connection: none of ours speaks it.
     public var isPersistent: Bool { minorVersion >= 1 && !connection.close }

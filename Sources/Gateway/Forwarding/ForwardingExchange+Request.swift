@@ -45,7 +45,7 @@ extension ForwardingExchange {
         }
         let isWritten = gateway.upstreamRequest.write(
             OutgoingRequest(method, framing: framing, isUpgrade: tunnelling.key != nil), head, headBytes.readable,
-            forwarded: forwarded, trace: trace, device: fields, key: tunnelling.key, to: carrier)
+            forwarded: client.forwarded, trace: trace, device: fields, key: tunnelling.key, to: carrier)
         guard isWritten else { return deny(Refusal(.headTooLarge)) }
         if isContentVerified {
             release(to: carrier)
@@ -71,11 +71,11 @@ extension ForwardingExchange {
     private func deviceFields(for upstream: Int) throws(CryptographyError) -> DeviceFields? {
         guard let device, let enforcement = gateway.enforcement else { return nil }
         let known: Digest256
-        if let pseudonym, pseudonym.device == device.id, pseudonym.upstream == upstream {
+        if let pseudonym = client.pseudonym, pseudonym.device == device.id, pseudonym.upstream == upstream {
             known = pseudonym.digest
         } else {
             known = try enforcement.pseudonym(of: device, for: upstream)
-            pseudonym = (device.id, upstream, known)
+            client.pseudonym = (device.id, upstream, known)
         }
         return DeviceFields(
             pseudonym: known, app: enforcement.apps[app].id, platform: device.platform, counter: proof?.counter)

@@ -76,6 +76,9 @@ package final class GatewayApplication: Application {
         if connection.isKnown { metrics.counts.connectionEnded(connection.applicationProtocol) }
     }
 
+    package override func streamBegan() { metrics.counts.streamBegan() }
+    package override func streamEnded() { metrics.counts.streamEnded() }
+
     package override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         metrics.counts.connectionRefused(Denial(refusal), inHandshake: refusal.endsHandshake)
         if case .http2(let fault) = refusal { metrics.counts.http2Broken(fault) }

@@ -141,7 +141,7 @@ final class RequestStream: HTTP2Stream {
         }
         let exchange = begin()
         // What there is of it is not to be believed.
-        exchange.head = RequestHead()
+        exchange.head = RequestHead(unreadable: head)
         return exchange
     }
 

@@ -26,6 +26,9 @@ open class HTTP2Stream {
     /// Lines of the response's trailers.
     final var trailers: ByteBuffer
 
+    /// The request has begun, and nobody has been told of it.
+    final var isUnseen: Bool { id != 0 && !state.isSeen && !state.isAnswered && !state.isReset }
+
     /// How much of `waiting.front` may be handed on.
     final var free: Int { min(waiting.frontCount, waiting.count - (state.isLastKept ? 1 : 0)) }
 
@@ -148,6 +151,8 @@ struct StreamState {
     var isHeld = false
     /// What comes is of use: the request is well-formed, and nobody has reset it.
     var isListening = false
+    /// The head, or what is wrong with it, was told.
+    var isSeen = false
     var clientEnded = false
     var toldEnd = false
     var isFaulted = false
