@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Registry
+internal import Upstream
 
 /// Content that is held until it is known to be what the proof says, within the worker's budget.
 struct CollectedContent: ~Copyable {
@@ -27,10 +28,14 @@ struct CollectedContent: ~Copyable {
     }
 
     /// Moves as much as fits. - Returns: whether that was all.
-    mutating func release(into output: inout ByteBuffer) -> Bool {
-        let before = chain.count
-        chain.move(into: &output)
-        budget.give(before - chain.count, of: device)
-        return chain.isEmpty
+    mutating func release(into sink: some ContentSink) -> Bool {
+        while !chain.isEmpty {
+            let offered = chain.frontCount
+            let taken = sink.write(prefixOf: chain.front)
+            chain.consume(taken)
+            budget.give(taken, of: device)
+            if taken < offered { return false }
+        }
+        return true
     }
 }

@@ -76,6 +76,9 @@ package final class GatewayApplication: Application {
         if connection.isKnown { metrics.counts.connectionEnded(connection.applicationProtocol) }
     }
 
+    package override func streamBegan() { metrics.counts.streamBegan() }
+    package override func streamEnded() { metrics.counts.streamEnded() }
+
     package override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         metrics.counts.connectionRefused(Denial(refusal), inHandshake: refusal.endsHandshake)
         if case .http2(let fault) = refusal { metrics.counts.http2Broken(fault) }
@@ -170,8 +173,13 @@ package final class GatewayApplication: Application {
     func tunnelMoved(_ octets: Int, toService: Bool) { metrics.counts.tunnelMoved(octets, toService: toService) }
 
     /// What a service answers to that key.
-    func webSocketAccept(for key: Span<UInt8>) throws(CryptographyError) -> [UInt8] {
-        try WebSocketAccept.value(for: key, library)
+    ///
+    /// - Parameter bytes: of the head that a client's key stands in.
+    func webSocketAccept(for key: WebSocketKey, in bytes: Span<UInt8>) throws(CryptographyError) -> [UInt8] {
+        switch key {
+        case .sent(let range): try WebSocketAccept.value(for: range.of(bytes), library)
+        case .made(let key): try WebSocketAccept.value(for: key.span, library)
+        }
     }
 
     /// The Date field of a response that the gateway itself answers.

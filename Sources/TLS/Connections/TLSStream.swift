@@ -160,6 +160,16 @@ public final class TLSStream {
         return .http2
     }
 
+    /// Whether the server has agreed to speak HTTP/2, which it was offered. Client side only, once the handshake is complete: a
+    /// server that knows no ALPN completes it too.
+    public var hasAgreedOnHTTP2: Bool {
+        var name: UnsafePointer<UInt8>?
+        var length: UInt32 = 0
+        SSL_get0_alpn_selected(pointer, &name, &length)
+        // OpenSSL refuses a server that chooses what it was not offered.
+        return length == 2
+    }
+
     /// How the handshake has come to know the client, once it is complete. Server side only.
     public var recognition: Recognition {
         isResumed ? .session : record?.isChainKnown == true ? .knownChain : .verification

@@ -15,9 +15,10 @@ public final class ClientContext {
     /// - Parameters:
     ///   - authorities: server certificates must chain to one of these.
     ///   - identity: the client certificate chain and its key; nil to have none.
+    ///   - applicationProtocol: the one that servers are offered.
     public init(
         authorities: TrustedAuthorities, identity: (chain: [Certificate], key: PrivateKey)? = nil,
-        policy: TLSPolicy = .modern, library: LibraryContext
+        policy: TLSPolicy = .modern, speaking applicationProtocol: ApplicationProtocol = .http11, library: LibraryContext
     ) throws(CryptographyError) {
         ERR_clear_error()
         guard let pointer = SSL_CTX_new_ex(library.pointer, nil, TLS_client_method()) else {
@@ -31,7 +32,7 @@ public final class ClientContext {
         SSL_CTX_set_verify_depth(pointer, Self.depth)
         SSL_CTX_set1_cert_store(pointer, authorities.store)
         try present(identity)
-        try offerProtocol()
+        try offer(applicationProtocol)
         SSL_CTX_set_info_callback(pointer, connectionInformed)
         // Sessions are kept by their destination.
         _ = ag_ssl_ctx_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL))
@@ -48,6 +49,8 @@ public final class ClientContext {
         /// Our certificate, leaf first, and its key, in PEM; nil to have none.
         public var identity: (certificates: [UInt8], key: [UInt8])?
         public var policy: TLSPolicy
+        /// What is spoken within.
+        public var applicationProtocol = ApplicationProtocol.http11
 
         public init(
             authorities: TrustedAuthorities, identity: (certificates: [UInt8], key: [UInt8])? = nil,
@@ -65,7 +68,8 @@ public final class ClientContext {
             identity = (try Certificate.all(inPEM: certificates, library), try PrivateKey(pem: key, library))
         }
         try self.init(
-            authorities: settings.authorities, identity: identity, policy: settings.policy, library: library)
+            authorities: settings.authorities, identity: identity, policy: settings.policy,
+            speaking: settings.applicationProtocol, library: library)
     }
 
     private func present(_ identity: (chain: [Certificate], key: PrivateKey)?) throws(CryptographyError) {
@@ -87,13 +91,14 @@ public final class ClientContext {
         }
     }
 
-    /// ALPN (RFC 7301): a server that would rather speak HTTP/2 knows that it must not.
-    private func offerProtocol() throws(CryptographyError) {
-        let list = [8] + Array("http/1.1".utf8)
+    /// ALPN (RFC 7301): one protocol, so that a server that would rather speak another knows that it must not.
+    private func offer(_ applicationProtocol: ApplicationProtocol) throws(CryptographyError) {
+        let name = applicationProtocol.name
+        let list = [UInt8(name.utf8.count)] + Array(name.utf8)
         ERR_clear_error()
         // The one call that returns 0 when it succeeds.
         guard SSL_CTX_set_alpn_protos(pointer, list, UInt32(list.count)) == 0 else {
-            throw .fromQueue(doing: "offer http/1.1")
+            throw .fromQueue(doing: "offer \(name)")
         }
     }
 }

@@ -11,6 +11,9 @@ public enum ApplicationProtocol: CaseIterable, Sendable {
         }
     }
 
+    /// What a client offers it as.
+    var name: String { names[0] }
+
     /// - Parameters:
     ///   - wanted: the preferred one first.
     ///   - offered: the client's list of names, each behind a byte that holds its length; OpenSSL has checked that it is

@@ -3,13 +3,13 @@ internal import EventLoop
 /// New connections, and what becomes of a call whose connection did not come about.
 extension UpstreamPool {
     /// Opens a connection to `server`, or to another one if that fails at once.
-    func connect(for call: UpstreamCall, to server: Int) throws(UpstreamFailure) -> UpstreamConnection {
+    func connect(for call: UpstreamCall, to server: Int) throws(UpstreamFailure) -> HTTP1Connection {
         var server = server
         var left = servers[server].addressCount
         while true {
             do throws(UpstreamFailure) {
                 let socket = try servers[server].connect(&left)
-                let connection = UpstreamConnection(pool: self, server: server, socket: socket, isCheck: false)
+                let connection = HTTP1Connection(pool: self, server: server, socket: socket, isCheck: false)
                 connection.addressesLeft = left
                 connection.address = servers[server].connectedAddress
                 add(connection)
@@ -22,10 +22,10 @@ extension UpstreamPool {
     }
 
     /// Opens a connection that asks how a server is.
-    func connectCheck(to server: Int) throws(UpstreamFailure) -> UpstreamConnection {
+    func connectCheck(to server: Int) throws(UpstreamFailure) -> HTTP1Connection {
         var left = servers[server].addressCount
         let socket = try servers[server].connect(&left)
-        let connection = UpstreamConnection(pool: self, server: server, socket: socket, isCheck: true)
+        let connection = HTTP1Connection(pool: self, server: server, socket: socket, isCheck: true)
         connection.addressesLeft = left
         connection.address = servers[server].connectedAddress
         add(connection)
@@ -35,9 +35,10 @@ extension UpstreamPool {
     /// Another socket for a connection that has sent nothing of its call: to the server's next address, or to another
     /// server.
     ///
+    /// - Parameter call: which of the servers may be asked for it; nil for no other one.
     /// - Throws: if there is nothing left to try, which of the failures at the last server's addresses says most.
     func anotherSocket(
-        for connection: UpstreamConnection, after failure: UpstreamFailure
+        for connection: UpstreamConnection, of call: UpstreamCall?, after failure: UpstreamFailure
     ) throws(UpstreamFailure) -> Socket {
         var failure = failure
         if !connection.isConnecting && connection.callsServed > 0 {
@@ -59,7 +60,7 @@ extension UpstreamPool {
                     connection.connectFailure = failure
                 }
             }
-            guard !connection.isCheck, let call = connection.call, loop.now < connection.connectEnd else {
+            guard let call, loop.now < connection.connectEnd else {
                 failed(connection.server, failure, isCheck: connection.isCheck)
                 throw failure
             }

@@ -72,13 +72,13 @@ public final class UpstreamPool {
 
     // MARK: - Starting calls
 
-    /// Starts a call: the caller then writes the request to the connection's `output` and sends it.
+    /// Starts a call: the caller then writes the request and sends it.
     ///
     /// - Parameter key: whose request it is, for `Balance.device`.
     /// - Returns: nil if the call waits for a connection; `began(on:)` is called when it has one.
     public func start(
         _ call: UpstreamCall, for key: UInt64
-    ) throws(UpstreamFailure) -> UpstreamConnection? {
+    ) throws(UpstreamFailure) -> UpstreamCarrier? {
         call.key = key
         call.tried = ServerSet()
         call.lastServer = nil
@@ -87,7 +87,7 @@ public final class UpstreamPool {
     }
 
     /// Starts a call once more that got no answer: on a new connection, and at another server if there is one.
-    public func startAgain(_ call: UpstreamCall) throws(UpstreamFailure) -> UpstreamConnection? {
+    public func startAgain(_ call: UpstreamCall) throws(UpstreamFailure) -> UpstreamCarrier? {
         let others = states.indices.contains { states[$0].isResolved && !call.tried.contains($0) }
         if !others { call.tried = ServerSet() }
         return try connectionOrWait(call, isFresh: true)
@@ -95,9 +95,9 @@ public final class UpstreamPool {
 
     private func connectionOrWait(
         _ call: UpstreamCall, isFresh: Bool
-    ) throws(UpstreamFailure) -> UpstreamConnection? {
+    ) throws(UpstreamFailure) -> UpstreamCarrier? {
         // Who waits already comes first.
-        if waiting.isEmpty, let connection = try connection(for: call, isFresh: isFresh) { return connection }
+        if waiting.isEmpty, let carrier = try carrier(for: call, isFresh: isFresh) { return carrier }
         guard !waiting.isFull else { throw .connectionLimit }
         let isFirst = waiting.isEmpty
         call.queue = self
@@ -107,9 +107,7 @@ public final class UpstreamPool {
     }
 
     /// - Returns: nil if there is none, and none may be opened now.
-    private func connection(
-        for call: UpstreamCall, isFresh: Bool
-    ) throws(UpstreamFailure) -> UpstreamConnection? {
+    private func carrier(for call: UpstreamCall, isFresh: Bool) throws(UpstreamFailure) -> UpstreamCarrier? {
         guard let server = balancer.choose(among: states, for: call.key, tried: call.tried, at: loop.now) else {
             return nil
         }
@@ -126,15 +124,15 @@ public final class UpstreamPool {
                 continue
             }
             begin(call, on: connection)
-            return connection
+            return .http1(connection)
         }
         guard makeRoom() else { return nil }
         let connection = try connect(for: call, to: server)
         begin(call, on: connection)
-        return connection
+        return .http1(connection)
     }
 
-    private func begin(_ call: UpstreamCall, on connection: UpstreamConnection) {
+    private func begin(_ call: UpstreamCall, on connection: HTTP1Connection) {
         call.lastServer = connection.server
         states[connection.server].busy += 1
         servers[connection.server].tally.counts.requests += 1
@@ -177,11 +175,11 @@ public final class UpstreamPool {
             call.queue = nil
             do throws(UpstreamFailure) {
                 let isFresh = !call.tried.isEmpty
-                var granted = try connection(for: call, isFresh: isFresh)
+                var granted = try carrier(for: call, isFresh: isFresh)
                 if granted == nil, isFresh {
                     // There is room only where it has failed before.
                     call.tried = ServerSet()
-                    granted = try connection(for: call, isFresh: true)
+                    granted = try carrier(for: call, isFresh: true)
                 }
                 guard let granted else { throw .connectionLimit }
                 call.began(on: granted)
@@ -229,14 +227,14 @@ public final class UpstreamPool {
         }
     }
 
-    func callEnded(_ connection: UpstreamConnection) {
-        guard !connection.isCheck else { return }
-        states[connection.server].busy -= 1
+    /// A request that was under way at the server has ended.
+    func callEnded(at server: Int) {
+        states[server].busy -= 1
         serveWaitingSoon()
     }
 
     /// Takes back a connection that can serve another call.
-    func release(_ connection: UpstreamConnection) {
+    func release(_ connection: HTTP1Connection) {
         servers[connection.server].idle.append(connection)
         idleCount += 1
         // Its server may have moved meanwhile.

@@ -14,7 +14,7 @@ final class UpstreamServer {
     /// The number of the address that was connected to last.
     private(set) var connectedAddress = 0
     /// Connections nobody uses; the last one given back first, so that those not needed grow old and are closed.
-    var idle: [UpstreamConnection] = []
+    var idle: [HTTP1Connection] = []
 
     /// - Parameter tls: the upstream's; nil without TLS.
     init(_ settings: UpstreamSettings.Server, tls: ClientContext?, tally: ServerTally) {

@@ -1,12 +1,12 @@
 public import HTTP
 
-/// Who waits for an upstream's response. One call is under way on a connection at a time.
+/// Who waits for an upstream's response.
 ///
-/// The connection calls the `open` methods from its own events and says `settle()` at the end of each, where the call may
+/// What carries it calls the `open` methods from its own events and says `settle()` at the end of each, where the call may
 /// write to its client.
 open class UpstreamCall {
-    /// The connection that serves the call; nil before it started and after it ended.
-    public internal(set) final var connection: UpstreamConnection?
+    /// What carries the call; nil before it started and after it ended.
+    public internal(set) final var carrier: UpstreamCarrier?
     /// The place of the server that was asked last; nil while none was.
     public internal(set) final var lastServer: Int?
     /// Where it waits for a connection; outlives that, for whoever ends the call asks it to.
@@ -22,12 +22,12 @@ open class UpstreamCall {
     /// The method of the request, which decides whether the response has content.
     open var method: Method? { nil }
 
-    /// The wait for a connection is over: write the request to its `output` and send it.
-    open func began(on connection: UpstreamConnection) {}
+    /// The wait for a connection is over: write the request and send it.
+    open func began(on carrier: UpstreamCarrier) {}
     /// The final response head has arrived.
     open func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) {}
     /// The server has switched protocols (101). If that is what was asked for, the connection is a tunnel from now on: what comes
-    /// is `responseContent`, what is written to its `output` goes, and nothing is framed.
+    /// is `responseContent`, what is written goes, and nothing is framed.
     ///
     /// - Returns: nil if so; what is wrong with it otherwise.
     open func switched(_ head: ResponseHead, _ bytes: Span<UInt8>) -> UpstreamFailure? { .unexpectedUpgrade }
@@ -35,11 +35,11 @@ open class UpstreamCall {
     open func tunnelEnded() {}
     /// Content has arrived. - Returns: how much was taken; if not all, say `resumeResponse()` later.
     open func responseContent(_ content: Span<UInt8>) -> Int { content.count }
-    /// The response is complete, and the connection is no longer the call's.
+    /// The response is complete, and the call has no carrier any more.
     open func responseEnded() {}
     /// There is room for more of the request.
     open func requestSpaceAvailable() {}
-    /// There will be no (complete) response, and the connection is no longer the call's.
+    /// There will be no (complete) response, and the call has no carrier any more.
     ///
     /// - Parameter isUnanswered: the connection ended before the first byte of a response. Whether the server has done what
     ///   was asked, nobody knows; asking once more for what is idempotent does no harm.
@@ -49,7 +49,7 @@ open class UpstreamCall {
 
     /// Gives up the call, wherever it is. Nothing is called any more.
     public final func cancel() {
-        connection?.cancel()
+        carrier?.cancel()
         queue?.leave(self)
     }
 }

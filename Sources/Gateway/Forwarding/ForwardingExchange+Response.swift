@@ -1,0 +1,80 @@
+internal import Bytes
+internal import Cryptography
+internal import EventLoop
+internal import HTTP
+internal import Policy
+internal import Registry
+internal import Server
+internal import Upstream
+internal import Vocabulary
+
+/// The response on its way back, or what there is instead of one.
+extension ForwardingExchange {
+    func answer(_ response: ResponseHead, _ bytes: Span<UInt8>) {
+        guard !isAnswered else { return }
+        timings.upstream = connection.loop.now - phaseBegan
+        gateway.upstreamAnswered(route)
+        // A service that has not switched protocols has answered a request; what the client has sent behind it is none.
+        let isSent = sendHead(
+            response.status, content: response.framing, statedLength: statedLength(response),
+            isLast: isUpgradeAsked
+        ) { output in
+            appendFields(of: response, bytes, to: &output)
+        }
+        if !isSent { deny(Refusal(.upstreamUnavailable, "the response head is too large")) }
+    }
+
+    /// The fields of a response that go on, and a new challenge where one is due.
+    func appendFields(of response: ResponseHead, _ bytes: Span<UInt8>, to output: inout ByteBuffer) {
+        for index in response.fields.indices {
+            let field = response.fields[index]
+            // Accept-Signature is the gateway's to say.
+            guard !field.name.isHopByHop, field.name != .contentLength, field.name != .acceptSignature,
+                // It answers the key that the gateway has made.
+                field.name != .secWebSocketAccept || version != .http2,
+                !response.connection.drops(field, of: bytes)
+            else { continue }
+            output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes))
+        }
+        appendDueChallenge(to: &output)
+    }
+
+    /// A new challenge, in time before the one that the client has expires.
+    func appendDueChallenge(to output: inout ByteBuffer) {
+        guard let proof, proof.isChallengeAging else { return }
+        gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: route)
+    }
+
+    /// Content-Length tells of content even where none follows: with HEAD and 304 (RFC 9110 section 8.6).
+    private func statedLength(_ response: ResponseHead) -> UInt64? {
+        response.framing == .none && (head.method == .head || response.status == 304) ? response.statedLength : nil
+    }
+
+    func responseEnded() {
+        isResponseEndDue = !sendEnd()
+    }
+
+    func upstreamFailed(_ failure: UpstreamFailure, isUnanswered: Bool) {
+        guard stage != .tunnel else {
+            noteTunnelEnd(.serviceLost)
+            return abort()
+        }
+        guard !isAnswered else {
+            // Cut off, so that the client cannot take half a response for a whole one.
+            refusal = refusal(for: failure)
+            return abort()
+        }
+        if isUnanswered, !isRetried, isRepeatable {
+            isRetried = true
+            gateway.upstreamRetried(route)
+            return forward()
+        }
+        if stage == .forwarding { timings.upstream = connection.loop.now - phaseBegan }
+        deny(refusal(for: failure))
+    }
+
+    func refusal(for failure: UpstreamFailure) -> Refusal {
+        gateway.upstreamFailed(route, failure)
+        return Refusal(Denial(failure), failure.text)
+    }
+}
