@@ -8,8 +8,8 @@ import pytest
 
 from enrolment import Enrolling
 from h2spec_cases import (
-    ACKNOWLEDGED, CASES, CONTENT, Closes, ConnectionError, GoesOn, Malformed, PORTION, Portions, RESPONSE_ENDED,
-    SOURCES, Served, StreamError, WINDOW)
+    ACKNOWLEDGED, CASES, CONTENT, Closes, ConnectionFault, GoesOn, Malformed, PORTION, Portions, RESPONSE_ENDED,
+    SOURCES, Served, StreamFault, WINDOW)
 from http2_frames import (
     ACK, Codes, DATA, GOAWAY, HEADERS, RST_STREAM, RawClient, SETTINGS, headers, settings, window)
 from paths import REPOSITORY
@@ -42,7 +42,7 @@ def test_a_case_of_h2spec_ends_as_is_demanded_or_as_is_argued(gateway, service, 
 def test_the_enrolment_listener_ends_a_connection_with_the_same_codes(enrolment):
     """Whoever speaks there has no certificate, and other limits."""
     for name, case in CASES.items():
-        if isinstance(case.done, ConnectionError) and RESPONSE_ENDED not in case.sends:
+        if isinstance(case.done, ConnectionFault) and RESPONSE_ENDED not in case.sends:
             with RawClient(enrolment, None) as client:
                 client.greet()
                 take(client, case.sends)
@@ -142,7 +142,7 @@ def comes_in_portions(client, service, expected):
 
 
 CHECKS = {
-    ConnectionError: ends_with_the_code, StreamError: resets_the_stream, GoesOn: goes_on, Closes: closes,
+    ConnectionFault: ends_with_the_code, StreamFault: resets_the_stream, GoesOn: goes_on, Closes: closes,
     Served: is_served, Malformed: is_answered_400, Portions: comes_in_portions}
 
 
@@ -177,7 +177,8 @@ def test_the_page_argues_each_difference_and_no_other():
 
 
 WORDS = {
-    ConnectionError: lambda done: f"GOAWAY, {done.code.name}", GoesOn: lambda done: "skipped", Closes: lambda done: "closed, without GOAWAY",
+    ConnectionFault: lambda done: f"GOAWAY, {done.code.name}", GoesOn: lambda done: "skipped",
+    Closes: lambda done: "closed, without GOAWAY",
     Malformed: lambda done: "400" + ", then RST_STREAM, PROTOCOL_ERROR" * done.is_reset}
 
 
