@@ -52,6 +52,7 @@ public struct Blueprint: Sendable {
     let proof: ProofConfiguration
     let heldContent: Int
     let tunnelLimits: TunnelLimits
+    let requestsPerDevice: Int
     let strippedFields: [String]
     let denialURI: String
     let log: LogConfiguration
@@ -111,6 +112,7 @@ public struct Blueprint: Sendable {
         }
         proof = configuration.proof
         heldContent = configuration.limits.heldContent
+        requestsPerDevice = configuration.limits.requestsPerDevice
         tunnelLimits = TunnelLimits(
             worker: configuration.limits.tunnels, device: configuration.limits.tunnelsPerDevice)
         strippedFields = configuration.strippedFields
@@ -245,7 +247,8 @@ public struct Blueprint: Sendable {
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
             routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
-            accessLog: accessLog, rates: rates, sourceLimits: sourceLimits, tunnelLimits: tunnelLimits)
+            accessLog: accessLog, rates: rates, sourceLimits: sourceLimits, tunnelLimits: tunnelLimits,
+            requestsPerDevice: requestsPerDevice)
     }
 
     func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {
