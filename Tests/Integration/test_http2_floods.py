@@ -1,5 +1,6 @@
 """What a client with a certificate can do too much of in HTTP/2: it is bounded, told so, and the others are served."""
 
+import re
 import struct
 import time
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from exposition import scrape
 from http2_client import HTTP2Client
 from http2_frames import (
     CONTINUATION, DATA, HEAD, HEADERS, PING, PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame)
+from paths import REPOSITORY
 from waiting import eventually
 
 Codes = h2.errors.ErrorCodes
@@ -114,6 +116,20 @@ def test_a_flood_is_ended_while_others_are_served(start_gateway, own_upstream, p
         spent, grown = gateway.cpu_seconds() - cpu, gateway.resident_bytes() - before
         print(f"{name}: {sent} sent, {spent:.2f} s CPU, {grown >> 10} KiB")
         assert spent < CPU_ALL + CPU_EACH * sent and grown < GROWTH
+
+
+def test_the_page_has_every_limit_of_frames_as_it_is():
+    source = (REPOSITORY / "Sources" / "HTTP" / "HTTP2" / "HTTP2Limits.swift").read_text()
+    section = (REPOSITORY / "docs" / "operations" / "limits.md").read_text().split("### Too much of a frame\n")[1]
+    rows = {kind: (rate, burst) for kind, rate, burst in re.findall(
+        r"(?m)^\| `(\w+)` \|.*\| *(\d*) \| (.+) \|$", section.split("\n#")[0])}
+    assert {flood.kind for flood in FLOODS.values()} <= set(rows)
+    for name, rate, burst in re.findall(r"var (\w+) = Rate\((\d+), per: \.seconds\(1\), burst: (\d+)\)", source):
+        assert rows.pop(re.sub("([A-Z])", lambda letter: "_" + letter[0].lower(), name)) == (rate, burst)
+    assert f"var continuations = {rows['continuations'][1]}\n" in source
+    assert "var headerBlock = 64 * 1024\n" in source and rows["header_block"] == ("", str(64 * 1024))
+    assert "var windowUpdatesPerData = 8\n" in source
+    assert set(rows) == {"continuations", "header_block", "header_list", "outbound_frames"}
 
 
 def attacker_reads(attacker):

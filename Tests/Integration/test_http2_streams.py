@@ -14,6 +14,7 @@ import pytest
 from denials import assert_connection_refused, assert_denied
 from exposition import scrape
 from http2_client import ConnectionOver, HTTP2Client, Stream, StreamReset
+from http2_frames import GOAWAY, frame
 from pki import attestgate
 from waiting import eventually
 
@@ -387,6 +388,21 @@ def test_streams_are_completed_when_the_gateway_ends_or_reloads(start_gateway, o
         if how == "SIGTERM":
             http2.wait_for_end()
             assert gateway.wait() == 0
+
+
+def test_a_client_that_goes_away_gets_what_is_under_way(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+    held = Held(own_upstream)
+    with HTTP2Client(gateway, phone) as http2:
+        numbers = [http2.start("GET", f"/{n}") for n in range(3)]
+        own_upstream.wait_for_requests(3)
+        # Not by the library, which would take the connection for over.
+        http2.send_bytes(frame(GOAWAY, payload=bytes(8)))
+        http2.ping()
+        for n, number in enumerate(numbers):
+            held.release(f"/{n}")
+            assert http2.response(number).content == f"/{n}".encode()
+        http2.wait_for_end()
 
 
 def connected(gateway, pki, lives):
