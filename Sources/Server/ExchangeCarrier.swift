@@ -35,6 +35,14 @@ enum ExchangeCarrier {
         }
     }
 
+    /// - Returns: false if they do not fit.
+    func writeTrailers(_ fields: (inout ByteBuffer) -> Void) -> Bool {
+        switch self {
+        case .http1, .tunnel: true
+        case .http2(let stream): stream.add(trailers: fields)
+        }
+    }
+
     /// - Returns: false if there is no room for the end yet.
     func writeEnd() -> Bool {
         switch self {

@@ -37,6 +37,8 @@ final class UpstreamRequest {
             request, path: head.path.of(bytes), query: head.query?.of(bytes), authority: head.authority.of(bytes)
         ) { output in
             appendFields(of: head, bytes, forwarded: forwarded, trace: trace, device: device, to: &output)
+            // Of one connection only, so it is said anew: gRPC services insist on it. Where trailers go no further, nobody is told.
+            if carrier.takesTrailers, head.acceptsTrailers { output.appendField("TE", "trailers") }
         }
     }
 
