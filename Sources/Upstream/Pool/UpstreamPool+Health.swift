@@ -14,6 +14,8 @@ public enum ServerHealthChange: Equatable, Sendable {
 public struct ServerSnapshot: Sendable {
     public let name: String
     /// Requests under way.
+    public let requests: Int
+    /// Connections that serve any.
     public let busy: Int
     /// Connections kept for the next one.
     public let idle: Int
@@ -71,7 +73,9 @@ extension UpstreamPool {
     public var serverSnapshots: [ServerSnapshot] {
         servers.indices.map { place in
             ServerSnapshot(
-                name: servers[place].name, busy: states[place].busy,
+                name: servers[place].name, requests: states[place].busy,
+                busy: settings.speaks == .http2
+                    ? servers[place].open.count { !$0.isIdle } : states[place].busy,
                 idle: servers[place].idle.count + servers[place].open.count { $0.isIdle },
                 standing: states[place].standing(at: loop.now))
         }
