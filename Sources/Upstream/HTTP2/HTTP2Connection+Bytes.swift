@@ -59,9 +59,8 @@ extension HTTP2Connection {
     /// The server has ended the connection, or made it end.
     private func ended(_ failure: UpstreamFailure) {
         guard isGreeted else {
-            // Before its SETTINGS: whatever it speaks, it is no HTTP/2.
-            if case .http2 = failure { return notSent(.notHTTP2(server: place)) }
-            return notSent(failure)
+            // Before its SETTINGS: whatever it speaks, it is no HTTP/2. One that says nothing may have other reasons to leave.
+            return notSent(lastReceived.nanoseconds > 0 ? .notHTTP2(server: place) : failure)
         }
         // What is still to be said, GOAWAY above all, goes as far as the socket takes it.
         if case .http2 = failure { flush() }

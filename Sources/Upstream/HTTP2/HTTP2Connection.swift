@@ -35,7 +35,7 @@ final class HTTP2Connection: UpstreamConnection {
     private(set) var loss: UpstreamFailure?
     /// The server has been judged by its end already.
     private var isEndJudged = false
-    /// When something came last.
+    /// When something came last; 0 while nothing has.
     var lastReceived = Instant(nanoseconds: 0)
     /// Until when the server has to take something of what was written.
     var outputEnd: Instant?
@@ -60,6 +60,7 @@ final class HTTP2Connection: UpstreamConnection {
         limits.headerList = min(pool.settings.head.bytes, pool.buffers.blockSize, 65_535)
         session = HTTP2ClientSession(
             limits: limits, heads: pool.settings.head, pool: pool.buffers, handler: handler)
+        lastReceived = Instant(nanoseconds: 0)
         wantRead(true)
         deadline = connectDeadline
         if transport.hasBufferedInput { readAgain() }
