@@ -58,6 +58,7 @@ extension HTTP2ClientSession {
     }
 
     private func countInterim(_ stream: HTTP2ClientStream) throws(MessageFault) {
+        stream.headBytes.removeAll()
         stream.state.interimResponses += 1
         guard stream.state.interimResponses <= Self.interimLimit else { throw .interimResponsesRepeated }
     }
