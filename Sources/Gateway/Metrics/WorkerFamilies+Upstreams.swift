@@ -44,7 +44,8 @@ extension WorkerFamilies {
         var connections = MetricFamily(
             .gauge, "attestgate_upstream_connections", "Connections to the server: busy with requests, or idle.")
         var requests = MetricFamily(
-            .gauge, "attestgate_upstream_requests", "Requests under way at the server; of HTTP/2, many on a connection.")
+            .gauge, "attestgate_upstream_requests", "Requests under way at the server; of HTTP/2, many on a connection."
+        )
         var waiting = MetricFamily(
             .gauge, "attestgate_upstream_waiting", "Requests that wait for a connection to the upstream.")
         var states = MetricFamily(

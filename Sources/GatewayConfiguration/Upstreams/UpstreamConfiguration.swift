@@ -161,7 +161,8 @@ extension UpstreamConfiguration {
                 reader.place(of: Keys.streams), "HTTP/1.1 has one request on a connection",
                 expected: "`protocol: h2`, or no `streams`")
         }
-        guard let servers, let speaks, let streams, let balance, let connections, let idleConnections, let waiting, let waitingTimeout,
+        guard let servers, let speaks, let streams, let balance, let connections, let idleConnections, let waiting,
+            let waitingTimeout,
             let connectTimeout, let responseTimeout, let idleTimeout, let ejection,
             connectionsPerServer != nil || !reader.has(Keys.connectionsPerServer),
             requests != nil || !reader.has(Keys.requests),

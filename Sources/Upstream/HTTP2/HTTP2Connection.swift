@@ -84,7 +84,8 @@ final class HTTP2Connection: UpstreamConnection {
             discard()
             let calls = waiting
             waiting = []
-            for call in calls { leaveWaiting(call, after: error) }
+            // One that waited may have been given up by what another one did.
+            for call in calls where call.awaited === self { leaveWaiting(call, after: error) }
         }
     }
 
@@ -108,7 +109,6 @@ final class HTTP2Connection: UpstreamConnection {
         let calls = waiting
         waiting = []
         for call in calls {
-            // One that waited may have been given up by what another one did.
             guard call.awaited === self else { continue }
             call.awaited = nil
             guard hasRoom else {
@@ -319,6 +319,7 @@ final class HTTP2Connection: UpstreamConnection {
         leavePool()
         isWorking = true
         session?.close(unsent: unsent)
+        for stream in active where !stream.isOnWire { stream.failUnsent() }
         session?.settle()
         isWorking = false
         input.removeAll()

@@ -161,6 +161,16 @@ public final class UpstreamStream {
         }
     }
 
+    /// Whether the session knows of it.
+    var isOnWire: Bool { wire != nil }
+
+    /// The connection has ended before it could take the request.
+    func failUnsent() {
+        let call = call
+        fail(owner?.loss ?? .disconnected, again: .always, isJudged: false)
+        call?.settle()
+    }
+
     private func fail(
         _ failure: UpstreamFailure, again: Repetition, isJudged: Bool, ofConnection: Bool = false
     ) {

@@ -150,7 +150,9 @@ public final class UpstreamPool {
             return .carrier(.http1(connection))
         }
         guard makeRoom() else { return .none }
-        let connection = try connect(for: call, to: server) { HTTP1Connection(pool: self, server: $0, socket: $1, isCheck: false) }
+        let connection = try connect(for: call, to: server) {
+            HTTP1Connection(pool: self, server: $0, socket: $1, isCheck: false)
+        }
         callBegins(call, at: connection.server)
         connection.begin(call)
         return .carrier(.http1(connection))
