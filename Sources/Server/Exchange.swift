@@ -138,6 +138,11 @@ open class Exchange {
         carrier?.endTunnel()
     }
 
+    /// The content of the request may come however slowly, with no longer pauses than this. To be said before any has come.
+    public final func allowContentPauses(of idle: TimeSpan) {
+        carrier?.allowContentPauses(of: idle)
+    }
+
     /// Breaks the response off: what has begun cannot be completed, and the client must see that.
     public final func abort() {
         carrier?.abort()

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import EventLoop
 internal import HTTP
 
 /// What carries a request and its response on a client connection.
@@ -65,6 +66,14 @@ enum ExchangeCarrier {
         case .http1(let session): session.connection.abort()
         case .http2(let stream): stream.abort()
         case .tunnel(let tunnel): tunnel.connection.abort()
+        }
+    }
+
+    func allowContentPauses(of idle: TimeSpan) {
+        switch self {
+        case .http1(let session): session.allowContentPauses(of: idle)
+        case .http2(let stream): stream.allowContentPauses(of: idle)
+        case .tunnel: break
         }
     }
 

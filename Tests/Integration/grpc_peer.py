@@ -165,6 +165,10 @@ class GRPCClient:
     def up(self, name, requests, **options):
         return self.channel.stream_unary(self._path(name))(requests, timeout=options.pop("timeout", PATIENCE), **options)
 
+    def future_up(self, name, requests, **options):
+        return self.channel.stream_unary(self._path(name)).future(
+            requests, timeout=options.pop("timeout", PATIENCE), **options)
+
     def both(self, name, requests, **options):
         return self.channel.stream_stream(self._path(name))(requests, timeout=options.pop("timeout", PATIENCE), **options)
 

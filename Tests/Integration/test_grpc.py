@@ -362,3 +362,28 @@ def test_a_call_both_ways_is_for_a_route_that_asks_for_the_device_alone(proven, 
         requests.end()
         assert list(answers) == []
         assert len(service.metadata("Both")["attest-device"]) == 1
+
+
+# Time.
+
+def test_a_client_that_streams_may_pause_for_as_long_as_its_route_says(start, transport):
+    """And what it says meanwhile need not be much: `content_rate` would have ended it."""
+    _, gateway, client = start(
+        transport, routes=[
+            {"name": "patient", "host": "localhost", "path": "/test.Records/Both", "content_idle": "10m"},
+            {"name": "all", "host": "localhost", "path": "/"}],
+        timeouts={"content_idle": "300ms", "content_rate": "1MiB/s"})
+    patient, hurried = Requests(), Requests()
+    answers = client.both("Both", patient)
+    counted = client.future_up("Up", hurried)
+    patient.send(b"first")
+    assert next(answers) == b"tsrif"
+    hurried.send(b"first")
+    # Cut off, since it says nothing more; the other one says as little.
+    assert status_of(lambda: counted)[0] != Code.OK
+    gateway.logged(denial="request_timeout", route="all")
+    patient.send(b"second")
+    assert next(answers) == b"dnoces"
+    patient.end()
+    hurried.end()
+    assert list(answers) == []
