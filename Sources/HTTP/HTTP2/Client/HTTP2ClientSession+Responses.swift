@@ -163,8 +163,9 @@ extension HTTP2ClientSession {
         guard stream.state.missing ?? 0 == 0 else {
             return fail(stream, .malformed(.contentLengthDisagrees), .protocolError)
         }
-        stream.state.isComplete = true
         if stream.state.isHeld { deliverHead(stream) }
+        guard !stream.state.isReset else { return }
+        stream.state.isComplete = true
         stream.state.isLastKept = false
         if stream.state.isFull { tellEnd(stream) } else { offer(stream) }
     }

@@ -88,6 +88,19 @@ struct ClientFailureTests {
         #expect(peer.record.events(of: 1) == ["200 chunked", failure(.reset(.refusedStream)), "ended"])
     }
 
+    @Test("GOAWAY and a reset behind a response that is whole and not taken yet take nothing from it")
+    func goAwayComplete() throws {
+        let peer = HTTP2ClientPeer()
+        peer.record.appetite = 0
+        let stream = try peer.sendRequest(.post, content: true)
+        peer.send(.response(1), .data(1, "whole", end: true), .goAway(last: 0), .reset(1, 0))
+        #expect(peer.record.events(of: 1) == ["200 chunked"])
+        peer.record.appetite = .max
+        stream.contentWanted()
+        #expect(peer.record.events(of: 1) == ["200 chunked", "end", "ended"])
+        #expect(String(decoding: peer.record.content, as: UTF8.self) == "whole")
+    }
+
     @Test("a request is begun elsewhere from within its failure")
     func again() throws {
         let peer = HTTP2ClientPeer()

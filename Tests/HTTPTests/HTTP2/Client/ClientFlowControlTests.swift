@@ -167,6 +167,22 @@ struct ClientFlowControlTests {
         }
     }
 
+    @Test("an end is told when the head has been, though content is asked for within that")
+    func wantedWithinHead() throws {
+        for frames in [[Frame.response(1, end: true)], [.response(1, "204"), .data(1, end: true)]] {
+            let peer = HTTP2ClientPeer(limits())
+            var events: [String] = []
+            peer.record.onHead = {
+                $0.contentWanted()
+                events = peer.record.events
+            }
+            _ = try peer.sendRequest()
+            peer.send(frames.flatMap(\.bytes))
+            #expect(events.count == 1)
+            #expect(peer.record.events.suffix(2) == ["1 end", "1 ended"])
+        }
+    }
+
     @Test("padding is given back at once")
     func padding() throws {
         let peer = HTTP2ClientPeer(limits(connection: 65_535))

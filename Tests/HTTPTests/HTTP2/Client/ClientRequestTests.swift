@@ -260,6 +260,21 @@ struct ClientRequestTests {
         #expect(peer.fault == nil)
     }
 
+    @Test("a stream that is held longer than its session is over, and bears being used")
+    func outlived() throws {
+        let stream: RecordingClientStream
+        do {
+            let peer = HTTP2ClientPeer()
+            stream = try peer.sendRequest(.post, content: true)
+        }
+        #expect(!stream.isOpen)
+        let bytes = Array("x".utf8)
+        #expect(stream.sendContent(bytes.span) == 1)
+        stream.sendEnd()
+        stream.contentWanted()
+        stream.reset(.cancel)
+    }
+
     @Test("nothing is kept of a session that is gone")
     func freed() throws {
         weak var session: HTTP2ClientSession?
