@@ -135,8 +135,8 @@ extension RouteConfiguration {
             path: "routes",
             settings: [
                 name.setting, host.setting, path.setting, methods.setting, require.setting, apps.setting,
-                components.setting, upstream.setting, contentLimit.setting, contentIdle.setting, body.setting, websocket.setting,
-                rate.setting,
+                components.setting, upstream.setting, contentLimit.setting, contentIdle.setting, body.setting,
+                websocket.setting, rate.setting,
             ])
     }
 
@@ -166,8 +166,8 @@ extension RouteConfiguration {
         else { return nil }
         self.init(
             name: name, host: host, path: path, methods: Set(methods), require: require, apps: apps ?? [],
-            components: components, upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
-            websocket: websocket, rate: rate)
+            components: components, upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle,
+            body: body, websocket: websocket, rate: rate)
     }
 
     /// Reads a key that only means something from a level on. Below it the key is refused: whoever wrote it believes in a

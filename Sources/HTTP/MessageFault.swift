@@ -48,6 +48,7 @@ public enum MessageFault: Error, Equatable, Sendable, CaseIterable {
     case fieldOfConnection
     case contentLengthDisagrees
     case trailersUnended
+    case fieldsInTunnel
     // Responses.
     case statusLineMalformed
     case contentImpossible
@@ -99,7 +100,8 @@ extension MessageFault {
         case .contentLengthMalformed: "Content-Length is not a plain decimal number"
         case .contentLengthRepeated: "there is more than one Content-Length"
         case .contentLengthWithTransferEncoding: "Content-Length and Transfer-Encoding are both present"
-        case .contentUnexpected: "a GET, HEAD or DELETE of HTTP/1.0 has content"
+        case .contentUnexpected:
+            "a GET, HEAD or DELETE of HTTP/1.0 has content, or a CONNECT states its length, or ends with its head"
         case .transferEncodingUnsupported: "Transfer-Encoding is not a single 'chunked', or the version is 1.0"
         case .chunkMalformed: "the chunked coding is broken"
         case .trailerTooLarge: "the trailer section is too large"
@@ -118,6 +120,7 @@ extension MessageFault {
         case .fieldOfConnection: "a field of one connection, which HTTP/2 does not have"
         case .contentLengthDisagrees: "the content is not as long as Content-Length says"
         case .trailersUnended: "fields behind the content do not end the message"
+        case .fieldsInTunnel: "header fields stand in a tunnel, which has none"
         case .statusLineMalformed: "the status line is not HTTP/1.1 SP status, or :status is none"
         case .contentImpossible: "a response that can have no content announces some, or has some"
         case .interimResponsesRepeated: "there are too many interim responses before the final one"

@@ -25,7 +25,22 @@ public struct RequestHead: Sendable {
     /// An extended CONNECT for a WebSocket (RFC 8441). Its `method` is nil: who does not know of this refuses it.
     public internal(set) var opensWebSocket = false
 
+    /// By which a route is chosen, and what a service of HTTP/1.1 gets: an extended CONNECT stands for the GET that opens a WebSocket
+    /// there (RFC 8441 section 5). What is signed is `methodBytes`.
+    public var routedMethod: Method? { opensWebSocket ? .get : method }
+
+    /// The method as it was sent, for what is signed; nil for one that no route can admit.
+    public var methodBytes: [UInt8]? { opensWebSocket ? Self.connect : method?.bytes }
+
+    private static let connect = Array("CONNECT".utf8)
+
     public init() {}
+
+    /// Of a request that cannot be read: of `head` only what its answer has to keep to. An answer to HEAD has no content.
+    public init(unreadable head: RequestHead) {
+        method = head.method == .head ? .head : nil
+        version = .http2
+    }
 
     /// Whether response trailers can be sent to the client, and it has said that it takes them: `te: trailers`, the one value that the
     /// field may have in HTTP/2 (RFC 9113 section 8.2.2).

@@ -28,7 +28,7 @@ extension ForwardingExchange {
             return deny(.headerRefused, "a field that overrides method or target")
         }
         let match = gateway.routes.match(
-            host: head.host.of(headBytes.readable), path: head.path.of(headBytes.readable), method: head.method)
+            host: head.host.of(headBytes.readable), path: head.path.of(headBytes.readable), method: head.routedMethod)
         switch match {
         case .none: deny(.routeUnknown)
         case .methodRefused(let index):
@@ -42,7 +42,12 @@ extension ForwardingExchange {
             if let idle = gateway.routes.routes[index].contentIdle, head.framing.hasContent {
                 allowContentPauses(of: .milliseconds(idle))
             }
-            guard !gateway.routes.routes[index].webSocket || readHandshake() else { return }
+            guard gateway.routes.routes[index].webSocket else {
+                // CONNECT asks for nothing else, where an Upgrade that is left out leaves a request.
+                if head.opensWebSocket { return deny(.methodRefused) }
+                return identify(for: gateway.routes.routes[index].requirement)
+            }
+            guard readHandshake() else { return }
             identify(for: gateway.routes.routes[index].requirement)
         }
     }
@@ -109,10 +114,22 @@ extension ForwardingExchange {
         }
     }
 
+    // MARK: - What others need too
+
+    /// Takes what there is only so much of: when the request is admitted, so that nobody else can take any, and before anything of it
+    /// is spent. - Returns: false if there is none, and the request is denied.
+    private func takePlace() -> Bool {
+        guard tunnelling.key == nil else { return takeTunnelPlace() }
+        guard let route else { return true }
+        share = gateway.takeShare(of: gateway.routes.routes[route].upstream, for: client)
+        if share == nil { deny(.deviceRequestLimit) }
+        return share != nil
+    }
+
     // MARK: - The route's rate
 
     private func forwardWithinRate() {
-        guard takeTunnelPlace() else { return }
+        guard takePlace() else { return }
         if let excess = excessOfRoute { deny(excess) } else { forward() }
     }
 
@@ -133,7 +150,7 @@ extension ForwardingExchange {
         switch verdict {
         case .refused(let refusal): deny(refusal)
         case .verified(let proof):
-            guard takeTunnelPlace() else { return }
+            guard takePlace() else { return }
             // The counter is not spent yet: the same proof may come again, while it is fresh.
             if let excess = excessOfRoute { return deny(excess) }
             self.proof = proof

@@ -23,7 +23,7 @@ extension ForwardingExchange {
         let isHead = head.method == .head
         // Anybody can make a key and connect with it. Each that nobody knows shall at least cost a handshake.
         // What a client has sent behind a request for another protocol is never read as another request.
-        let isLast = denial == .deviceUnknown && isSelfSigned || tunnelling.isAsked
+        let isLast = denial == .deviceUnknown && isSelfSigned || isUpgradeAsked
         let isSent = sendHead(
             status, content: isHead ? .none : .length(length), statedLength: length, isLast: isLast
         ) { output in
@@ -45,8 +45,10 @@ extension ForwardingExchange {
         gateway.appendDate(to: &output)
         refusal.excess?.append(to: &output)
         // RFC 9110 section 10.2.3: how long connections will be busy, nobody knows; not at once, at any rate.
-        if denial == .upstreamBusy || denial == .tunnelLimit || denial == .deviceTunnelLimit {
+        switch denial {
+        case .upstreamBusy, .tunnelLimit, .deviceTunnelLimit, .deviceRequestLimit:
             output.appendField("Retry-After", decimal: 1)
+        default: break
         }
         if denial == .webSocketVersion {
             // RFC 6455 section 4.4; RFC 9110 section 15.5.22.

@@ -34,13 +34,13 @@ extension ForwardingExchange {
     func isRepeatable(_ again: Repetition) -> Bool {
         switch again {
         case .never: false
-        case .ifIdempotent: proof == nil && !head.framing.hasContent && head.method?.isIdempotent == true
+        case .ifIdempotent: proof == nil && !head.framing.hasContent && head.routedMethod?.isIdempotent == true
         case .always: call.isContentKept
         }
     }
 
     private func send(on carrier: UpstreamCarrier) {
-        guard let method = head.method, let route else { return }
+        guard let method = head.routedMethod, let route else { return }
         let upstream = gateway.routes.routes[route].upstream
         decision = content?.isVerified == false ? .partial : .forwarded
         stage = .forwarding
@@ -51,7 +51,7 @@ extension ForwardingExchange {
         }
         let isWritten = gateway.upstreamRequest.write(
             OutgoingRequest(method, framing: framing, isUpgrade: tunnelling.key != nil), head, headBytes.readable,
-            forwarded: forwarded, trace: trace, device: fields, to: carrier)
+            forwarded: client.forwarded, trace: trace, device: fields, key: tunnelling.key, to: carrier)
         guard isWritten else { return deny(Refusal(.headTooLarge)) }
         if isContentVerified {
             release(to: carrier)
@@ -81,11 +81,11 @@ extension ForwardingExchange {
     private func deviceFields(for upstream: Int) throws(CryptographyError) -> DeviceFields? {
         guard let device, let enforcement = gateway.enforcement else { return nil }
         let known: Digest256
-        if let pseudonym, pseudonym.device == device.id, pseudonym.upstream == upstream {
+        if let pseudonym = client.pseudonym, pseudonym.device == device.id, pseudonym.upstream == upstream {
             known = pseudonym.digest
         } else {
             known = try enforcement.pseudonym(of: device, for: upstream)
-            pseudonym = (device.id, upstream, known)
+            client.pseudonym = (device.id, upstream, known)
         }
         return DeviceFields(
             pseudonym: known, app: enforcement.apps[app].id, platform: device.platform, counter: proof?.counter)

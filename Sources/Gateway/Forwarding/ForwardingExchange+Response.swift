@@ -17,7 +17,7 @@ extension ForwardingExchange {
         // A service that has not switched protocols has answered a request; what the client has sent behind it is none.
         let isSent = sendHead(
             response.status, content: response.framing, statedLength: statedLength(response),
-            isLast: tunnelling.isAsked
+            isLast: isUpgradeAsked
         ) { output in
             appendFields(of: response, bytes, to: &output)
         }
@@ -38,6 +38,8 @@ extension ForwardingExchange {
     private func goesOn(_ field: HeaderField) -> Bool {
         // Accept-Signature is the gateway's to say.
         !field.name.isHopByHop && field.name != .contentLength && field.name != .acceptSignature
+            // It answers the key that the gateway has made.
+            && (field.name != .secWebSocketAccept || version != .http2)
     }
 
     /// Trailers go on to who can be sent any.

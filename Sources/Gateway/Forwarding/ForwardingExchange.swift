@@ -55,8 +55,6 @@ final class ForwardingExchange: Exchange {
     var timings = RequestTimings()
     /// When the phase began that the request is in: the commit, or the upstream's.
     var phaseBegan = Instant(nanoseconds: 0)
-    /// How the log calls the device of this connection, which hardly ever becomes another one.
-    var label: (device: DeviceID, label: DeviceLabel?)?
     /// Whether the registry knows that device for this request.
     var isDeviceKnown = false
     /// Of a request that asks for a WebSocket.
@@ -69,16 +67,13 @@ final class ForwardingExchange: Exchange {
     /// The end of the request, or of the response, waits for room.
     var isRequestEndDue = false
     var isResponseEndDue = false
-    /// Written once, on the first request.
-    private(set) lazy var forwarded = ClientNetwork.forwardedPrefix(of: connection.peer)
-    private(set) lazy var client = gateway.log?.client(connection.peer) ?? ConnectionPiece()
-    /// Whose the rate of a source is.
-    private lazy var source = connection.peer.block.hashValue
-    /// Of this connection's device for the upstream it asked for last.
-    var pseudonym: (device: DeviceID, upstream: Int, digest: Digest256)?
+    let client: ClientMemory
+    /// Its part of what the client may have of the upstream.
+    var share: ClientShares.Share?
 
     init(connection: ServerConnection, gateway: GatewayApplication) {
         self.gateway = gateway
+        client = ClientMemory.of(connection, gateway)
         super.init(connection: connection)
     }
 
@@ -87,7 +82,7 @@ final class ForwardingExchange: Exchange {
     override func headReceived() {
         trace = gateway.trace(of: head, headBytes.readable)
         if let limiter = gateway.limiter, limiter.limitsSources,
-            let excess = limiter.excess(ofSource: source, now: connection.loop.now)
+            let excess = limiter.excess(ofSource: client.source, now: connection.loop.now)
         {
             return deny(excess)
         }
@@ -165,6 +160,8 @@ final class ForwardingExchange: Exchange {
 
     override func ended() {
         leaveTunnel()
+        if let share { gateway.give(share) }
+        share = nil
         // An upstream that still wants the rest of a request it has answered already.
         call.cancel()
         call.exchange = nil

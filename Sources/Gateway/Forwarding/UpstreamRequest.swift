@@ -28,15 +28,17 @@ final class UpstreamRequest {
     ///   - forwarded: the start of the Forwarded field's value.
     ///   - trace: continued from the client's, or begun here.
     ///   - device: whose request it is, where the route demands one.
+    ///   - key: of a request that asks for a WebSocket.
     /// - Returns: false if the head, with what the gateway adds, does not fit.
     func write(
         _ request: OutgoingRequest, _ head: RequestHead, _ bytes: Span<UInt8>, forwarded: [UInt8],
-        trace: TraceContext, device: DeviceFields?, to carrier: UpstreamCarrier
+        trace: TraceContext, device: DeviceFields?, key: WebSocketKey?, to carrier: UpstreamCarrier
     ) -> Bool {
         carrier.writeHead(
             request, path: head.path.of(bytes), query: head.query?.of(bytes), authority: head.authority.of(bytes)
         ) { output in
             appendFields(of: head, bytes, forwarded: forwarded, trace: trace, device: device, to: &output)
+            if case .made(let key) = key { output.appendField("Sec-WebSocket-Key", key.span) }
             // Of one connection only, so it is said anew: gRPC services insist on it. Where trailers go no further, nobody is told.
             if carrier.takesTrailers, head.acceptsTrailers { output.appendField("TE", "trailers") }
         }
@@ -53,6 +55,8 @@ final class UpstreamRequest {
             // The one stands first, already written; the other is written anew.
             case .host, .traceparent: continue
             // Of a trace that the request does not belong to (W3C Trace Context section 3.3).
+            // One that nobody has asked for (RFC 8441 section 5).
+            case .secWebSocketKey where head.opensWebSocket: continue
             case .tracestate where !trace.isContinued: continue
             case .signature, .signatureInput:
                 appendForeignMembers(of: field, bytes, head, to: &output)

@@ -34,8 +34,9 @@ struct FrameWatch {
     private var stream: UInt32 = 0
     private var headerCount = 0
 
-    /// The highest stream the client has opened.
+    /// The highest stream the client has opened, and which of those below: bit n is of stream highest - 2(n + 1).
     private var highestStream: UInt32 = 0
+    private var openedBelow: UInt64 = 0
     /// Sections of trailers still to be expected: one of each stream.
     private var trailers = 0
     /// In the client role: blocks of fields still to be expected, of all that was asked.
@@ -110,6 +111,7 @@ struct FrameWatch {
         }
         // RFC 9113 section 6.3; the library does not look at what has no meaning any more.
         if type == FrameType.priority, number == 0 { return .violation(.protocolError) }
+        if type == FrameType.headers, isUnexpected(number) { return .violation(.protocolError) }
         return count(type, UInt8(truncatingIfNeeded: header), length, number, now).map { .excess($0) }
     }
 
@@ -137,6 +139,8 @@ struct FrameWatch {
         blockLength = length
         guard length <= limits.headerBlock else { return .headerBlock }
         if stream > highestStream {
+            let distance = (stream - highestStream + 1) / 2
+            openedBelow = openedBelow << distance | 1 << (distance - 1)
             highestStream = stream
             trailers = min(trailers + 1, limits.concurrentStreams)
             return nil
@@ -146,6 +150,14 @@ struct FrameWatch {
             return nil
         }
         return countEmptyFrame(now: now)
+    }
+
+    /// A stream that was left out when a higher one was opened (RFC 9113 section 5.1.1). The library cannot tell it from one that
+    /// was served and is over, whose frames are read over.
+    private func isUnexpected(_ stream: UInt32) -> Bool {
+        guard stream < highestStream, (highestStream - stream).isMultiple(of: 2) else { return false }
+        let place = (highestStream - stream) / 2 - 1
+        return place < UInt64.bitWidth && openedBelow >> place & 1 == 0
     }
 
     /// CVE-2024-28182: a block without an end.

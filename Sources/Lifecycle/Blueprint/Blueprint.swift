@@ -52,6 +52,7 @@ public struct Blueprint: Sendable {
     let proof: ProofConfiguration
     let heldContent: Int
     let tunnelLimits: TunnelLimits
+    let requestsPerDevice: Int
     let strippedFields: [String]
     let denialURI: String
     let log: LogConfiguration
@@ -112,6 +113,7 @@ public struct Blueprint: Sendable {
         }
         proof = configuration.proof
         heldContent = configuration.limits.heldContent
+        requestsPerDevice = configuration.limits.requestsPerDevice
         tunnelLimits = TunnelLimits(
             worker: configuration.limits.tunnels, device: configuration.limits.tunnelsPerDevice)
         strippedFields = configuration.strippedFields
@@ -164,6 +166,8 @@ public struct Blueprint: Sendable {
         settings.http2.outboundFrames = 300 + 2 * limits.streams
         // As much as HTTP/1.1 admits: each field counts for 32 octets more here (RFC 9113 section 6.5.2). At most a block.
         settings.http2.headerList = limits.head + 32 * limits.fields
+        // Said to no client that could not make use of it.
+        settings.http2.extendedConnect = configuration.routes.contains { $0.websocket == .allowed }
         settings.handshakeTimeout = TimeSpan(configuration.timeouts.handshake)
         settings.headTimeout = TimeSpan(configuration.timeouts.head)
         settings.contentIdleTimeout = TimeSpan(configuration.timeouts.contentIdle)
@@ -244,7 +248,8 @@ public struct Blueprint: Sendable {
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
             routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
-            accessLog: accessLog, rates: rates, sourceLimits: sourceLimits, tunnelLimits: tunnelLimits)
+            accessLog: accessLog, rates: rates, sourceLimits: sourceLimits, tunnelLimits: tunnelLimits,
+            requestsPerDevice: requestsPerDevice)
     }
 
     func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {

@@ -18,6 +18,8 @@ final class HTTP2Connection: ConnectionProtocol {
     private var outputTime: ClientTime
     /// Places of streams whose response has moved since that was looked at. Kept for its room.
     private var moved: [Int] = []
+    /// Places of streams that have become tunnels, and whose clients may have sent something before.
+    private var openedTunnels: [Int] = []
     var isFaultReported = false
     /// Octets read over since the connection was to end.
     private var lingered = 0
@@ -79,6 +81,7 @@ final class HTTP2Connection: ConnectionProtocol {
 
     override func advance() {
         let connection = connection
+        while let place = openedTunnels.popLast() { streams[place].tunnelBegins() }
         guard !connection.input.isEmpty else { return }
         guard life.phase != .lingering else { return readOver() }
         do throws(HTTP2Fault) {
@@ -140,6 +143,8 @@ final class HTTP2Connection: ConnectionProtocol {
         moved.append(stream.place)
     }
 
+    func tunnelOpened(_ stream: RequestStream) { openedTunnels.append(stream.place) }
+
     /// Looks which responses wait for their client now that nothing more can be framed.
     private func measure() {
         while let place = moved.popLast() { wait(until: streams[place].measureResponse(now: now)) }
@@ -162,12 +167,14 @@ final class HTTP2Connection: ConnectionProtocol {
 
     func requestBegan() {
         serving += 1
+        connection.acceptor.application.streamBegan()
         connection.requestCount += 1
         if connection.requestCount >= settings.requestsPerConnection { life.endNow() }
     }
 
     func requestEnded() {
         serving -= 1
+        connection.acceptor.application.streamEnded()
         guard serving == 0 else { return }
         idleEnd = now + settings.keepAliveTimeout
         wait(until: idleEnd)

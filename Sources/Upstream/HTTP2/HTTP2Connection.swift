@@ -55,8 +55,7 @@ final class HTTP2Connection: UpstreamConnection {
         if case .tls(let stream) = transport, !stream.hasAgreedOnHTTP2 {
             return notSent(tlsFailure("the server does not agree to speak HTTP/2 (ALPN h2)"))
         }
-        var limits = HTTP2Limits()
-        limits.concurrentStreams = pool.settings.streams
+        var limits = HTTP2Limits.client(concurrentStreams: pool.settings.streams)
         limits.headerList = min(pool.settings.head.bytes, pool.buffers.blockSize, 65_535)
         session = HTTP2ClientSession(
             limits: limits, heads: pool.settings.head, pool: pool.buffers, handler: handler)

@@ -93,7 +93,11 @@ struct RequestBlock: ~Copyable {
         try readTarget(&head, bytes.readable)
         head.version = .http2
         let length = meanings.framing.contentLength
-        if endsStream {
+        if isConnect {
+            // The stream is the tunnel's from here on: it has no content, whose length could be stated (RFC 9110 section 9.3.6).
+            guard length == nil, !endsStream else { throw .contentUnexpected }
+            head.framing = .none
+        } else if endsStream {
             guard length ?? 0 == 0 else { throw .contentLengthDisagrees }
             head.framing = .none
         } else {
@@ -181,6 +185,8 @@ struct RequestBlock: ~Copyable {
         let known = try StreamField.check(name, value, table)
         // RFC 9113 section 8.2.3: a cookie may come in pieces, and is one field again for everybody behind us.
         if known == .cookie {
+            // An empty piece says nothing, and would leave a separator without a pair (RFC 6265 section 4.2.1).
+            guard !value.isEmpty else { return }
             if !cookies.isEmpty { cookies.append("; ") }
             cookies.append(value)
             return
