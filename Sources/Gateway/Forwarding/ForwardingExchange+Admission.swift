@@ -39,6 +39,9 @@ extension ForwardingExchange {
             if case .length(let length) = head.framing, length > gateway.routes.routes[index].contentLimit {
                 return deny(.contentTooLarge)
             }
+            if let idle = gateway.routes.routes[index].contentIdle, head.framing.hasContent {
+                allowContentPauses(of: .milliseconds(idle))
+            }
             guard gateway.routes.routes[index].webSocket else {
                 // CONNECT asks for nothing else, where an Upgrade that is left out leaves a request.
                 if head.opensWebSocket { return deny(.methodRefused) }

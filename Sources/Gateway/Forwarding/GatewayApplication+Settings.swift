@@ -134,6 +134,7 @@ extension Route {
             name: String(decoding: Array(name.utf8), as: UTF8.self), host: String(decoding: host, as: UTF8.self),
             prefix: String(decoding: prefix, as: UTF8.self), methods: methods, requirement: requirement,
             apps: apps.unshared, components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
-            upstream: upstream, contentLimit: contentLimit, body: body, webSocket: webSocket)
+            upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
+            webSocket: webSocket)
     }
 }

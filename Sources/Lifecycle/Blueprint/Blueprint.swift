@@ -94,6 +94,7 @@ public struct Blueprint: Sendable {
                 apps: Self.apps(route, configuration), components: route.components,
                 // Every route names a configured upstream: the configuration is refused otherwise.
                 upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit),
+                contentIdle: route.contentIdle.map { TimeSpan($0).nanoseconds / 1_000_000 },
                 body: Self.body(route.body), webSocket: route.websocket == .allowed)
         }
         settings = Self.settings(configuration)
