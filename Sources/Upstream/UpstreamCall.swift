@@ -16,6 +16,10 @@ open class UpstreamCall {
     final var key: UInt64 = 0
     /// The servers that have failed it.
     final var tried = ServerSet()
+    /// The connection whose server it waits for.
+    final var awaited: HTTP2Connection?
+    /// Of its content, where another server may get it too.
+    final var kept = KeptContent()
 
     public init() {}
 
@@ -35,21 +39,37 @@ open class UpstreamCall {
     open func tunnelEnded() {}
     /// Content has arrived. - Returns: how much was taken; if not all, say `resumeResponse()` later.
     open func responseContent(_ content: Span<UInt8>) -> Int { content.count }
+    /// The fields behind the content have arrived, all of which was taken; `responseEnded` follows.
+    open func responseTrailers(_ trailers: ResponseTrailers, _ bytes: Span<UInt8>) {}
     /// The response is complete, and the call has no carrier any more.
     open func responseEnded() {}
     /// There is room for more of the request.
     open func requestSpaceAvailable() {}
     /// There will be no (complete) response, and the call has no carrier any more.
     ///
-    /// - Parameter isUnanswered: the connection ended before the first byte of a response. Whether the server has done what
-    ///   was asked, nobody knows; asking once more for what is idempotent does no harm.
-    open func failed(_ failure: UpstreamFailure, isUnanswered: Bool) {}
+    /// - Parameter again: whether the request may be sent once more, by `startAgain`.
+    open func failed(_ failure: UpstreamFailure, again: Repetition) {}
     /// The event is over: write what is to be written.
     open func settle() {}
 
     /// Gives up the call, wherever it is. Nothing is called any more.
     public final func cancel() {
         carrier?.cancel()
+        awaited?.leave(self)
         queue?.leave(self)
     }
+
+    /// Whether all that was sent of the content, if there was any, is sent again by a carrier that it is started on once more.
+    public final var isContentKept: Bool { kept.isWhole }
+}
+
+/// Whether a request that has failed may be sent once more.
+public enum Repetition: Sendable {
+    /// It may have been carried out, or there is nobody else to ask.
+    case never
+    /// Its connection ended before the first byte of a response. Whether the server has done what was asked, nobody knows; asking
+    /// once more for what is idempotent does no harm.
+    case ifIdempotent
+    /// The server has certainly not processed it (RFC 9113 section 8.7).
+    case always
 }

@@ -7,11 +7,13 @@ internal import HTTP
 /// end is told, is the carrier's.
 public enum UpstreamCarrier {
     case http1(HTTP1Connection)
+    case http2(UpstreamStream)
 
     /// Whether response trailers come through.
     public var takesTrailers: Bool {
         switch self {
         case .http1: false
+        case .http2: true
         }
     }
 
@@ -28,6 +30,8 @@ public enum UpstreamCarrier {
         switch self {
         case .http1(let connection):
             connection.writeHead(request, path: path, query: query, authority: authority, fields: fields)
+        case .http2(let stream):
+            stream.writeHead(request, path: path, query: query, authority: authority, fields: fields)
         }
     }
 
@@ -37,6 +41,7 @@ public enum UpstreamCarrier {
     public func send(isComplete: Bool) {
         switch self {
         case .http1(let connection): connection.send(isComplete: isComplete)
+        case .http2(let stream): stream.send(isComplete: isComplete)
         }
     }
 
@@ -44,6 +49,7 @@ public enum UpstreamCarrier {
     public func flush() {
         switch self {
         case .http1(let connection): if !connection.output.isEmpty { connection.send(isComplete: false) }
+        case .http2(let stream): stream.send(isComplete: false)
         }
     }
 
@@ -51,6 +57,7 @@ public enum UpstreamCarrier {
     public func resumeResponse() {
         switch self {
         case .http1(let connection): connection.resumeResponse()
+        case .http2(let stream): stream.resumeResponse()
         }
     }
 
@@ -58,12 +65,15 @@ public enum UpstreamCarrier {
     public func finishSending() {
         switch self {
         case .http1(let connection): connection.finishSending()
+        // None becomes a tunnel.
+        case .http2: break
         }
     }
 
     func cancel() {
         switch self {
         case .http1(let connection): connection.cancel()
+        case .http2(let stream): stream.cancel()
         }
     }
 }
@@ -72,18 +82,22 @@ extension UpstreamCarrier: ContentSink {
     public var contentRoom: Int {
         switch self {
         case .http1(let connection): connection.contentRoom
+        case .http2(let stream): stream.contentRoom
         }
     }
 
     public func write(_ first: UInt8?, _ content: Span<UInt8>) {
         switch self {
         case .http1(let connection): connection.write(first, content)
+        case .http2(let stream): stream.write(first, content)
         }
     }
 
     public func writeEnd() -> Bool {
         switch self {
         case .http1(let connection): connection.writeEnd()
+        // `send` ends the stream.
+        case .http2: true
         }
     }
 }

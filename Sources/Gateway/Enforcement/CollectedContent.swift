@@ -18,12 +18,16 @@ struct CollectedContent: ~Copyable {
         budget.give(chain.count, of: device)
     }
 
+    /// Octets that are held.
     var count: Int { chain.count }
+    /// Octets that were ever appended.
+    private(set) var length = 0
 
     /// - Returns: false if the budget is used up; nothing was taken then.
     mutating func append(_ content: Span<UInt8>) -> Bool {
         guard budget.take(content.count, for: device) else { return false }
         chain.append(content)
+        length += content.count
         return true
     }
 

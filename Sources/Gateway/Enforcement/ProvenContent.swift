@@ -27,8 +27,8 @@ struct ProvenContent: ~Copyable {
     func framing(replacing framing: ContentFraming) -> ContentFraming {
         switch collected {
         case .none: framing
-        // As one piece of known length.
-        case .some(let collected): collected.count > 0 ? .length(UInt64(collected.count)) : .none
+        // As one piece of known length, also where some of it has gone already, and goes once more.
+        case .some(let collected): collected.length > 0 ? .length(UInt64(collected.length)) : .none
         }
     }
 

@@ -12,6 +12,8 @@ final class ClientMemory: ConnectionMemory {
     private(set) lazy var piece = gateway.log?.client(connection.peer) ?? ConnectionPiece()
     /// Whose the rate of a source is.
     private(set) lazy var source = connection.peer.block.hashValue
+    /// Whose share of an upstream its requests are. Swift's hashing is seeded anew by each process.
+    private(set) lazy var key = connection.identity?.keyID.hashValue ?? 0
     /// How the log calls the connection's device, which hardly ever becomes another one.
     var label: (device: DeviceID, label: DeviceLabel?)?
     /// Of that device, for the upstream it asked for last.

@@ -17,10 +17,13 @@ final class ForwardingCall: UpstreamCall {
     }
     override func tunnelEnded() { exchange?.serviceEndedTunnel() }
     override func responseContent(_ content: Span<UInt8>) -> Int { exchange?.passBack(content) ?? content.count }
+    override func responseTrailers(_ trailers: ResponseTrailers, _ bytes: Span<UInt8>) {
+        exchange?.passBack(trailers, bytes)
+    }
     override func responseEnded() { exchange?.responseEnded() }
     override func requestSpaceAvailable() { exchange?.requestSpaceAvailable() }
-    override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) {
-        exchange?.upstreamFailed(failure, isUnanswered: isUnanswered)
+    override func failed(_ failure: UpstreamFailure, again: Repetition) {
+        exchange?.upstreamFailed(failure, again: again)
     }
     override func settle() { exchange?.settle() }
 }

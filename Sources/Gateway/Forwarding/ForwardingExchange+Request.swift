@@ -19,7 +19,9 @@ extension ForwardingExchange {
             let carrier =
                 try isRetried ? upstream.startAgain(call) : upstream.start(call, for: balanceKey)
             call.exchange = self
-            if let carrier { send(on: carrier) } else { stage = .queued }
+            guard let carrier else { return stage = .queued }
+            send(on: carrier)
+            if isRetried { resumeContent() }
         } catch {
             deny(refusal(for: error))
         }
@@ -28,9 +30,13 @@ extension ForwardingExchange {
     /// Whose request it is, for upstreams that keep to one server: of the device, or where none is known of its certificate.
     private var balanceKey: UInt64 { device?.hardwareKey.prefix ?? connection.identity?.keyID?.prefix ?? 0 }
 
-    /// Whether it may be sent twice. A proof is for one sending, whatever the method.
-    var isRepeatable: Bool {
-        proof == nil && !head.framing.hasContent && head.routedMethod?.isIdempotent == true
+    /// Whether it may be sent once more. A proof is for one sending, whatever the method, unless nobody has looked at what was sent.
+    func isRepeatable(_ again: Repetition) -> Bool {
+        switch again {
+        case .never: false
+        case .ifIdempotent: proof == nil && !head.framing.hasContent && head.routedMethod?.isIdempotent == true
+        case .always: call.isContentKept
+        }
     }
 
     private func send(on carrier: UpstreamCarrier) {
@@ -51,7 +57,7 @@ extension ForwardingExchange {
             release(to: carrier)
         } else if !head.framing.hasContent {
             carrier.send(isComplete: true)
-        } else if head.expectsContinue {
+        } else if head.expectsContinue, !isRetried {
             sendContinue()
         }
     }
@@ -60,7 +66,11 @@ extension ForwardingExchange {
     func began(on carrier: UpstreamCarrier) {
         phaseBegan = .now
         send(on: carrier)
-        // The rest of the request has waited for this.
+        resumeContent()
+    }
+
+    /// The rest of the request has waited for a carrier.
+    private func resumeContent() {
         if isRequestComplete { contentComplete() } else { contentWanted() }
     }
 

@@ -28,15 +28,33 @@ extension ForwardingExchange {
     func appendFields(of response: ResponseHead, _ bytes: Span<UInt8>, to output: inout ByteBuffer) {
         for index in response.fields.indices {
             let field = response.fields[index]
-            // Accept-Signature is the gateway's to say.
-            guard !field.name.isHopByHop, field.name != .contentLength, field.name != .acceptSignature,
-                // It answers the key that the gateway has made.
-                field.name != .secWebSocketAccept || version != .http2,
-                !response.connection.drops(field, of: bytes)
-            else { continue }
+            guard goesOn(field), !response.connection.drops(field, of: bytes) else { continue }
             output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes))
         }
         appendDueChallenge(to: &output)
+    }
+
+    /// Whether a field of a response goes on, in its head or in its trailers.
+    private func goesOn(_ field: HeaderField) -> Bool {
+        // Accept-Signature is the gateway's to say.
+        !field.name.isHopByHop && field.name != .contentLength && field.name != .acceptSignature
+            // It answers the key that the gateway has made.
+            && (field.name != .secWebSocketAccept || version != .http2)
+    }
+
+    /// Trailers go on to who can be sent any.
+    func passBack(_ trailers: ResponseTrailers, _ bytes: Span<UInt8>) {
+        guard takesTrailers else { return }
+        let isTaken = sendTrailers { output in
+            for index in trailers.fields.indices {
+                let field = trailers.fields[index]
+                if goesOn(field) { output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes)) }
+            }
+        }
+        guard !isTaken else { return }
+        refusal = Refusal(.upstreamUnavailable, "the response's trailers are too large")
+        call.cancel()
+        abort()
     }
 
     /// A new challenge, in time before the one that the client has expires.
@@ -54,7 +72,7 @@ extension ForwardingExchange {
         isResponseEndDue = !sendEnd()
     }
 
-    func upstreamFailed(_ failure: UpstreamFailure, isUnanswered: Bool) {
+    func upstreamFailed(_ failure: UpstreamFailure, again: Repetition) {
         guard stage != .tunnel else {
             noteTunnelEnd(.serviceLost)
             return abort()
@@ -64,7 +82,7 @@ extension ForwardingExchange {
             refusal = refusal(for: failure)
             return abort()
         }
-        if isUnanswered, !isRetried, isRepeatable {
+        if !isRetried, isRepeatable(again) {
             isRetried = true
             gateway.upstreamRetried(route)
             return forward()

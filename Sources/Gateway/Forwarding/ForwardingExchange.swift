@@ -68,6 +68,8 @@ final class ForwardingExchange: Exchange {
     var isRequestEndDue = false
     var isResponseEndDue = false
     let client: ClientMemory
+    /// Its part of what the client may have of the upstream.
+    var share: ClientShares.Share?
 
     init(connection: ServerConnection, gateway: GatewayApplication) {
         self.gateway = gateway
@@ -158,6 +160,8 @@ final class ForwardingExchange: Exchange {
 
     override func ended() {
         leaveTunnel()
+        if let share { gateway.give(share) }
+        share = nil
         // An upstream that still wants the rest of a request it has answered already.
         call.cancel()
         call.exchange = nil

@@ -39,6 +39,8 @@ final class UpstreamRequest {
         ) { output in
             appendFields(of: head, bytes, forwarded: forwarded, trace: trace, device: device, to: &output)
             if case .made(let key) = key { output.appendField("Sec-WebSocket-Key", key.span) }
+            // Of one connection only, so it is said anew: gRPC services insist on it. Where trailers go no further, nobody is told.
+            if carrier.takesTrailers, head.acceptsTrailers { output.appendField("TE", "trailers") }
         }
     }
 

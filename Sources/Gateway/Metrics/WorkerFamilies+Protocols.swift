@@ -15,7 +15,8 @@ extension WorkerFamilies {
         connections.add(sum { $0.openConnections.http11 }, ["protocol": "HTTP/1.1"])
         connections.add(sum { $0.openConnections.http2 }, ["protocol": "HTTP/2"])
         var streams = MetricFamily(
-            .gauge, "attestgate_http2_streams", "Requests and WebSockets that are open on connections of HTTP/2, by worker.")
+            .gauge, "attestgate_http2_streams",
+            "Requests and WebSockets that are open on connections of HTTP/2, by worker.")
         for (number, snapshot) in workers { streams.add(snapshot.counts.openStreams, ["worker": String(number)]) }
         var faults = MetricFamily(
             .counter, "attestgate_http2_faults_total",

@@ -37,10 +37,9 @@ extension ForwardingExchange {
     /// Nothing that the client has sent behind the request may be taken for another one. On a stream nothing could be.
     var isUpgradeAsked: Bool { tunnelling.isAsked && version != .http2 }
 
-    /// Takes a place, if the request asks for a WebSocket: when it is admitted, so that nobody else can take any, and before
-    /// anything of it is spent. - Returns: false if there is none, and the request is denied.
+    /// Takes a place for the WebSocket that the request asks for. - Returns: false if there is none, and the request is denied.
     func takeTunnelPlace() -> Bool {
-        guard tunnelling.key != nil, let route else { return true }
+        guard let route else { return true }
         let place = TunnelPlace(
             holder: tunnelling.device.map { .device($0) } ?? .certificate(connection.identity?.keyID),
             upstream: gateway.routes.routes[route].upstream)

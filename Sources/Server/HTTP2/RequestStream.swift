@@ -190,6 +190,11 @@ final class RequestStream: HTTP2Stream {
         if !isReceiving { connection.settle() }
     }
 
+    func allowContentPauses(of idle: TimeSpan) {
+        time.allowPauses(of: idle, now: owner.now)
+        owner.wait(until: time.end)
+    }
+
     /// What has begun cannot be completed.
     func abort() {
         isCutOff = true

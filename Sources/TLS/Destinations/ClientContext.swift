@@ -18,7 +18,8 @@ public final class ClientContext {
     ///   - applicationProtocol: the one that servers are offered.
     public init(
         authorities: TrustedAuthorities, identity: (chain: [Certificate], key: PrivateKey)? = nil,
-        policy: TLSPolicy = .modern, speaking applicationProtocol: ApplicationProtocol = .http11, library: LibraryContext
+        policy: TLSPolicy = .modern, speaking applicationProtocol: ApplicationProtocol = .http11,
+        library: LibraryContext
     ) throws(CryptographyError) {
         ERR_clear_error()
         guard let pointer = SSL_CTX_new_ex(library.pointer, nil, TLS_client_method()) else {

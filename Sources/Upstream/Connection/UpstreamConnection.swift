@@ -29,6 +29,8 @@ public class UpstreamConnection: SocketHandler {
     /// Addresses of the server that were not tried yet, and until when any may be.
     final var addressesLeft = 0
     final var connectEnd = Instant(nanoseconds: .max)
+    /// Until when the socket there is now has time to connect.
+    final var connectDeadline = Instant(nanoseconds: .max)
     /// What came of the server's addresses that were tried; nil if nothing did yet.
     final var connectFailure: UpstreamFailure?
     final var callsServed = 0
@@ -71,7 +73,8 @@ public class UpstreamConnection: SocketHandler {
         isReadWaitingToWrite = false
         isWriteWaitingToRead = false
         wantWrite(true)
-        setDeadline(min(loop.now + pool.settings.connectTimeout, connectEnd))
+        connectDeadline = min(loop.now + pool.settings.connectTimeout, connectEnd)
+        setDeadline(connectDeadline)
     }
 
     /// The socket is connected, or will never be.

@@ -213,7 +213,7 @@ public final class HTTP1Connection: UpstreamConnection {
         guard let call = detachCall() else { return }
         discard()
         call.tried.insert(server)
-        call.failed(failure, isUnanswered: isUnanswered)
+        call.failed(failure, again: isUnanswered ? .ifIdempotent : .never)
     }
 
     override func abandon() {

@@ -38,7 +38,7 @@ final class HealthCheck: UpstreamCall {
     func stop() {
         timer = nil
         isUnderWay = false
-        carrier?.cancel()
+        cancel()
     }
 
     /// The server has addresses, or others than before.
@@ -57,9 +57,7 @@ final class HealthCheck: UpstreamCall {
         received = 0
         timer?.start(after: rules.timeout)
         do throws(UpstreamFailure) {
-            let connection = try pool.connectCheck(to: server)
-            connection.begin(self)
-            began(on: .http1(connection))
+            try pool.beginCheck(self, of: server)
         } catch {
             end(.upstream(error))
         }
@@ -79,7 +77,7 @@ final class HealthCheck: UpstreamCall {
     private func end(_ failure: HealthCheckFailure?) {
         guard isUnderWay else { return }
         isUnderWay = false
-        carrier?.cancel()
+        cancel()
         let next = beganAt + rules.interval - pool.loop.now
         timer?.start(after: max(next, TimeSpan(nanoseconds: 0)))
         pool.checked(server, failure)
@@ -105,5 +103,5 @@ final class HealthCheck: UpstreamCall {
 
     override func responseEnded() { end(verdict) }
 
-    override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) { end(.upstream(failure)) }
+    override func failed(_ failure: UpstreamFailure, again: Repetition) { end(.upstream(failure)) }
 }

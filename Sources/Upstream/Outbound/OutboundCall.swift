@@ -137,8 +137,8 @@ public final class OutboundCall: UpstreamCall {
 
     public override func responseEnded() { end(.success(answer)) }
 
-    public override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) {
-        guard isUnanswered, maySendAgain else { return end(.failure(.upstream(failure))) }
+    public override func failed(_ failure: UpstreamFailure, again: Repetition) {
+        guard again != .never, maySendAgain else { return end(.failure(.upstream(failure))) }
         maySendAgain = false
         begin(again: true)
     }

@@ -6,7 +6,7 @@ internal import TLS
 /// One worker's connections to one upstream: chooses servers, keeps connections, lets requests wait when there are none, and
 /// remembers which servers fail.
 ///
-/// How a connection comes about is in `UpstreamPool+Connecting`, what is thought of servers in `UpstreamPool+Health`, where they
+/// How a connection comes about is in `UpstreamPool+Connecting`, how calls share one in `UpstreamPool+Streams`, what is thought of servers in `UpstreamPool+Health`, where they
 /// are in `UpstreamPool+Addresses`, what tunnels may have of it in `UpstreamPool+Tunnels`.
 public final class UpstreamPool {
     public let settings: UpstreamSettings
@@ -22,7 +22,9 @@ public final class UpstreamPool {
     /// Of those, the ones that check servers: they count for no limit.
     private var checkCount = 0
     /// Of those, the ones that nobody uses.
-    public private(set) var idleCount = 0
+    public internal(set) var idleCount = 0
+    /// Requests that have begun, or wait for their connection to be there.
+    private var underWay = 0
     /// Places of tunnels, open or about to be.
     var heldTunnels = 0
     private var waiting: WaitingQueue<UpstreamCall>
@@ -50,8 +52,9 @@ public final class UpstreamPool {
         }
         servers = zip(settings.servers, tallies).map { UpstreamServer($0, tls: tls, tally: $1) }
         balancer = Balancer(
-            settings.balance, limit: settings.connectionsPerServer ?? settings.connections,
-            share: settings.connectionsPerServer ?? max(1, settings.connections / 2))
+            settings.balance, limit: settings.requestsPerServer,
+            share: settings.connectionsPerServer == nil
+                ? max(1, settings.connections / 2) * settings.requestsPerConnection : settings.requestsPerServer)
         waiting = WaitingQueue(limit: settings.waiting)
         if settings.waiting > 0 {
             waitingTimer = LoopTimer(loop: loop, startsIn: nil) { [unowned self] in glanceAtWaiting() }
@@ -68,7 +71,6 @@ public final class UpstreamPool {
     public var connectionCount: Int { connections.count - freeSlots.count - checkCount }
     /// Requests that wait for one.
     public var waitingCount: Int { waiting.count }
-    private var busyCount: Int { connectionCount - idleCount }
 
     // MARK: - Starting calls
 
@@ -82,7 +84,8 @@ public final class UpstreamPool {
         call.key = key
         call.tried = ServerSet()
         call.lastServer = nil
-        if let limit = settings.requests, busyCount + waiting.count >= limit { throw .requestLimit }
+        call.kept.reset()
+        if let limit = settings.requests, underWay + waiting.count >= limit { throw .requestLimit }
         return try connectionOrWait(call, isFresh: false)
     }
 
@@ -97,19 +100,38 @@ public final class UpstreamPool {
         _ call: UpstreamCall, isFresh: Bool
     ) throws(UpstreamFailure) -> UpstreamCarrier? {
         // Who waits already comes first.
-        if waiting.isEmpty, let carrier = try carrier(for: call, isFresh: isFresh) { return carrier }
+        if waiting.isEmpty {
+            switch try place(for: call, isFresh: isFresh) {
+            case .carrier(let carrier): return carrier
+            case .awaited: return nil
+            case .none: break
+            }
+        }
+        try wait(call)
+        return nil
+    }
+
+    private func wait(_ call: UpstreamCall) throws(UpstreamFailure) {
         guard !waiting.isFull else { throw .connectionLimit }
         let isFirst = waiting.isEmpty
         call.queue = self
         call.ticket = waiting.append(call, until: loop.now + settings.waitingTimeout)
         if isFirst { waitingTimer?.start(after: min(settings.waitingTimeout, Self.glance)) }
-        return nil
     }
 
-    /// - Returns: nil if there is none, and none may be opened now.
-    private func carrier(for call: UpstreamCall, isFresh: Bool) throws(UpstreamFailure) -> UpstreamCarrier? {
+    /// What there is for a call that wants to begin.
+    enum Place {
+        case carrier(UpstreamCarrier)
+        /// It waits for a server on its way, which begins it then.
+        case awaited
+        /// There is no connection, and none may be opened now.
+        case none
+    }
+
+    private func place(for call: UpstreamCall, isFresh: Bool) throws(UpstreamFailure) -> Place {
+        guard settings.speaks == .http11 else { return try streamPlace(for: call) }
         guard let server = balancer.choose(among: states, for: call.key, tried: call.tried, at: loop.now) else {
-            return nil
+            return .none
         }
         // Those that it has kept for longer are hardly better than the one that has just broken.
         if isFresh { servers[server].idle.first?.discard() }
@@ -123,25 +145,44 @@ public final class UpstreamPool {
                 connection.discard()
                 continue
             }
-            begin(call, on: connection)
-            return .http1(connection)
+            callBegins(call, at: connection.server)
+            connection.begin(call)
+            return .carrier(.http1(connection))
         }
-        guard makeRoom() else { return nil }
-        let connection = try connect(for: call, to: server)
-        begin(call, on: connection)
-        return .http1(connection)
+        guard makeRoom() else { return .none }
+        let connection = try connect(for: call, to: server) {
+            HTTP1Connection(pool: self, server: $0, socket: $1, isCheck: false)
+        }
+        callBegins(call, at: connection.server)
+        connection.begin(call)
+        return .carrier(.http1(connection))
     }
 
-    private func begin(_ call: UpstreamCall, on connection: HTTP1Connection) {
-        call.lastServer = connection.server
-        states[connection.server].busy += 1
-        servers[connection.server].tally.counts.requests += 1
-        connection.begin(call)
+    func callBegins(_ call: UpstreamCall, at server: Int) {
+        call.lastServer = server
+        states[server].busy += 1
+        underWay += 1
+        servers[server].tally.counts.requests += 1
+    }
+
+    /// A call whose connection did not come about, or has no room for it after all.
+    func begin(_ call: UpstreamCall, again place: () throws(UpstreamFailure) -> Place) {
+        do throws(UpstreamFailure) {
+            switch try place() {
+            case .carrier(let carrier): call.began(on: carrier)
+            case .awaited: return
+            case .none: return try wait(call)
+            }
+        } catch {
+            call.failed(error, again: .never)
+        }
+        call.settle()
     }
 
     /// - Returns: whether one more connection may be opened.
-    private func makeRoom() -> Bool {
+    func makeRoom() -> Bool {
         guard connectionCount >= settings.connections else { return true }
+        if settings.speaks == .http2 { return closeIdleStreams() }
         // One that is kept for another server's requests.
         guard let server = servers.max(by: { $0.idle.count < $1.idle.count }), let oldest = server.idle.first else {
             return false
@@ -175,16 +216,19 @@ public final class UpstreamPool {
             call.queue = nil
             do throws(UpstreamFailure) {
                 let isFresh = !call.tried.isEmpty
-                var granted = try carrier(for: call, isFresh: isFresh)
-                if granted == nil, isFresh {
+                var granted = try place(for: call, isFresh: isFresh)
+                if case .none = granted, isFresh {
                     // There is room only where it has failed before.
                     call.tried = ServerSet()
-                    granted = try carrier(for: call, isFresh: true)
+                    granted = try place(for: call, isFresh: true)
                 }
-                guard let granted else { throw .connectionLimit }
-                call.began(on: granted)
+                switch granted {
+                case .carrier(let carrier): call.began(on: carrier)
+                case .awaited: continue
+                case .none: throw .connectionLimit
+                }
             } catch {
-                call.failed(error, isUnanswered: false)
+                call.failed(error, again: .never)
             }
             call.settle()
         }
@@ -194,7 +238,7 @@ public final class UpstreamPool {
     private var mayStart: Bool {
         var balancer = balancer
         guard balancer.choose(among: states, for: 0, at: loop.now) != nil else { return false }
-        return connectionCount < settings.connections || idleCount > 0
+        return connectionCount < settings.connections || idleCount > 0 || hasStreamRoom
     }
 
     /// While somebody waits. What room time alone makes, by the end of an ejection, is announced by nobody.
@@ -207,7 +251,7 @@ public final class UpstreamPool {
             }
             guard let call = waiting.popFirst() else { return }
             call.queue = nil
-            call.failed(.waitingTimeout, isUnanswered: false)
+            call.failed(.waitingTimeout, again: .never)
             call.settle()
         }
     }
@@ -230,6 +274,7 @@ public final class UpstreamPool {
     /// A request that was under way at the server has ended.
     func callEnded(at server: Int) {
         states[server].busy -= 1
+        underWay -= 1
         serveWaitingSoon()
     }
 
@@ -245,6 +290,7 @@ public final class UpstreamPool {
     /// Lets go of a connection that has closed itself.
     func remove(_ connection: UpstreamConnection, isIdle: Bool) {
         let server = servers[connection.server]
+        server.open.removeAll { $0 === connection }
         if isIdle, let index = server.idle.firstIndex(where: { $0 === connection }) {
             server.idle.remove(at: index)
             idleCount -= 1
@@ -261,6 +307,7 @@ public final class UpstreamPool {
         checks = []
         for server in servers {
             for connection in server.idle { connection.discard() }
+            for connection in server.open where connection.isIdle { connection.discard() }
         }
     }
 }

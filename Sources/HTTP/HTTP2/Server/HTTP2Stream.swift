@@ -117,17 +117,27 @@ open class HTTP2Stream {
         return taken
     }
 
+    /// Hands over trailers, as lines: they go with the end.
+    ///
+    /// - Returns: false if they do not fit a buffer.
+    public final func add(trailers fields: (inout ByteBuffer) -> Void) -> Bool {
+        guard isOpen, !state.isEnding else { return true }
+        fields(&trailers)
+        return !trailers.overflowed
+    }
+
     /// Ends the response.
     public final func sendEnd() {
-        sendEnd { _ in }
+        guard isOpen, !state.isEnding else { return }
+        state.isEnding = true
+        session?.resume(self)
     }
 
     /// Ends the response with trailers, given as lines.
     public final func sendEnd(trailers fields: (inout ByteBuffer) -> Void) {
         guard isOpen, !state.isEnding else { return }
         fields(&trailers)
-        state.isEnding = true
-        session?.resume(self)
+        sendEnd()
     }
 
     /// Ends the stream at once, whatever of it was not sent yet.
