@@ -107,6 +107,25 @@ struct TLSDestinationTests {
         }
     }
 
+    @Test("client and server agree on what both speak; what was not offered is nothing")
+    func protocols() throws {
+        let cases: [(offered: [ApplicationProtocol], spoken: [ApplicationProtocol], agreed: ApplicationProtocol)] = [
+            ([.http11], [.http2, .http11], .http11), ([.http2], [.http11, .http2], .http2),
+            ([.http2, .http11], [.http11], .http11), ([.http11, .http2], [.http2, .http11], .http2),
+        ]
+        for (offered, spoken, agreed) in cases {
+            let context = try peers.context(protocols: offered)
+            let stream = try Peers(speaking: spoken, of: peers).connect(to: TLSDestination(context, name: "localhost"))
+            try stream.handshake()
+            #expect(stream.client.applicationProtocol == agreed)
+            #expect(stream.server.applicationProtocol == agreed)
+        }
+        let only2 = try peers.context(protocols: [.http2])
+        #expect(throws: TLSFailure.self) {
+            try Peers(speaking: [.http11], of: peers).connect(to: TLSDestination(only2, name: "localhost")).handshake()
+        }
+    }
+
     @Test("a key that is not the certificate's is refused")
     func foreignKey() throws {
         let settings = ClientContext.Settings(
@@ -134,7 +153,7 @@ private struct Peers {
     let client: Identity
     private let hosts: VirtualHosts
 
-    init(only12: Bool = false, of other: Peers? = nil) throws {
+    init(only12: Bool = false, speaking: [ApplicationProtocol] = [.http11], of other: Peers? = nil) throws {
         let library = try LibraryContext()
         self.library = library
         let issuer = try CertificateIssuer.selfSigned(
@@ -153,15 +172,17 @@ private struct Peers {
         }
         let context = try ServerContext(
             chain: [server.certificate], key: server.key, authorities: try Certificate.all(inPEM: authority, library),
-            policy: .intermediate, sessions: SessionTable(limit: 64), library: library)
+            policy: .intermediate, protocols: speaking, sessions: SessionTable(limit: 64), library: library)
         if only12 { _ = ag_ssl_ctx_set_max_proto_version(context.pointer, TLS1_2_VERSION) }
         hosts = VirtualHosts(context)
     }
 
-    func context(_ policy: TLSPolicy = .modern) throws -> ClientContext {
+    func context(
+        _ policy: TLSPolicy = .modern, protocols: [ApplicationProtocol] = [.http11]
+    ) throws -> ClientContext {
         try ClientContext(
             authorities: try TrustedAuthorities(pem: [authority]), identity: ([client.certificate], client.key),
-            policy: policy, library: library)
+            policy: policy, protocols: protocols, library: library)
     }
 
     func connect(to destination: TLSDestination) throws -> Pair {
