@@ -159,7 +159,8 @@ let package = Package(
         .target(
             name: "LoadGeneration",
             dependencies: [
-                "Bytes", "CLinux", "Cryptography", "DeviceSimulator", "EventLoop", "HTTP", "TLS", "TrustClient",
+                "Bytes", "CLinux", "CNghttp2", "Cryptography", "DeviceSimulator", "EventLoop", "HTTP", "TLS",
+                "TrustClient",
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             path: "bench/LoadGeneration", swiftSettings: settings),
