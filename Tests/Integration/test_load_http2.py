@@ -126,6 +126,14 @@ def test_a_connection_that_the_server_ends_costs_no_request(start_gateway, own_u
     assert report["requests"] > 100 and report["handshakes"] > 2
 
 
+def test_proofs_that_the_server_did_not_look_at_are_sent_again_in_their_order(start_with_fleet, own_upstream):
+    own_upstream.answer = lambda _: OK
+    gateway, devices = start_with_fleet(2, counter="strict", limits={"requests_per_connection": 25})
+    status, report = load(*devices, "--parallel", 10, *on(gateway, "/records"))
+    assert (status, report["errors"]) == (0, {}), report
+    assert report["requests"] > 100 and report["handshakes"] > 2
+
+
 @pytest.mark.parametrize("mode", ["handshake", "resumed"])
 def test_each_request_has_a_connection_of_its_own_where_handshakes_are_measured(start_gateway, own_upstream, mode):
     gateway = start_gateway({"service": own_upstream.address})

@@ -6,6 +6,7 @@ internal import TLS
 final class HTTP2LoadConnection: LoadConnection {
     private var input: ByteBuffer
     private var session: LoadSession?
+    private var turns = 0
     /// Callers whose requests wait for a connection: this one, or the next.
     private var waiting: [LoadCaller] = []
     /// Requests that were answered or have failed within what is being read. They are told of after it, for that makes new ones.
@@ -27,6 +28,8 @@ final class HTTP2LoadConnection: LoadConnection {
             caller.ended()
             return run.finished(caller, .failed(Failure(kind: .proof, reason: "\(error)")))
         }
+        turns += 1
+        caller.turn = turns
         guard state == .open, !isLeaving else {
             waiting.append(caller)
             if state == .closed { connectForWaiting() }
@@ -43,9 +46,10 @@ final class HTTP2LoadConnection: LoadConnection {
 
     override func opened(_ handshake: Handshake) {
         session = LoadSession(of: self)
-        waiting.first?.handshake = handshake
-        let callers = waiting
+        // Counters go up: what was refused goes again in the order in which it was made.
+        let callers = waiting.sorted { $0.turn < $1.turn }
         waiting.removeAll(keepingCapacity: true)
+        callers.first?.handshake = handshake
         for caller in callers { submit(caller) }
         send()
     }

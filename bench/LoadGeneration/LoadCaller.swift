@@ -24,8 +24,9 @@ final class LoadCaller {
     private(set) var isBusy = false
     /// The request under way, or the last.
     private(set) var request: LoadRequest
-    /// Of a stream: the status of its response, as far as that has come; octets of its content that were framed; whether it
+    /// Of a stream: its place among the requests of the slot; the status of its response, as far as that has come; octets of its content that were framed; whether it
     /// could not be begun.
+    var turn = 0
     var status: UInt16 = 0
     var framed = 0
     var isUnsent = false
