@@ -48,10 +48,13 @@ public enum MessageFault: Error, Equatable, Sendable, CaseIterable {
     case fieldOfConnection
     case contentLengthDisagrees
     case trailersUnended
+    case fieldsInTunnel
     // Responses.
     case statusLineMalformed
     case contentImpossible
     case interimResponsesRepeated
+    case headMissing
+    case protocolSwitched
 }
 
 extension MessageFault {
@@ -97,7 +100,8 @@ extension MessageFault {
         case .contentLengthMalformed: "Content-Length is not a plain decimal number"
         case .contentLengthRepeated: "there is more than one Content-Length"
         case .contentLengthWithTransferEncoding: "Content-Length and Transfer-Encoding are both present"
-        case .contentUnexpected: "a GET, HEAD or DELETE of HTTP/1.0 has content"
+        case .contentUnexpected:
+            "a GET, HEAD or DELETE of HTTP/1.0 has content, or a CONNECT states its length, or ends with its head"
         case .transferEncodingUnsupported: "Transfer-Encoding is not a single 'chunked', or the version is 1.0"
         case .chunkMalformed: "the chunked coding is broken"
         case .trailerTooLarge: "the trailer section is too large"
@@ -106,19 +110,22 @@ extension MessageFault {
         case .connectionNamesField: "Connection names a field that must reach the recipient"
         case .connectionMalformed: "Connection is not a list of tokens"
         case .expectationUnknown: "Expect is not 100-continue"
-        case .pseudoFieldUnknown: "a pseudo-header field is not one of a request's, or not of this method's"
+        case .pseudoFieldUnknown: "a pseudo-header field is not one of such messages, or not of this method's"
         case .pseudoFieldRepeated: "a pseudo-header field stands there twice"
-        case .pseudoFieldMissing: "a pseudo-header field that a request must have is missing"
+        case .pseudoFieldMissing: "a pseudo-header field that must be there is missing"
         case .pseudoFieldLate: "a pseudo-header field stands behind a header field, or in trailers"
         case .schemeUnsupported: "the scheme is not https"
         case .connectUnsupported: "CONNECT is not served, but for a WebSocket where that is admitted"
         case .fieldNameUpperCase: "a field name has an upper-case letter, which HTTP/2 forbids"
         case .fieldOfConnection: "a field of one connection, which HTTP/2 does not have"
         case .contentLengthDisagrees: "the content is not as long as Content-Length says"
-        case .trailersUnended: "fields behind the content do not end the request"
-        case .statusLineMalformed: "the status line is not HTTP/1.1 SP status"
-        case .contentImpossible: "a response of a status that has no content announces some"
+        case .trailersUnended: "fields behind the content do not end the message"
+        case .fieldsInTunnel: "header fields stand in a tunnel, which has none"
+        case .statusLineMalformed: "the status line is not HTTP/1.1 SP status, or :status is none"
+        case .contentImpossible: "a response that can have no content announces some, or has some"
         case .interimResponsesRepeated: "there are too many interim responses before the final one"
+        case .headMissing: "content, or the end of the response, comes before its final head"
+        case .protocolSwitched: "a response of HTTP/2 has the status 101, which only HTTP/1.1 knows"
         }
     }
 }

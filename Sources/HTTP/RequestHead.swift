@@ -25,6 +25,15 @@ public struct RequestHead: Sendable {
     /// An extended CONNECT for a WebSocket (RFC 8441). Its `method` is nil: who does not know of this refuses it.
     public internal(set) var opensWebSocket = false
 
+    /// By which a route is chosen, and what a service of HTTP/1.1 gets: an extended CONNECT stands for the GET that opens a WebSocket
+    /// there (RFC 8441 section 5). What is signed is `methodBytes`.
+    public var routedMethod: Method? { opensWebSocket ? .get : method }
+
+    /// The method as it was sent, for what is signed; nil for one that no route can admit.
+    public var methodBytes: [UInt8]? { opensWebSocket ? Self.connect : method?.bytes }
+
+    private static let connect = Array("CONNECT".utf8)
+
     public init() {}
 
     /// Whether the client is ready to send another request on this connection (RFC 9112 section 9.3). HTTP/1.0 clients

@@ -1,10 +1,12 @@
-/// What a request asks for with its Upgrade field, where WebSockets may be opened (RFC 6455 section 4.2.1, RFC 9110 section
+/// What a request asks for with its Upgrade field, or by CONNECT, where WebSockets may be opened (RFC 6455 section 4.2.1, RFC 9110 section
 /// 7.8): the strictest reading, so that nobody behind can read it otherwise.
 public enum WebSocketHandshake: Equatable, Sendable {
     /// For no WebSocket. What else it may ask for is not passed on.
     case none
     /// For one, in the form that RFC 6455 has; with the value of Sec-WebSocket-Key.
     case valid(key: ByteRange)
+    /// For one, by an extended CONNECT of HTTP/2, which needs no key (RFC 8441 section 5).
+    case validByConnect
     case malformed(Fault)
     /// Well-formed, but of another version than 13.
     case versionUnsupported
@@ -36,6 +38,10 @@ public enum WebSocketHandshake: Equatable, Sendable {
 
     /// - Parameter bytes: what the ranges of `head` refer to.
     public init(_ head: RequestHead, _ bytes: Span<UInt8>) {
+        guard !head.opensWebSocket else {
+            self = Self.ofConnect(head, bytes)
+            return
+        }
         var upgrades = 0
         var asks = false
         var isExact = false
@@ -67,6 +73,12 @@ public enum WebSocketHandshake: Equatable, Sendable {
         guard version.of(bytes).equals(lowercase: versionText) else { return .versionUnsupported }
         guard isKey(key.of(bytes)) else { throw .keyMalformed }
         return .valid(key: key)
+    }
+
+    /// What else must be so of one, the codec has seen to.
+    private static func ofConnect(_ head: RequestHead, _ bytes: Span<UInt8>) -> WebSocketHandshake {
+        guard let version = only(.secWebSocketVersion, head) else { return .malformed(.versionCount) }
+        return version.of(bytes).equals(lowercase: versionText) ? .validByConnect : .versionUnsupported
     }
 
     /// The value of a field that stands there once.

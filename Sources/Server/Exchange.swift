@@ -104,16 +104,17 @@ open class Exchange {
 
     // MARK: - Tunnels
 
-    /// Switches protocols (101): from now on, what the client sends is `receive(content:)` and what is sent is `sendContent`, as it
+    /// Switches protocols (101, on a stream of HTTP/2 200): from now on, what the client sends is `receive(content:)` and what is sent is `sendContent`, as it
     /// is, until `contentEnded` or `sendEnd`, one of which soon follows the other. The bytes of the head are let go of.
     ///
-    /// - Parameter fields: appends the fields of the head, those of the connection included.
+    /// - Parameter fields: appends the fields of the head, in HTTP/1.1 those of the connection included.
     /// - Returns: false if the head does not fit a buffer; nothing was written.
     public final func openTunnel(fields: (inout ByteBuffer) -> Void) -> Bool {
         precondition(!isAnswered, "a request is answered once")
         guard let tunnel = carrier?.openTunnel(fields) else { return false }
         carrier = tunnel
-        answeredStatus = 101
+        // RFC 8441 section 5.
+        answeredStatus = version == .http2 ? 200 : 101
         headBytes.removeAll()
         return true
     }

@@ -7,8 +7,9 @@ internal import HTTP
 /// is costs a comparison, not a call through a table.
 enum ExchangeCarrier {
     case http1(HTTP1Session)
+    /// Also of a request that has become a tunnel: the stream remains one.
     case http2(RequestStream)
-    /// The request has become a tunnel: bytes as they are.
+    /// The request of HTTP/1.1 has become a tunnel: bytes as they are.
     case tunnel(TunnelSession)
 
     func version(of head: RequestHead) -> HTTPVersion {
@@ -68,15 +69,20 @@ enum ExchangeCarrier {
         }
     }
 
-    /// - Returns: what carries the exchange from then on; nil if the head does not fit, or what carries it knows no tunnels.
+    /// - Returns: what carries the exchange from then on; nil if the head does not fit, or what carries it can be none.
     func openTunnel(_ fields: (inout ByteBuffer) -> Void) -> ExchangeCarrier? {
         switch self {
         case .http1(let session): session.becomeTunnel(fields).map { .tunnel($0) }
-        case .http2, .tunnel: nil
+        case .http2(let stream): stream.becomeTunnel(fields) ? self : nil
+        case .tunnel: nil
         }
     }
 
     func endTunnel() {
-        if case .tunnel(let tunnel) = self { tunnel.finish() }
+        switch self {
+        case .http1: break
+        case .http2(let stream): stream.finishTunnel()
+        case .tunnel(let tunnel): tunnel.finish()
+        }
     }
 }

@@ -118,6 +118,16 @@ class HTTP2Client:
             self.send(number, content, end=True)
         return number
 
+    def begin_together(self, requests):
+        """Begins several in one write, so that the gateway finds them at once. - Returns: their streams."""
+        written, self.send_bytes = [], lambda data: written.append(data)
+        try:
+            numbers = [self.begin(data) for data in requests]
+        finally:
+            del self.send_bytes
+        self.send_bytes(b"".join(written))
+        return numbers
+
     def exchange(self, data, method=None):
         return self.response(self.begin(data))
 

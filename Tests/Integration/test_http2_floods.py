@@ -9,19 +9,12 @@ import pytest
 from denials import assert_connection_refused
 from exposition import scrape
 from http2_client import HTTP2Client
+from http2_frames import (
+    CONTINUATION, DATA, HEAD, HEADERS, PING, PRIORITY, PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame)
 from waiting import eventually
 
 Codes = h2.errors.ErrorCodes
 
-DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
-
-
-def frame(kind, flags=0, stream=0, payload=b""):
-    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
-
-
-# GET / of localhost: indexed fields, and the authority as a literal that is not remembered (RFC 7541).
-HEAD = b"\x82\x87\x84\x01\x09localhost"
 OPEN, END = 0x4, 0x5
 
 

@@ -240,9 +240,10 @@ def test_one_proof_opens_one_tunnel(gateway, pki, service):
 
     async def open_with(fields):
         async with SocketPhone(gateway, phone.identity).connect("/proof", fields) as socket:
-            await socket.send("proven")
-            return await socket.recv()
-    assert run(open_with(proof)) == "proven"
+            for message in ["proven", "once", "and for all"]:
+                await socket.send(message)
+                assert await socket.recv() == message
+    run(open_with(proof))
     assert service.opened[-1].request_headers["Attest-Counter"] == str(phone.counter)
     before = len(service.opened)
     for fields, code in [(proof, "counter_replayed"), ([], "proof_required")]:

@@ -164,11 +164,10 @@ final class ProofVerifier {
     }
 
     private func buildBase(_ input: SignatureInput, _ head: RequestHead, _ bytes: Span<UInt8>) throws(Refusal) {
-        guard let method = head.method else { throw Refusal(.methodRefused) }
-        let spelling = method.bytes
+        guard let method = head.methodBytes else { throw Refusal(.methodRefused) }
         let query = (head.query ?? .empty).of(bytes)
         let parts = RequestParts(
-            method: spelling.span, authority: head.authority.of(bytes), path: head.path.of(bytes), query: query)
+            method: method.span, authority: head.authority.of(bytes), path: head.path.of(bytes), query: query)
         do throws(ProofFault) {
             try base.build(input, of: parts) { name, value in
                 for index in head.fields.indices {

@@ -28,7 +28,7 @@ extension ForwardingExchange {
             return deny(.headerRefused, "a field that overrides method or target")
         }
         let match = gateway.routes.match(
-            host: head.host.of(headBytes.readable), path: head.path.of(headBytes.readable), method: head.method)
+            host: head.host.of(headBytes.readable), path: head.path.of(headBytes.readable), method: head.routedMethod)
         switch match {
         case .none: deny(.routeUnknown)
         case .methodRefused(let index):
@@ -39,7 +39,12 @@ extension ForwardingExchange {
             if case .length(let length) = head.framing, length > gateway.routes.routes[index].contentLimit {
                 return deny(.contentTooLarge)
             }
-            guard !gateway.routes.routes[index].webSocket || readHandshake() else { return }
+            guard gateway.routes.routes[index].webSocket else {
+                // CONNECT asks for nothing else, where an Upgrade that is left out leaves a request.
+                if head.opensWebSocket { return deny(.methodRefused) }
+                return identify(for: gateway.routes.routes[index].requirement)
+            }
+            guard readHandshake() else { return }
             identify(for: gateway.routes.routes[index].requirement)
         }
     }

@@ -23,7 +23,7 @@ extension ForwardingExchange {
         let isHead = head.method == .head
         // Anybody can make a key and connect with it. Each that nobody knows shall at least cost a handshake.
         // What a client has sent behind a request for another protocol is never read as another request.
-        let isLast = denial == .deviceUnknown && isSelfSigned || tunnelling.isAsked
+        let isLast = denial == .deviceUnknown && isSelfSigned || isUpgradeAsked
         let isSent = sendHead(
             status, content: isHead ? .none : .length(length), statedLength: length, isLast: isLast
         ) { output in

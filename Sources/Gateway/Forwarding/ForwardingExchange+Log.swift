@@ -31,6 +31,7 @@ extension ForwardingExchange {
             decision: decision, status: status, denial: refusal?.denial, detail: refusal?.detail,
             device: isDeviceKnown ? label?.label : nil, requestBytes: requestBytes, responseBytes: responseBytes,
             timings: timings, isAborted: isAborted)
+        entry.isConnect = head.opensWebSocket
         entry.version = version
         if refusal?.denial == .misdirected { entry.serverName = connection.serverName?.bytes }
         if isUpstreamAsked, let route {

@@ -160,11 +160,11 @@ final class ForwardingExchange: Exchange {
 
     /// Whether it may be sent twice. A proof is for one sending, whatever the method.
     private var isRepeatable: Bool {
-        proof == nil && !head.framing.hasContent && head.method?.isIdempotent == true
+        proof == nil && !head.framing.hasContent && head.routedMethod?.isIdempotent == true
     }
 
     private func send(on connection: UpstreamConnection) {
-        guard let method = head.method, let route else { return }
+        guard let method = head.routedMethod, let route else { return }
         let upstream = gateway.routes.routes[route].upstream
         decision = content?.isVerified == false ? .partial : .forwarded
         stage = .forwarding
@@ -175,7 +175,7 @@ final class ForwardingExchange: Exchange {
         }
         let outcome = gateway.upstreamRequest.write(
             method, head, headBytes.readable, framing: framing, forwarded: forwarded, trace: trace, device: fields,
-            isUpgrade: tunnelling.key != nil, to: &connection.output)
+            upgrade: tunnelling.key, to: &connection.output)
         switch outcome {
         case .written: break
         case .tooLarge: return deny(Refusal(.headTooLarge))
@@ -282,7 +282,7 @@ final class ForwardingExchange: Exchange {
         // A service that has not switched protocols has answered a request; what the client has sent behind it is none.
         let isSent = sendHead(
             response.status, content: response.framing, statedLength: statedLength(response),
-            isLast: tunnelling.isAsked
+            isLast: isUpgradeAsked
         ) { output in
             appendFields(of: response, bytes, to: &output)
         }
@@ -295,6 +295,8 @@ final class ForwardingExchange: Exchange {
             let field = response.fields[index]
             // Accept-Signature is the gateway's to say.
             guard !field.name.isHopByHop, field.name != .contentLength, field.name != .acceptSignature,
+                // It answers the key that the gateway has made.
+                field.name != .secWebSocketAccept || version != .http2,
                 !response.connection.drops(field, of: bytes)
             else { continue }
             output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes))
@@ -403,7 +405,7 @@ final class ForwardingExchange: Exchange {
 final class ForwardingCall: UpstreamCall {
     fileprivate(set) var exchange: ForwardingExchange?
 
-    override var method: Method? { exchange?.head.method }
+    override var method: Method? { exchange?.head.routedMethod }
 
     override func began(on connection: UpstreamConnection) { exchange?.began(on: connection) }
     override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { exchange?.answer(head, bytes) }

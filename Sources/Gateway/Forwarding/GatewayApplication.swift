@@ -170,8 +170,13 @@ package final class GatewayApplication: Application {
     func tunnelMoved(_ octets: Int, toService: Bool) { metrics.counts.tunnelMoved(octets, toService: toService) }
 
     /// What a service answers to that key.
-    func webSocketAccept(for key: Span<UInt8>) throws(CryptographyError) -> [UInt8] {
-        try WebSocketAccept.value(for: key, library)
+    ///
+    /// - Parameter bytes: of the head that a client's key stands in.
+    func webSocketAccept(for key: WebSocketKey, in bytes: Span<UInt8>) throws(CryptographyError) -> [UInt8] {
+        switch key {
+        case .sent(let range): try WebSocketAccept.value(for: range.of(bytes), library)
+        case .made(let key): try WebSocketAccept.value(for: key.span, library)
+        }
     }
 
     /// The Date field of a response that the gateway itself answers.

@@ -34,11 +34,11 @@ final class UpstreamRequest {
     ///   - forwarded: the start of the Forwarded field's value.
     ///   - trace: continued from the client's, or begun here.
     ///   - device: whose request it is, where the route demands one.
-    ///   - isUpgrade: whether it asks for a WebSocket.
+    ///   - upgrade: of a request that asks for a WebSocket.
     ///   - output: an empty buffer.
     func write(
         _ method: Method, _ head: RequestHead, _ bytes: Span<UInt8>, framing: ContentFraming, forwarded: [UInt8],
-        trace: TraceContext, device: DeviceFields?, isUpgrade: Bool = false, to output: inout ByteBuffer
+        trace: TraceContext, device: DeviceFields?, upgrade: WebSocketKey? = nil, to output: inout ByteBuffer
     ) -> Outcome {
         output.append(method.name)
         output.append(" ")
@@ -55,6 +55,8 @@ final class UpstreamRequest {
             // The one stands first, already written; the other is written anew.
             case .host, .traceparent: continue
             // Of a trace that the request does not belong to (W3C Trace Context section 3.3).
+            // One that nobody has asked for (RFC 8441 section 5).
+            case .secWebSocketKey where head.opensWebSocket: continue
             case .tracestate where !trace.isContinued: continue
             case .signature, .signatureInput:
                 appendForeignMembers(of: field, bytes, head, to: &output)
@@ -75,7 +77,8 @@ final class UpstreamRequest {
         output.append("\"\r\n")
         trace.append(to: &output)
         device?.append(to: &output)
-        if isUpgrade {
+        if let upgrade {
+            if case .made(let key) = upgrade { output.appendField("Sec-WebSocket-Key", key.span) }
             output.appendField("Connection", "Upgrade")
             output.appendField("Upgrade", "websocket")
         }

@@ -37,6 +37,8 @@ package final class AccessLog {
         /// Index into the routes.
         var route: Int?
         var method: Method?
+        /// The method is CONNECT, for a WebSocket.
+        var isConnect = false
         /// Of requests.
         var version: HTTPVersion?
         var decision: Decision?

@@ -101,6 +101,7 @@ struct LogLines: ~Copyable {
         }
         if let route = entry.route { pieces.append(firstRoute + route, to: &line) }
         if let method = entry.method { pieces.append(Int(method.rawValue), to: &line) }
+        if entry.isConnect { form.word(.method, "CONNECT", to: &line) }
         if let version = entry.version { form.word(.protocol, version.name, to: &line) }
         appendDisclosed(entry.disclosed)
         if let decision = entry.decision { pieces.append(firstDecision + decision.rawValue, to: &line) }

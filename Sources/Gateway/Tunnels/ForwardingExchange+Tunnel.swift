@@ -25,11 +25,17 @@ extension ForwardingExchange {
         case .malformed(let fault): deny(.requestMalformed, String(describing: fault.reason))
         case .versionUnsupported: deny(.webSocketVersion)
         case .valid(let key):
-            tunnelling.key = key
+            tunnelling.key = .sent(key)
+            return true
+        case .validByConnect:
+            tunnelling.key = .made(WebSocketKey.random())
             return true
         }
         return false
     }
+
+    /// Nothing that the client has sent behind the request may be taken for another one. On a stream nothing could be.
+    var isUpgradeAsked: Bool { tunnelling.isAsked && version != .http2 }
 
     /// Takes a place, if the request asks for a WebSocket: when it is admitted, so that nobody else can take any, and before
     /// anything of it is spent. - Returns: false if there is none, and the request is denied.
@@ -51,7 +57,7 @@ extension ForwardingExchange {
         guard let key = tunnelling.key, !isAnswered else { return .unexpectedUpgrade }
         let accept: [UInt8]
         do throws(CryptographyError) {
-            accept = try gateway.webSocketAccept(for: key.of(headBytes.readable))
+            accept = try gateway.webSocketAccept(for: key, in: headBytes.readable)
         } catch {
             return .upgradeInvalid(.acceptWrong)
         }
@@ -63,12 +69,16 @@ extension ForwardingExchange {
             tunnelling.disclosed.add(log.settings.disclosed, of: head, headBytes.readable)
         }
         let isOpen = openTunnel { output in
-            output.appendField("Upgrade", "websocket")
-            output.appendField("Connection", "Upgrade")
+            if version != .http2 {
+                output.appendField("Upgrade", "websocket")
+                output.appendField("Connection", "Upgrade")
+            }
             appendFields(of: response, bytes, to: &output)
         }
         guard isOpen else { return .malformed(.headTooLarge) }
         stage = .tunnel
+        // All of it has been sent: what makes room from now on makes it for the tunnel.
+        content = nil
         gateway.upstreamAnswered(route)
         gateway.tunnelOpened()
         gateway.enforcement?.tunnels.enter(self)
@@ -160,8 +170,8 @@ extension ForwardingExchange {
 struct Tunnelling {
     /// The request asks for one, well-formed or not, on a route where it may.
     var isAsked = false
-    /// The value of Sec-WebSocket-Key, of a well-formed handshake.
-    var key: ByteRange?
+    /// Of a well-formed handshake.
+    var key: WebSocketKey?
     /// That the certificate is bound to, whatever the route demands.
     var device: DeviceID?
     /// It is one of as many as may be.

@@ -17,41 +17,98 @@ internal import CNghttp2
         unsafe entries.removeAll(keepingCapacity: true)
         unsafe lines.withUnsafeBufferPointer { bytes in
             guard let start = bytes.baseAddress else { return }
-            if hasStatus { unsafe append(Self.status.utf8Start, Self.status.utf8CodeUnitCount, start, 3) }
-            var position = hasStatus ? 3 : 0
-            while position < bytes.count {
-                var colon = position
-                while unsafe bytes[colon] != ByteClass.colon { colon += 1 }
-                var end = colon
-                while unsafe bytes[end] != ByteClass.carriageReturn { end += 1 }
-                if isOfStream(lines.extracting(position..<colon)) {
-                    unsafe append(start + position, colon - position, start + colon + 2, end - colon - 2)
-                }
-                position = end + 2
-            }
+            if hasStatus { unsafe append(Self.status, start, 3, .indexed) }
+            unsafe appendLines(bytes, start, from: hasStatus ? 3 : 0, .indexed, isRequest: false)
             unsafe entries.withUnsafeBufferPointer(body)
         }
     }
 
-    /// RFC 9113 section 8.2.2: a response of HTTP/1.1 that is passed on may have such.
-    private func isOfStream(_ name: Span<UInt8>) -> Bool {
+    /// The fields of a request. Those of many clients go over one connection, so none of what one of them says enters the table of
+    /// its compression, where the length of what another says would tell of it (RFC 7541 section 7.1).
+    ///
+    /// - Parameters:
+    ///   - bytes: the authority, the target, and lines.
+    ///   - authorityEnd: where the target begins.
+    ///   - targetEnd: where the lines begin.
+    mutating func withRequest(
+        _ method: StaticString, _ scheme: StaticString, in bytes: Span<UInt8>, authorityEnd: Int, targetEnd: Int,
+        _ body: (UnsafeBufferPointer<nghttp2_nv>) -> Void
+    ) {
+        unsafe entries.removeAll(keepingCapacity: true)
+        unsafe bytes.withUnsafeBufferPointer { bytes in
+            guard let start = bytes.baseAddress else { return }
+            unsafe append(Self.method, method.utf8Start, method.utf8CodeUnitCount, .indexed)
+            unsafe append(Self.scheme, scheme.utf8Start, scheme.utf8CodeUnitCount, .indexed)
+            unsafe append(Self.authority, start, authorityEnd, .literal)
+            unsafe append(Self.path, start + authorityEnd, targetEnd - authorityEnd, .literal)
+            unsafe appendLines(bytes, start, from: targetEnd, .literal, isRequest: true)
+            unsafe entries.withUnsafeBufferPointer(body)
+        }
+    }
+
+    private mutating func appendLines(
+        _ bytes: UnsafeBufferPointer<UInt8>, _ start: UnsafePointer<UInt8>, from first: Int, _ indexing: Indexing,
+        isRequest: Bool
+    ) {
+        let lines = unsafe bytes.span
+        var position = first
+        while position < bytes.count {
+            var colon = position
+            while unsafe bytes[colon] != ByteClass.colon { colon += 1 }
+            var end = colon
+            while unsafe bytes[end] != ByteClass.carriageReturn { end += 1 }
+            let name = lines.extracting(position..<colon)
+            if isOfStream(name, lines.extracting((colon + 2)..<end), isRequest: isRequest) {
+                unsafe append(start + position, colon - position, start + colon + 2, end - colon - 2, indexing)
+            }
+            position = end + 2
+        }
+    }
+
+    /// RFC 9113 section 8.2.2: a message of HTTP/1.1 that is passed on may have others. `:authority` is what Host was (section 8.3.1).
+    private func isOfStream(_ name: Span<UInt8>, _ value: Span<UInt8>, isRequest: Bool) -> Bool {
         var hash = FieldNameTable.start
         for index in name.indices { hash = FieldNameTable.mix(hash, name[index]) }
         switch table.find(name, hash: hash) {
         case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade: return false
+        case .host, .http2Settings: return !isRequest
+        case .te where isRequest: return StreamField.admitsTrailersAlone(value)
         default: return true
         }
     }
 
+    /// Whether a field may enter the table that a connection's fields are compressed with, or never does.
+    private enum Indexing {
+        case indexed, literal
+
+        var flag: UInt8 {
+            switch self {
+            case .indexed: UInt8(NGHTTP2_NV_FLAG_NONE.rawValue)
+            case .literal: UInt8(NGHTTP2_NV_FLAG_NO_INDEX.rawValue)
+            }
+        }
+    }
+
     private mutating func append(
-        _ name: UnsafePointer<UInt8>, _ nameLength: Int, _ value: UnsafePointer<UInt8>, _ valueLength: Int
+        _ name: StaticString, _ value: UnsafePointer<UInt8>, _ valueLength: Int, _ indexing: Indexing
+    ) {
+        unsafe append(name.utf8Start, name.utf8CodeUnitCount, value, valueLength, indexing)
+    }
+
+    private mutating func append(
+        _ name: UnsafePointer<UInt8>, _ nameLength: Int, _ value: UnsafePointer<UInt8>, _ valueLength: Int,
+        _ indexing: Indexing
     ) {
         // nghttp2 does not write to them.
         unsafe entries.append(
             nghttp2_nv(
                 name: UnsafeMutablePointer(mutating: name), value: UnsafeMutablePointer(mutating: value),
-                namelen: nameLength, valuelen: valueLength, flags: UInt8(NGHTTP2_NV_FLAG_NONE.rawValue)))
+                namelen: nameLength, valuelen: valueLength, flags: indexing.flag))
     }
 
     private static let status: StaticString = ":status"
+    private static let method: StaticString = ":method"
+    private static let scheme: StaticString = ":scheme"
+    private static let authority: StaticString = ":authority"
+    private static let path: StaticString = ":path"
 }

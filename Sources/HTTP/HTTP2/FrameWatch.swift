@@ -1,6 +1,6 @@
 internal import EventLoop
 
-/// Looks at the header of every frame before the library does, and counts what costs a client next to nothing.
+/// Looks at the header of every frame before the library does, and counts what costs the peer next to nothing.
 ///
 /// The library tells of frames only as far as it takes them seriously: not of those for streams that are closed, of unknown
 /// types, or within a block of fields that it skips. What is counted here is everything, and what is beyond a limit
@@ -13,29 +13,39 @@ struct FrameWatch {
         static let priority: UInt8 = 2
         static let reset: UInt8 = 3
         static let settings: UInt8 = 4
+        static let pushPromise: UInt8 = 5
         static let ping: UInt8 = 6
         static let windowUpdate: UInt8 = 8
         static let continuation: UInt8 = 9
     }
 
     private static let endStream: UInt8 = 0x1
+    private static let acknowledgement: UInt8 = 0x1
     private static let headerLength = 9
 
     private let limits: HTTP2Limits
-    /// Octets that are no frame header: of the client's preface first, of a payload later.
-    private var skip = FrameWatch.prefaceLength
+    private let role: HTTP2Role
+    /// Octets that are no frame header: of a client's preface first, of a payload later.
+    private var skip: Int
+    /// No frame has come yet.
+    private var isFirst = true
     /// The header of a frame as far as it has come, the last octet lowest: 24 bits length, 8 type, 8 flags; and the stream.
     private var header: UInt64 = 0
     private var stream: UInt32 = 0
     private var headerCount = 0
 
-    /// The highest stream the client has opened.
+    /// The highest stream the client has opened, and which of those below: bit n is of stream highest - 2(n + 1).
     private var highestStream: UInt32 = 0
+    private var openedBelow: UInt64 = 0
     /// Sections of trailers still to be expected: one of each stream.
     private var trailers = 0
+    /// In the client role: blocks of fields still to be expected, of all that was asked.
+    private var answers = 0
     private var continuations = 0
     private var blockLength = 0
     private var windowUpdateCredit = 0
+    private var pingCredit = 0
+    private var resetCredit = 0
 
     private var settings = TokenBucket()
     private var pings = TokenBucket()
@@ -50,8 +60,14 @@ struct FrameWatch {
     /// More credit than this nobody needs at once.
     private static let creditLimit = 4096
 
-    init(limits: HTTP2Limits) {
+    /// More than a head, trailers, and the interim responses that are admitted before them no response has.
+    private static let answersPerRequest = 18
+
+    /// - Parameter role: ours.
+    init(limits: HTTP2Limits, role: HTTP2Role) {
         self.limits = limits
+        self.role = role
+        skip = role == .server ? Self.prefaceLength : 0
     }
 
     /// Looks at bytes of the connection, in their order.
@@ -85,8 +101,17 @@ struct FrameWatch {
     private mutating func judge(_ length: Int, _ now: Instant) -> HTTP2Fault? {
         let type = UInt8(truncatingIfNeeded: header >> 8)
         let number = stream & 0x7fff_ffff
+        if role == .client {
+            // A server's preface is its settings (RFC 9113 section 3.4). What speaks HTTP/1.1 begins with other octets.
+            let isPreface = type == FrameType.settings && UInt8(truncatingIfNeeded: header) & Self.acknowledgement == 0
+            if isFirst, !isPreface { return .prefaceMissing }
+            isFirst = false
+            // Whoever has read our settings, which came before any request, promises nothing (RFC 9113 section 8.4).
+            if type == FrameType.pushPromise { return .violation(.protocolError) }
+        }
         // RFC 9113 section 6.3; the library does not look at what has no meaning any more.
         if type == FrameType.priority, number == 0 { return .violation(.protocolError) }
+        if type == FrameType.headers, isUnexpected(number) { return .violation(.protocolError) }
         return count(type, UInt8(truncatingIfNeeded: header), length, number, now).map { .excess($0) }
     }
 
@@ -95,13 +120,14 @@ struct FrameWatch {
     ) -> HTTP2Excess? {
         switch type {
         case FrameType.data: length > 0 || flags & Self.endStream != 0 ? nil : countEmptyFrame(now: now)
-        case FrameType.headers: beginBlock(length, stream, now)
+        case FrameType.headers: role == .server ? beginBlock(length, stream, now) : beginAnswer(length, now)
         case FrameType.continuation: continueBlock(length, now)
         case FrameType.priority: Self.take(&priorities, limits.priorities, now, .priorities)
-        case FrameType.reset: Self.take(&resets, limits.resets, now, .resets)
+        case FrameType.reset: spend(&resetCredit) ? nil : Self.take(&resets, limits.resets, now, .resets)
         case FrameType.settings: Self.take(&settings, limits.settings, now, .settings)
-        case FrameType.ping: Self.take(&pings, limits.pings, now, .pings)
-        case FrameType.windowUpdate: countWindowUpdate(now)
+        case FrameType.ping: spend(&pingCredit) ? nil : Self.take(&pings, limits.pings, now, .pings)
+        case FrameType.windowUpdate:
+            spend(&windowUpdateCredit) ? nil : Self.take(&windowUpdates, limits.windowUpdates, now, .windowUpdates)
         default: Self.take(&otherFrames, limits.otherFrames, now, .otherFrames)
         }
     }
@@ -113,6 +139,8 @@ struct FrameWatch {
         blockLength = length
         guard length <= limits.headerBlock else { return .headerBlock }
         if stream > highestStream {
+            let distance = (stream - highestStream + 1) / 2
+            openedBelow = openedBelow << distance | 1 << (distance - 1)
             highestStream = stream
             trailers = min(trailers + 1, limits.concurrentStreams)
             return nil
@@ -124,6 +152,14 @@ struct FrameWatch {
         return countEmptyFrame(now: now)
     }
 
+    /// A stream that was left out when a higher one was opened (RFC 9113 section 5.1.1). The library cannot tell it from one that
+    /// was served and is over, whose frames are read over.
+    private func isUnexpected(_ stream: UInt32) -> Bool {
+        guard stream < highestStream, (highestStream - stream).isMultiple(of: 2) else { return false }
+        let place = (highestStream - stream) / 2 - 1
+        return place < UInt64.bitWidth && openedBelow >> place & 1 == 0
+    }
+
     /// CVE-2024-28182: a block without an end.
     private mutating func continueBlock(_ length: Int, _ now: Instant) -> HTTP2Excess? {
         continuations += 1
@@ -133,17 +169,38 @@ struct FrameWatch {
         return length == 0 ? countEmptyFrame(now: now) : nil
     }
 
-    private mutating func countWindowUpdate(_ now: Instant) -> HTTP2Excess? {
-        guard windowUpdateCredit == 0 else {
-            windowUpdateCredit -= 1
-            return nil
-        }
-        return Self.take(&windowUpdates, limits.windowUpdates, now, .windowUpdates)
+    /// In the client role: a head or trailers, or fields for a stream that is no longer there.
+    private mutating func beginAnswer(_ length: Int, _ now: Instant) -> HTTP2Excess? {
+        continuations = 0
+        blockLength = length
+        guard length <= limits.headerBlock else { return .headerBlock }
+        return spend(&answers) ? nil : countEmptyFrame(now: now)
     }
 
-    /// A DATA frame was sent: the client may well give its window back.
+    /// - Returns: whether there was credit.
+    private func spend(_ credit: inout Int) -> Bool {
+        guard credit > 0 else { return false }
+        credit -= 1
+        return true
+    }
+
+    /// A DATA frame was sent: the peer may well give its window back, and measure what the way there takes (gRPC does).
     mutating func dataSent() {
         windowUpdateCredit = min(windowUpdateCredit + limits.windowUpdatesPerData, Self.creditLimit)
+        pingCredit = min(pingCredit + 1, Self.creditLimit)
+    }
+
+    /// A request was made, to which there is an answer, or a reset, and maybe windows for what will follow.
+    mutating func requestBegan() {
+        answers = min(answers + Self.answersPerRequest, Self.answersPerRequest * limits.concurrentStreams)
+        resetCredit = min(resetCredit + 1, limits.concurrentStreams)
+        windowUpdateCredit = min(windowUpdateCredit + limits.windowUpdatesPerData, Self.creditLimit)
+        pingCredit = min(pingCredit + 1, Self.creditLimit)
+    }
+
+    /// A PING was sent, which is to be answered.
+    mutating func pinged() {
+        pingCredit = min(pingCredit + 1, Self.creditLimit)
     }
 
     /// Also for DATA of nothing but padding, which its header does not tell.

@@ -46,3 +46,15 @@ public struct HTTP2Limits: Sendable {
 
     public init() {}
 }
+
+extension HTTP2Limits {
+    /// Of a connection to a server. All its streams together may send ahead as much as each of them: so one whose content nobody takes
+    /// keeps no other waiting, and what waits is bounded all the same.
+    public static func client(concurrentStreams: Int = 100, streamWindow: Int = 64 * 1024) -> HTTP2Limits {
+        var limits = HTTP2Limits()
+        limits.concurrentStreams = concurrentStreams
+        limits.streamWindow = streamWindow
+        limits.connectionWindow = max(65_535, concurrentStreams * streamWindow)
+        return limits
+    }
+}

@@ -2,7 +2,7 @@ internal import CNghttp2
 
 /// How nghttp2 is set up for a connection.
 enum LibrarySetup {
-    static func makeSession(_ limits: HTTP2Limits) -> OpaquePointer {
+    static func makeSession(_ limits: HTTP2Limits, _ role: HTTP2Role) -> OpaquePointer {
         var callbacks: OpaquePointer?
         var options: OpaquePointer?
         var session: OpaquePointer?
@@ -13,10 +13,13 @@ enum LibrarySetup {
             unsafe nghttp2_session_callbacks_del(callbacks)
             unsafe nghttp2_option_del(options)
         }
-        unsafe setCallbacks(callbacks)
+        switch role {
+        case .server: unsafe setCallbacks(callbacks)
+        case .client: unsafe setClientCallbacks(callbacks)
+        }
         // Windows open when content has been used, not when it has come.
         unsafe nghttp2_option_set_no_auto_window_update(options, 1)
-        // Messages are judged by `RequestBlock`.
+        // Messages are judged by `RequestBlock` and `ResponseBlock`.
         unsafe nghttp2_option_set_no_http_messaging(options, 1)
         unsafe nghttp2_option_set_no_closed_streams(options, 1)
         unsafe nghttp2_option_set_max_settings(options, limits.settingsEntries)
@@ -26,23 +29,31 @@ enum LibrarySetup {
         unsafe nghttp2_option_set_max_continuations(options, 1 << 32)
         unsafe nghttp2_option_set_stream_reset_rate_limit(options, 1 << 32, 1 << 32)
         unsafe nghttp2_option_set_max_deflate_dynamic_table_size(options, limits.headerTable)
-        guard unsafe nghttp2_session_server_new2(&session, callbacks, nil, options) == 0, let session = unsafe session
-        else { fatalError("out of memory: nghttp2") }  // likewise
+        let outcome =
+            switch role {
+            case .server: unsafe nghttp2_session_server_new2(&session, callbacks, nil, options)
+            case .client: unsafe nghttp2_session_client_new2(&session, callbacks, nil, options)
+            }
+        guard outcome == 0, let session = unsafe session else { fatalError("out of memory: nghttp2") }  // likewise
         return unsafe session
     }
 
     /// The session refers to `owner`, which owns it.
-    static func attach(_ owner: HTTP2Session, to session: OpaquePointer) {
+    static func attach(_ owner: AnyObject, to session: OpaquePointer) {
         unsafe nghttp2_session_set_user_data(session, Unmanaged.passUnretained(owner).toOpaque())
     }
 
-    /// The settings are the first that the client gets (RFC 9113 section 3.4).
-    static func submitSettings(_ limits: HTTP2Limits, _ session: OpaquePointer) {
+    /// The settings are the first that the peer gets (RFC 9113 section 3.4).
+    static func submitSettings(_ limits: HTTP2Limits, _ role: HTTP2Role, _ session: OpaquePointer) {
         var entries: [nghttp2_settings_entry] = []
         func set(_ id: nghttp2_settings_id, _ value: Int) {
             entries.append(nghttp2_settings_entry(settings_id: Int32(id.rawValue), value: UInt32(value)))
         }
-        set(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.concurrentStreams)
+        switch role {
+        case .server: set(NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, limits.concurrentStreams)
+        // Nobody is to send what was not asked for.
+        case .client: set(NGHTTP2_SETTINGS_ENABLE_PUSH, 0)
+        }
         set(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, limits.streamWindow)
         set(NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, limits.headerList)
         set(NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, limits.headerTable)
@@ -53,4 +64,9 @@ enum LibrarySetup {
         unsafe nghttp2_session_set_local_window_size(
             session, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, Int32(limits.connectionWindow))
     }
+}
+
+/// Which end of a connection we are.
+enum HTTP2Role {
+    case server, client
 }

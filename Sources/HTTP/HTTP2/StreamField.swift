@@ -3,9 +3,10 @@
 enum StreamField {
     /// - Returns: which field it is.
     static func check(
-        _ name: Span<UInt8>, _ value: Span<UInt8>, _ table: FieldNameTable
+        _ name: Span<UInt8>, _ value: Span<UInt8>, _ table: FieldNameTable,
+        names: FieldLine.Names = .refusingAmbiguous
     ) throws(MessageFault) -> FieldName {
-        let known = table.find(name, hash: try hash(ofName: name))
+        let known = table.find(name, hash: try hash(ofName: name, names))
         for index in value.indices where !FieldLine.isValue(value[index]) { throw .fieldValueMalformed }
         // Section 8.2.1: nobody takes it away, as HTTP/1.1 does, so what remains would be a second spelling.
         if value.count > 0, FieldLine.isBlank(value[0]) || FieldLine.isBlank(value[value.count - 1]) {
@@ -14,20 +15,25 @@ enum StreamField {
         switch known {
         // Section 8.2.2.
         case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade: throw .fieldOfConnection
-        case .te: guard value.equals(trailers.span) else { throw .fieldOfConnection }
+        case .te: guard admitsTrailersAlone(value) else { throw .fieldOfConnection }
         default: break
         }
         return known
     }
 
-    private static func hash(ofName name: Span<UInt8>) throws(MessageFault) -> UInt32 {
+    /// The one TE that HTTP/2 has.
+    static func admitsTrailersAlone(_ te: Span<UInt8>) -> Bool { te.equals(trailers.span) }
+
+    private static func hash(ofName name: Span<UInt8>, _ names: FieldLine.Names) throws(MessageFault) -> UInt32 {
         guard name.count > 0 else { throw .fieldNameMalformed }
         var hash = FieldNameTable.start
         for index in name.indices {
             let byte = name[index]
             guard ByteClass.isToken(byte) else { throw .fieldNameMalformed }
             guard ByteClass.lowercased(byte) == byte else { throw .fieldNameUpperCase }
-            guard byte != UInt8(ascii: "_"), byte != UInt8(ascii: ".") else { throw .fieldNameAmbiguous }
+            if case .refusingAmbiguous = names, byte == UInt8(ascii: "_") || byte == UInt8(ascii: ".") {
+                throw .fieldNameAmbiguous
+            }
             hash = FieldNameTable.mix(hash, byte)
         }
         return hash

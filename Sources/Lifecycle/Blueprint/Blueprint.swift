@@ -163,6 +163,8 @@ public struct Blueprint: Sendable {
         settings.http2.outboundFrames = 300 + 2 * limits.streams
         // As much as HTTP/1.1 admits: each field counts for 32 octets more here (RFC 9113 section 6.5.2). At most a block.
         settings.http2.headerList = limits.head + 32 * limits.fields
+        // Said to no client that could not make use of it.
+        settings.http2.extendedConnect = configuration.routes.contains { $0.websocket == .allowed }
         settings.handshakeTimeout = TimeSpan(configuration.timeouts.handshake)
         settings.headTimeout = TimeSpan(configuration.timeouts.head)
         settings.contentIdleTimeout = TimeSpan(configuration.timeouts.contentIdle)

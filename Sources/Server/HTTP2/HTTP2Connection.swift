@@ -18,6 +18,8 @@ final class HTTP2Connection: ConnectionProtocol {
     private var outputTime: ClientTime
     /// Places of streams whose response has moved since that was looked at. Kept for its room.
     private var moved: [Int] = []
+    /// Places of streams that have become tunnels, and whose clients may have sent something before.
+    private var openedTunnels: [Int] = []
     var isFaultReported = false
     /// Octets read over since the connection was to end.
     private var lingered = 0
@@ -79,6 +81,7 @@ final class HTTP2Connection: ConnectionProtocol {
 
     override func advance() {
         let connection = connection
+        while let place = openedTunnels.popLast() { streams[place].tunnelBegins() }
         guard !connection.input.isEmpty else { return }
         guard life.phase != .lingering else { return readOver() }
         do throws(HTTP2Fault) {
@@ -139,6 +142,8 @@ final class HTTP2Connection: ConnectionProtocol {
     func responseMoved(on stream: RequestStream) {
         moved.append(stream.place)
     }
+
+    func tunnelOpened(_ stream: RequestStream) { openedTunnels.append(stream.place) }
 
     /// Looks which responses wait for their client now that nothing more can be framed.
     private func measure() {

@@ -3,26 +3,30 @@ internal import EventLoop
 internal import HTTP
 
 /// A stream and the exchange that serves its request. Both serve one request after the other.
+///
+/// What becomes of it as a tunnel is in `RequestStream+Tunnel`.
 final class RequestStream: HTTP2Stream {
     /// Owns the session, which owns this.
-    private unowned let owner: HTTP2Connection
+    unowned let owner: HTTP2Connection
     /// Its place among the connection's streams.
     let place: Int
-    private var exchange: Exchange?
+    private(set) var exchange: Exchange?
     /// The exchange serves a request.
     private(set) var isServing = false
     /// How long the client is waited for.
-    private var time: ClientTime
+    private(set) var time: ClientTime
+    /// Whether the request asks for a tunnel, or has become one.
+    var tunnel = StreamTunnel.none
     /// Some of the content is not taken.
     private var isContentHeld = false
     /// No more of it comes.
-    private var isContentOver = false
+    private(set) var isContentOver = false
     /// Within `receive(content:)`.
     private var isReceiving = false
     /// All of the response was handed over.
     private var isComplete = false
     /// The response was broken off, and the exchange has still to be told.
-    private var isCutOff = false
+    var isCutOff = false
     /// Octets of the response that were framed when that was looked at last.
     private var framed: UInt64 = 0
     private var isMoved = false
@@ -52,7 +56,11 @@ final class RequestStream: HTTP2Stream {
             time.contentBegins(now: exchange.began, isHeldBack: exchange.head.expectsContinue)
             owner.wait(until: time.end)
         }
+        let isTunnelAsked = exchange.head.opensWebSocket
+        if isTunnelAsked { tunnel = .asked }
         exchange.headReceived()
+        // What follows is the tunnel's.
+        if isTunnelAsked, isServing { exchange.contentEnded() }
     }
 
     private func begin() -> Exchange {
@@ -80,10 +88,16 @@ final class RequestStream: HTTP2Stream {
 
     override func receive(content: Span<UInt8>) -> Int {
         guard isServing, let exchange else { return content.count }
+        // What the client sends ahead waits, as far as its windows let it.
+        guard !tunnel.isAsked else { return 0 }
         isReceiving = true
         let taken = exchange.receive(content: content)
         isReceiving = false
         exchange.receivedBytes += UInt64(taken)
+        guard !tunnel.isOpen else {
+            if taken > 0 { tunnelMoved() }
+            return taken
+        }
         if taken > 0 { time.contentCame(taken, now: owner.now) }
         if taken < content.count {
             // The upstream is slower than the client; its own timeouts watch it.
@@ -104,10 +118,13 @@ final class RequestStream: HTTP2Stream {
     override func contentEnded() {
         isContentOver = true
         time.contentEnded()
-        if isServing { exchange?.contentEnded() }
+        guard isServing, !tunnel.isAsked else { return }
+        exchange?.contentEnded()
+        if tunnel.isOpen, isServing { tunnelCloses() }
     }
 
     override func requestFaulted(_ fault: MessageFault) {
+        guard !tunnel.isOpen else { return tunnelFaulted() }
         guard let exchange = served() else { return }
         // Answered already, perhaps within this very event: the answer must still reach the client.
         if !isComplete { exchange.requestFaulted(fault) }
@@ -151,6 +168,7 @@ final class RequestStream: HTTP2Stream {
         sendEnd()
         // It may find no window.
         responseMoved()
+        if tunnel.isOpen { tunnelCloses() }
         return true
     }
 
@@ -175,7 +193,8 @@ final class RequestStream: HTTP2Stream {
     /// What has begun cannot be completed.
     func abort() {
         isCutOff = true
-        reset(.internalError)
+        // RFC 8441 section 5: what a reset is for TCP.
+        reset(tunnel.isOpen ? .cancel : .internalError)
     }
 
     override func outputDrained() {
@@ -199,6 +218,7 @@ final class RequestStream: HTTP2Stream {
         guard isServing, let exchange else { return nil }
         let octets = Int(exchange.responseBytes - UInt64(unframed) - framed)
         framed += UInt64(octets)
+        if octets > 0, tunnel.isOpen { tunnelMoved() }
         // The end is framed only while the stream's window is open.
         if unframed == 0, !isEndUnframed {
             _ = time.responseTaken(octets, now: now)
@@ -214,6 +234,7 @@ final class RequestStream: HTTP2Stream {
     /// - Returns: until when the client is waited for.
     func judge(now: Instant, isWindowShut: Bool) -> Instant? {
         guard isServing, let exchange, !isCutOff else { return nil }
+        guard !tunnel.isOpen else { return judgeTunnel(now: now) }
         guard let end = measureResponse(now: now), end <= now else { return time.end }
         guard time.debt == .response || exchange.isAnswered || !isWindowShut else {
             // It is not this stream's client who is waited for.
@@ -252,9 +273,14 @@ final class RequestStream: HTTP2Stream {
     override func ended() {
         guard isServing, let exchange else { return }
         if isCutOff { exchange.abandoned() }
+        conclude(exchange)
+    }
+
+    func conclude(_ exchange: Exchange) {
         exchange.ended()
         exchange.reset()
         isServing = false
+        tunnel = .none
         owner.requestEnded()
     }
 }

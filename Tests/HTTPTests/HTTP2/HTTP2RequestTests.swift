@@ -141,7 +141,11 @@ struct HTTP2RequestTests {
         limits.extendedConnect = true
         let peer = HTTP2Peer(limits)
         peer.send(.headers(1, fields, end: false))
-        #expect(peer.record.events == ["1 websocket health.example /chat chunked"])
+        #expect(peer.record.events == ["1 websocket health.example /chat none"])
+        #expect(peer.record.streams[0].head.routedMethod == .get)
+        #expect(peer.record.streams[0].head.methodBytes == Array("CONNECT".utf8))
+        #expect(Self.fault(fields, limits) == .contentUnexpected)
+        #expect(Self.fault(fields + [("content-length", "0")], limits, end: false) == .contentUnexpected)
         #expect(
             Self.fault(HPACK.request("CONNECT", "/chat") + [(":protocol", "telnet")], limits) == .connectUnsupported)
         #expect(Self.fault(HPACK.request("CONNECT", "/chat"), limits) == .connectUnsupported)
@@ -149,12 +153,33 @@ struct HTTP2RequestTests {
         #expect(Self.fault([(":method", "CONNECT"), (":authority", "a:443")], limits) == .connectUnsupported)
     }
 
+    @Test("each side of a tunnel ends for itself, and nothing but DATA stands in one")
+    func tunnel() {
+        var limits = HTTP2Limits()
+        limits.extendedConnect = true
+        let fields = HPACK.request("CONNECT", "/chat") + [(":protocol", "websocket")]
+        let peer = HTTP2Peer(limits)
+        peer.record.onHead = {
+            $0.outlastsResponse = true
+            _ = $0.sendHead(200, endsStream: false) { _ in }
+            $0.sendEnd()
+        }
+        peer.send(.headers(1, fields, end: false), .headers(3, fields, end: false))
+        // No reset: the client may have something to say still.
+        #expect(peer.frames().map(\.kind) == [.headers, .headers, .data, .data])
+        peer.send(.data(1, "a"), .data(1, "b", end: true))
+        #expect(peer.record.events.contains("1 end"))
+        peer.send(.headers(3, [("x", "a")]))
+        #expect(peer.record.events.contains("3 fault \(MessageFault.fieldsInTunnel)"))
+    }
+
     /// What is wrong with a request of these fields; nil if nothing is.
     static func fault(
-        _ fields: [(String, String)], _ limits: HTTP2Limits = HTTP2Limits(), heads: HeadLimits = .standard
+        _ fields: [(String, String)], _ limits: HTTP2Limits = HTTP2Limits(), heads: HeadLimits = .standard,
+        end: Bool = true
     ) -> MessageFault? {
         let peer = HTTP2Peer(limits, heads: heads)
-        peer.send(.headers(1, fields))
+        peer.send(.headers(1, fields, end: end))
         return MessageFault.allCases.first { peer.record.events == ["1 fault \($0)"] }
     }
 }

@@ -34,6 +34,7 @@ extension HTTP2Session {
             return fail(stream, error)
         }
         stream.state.isListening = true
+        stream.state.isTunnel = stream.head.opensWebSocket
         // Content-Length 0 without the end of the stream: what follows shows whether that is true, and until then
         // nobody is to see a request that may yet be malformed.
         stream.state.isHeld = !endsStream && stream.state.missing == 0
@@ -44,6 +45,8 @@ extension HTTP2Session {
     func trailersEnded(_ stream: HTTP2Stream, endsStream: Bool) {
         stream.state.clientEnded = endsStream
         guard stream.state.isListening else { return }
+        // RFC 9113 section 8.5: a tunnel has nothing but DATA.
+        guard !stream.state.isTunnel else { return fail(stream, .fieldsInTunnel) }
         do throws(MessageFault) {
             try block.finishTrailers(endsStream: endsStream)
         } catch {

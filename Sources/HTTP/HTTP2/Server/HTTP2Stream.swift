@@ -38,7 +38,8 @@ open class HTTP2Stream {
 
     // MARK: - The request, for subclasses to override
 
-    /// The head is complete and well-formed. Content follows if `head.framing` says so.
+    /// The head is complete and well-formed. Content follows if `head.framing` says so, and where `head.opensWebSocket` what the
+    /// tunnel is to carry: it may come before it is open.
     open func headReceived() {}
     /// Content has arrived. - Returns: how much of it was taken; if not all, `contentWanted()` is to be called later.
     open func receive(content: Span<UInt8>) -> Int { content.count }
@@ -66,6 +67,17 @@ open class HTTP2Stream {
     public final var unframed: Int { output.count }
     /// The response is complete, and its end is not framed yet: a client that opens no window does not get it either.
     public final var isEndUnframed: Bool { state.isEnding && !state.responseEnded }
+
+    /// END_STREAM is framed.
+    public final var isEnded: Bool { state.responseEnded }
+    /// Whether content, or the end, could be framed now.
+    public final var isWindowOpen: Bool { session?.isWindowOpen(for: self) ?? false }
+    /// Whether the client may send on when the response has ended: of tunnels alone (RFC 8441 section 5). What a client still sends
+    /// of a request that is answered, nobody needs.
+    public final var outlastsResponse: Bool {
+        get { state.outlastsResponse }
+        set { state.outlastsResponse = newValue }
+    }
 
     /// Sends an interim response (RFC 9110 section 15.2) without fields.
     public final func sendInterim(_ status: UInt16) {
@@ -155,6 +167,9 @@ struct StreamState {
     var isReset = false
     /// END_STREAM was sent.
     var responseEnded = false
+    /// It is a tunnel's, of whose sides one may end before the other (RFC 8441 section 5).
+    var isTunnel = false
+    var outlastsResponse = false
     /// In the session's list of those to be told of room, or of the end of content for now.
     var isDrained = false
     var isTouched = false

@@ -52,6 +52,12 @@ extension HTTP2Session {
         unsafe nghttp2_session_resume_data(library, stream.id)
     }
 
+    func isWindowOpen(for stream: HTTP2Stream) -> Bool {
+        guard !isClosed, stream.isOpen else { return false }
+        return unsafe nghttp2_session_get_remote_window_size(library) > 0
+            && nghttp2_session_get_stream_remote_window_size(library, stream.id) > 0
+    }
+
     func submitReset(_ code: HTTP2ErrorCode, on stream: HTTP2Stream) {
         stream.state.isReset = true
         stream.state.isListening = false
@@ -105,7 +111,7 @@ extension HTTP2Session {
     /// END_STREAM went out. If the client is still sending, nobody needs that any more (RFC 9113 section 8.1).
     func responseEnded(_ stream: HTTP2Stream) {
         stream.state.responseEnded = true
-        guard !stream.state.clientEnded else { return }
+        guard !stream.state.clientEnded, !stream.state.outlastsResponse else { return }
         submitReset(stream.state.isFaulted ? .protocolError : .noError, on: stream)
     }
 }

@@ -61,13 +61,13 @@ public import EventLoop
         self.limits = limits
         self.pool = pool
         self.handler = handler
-        watch = FrameWatch(limits: limits)
+        watch = FrameWatch(limits: limits, role: .server)
         block = RequestBlock(heads: heads, limits: limits, pool: pool)
         scratch = ByteBuffer(pool: pool)
         unsafe rest = UnsafeBufferPointer(start: nil, count: 0)
-        unsafe library = LibrarySetup.makeSession(limits)
+        unsafe library = LibrarySetup.makeSession(limits, .server)
         unsafe LibrarySetup.attach(self, to: library)
-        unsafe LibrarySetup.submitSettings(limits, library)
+        unsafe LibrarySetup.submitSettings(limits, .server, library)
     }
 
     deinit {

@@ -93,7 +93,11 @@ struct RequestBlock: ~Copyable {
         try readTarget(&head, bytes.readable)
         head.version = .http2
         let length = meanings.framing.contentLength
-        if endsStream {
+        if isConnect {
+            // The stream is the tunnel's from here on: it has no content, whose length could be stated (RFC 9110 section 9.3.6).
+            guard length == nil, !endsStream else { throw .contentUnexpected }
+            head.framing = .none
+        } else if endsStream {
             guard length ?? 0 == 0 else { throw .contentLengthDisagrees }
             head.framing = .none
         } else {

@@ -1,0 +1,295 @@
+public import Bytes
+internal import CNghttp2
+public import EventLoop
+
+/// A connection of HTTP/2 in the client role, as a state machine over bytes: `open` begins a request, `write` gives what is to be
+/// sent, `receive` takes what came, and `settle` ends each event.
+///
+/// The counterpart of `HTTP2Session`, and built like it: nghttp2 does frames, HPACK, windows and the states of streams; what a response
+/// is, and what is too much, is decided here. A server is trusted no further than a client: it is one that may have
+/// been taken over, and answers for many.
+///
+/// C and raw memory, each use marked `unsafe`. nghttp2 is handed two pointers: this object, with each callback, all of which
+/// happen within a call of this object's methods; and a stream with each of its streams, all of which `streams` keeps.
+@safe public final class HTTP2ClientSession {
+    unowned let handler: HTTP2ClientHandler
+    let limits: HTTP2Limits
+    let pool: BufferPool
+    var watch: FrameWatch
+    var block: ResponseBlock
+    /// nghttp2's session. Freed in `deinit`.
+    private(set) var library: OpaquePointer
+
+    /// Every stream object ever needed, and which of them serve none.
+    var streams: [HTTP2ClientStream] = []
+    var idle: [Int] = []
+    /// Places of streams to be told that there is room, and of those to be settled. Kept for their room.
+    var drained: [Int] = []
+    var touched: [Int] = []
+
+    /// Heads of requests are put together here.
+    var scratch: ByteBuffer
+    var fieldList = FieldList()
+    /// A frame made by nghttp2 that did not fit the caller's buffer: its memory, until it is asked for the next.
+    private var rest: UnsafeBufferPointer<UInt8>
+    /// Octets that nghttp2 has made, `rest` included.
+    private var framed: UInt64 = 0
+    /// The request whose fields end with what nghttp2 is making.
+    var headFramed: HTTP2ClientStream?
+
+    var now = Instant(nanoseconds: 0)
+    /// Why the connection ends, if that is for what the server did.
+    public internal(set) var fault: HTTP2Fault?
+    /// nghttp2 is in a state in which it may only be freed.
+    private(set) var isBroken = false
+    /// Within `receive`: nghttp2 and the streams are in the middle of something.
+    private var isReading = false
+    /// GOAWAY that is sent from now on is our own word.
+    private(set) var isTerminating = false
+    public private(set) var isClosed = false
+    /// No more requests: by the server's word, or by our own.
+    private(set) var isDraining = false
+    /// GOAWAY has come.
+    public private(set) var isServerGoing = false
+    /// Whether the server has acknowledged our settings (RFC 9113 section 6.5.3).
+    public internal(set) var isAcknowledged = false
+    /// Whether the server has said what its limits are.
+    public internal(set) var isGreeted = false
+    /// Whether the server is in the middle of a block of fields: until it is complete, no other frame can come (RFC 9113 section 4.3).
+    public internal(set) var isMidBlock = false
+    /// Streams that are not over: those nghttp2 knows, and those whose response is whole and waits to be taken.
+    public internal(set) var openStreams = 0
+    var streamsOnWire = 0
+    /// Requests begun.
+    public internal(set) var requestCount = 0
+
+    /// - Parameters:
+    ///   - heads: limits of the number of fields.
+    ///   - pool: its blocks hold a head of `limits.headerList`.
+    ///   - handler: owns the session.
+    public init(limits: HTTP2Limits, heads: HeadLimits, pool: BufferPool, handler: HTTP2ClientHandler) {
+        precondition(
+            limits.headerList <= min(pool.blockSize, 65_535), "a head fits a block, and ranges are 16 bits wide")
+        precondition(limits.connectionWindow >= 65_535, "a connection's window begins with 65,535 octets")
+        self.limits = limits
+        self.pool = pool
+        self.handler = handler
+        watch = FrameWatch(limits: limits, role: .client)
+        block = ResponseBlock(heads: heads, limits: limits)
+        scratch = ByteBuffer(pool: pool)
+        unsafe rest = UnsafeBufferPointer(start: nil, count: 0)
+        unsafe library = LibrarySetup.makeSession(limits, .client)
+        unsafe LibrarySetup.attach(self, to: library)
+        unsafe LibrarySetup.submitSettings(limits, .client, library)
+    }
+
+    deinit {
+        unsafe nghttp2_session_del(library)
+    }
+
+    // MARK: - Bytes
+
+    /// Takes bytes of the server. Streams are called within.
+    ///
+    /// - Throws: why the connection ends. What `write` still gives is to be sent before it is closed.
+    public func receive(_ bytes: Span<UInt8>, now: Instant) throws(HTTP2Fault) {
+        if let fault { throw fault }
+        self.now = now
+        let stop = watch.look(at: bytes, now: now)
+        read(bytes.extracting(first: stop?.admitted ?? bytes.count))
+        if let stop { end(stop.fault) }
+        // What the server makes us say waits until it reads; beside requests, and the resets of these.
+        if !isBroken, unsafe nghttp2_session_get_outbound_queue_size(library) > limits.outboundFrames + 2 * openStreams
+        {
+            end(.excess(.outboundFrames))
+        }
+        if let fault { throw fault }
+    }
+
+    private func read(_ bytes: Span<UInt8>) {
+        guard !bytes.isEmpty, !isClosed else { return }
+        isReading = true
+        let outcome = unsafe bytes.withUnsafeBufferPointer {
+            unsafe nghttp2_session_mem_recv(library, $0.baseAddress, $0.count)
+        }
+        isReading = false
+        guard outcome < 0 else { return }
+        // All that it returns is fatal: the session is not to be used any more.
+        isBroken = true
+        guard fault == nil else { return }
+        switch Int32(outcome) {
+        case NGHTTP2_ERR_FLOODED.rawValue: fault = .excess(.outboundFrames)
+        default: fault = .failed(Int32(outcome))
+        }
+    }
+
+    /// Appends what is to be sent, as far as there is room; what does not fit comes the next time.
+    ///
+    /// - Throws: why the connection ends, if that is found out only now. What was appended is to be sent all the same.
+    public func write(into output: inout ByteBuffer) throws(HTTP2Fault) {
+        precondition(!isReading, "a stream's method writes to no socket")
+        let before = fault
+        while output.room > 0 {
+            if unsafe rest.isEmpty {
+                guard makeFrame() else { break }
+            }
+            let taken = unsafe output.appendPrefix(of: rest.span)
+            unsafe rest = UnsafeBufferPointer(rebasing: rest[taken...])
+        }
+        if before == nil, let fault { throw fault }
+    }
+
+    /// - Returns: false if there is nothing to be sent.
+    private func makeFrame() -> Bool {
+        guard !isBroken, !isClosed else { return false }
+        var start: UnsafePointer<UInt8>?
+        let length = unsafe nghttp2_session_mem_send(library, &start)
+        if length < 0 {
+            isBroken = true
+            fault = fault ?? .failed(Int32(length))
+        }
+        guard length > 0 else { return false }
+        unsafe rest = UnsafeBufferPointer(start: start, count: length)
+        framed += UInt64(length)
+        headFramed?.state.headEnd = framed
+        headFramed = nil
+        return true
+    }
+
+    /// Tells streams that there is room for more of their requests. To be called when what `write` gave has been sent.
+    ///
+    /// - Returns: whether any was told: there may be more to write.
+    public func reportRoom() -> Bool {
+        guard !drained.isEmpty else { return false }
+        while let slot = drained.popLast() {
+            let stream = streams[slot]
+            guard stream.state.isDrained else { continue }
+            stream.state.isDrained = false
+            stream.output.releaseIfEmpty()
+            guard stream.isOpen, !stream.state.isEnding else { continue }
+            touch(stream)
+            stream.requestSpaceAvailable()
+        }
+        return true
+    }
+
+    /// Ends an event, in which any of the other methods were called: streams that were told something hear that that was all for now.
+    public func settle() {
+        precondition(!isReading, "the event is still under way")
+        while let slot = touched.popLast() {
+            let stream = streams[slot]
+            stream.state.isTouched = false
+            stream.settle()
+            if stream.id == 0, !stream.state.isTouched { idle.append(slot) }
+        }
+    }
+
+    /// The stream is to be settled, and serves no other request before.
+    func touch(_ stream: HTTP2ClientStream) {
+        guard !stream.state.isTouched else { return }
+        stream.state.isTouched = true
+        touched.append(stream.slot)
+    }
+
+    // MARK: - The connection's life
+
+    /// How many more requests may be begun now. Until the server has said how many it takes, as if that were 100 (RFC 9113
+    /// section 6.5.2).
+    public var capacity: Int {
+        guard mayOpen else { return 0 }
+        let most = unsafe nghttp2_session_get_remote_settings(library, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
+        return max(0, min(limits.concurrentStreams - openStreams, Int(most) - streamsOnWire))
+    }
+
+    /// Whether requests may be begun at all, now or when there is room: a connection of which that is not so serves those it has.
+    public var mayOpen: Bool {
+        guard fault == nil, !isBroken, !isClosed, !isDraining, !isTerminating else { return false }
+        return unsafe nghttp2_session_check_request_allowed(library) != 0
+    }
+
+    /// Whether there is something to write, whatever the room.
+    public var hasOutput: Bool {
+        unsafe !rest.isEmpty || (!isBroken && !isClosed && nghttp2_session_want_write(library) != 0)
+    }
+
+    /// Whether nothing will be received or sent any more: the connection is to be closed.
+    public var isFinished: Bool {
+        guard unsafe rest.isEmpty else { return false }
+        return unsafe isBroken || isClosed
+            || (nghttp2_session_want_read(library) == 0 && nghttp2_session_want_write(library) == 0)
+    }
+
+    /// Begins no more requests. When those under way are over, the connection is finished.
+    public func drain() {
+        guard fault == nil, !isBroken, !isClosed, !isDraining else { return }
+        isDraining = true
+        unsafe nghttp2_submit_goaway(
+            library, UInt8(NGHTTP2_FLAG_NONE.rawValue), 0, HTTP2ErrorCode.noError.rawValue, nil, 0)
+    }
+
+    /// Asks the server for a sign of life, which `pingAnswered` tells of (RFC 9113 section 6.7).
+    public func ping() {
+        guard fault == nil, !isBroken, !isClosed, !isTerminating else { return }
+        watch.pinged()
+        unsafe nghttp2_submit_ping(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
+    }
+
+    /// Ends the connection on our account, after GOAWAY with `code`; requests under way are not completed.
+    public func terminate(_ code: HTTP2ErrorCode) {
+        guard !isBroken, !isClosed, !isTerminating else { return }
+        isTerminating = true
+        unsafe nghttp2_session_terminate_session(library, code.rawValue)
+    }
+
+    /// The connection is gone: what is open fails, but for responses that have come whole and wait to be taken. Nothing is received
+    /// or sent after it. Not to be called by a stream's method.
+    ///
+    /// - Parameter unsent: how many octets of what `write` gave, the last ones, the server has certainly not got.
+    public func close(unsent: Int = 0) {
+        precondition(!isReading, "whoever is in the middle of a stream is not ended")
+        guard !isClosed else { return }
+        isClosed = true
+        let sent = unsafe framed - min(framed, UInt64(rest.count + unsent))
+        unsafe rest = UnsafeBufferPointer(start: nil, count: 0)
+        // Not by an iterator: who is told of a failure may look at the session.
+        for slot in streams.indices where streams[slot].state.isOnWire {
+            let stream = streams[slot]
+            let isUnsent = stream.state.headEnd == 0 || stream.state.headEnd > sent
+            leaveWire(stream, isUnsent ? .unprocessed(.unsent) : fault.map { .connectionFaulted($0) } ?? .disconnected)
+        }
+    }
+
+    /// The server broke a rule of the connection: GOAWAY.
+    func end(_ reason: HTTP2Fault) {
+        guard fault == nil else { return }
+        fault = reason
+        switch reason {
+        case .violation(let code): terminate(code)
+        case .prefaceMissing: terminate(.protocolError)
+        case .excess, .failed: terminate(.enhanceYourCalm)
+        }
+    }
+
+    /// GOAWAY that we did not ask for was sent: nghttp2 found what the server did wrong.
+    func ended(by code: HTTP2ErrorCode) {
+        if code != .noError, !isTerminating, fault == nil { fault = .violation(code) }
+    }
+
+    /// - Parameter last: the highest stream that the server has processed or will.
+    func serverGoesAway(_ code: HTTP2ErrorCode, last: Int32) {
+        isServerGoing = true
+        for slot in streams.indices where streams[slot].state.isOnWire && !streams[slot].state.isReset {
+            let stream = streams[slot]
+            if unsafe nghttp2_session_get_stream_user_data(library, stream.id) == nil {
+                // nghttp2 has made nothing of it yet, and would keep it until its turn to fail.
+                fail(stream, .unprocessed(.goingAway), .cancel)
+            } else if stream.id > last {
+                // nghttp2 closes it when this is over. A server that has answered all the same contradicts itself.
+                deafen(stream)
+                touch(stream)
+                stream.failed(stream.state.isAnswered ? .reset(.refusedStream) : .unprocessed(.goingAway))
+            }
+        }
+        handler.serverGoesAway(code)
+    }
+}

@@ -1,0 +1,145 @@
+internal import Bytes
+
+/// Makes a response head, or trailers, of the fields that HTTP/2 brings: the same values that HTTP/1.1's parser gives, so that what
+/// becomes of a response knows no difference. As strict as it, by RFC 9113 section 8.
+///
+/// One value serves all responses of a connection, since their blocks come one after the other (section 4.3).
+struct ResponseBlock {
+    private let fieldLimit: Int
+    private let listLimit: Int
+    private let table = FieldNameTable.shared
+
+    /// The first thing that was wrong; what comes after it is only counted.
+    private(set) var fault: MessageFault?
+    /// Octets decoded, as SETTINGS_MAX_HEADER_LIST_SIZE counts them.
+    private(set) var size = 0
+    private var framing = FramingFields()
+    private var hasStatus = false
+    private var hasFields = false
+
+    init(heads: HeadLimits, limits: HTTP2Limits) {
+        fieldLimit = heads.fields
+        listLimit = limits.headerList
+    }
+
+    mutating func begin() {
+        fault = nil
+        size = 0
+        framing = FramingFields()
+        hasStatus = false
+        hasFields = false
+    }
+
+    /// Only counts a field.
+    mutating func skip(_ name: Span<UInt8>, _ value: Span<UInt8>) {
+        // RFC 9113 section 6.5.2.
+        size += name.count + value.count + 32
+    }
+
+    // MARK: - Heads
+
+    /// - Parameter bytes: what the ranges of `head` refer to, written here.
+    mutating func take(
+        _ name: Span<UInt8>, _ value: Span<UInt8>, into head: inout ResponseHead, _ bytes: inout ByteBuffer
+    ) {
+        skip(name, value)
+        guard fault == nil else { return }
+        do throws(MessageFault) {
+            guard size <= listLimit else { throw .headTooLarge }
+            guard name.isEmpty || name[0] != ByteClass.colon else { return try readStatus(name, value, &head) }
+            hasFields = true
+            guard head.fields.count < fieldLimit else { throw .tooManyFields }
+            let known = try StreamField.check(name, value, table, names: .anyToken)
+            if known == .contentLength { try framing.takeContentLength(value) }
+            head.fields.append(try Self.append(name, value, known, to: &bytes))
+        } catch {
+            fault = error
+        }
+    }
+
+    /// RFC 9113 section 8.3.2.
+    private mutating func readStatus(
+        _ name: Span<UInt8>, _ value: Span<UInt8>, _ head: inout ResponseHead
+    ) throws(MessageFault) {
+        guard !hasFields else { throw .pseudoFieldLate }
+        guard name.equals(Self.status.span) else { throw .pseudoFieldUnknown }
+        guard !hasStatus else { throw .pseudoFieldRepeated }
+        hasStatus = true
+        guard value.count == 3 else { throw .statusLineMalformed }
+        var status: UInt16 = 0
+        for index in value.indices {
+            guard ByteClass.isDigit(value[index]) else { throw .statusLineMalformed }
+            status = status * 10 + UInt16(value[index] - 0x30)
+        }
+        guard (100...599).contains(status) else { throw .statusLineMalformed }
+        head.status = status
+    }
+
+    /// The head is complete.
+    ///
+    /// - Parameter isHead: whether it answers HEAD.
+    /// - Returns: how much content is announced; nil if nothing was said.
+    func finish(_ head: inout ResponseHead, isHead: Bool, endsStream: Bool) throws(MessageFault) -> UInt64? {
+        if let fault { throw fault }
+        guard hasStatus else { throw .pseudoFieldMissing }
+        // RFC 9113 section 8.6: HTTP/2 switches no protocols.
+        guard head.status != 101 else { throw .protocolSwitched }
+        head.statedLength = framing.contentLength
+        if head.isInterim || head.status == 204 {
+            guard framing.contentLength ?? 0 == 0 else { throw .contentImpossible }
+            // RFC 9113 section 8.1: an interim response ends nothing.
+            guard !head.isInterim || !endsStream else { throw .headMissing }
+            return 0
+        }
+        if isHead || head.status == 304 { return 0 }
+        guard !endsStream else {
+            guard framing.contentLength ?? 0 == 0 else { throw .contentLengthDisagrees }
+            return 0
+        }
+        head.framing = try framing.framing(minorVersion: 1) ?? .chunked
+        return framing.contentLength
+    }
+
+    // MARK: - Trailers
+
+    /// - Parameter bytes: what the ranges of `trailers` refer to, written here.
+    mutating func take(
+        _ name: Span<UInt8>, _ value: Span<UInt8>, into trailers: inout ResponseTrailers, _ bytes: inout ByteBuffer
+    ) {
+        skip(name, value)
+        guard fault == nil else { return }
+        do throws(MessageFault) {
+            guard size <= listLimit, trailers.fields.count < fieldLimit else { throw .trailerTooLarge }
+            guard name.isEmpty || name[0] != ByteClass.colon else { throw .pseudoFieldLate }
+            let known = try StreamField.check(name, value, table, names: .anyToken)
+            switch known {
+            // RFC 9110 section 6.5.1: these can change nothing any more.
+            case .host, .contentLength: throw .trailerNamesFraming
+            case _ where known.isHopByHop: return
+            default: trailers.fields.append(try Self.append(name, value, known, to: &bytes))
+            }
+        } catch {
+            fault = error
+        }
+    }
+
+    /// The trailers are complete.
+    func finishTrailers(endsStream: Bool) throws(MessageFault) {
+        if let fault { throw fault }
+        guard endsStream else { throw .trailersUnended }
+    }
+
+    private static func append(
+        _ name: Span<UInt8>, _ value: Span<UInt8>, _ known: FieldName, to bytes: inout ByteBuffer
+    ) throws(MessageFault) -> HeaderField {
+        let start = bytes.count
+        bytes.append(name)
+        bytes.append(value)
+        guard !bytes.overflowed else { throw .headTooLarge }
+        let middle = start + name.count
+        return HeaderField(
+            nameRange: ByteRange(start, middle), valueRange: ByteRange(middle, middle + value.count), name: known)
+    }
+
+    private static let status = Array(":status".utf8)
+}

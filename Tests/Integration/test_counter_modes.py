@@ -1,0 +1,245 @@
+"""What `counter: strict` and `counter: window N` promise, over HTTP/2 and through every change of them."""
+
+import json
+import random
+import re
+from collections import Counter
+
+import pytest
+
+from denials import assert_denied
+from exposition import scrape
+from http2_client import HTTP2Client
+from paths import REPOSITORY
+from pki import attestgate
+from test_http2_streams import Held
+
+CODES = ("counter_late", "counter_replayed")
+
+
+def seeded():
+    seed = random.randrange(1 << 30)
+    print("seed", seed)
+    return random.Random(seed)
+
+
+def code_of(response):
+    """None for a request that passed."""
+    return None if response.status == 200 else json.loads(response.content)["error"]
+
+
+def send(attested, requests, phone=None):
+    """All at once on one connection, in this order. - Returns: for each, why it was refused; None where it passed."""
+    with HTTP2Client(attested.gateway, (phone or attested.phone).identity) as http2:
+        responses = [http2.response(number) for number in [http2.begin(data) for data in requests]]
+    return [code_of(response) for response in responses]
+
+
+class Values:
+    """The requests of one phone by their counters, each with one proof that is sent again and again."""
+
+    def __init__(self, attested):
+        self.attested, self.made = attested, {}
+
+    def __getitem__(self, value):
+        if value not in self.made:
+            self.made[value] = self.attested.phone.request(path=f"/{value}", counter=value)
+        return self.made[value]
+
+    def send(self, *values):
+        """One after the other on one connection. - Returns: for each, why it was refused; None where it passed."""
+        with HTTP2Client(self.attested.gateway, self.attested.phone.identity) as http2:
+            return [code_of(http2.exchange(self[value])) for value in values]
+
+    def expect(self, outcomes):
+        """`outcomes`: from value to why it is refused, in the order in which they are sent."""
+        assert dict(zip(outcomes, self.send(*outcomes))) == outcomes
+
+
+def reload(attested):
+    attested.gateway.write_conf()
+    done = attestgate("reload", "--config", attested.gateway.conf_path)
+    assert done.returncode == 0, done.stderr
+
+
+def restart(attested):
+    attested.gateway.halt()
+    attested.gateway.start()
+
+
+def crash(attested):
+    attested.gateway.crash()
+    attested.gateway.start()
+
+
+CHANGES = {change.__name__: change for change in (reload, restart, crash)}
+
+
+def change(attested, mode, how):
+    attested.gateway.conf["apps"][0]["counter"] = mode
+    how(attested)
+
+
+def refusals(attested):
+    """How often each of the two was said so far, by the metric and by the log."""
+    metrics, log = scrape(attested.gateway), Counter(entry.get("denial") for entry in attested.gateway.access())
+    counted = {labels["code"] for labels in metrics.labels("attestgate_denials_total")}
+    return {code: (metrics("attestgate_denials_total", code=code) if code in counted else 0, log[code]) for code in CODES}
+
+
+def test_what_passed_in_parallel_is_replayed_through_crashes_restarts_and_every_change_of_mode(start_attested):
+    choose = seeded()
+    attested = start_attested(counter="window 128")
+    held = Held(attested.upstream)
+    requests = [attested.phone.request(path=f"/{n}") for n in range(100)]
+    choose.shuffle(requests)
+    with HTTP2Client(attested.gateway, attested.phone.identity) as http2:
+        numbers = [http2.begin(data) for data in requests]
+        attested.upstream.wait_for_requests(100)
+        for n in choose.sample(range(100), 100):
+            held.release(f"/{n}")
+        assert [http2.response(number).status for number in numbers] == [200] * 100
+    stages = [
+        ("window 128", crash), ("strict", reload), ("window 128", reload), ("window 1024", restart), ("window 1", crash),
+        ("strict", restart), ("window 1024", reload)]
+    with attested.nothing_forwarded_at_all():
+        assert send(attested, requests) == ["counter_replayed"] * 100
+        for mode, how in stages:
+            change(attested, mode, how)
+            choose.shuffle(requests)
+            assert send(attested, requests) == ["counter_replayed"] * 100, (mode, how)
+    # Not for want of anything else: the next value passes.
+    attested.upstream.reset_behaviour()
+    assert send(attested, [attested.phone.request(path="/next")]) == [None]
+
+
+@pytest.mark.parametrize("reach", [1, 16, 1024])
+def test_a_value_as_far_behind_as_the_window_reaches_passes_once_and_one_further_is_late(start_attested, reach):
+    attested = start_attested(counter=f"window {reach}")
+    values, highest = Values(attested), reach + 10
+    last, beyond = highest - reach, highest - reach - 1
+    outcomes = values.send(highest, last, beyond, last, beyond, highest)
+    assert outcomes == [None, None, "counter_late", "counter_replayed", "counter_late", "counter_replayed"]
+    for how in CHANGES.values():
+        how(attested)
+        values.expect({last: "counter_replayed", beyond: "counter_late", highest: "counter_replayed"})
+    # The window moves with the highest.
+    moved = highest + reach + 5
+    values.expect({moved: None, moved - reach - 1: "counter_late", moved - reach: None})
+    forwarded = [int(r.target[1:]) for r in attested.upstream.requests]
+    assert forwarded == [highest, last, moved, moved - reach]
+
+
+def test_a_value_that_was_used_and_is_forgotten_stays_refused(start_attested):
+    """No bit is kept for it any more: whether it was used cannot be told, so it counts as used."""
+    attested = start_attested(counter="window 1024")
+    values = Values(attested)
+    values.expect({1: None, 2: None, 1026: None})
+    values.expect({2: "counter_replayed", 1: "counter_late"})
+    for how in CHANGES.values():
+        how(attested)
+        values.expect({2: "counter_replayed", 1: "counter_late"})
+    # Beyond the whole window at once.
+    values.expect({5000: None, 1026: "counter_late", 3975: "counter_late", 3976: None})
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_change_of_mode_admits_only_what_was_never_used_and_never_anything_twice(start_attested, how):
+    attested, how = start_attested(), CHANGES[how]
+    values = Values(attested)
+    values.expect({1: None, 10: None, 9: "counter_late"})
+    # What strict had skipped was never used: it passes, once, as far as the window reaches.
+    change(attested, "window 4", how)
+    values.expect({9: None, 6: None, 5: "counter_late", 1: "counter_replayed", 10: "counter_replayed"})
+    change(attested, "window 8", how)
+    values.expect({9: "counter_replayed", 5: None, 2: None, 1: "counter_replayed"})
+    change(attested, "window 2", how)
+    values.expect({7: "counter_late", 8: None, 6: "counter_replayed", 5: "counter_replayed"})
+    change(attested, "strict", how)
+    values.expect({7: "counter_late", 10: "counter_replayed", 11: None, 12: None})
+    change(attested, "window 1024", how)
+    values.expect({7: None, 3: None})
+    with attested.nothing_forwarded_at_all():
+        used = [1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12]
+        values.expect({value: "counter_replayed" for value in used})
+    forwarded = Counter(r.target for r in attested.upstream.requests)
+    assert forwarded == Counter(f"/{value}" for value in used)
+
+
+def test_a_connection_keeps_the_mode_it_came_in_under_and_no_value_passes_twice_between_two(start_attested):
+    attested = start_attested(counter="window 16")
+    values = Values(attested)
+    with HTTP2Client(attested.gateway, attested.phone.identity) as before:
+        assert code_of(before.exchange(values[20])) is None
+        attested.gateway.conf["apps"][0]["counter"] = "strict"
+        held = Held(attested.upstream)
+        under_way = before.begin(values[19])
+        attested.upstream.wait_for_requests(2)
+        reload(attested)
+        with HTTP2Client(attested.gateway, attested.phone.identity) as after:
+            assert code_of(after.exchange(values[18])) == "counter_late"
+            assert code_of(after.exchange(values[19])) == "counter_replayed"
+        for value in (17, 19):
+            held.release(f"/{value}")
+        assert code_of(before.response(under_way)) is None
+        assert code_of(before.exchange(values[17])) is None
+    values.expect({17: "counter_replayed", 16: "counter_late"})
+
+
+def test_in_strict_mode_what_was_overtaken_is_late_and_each_that_leads_passes(start_attested):
+    choose = seeded()
+    attested = start_attested()
+    values = list(range(1, 101))
+    choose.shuffle(values)
+    known = Values(attested)
+    requests = [known[value] for value in values]
+    leading = [value for place, value in enumerate(values) if value == max(values[:place + 1])]
+    expected = [None if value in leading else "counter_late" for value in values]
+    assert send(attested, requests) == expected
+    assert [int(r.target[1:]) for r in sorted(attested.upstream.requests, key=lambda r: int(r.target[1:]))] == leading
+    # Again: what passed is known to have been used, of the others it is known that they were not.
+    expected = ["counter_replayed" if value in leading else "counter_late" for value in values]
+    with attested.nothing_forwarded_at_all():
+        assert send(attested, requests) == expected
+        crash(attested)
+        assert send(attested, requests) == expected
+
+
+def picture():
+    """The one of the page: the values that are used, and from each mode to the outcomes of all values."""
+    text = (REPOSITORY / "docs" / "operations" / "counters.md").read_text().split("```\n")[1]
+    rows = {line[:12].strip(): line[12:] for line in text.splitlines() if line}
+    columns = [(match.end(), int(match[0])) for match in re.finditer(r"\d+", rows["value"])]
+    words = {"R": "counter_replayed", "L": "counter_late", "ok": None}
+
+    def at(row, end):
+        return row[:end].split(" ")[-1].split("|")[-1]
+    used = [value for end, value in columns if at(rows["used"], end) == "x"]
+    modes = {mode: {value: words[at(row, end)] for end, value in columns}
+             for mode, row in rows.items() if mode.startswith(("strict", "window"))}
+    return used, modes
+
+
+@pytest.mark.parametrize("mode", ["strict", "window 5"])
+def test_the_picture_of_the_page_is_true(start_attested, mode):
+    used, modes = picture()
+    assert used == [1, 3, 7, 10, 11] and set(modes) == {"strict", "window 5"}
+    values = Values(start_attested(counter=mode))
+    assert values.send(*used) == [None] * len(used)
+    values.expect(modes[mode])
+
+
+def test_late_and_replayed_are_told_apart_in_answer_log_and_metric(start_attested):
+    attested = start_attested(counter="window 2")
+    values = Values(attested)
+    values.expect({10: None, 8: None})
+    before = refusals(attested)
+    assert before == {"counter_late": (0, 0), "counter_replayed": (0, 0)}
+    with HTTP2Client(attested.gateway, attested.phone.identity) as http2:
+        for value, code in [(7, "counter_late"), (8, "counter_replayed"), (10, "counter_replayed")]:
+            response = http2.exchange(values[value])
+            entry = assert_denied(attested.gateway, response, code, 401)
+            assert (entry["protocol"], entry["decision"]) == ("HTTP/2", "denied")
+            # A client that may repeat the request needs nothing else to do so.
+            assert response.value("accept-signature")
+    assert refusals(attested) == {"counter_late": (1, 1), "counter_replayed": (2, 2)}
