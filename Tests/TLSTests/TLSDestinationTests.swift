@@ -107,22 +107,18 @@ struct TLSDestinationTests {
         }
     }
 
-    @Test("client and server agree on what both speak; what was not offered is nothing")
+    @Test("a server is offered one protocol, and takes it or refuses")
     func protocols() throws {
-        let cases: [(offered: [ApplicationProtocol], spoken: [ApplicationProtocol], agreed: ApplicationProtocol)] = [
-            ([.http11], [.http2, .http11], .http11), ([.http2], [.http11, .http2], .http2),
-            ([.http2, .http11], [.http11], .http11), ([.http11, .http2], [.http2, .http11], .http2),
-        ]
-        for (offered, spoken, agreed) in cases {
-            let context = try peers.context(protocols: offered)
-            let stream = try Peers(speaking: spoken, of: peers).connect(to: TLSDestination(context, name: "localhost"))
+        for offered in ApplicationProtocol.allCases {
+            let destination = TLSDestination(try peers.context(speaking: offered), name: "localhost")
+            let stream = try Peers(speaking: [.http2, .http11], of: peers).connect(to: destination)
             try stream.handshake()
-            #expect(stream.client.applicationProtocol == agreed)
-            #expect(stream.server.applicationProtocol == agreed)
-        }
-        let only2 = try peers.context(protocols: [.http2])
-        #expect(throws: TLSFailure.self) {
-            try Peers(speaking: [.http11], of: peers).connect(to: TLSDestination(only2, name: "localhost")).handshake()
+            #expect(stream.client.hasAgreedOnHTTP2 == (offered == .http2))
+            #expect(stream.server.applicationProtocol == offered)
+            let other: ApplicationProtocol = offered == .http2 ? .http11 : .http2
+            #expect(throws: TLSFailure.self) {
+                try Peers(speaking: [other], of: peers).connect(to: destination).handshake()
+            }
         }
     }
 
@@ -178,11 +174,11 @@ private struct Peers {
     }
 
     func context(
-        _ policy: TLSPolicy = .modern, protocols: [ApplicationProtocol] = [.http11]
+        _ policy: TLSPolicy = .modern, speaking applicationProtocol: ApplicationProtocol = .http11
     ) throws -> ClientContext {
         try ClientContext(
             authorities: try TrustedAuthorities(pem: [authority]), identity: ([client.certificate], client.key),
-            policy: policy, protocols: protocols, library: library)
+            policy: policy, speaking: applicationProtocol, library: library)
     }
 
     func connect(to destination: TLSDestination) throws -> Pair {

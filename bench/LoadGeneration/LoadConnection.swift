@@ -90,7 +90,7 @@ class LoadConnection: SocketHandler {
         guard let step = stream?.handshake() else { return }
         switch step {
         case .done:
-            guard let stream, stream.applicationProtocol == plan.version else {
+            guard let stream, stream.hasAgreedOnHTTP2 == (plan.version == .http2) else {
                 return fail(.tls, "the server does not speak \(plan.version.name)")
             }
             wantRead(true)

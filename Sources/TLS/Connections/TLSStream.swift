@@ -149,17 +149,25 @@ public final class TLSStream {
     public var isResumed: Bool { SSL_session_reused(pointer) == 1 }
 
     /// What the handshake has agreed on, by this connection's own offer, resumed or not; HTTP/1.1 where the client has said
-    /// nothing; on the client side, where the server has chosen nothing. Nil if that is not spoken here. Once the handshake is
-    /// complete.
+    /// nothing. Nil if that is not spoken here. Server side only, once the handshake is complete.
     public var applicationProtocol: ApplicationProtocol? {
         var name: UnsafePointer<UInt8>?
         var length: UInt32 = 0
         SSL_get0_alpn_selected(pointer, &name, &length)
-        let protocols = server?.protocols ?? outgoing?.destination.context.protocols ?? []
+        let protocols = server?.protocols ?? []
         // The shortest of the names: none of the others has two letters.
         guard length == 2 else { return protocols.contains(.http11) ? .http11 : nil }
-        // A server may name what it was not offered: OpenSSL lets it.
-        return protocols.contains(.http2) ? .http2 : nil
+        return .http2
+    }
+
+    /// Whether the server has agreed to speak HTTP/2, which it was offered. Client side only, once the handshake is complete: a
+    /// server that knows no ALPN completes it too.
+    public var hasAgreedOnHTTP2: Bool {
+        var name: UnsafePointer<UInt8>?
+        var length: UInt32 = 0
+        SSL_get0_alpn_selected(pointer, &name, &length)
+        // OpenSSL refuses a server that chooses what it was not offered.
+        return length == 2
     }
 
     /// How the handshake has come to know the client, once it is complete. Server side only.

@@ -8,8 +8,6 @@ public final class ClientContext {
     let pointer: OpaquePointer
     /// OpenSSL counts its own reference of what is in it; that of the library which the certificates were read in is ours.
     private let authorities: TrustedAuthorities
-    /// What servers are offered.
-    let protocols: [ApplicationProtocol]
 
     /// Authorities between a server's certificate and one that is trusted.
     private static let depth: Int32 = 4
@@ -17,10 +15,11 @@ public final class ClientContext {
     /// - Parameters:
     ///   - authorities: server certificates must chain to one of these.
     ///   - identity: the client certificate chain and its key; nil to have none.
-    ///   - protocols: what is offered (ALPN), the preferred one first; not empty.
+    ///   - applicationProtocol: the one that servers are offered.
     public init(
         authorities: TrustedAuthorities, identity: (chain: [Certificate], key: PrivateKey)? = nil,
-        policy: TLSPolicy = .modern, protocols: [ApplicationProtocol] = [.http11], library: LibraryContext
+        policy: TLSPolicy = .modern, speaking applicationProtocol: ApplicationProtocol = .http11,
+        library: LibraryContext
     ) throws(CryptographyError) {
         ERR_clear_error()
         guard let pointer = SSL_CTX_new_ex(library.pointer, nil, TLS_client_method()) else {
@@ -28,14 +27,13 @@ public final class ClientContext {
         }
         self.pointer = pointer
         self.authorities = authorities
-        self.protocols = protocols
         try policy.applyToClient(pointer)
         TLSStream.setModes(of: pointer)
         SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER, serverCertificateJudged)
         SSL_CTX_set_verify_depth(pointer, Self.depth)
         SSL_CTX_set1_cert_store(pointer, authorities.store)
         try present(identity)
-        try offerProtocols()
+        try offer(applicationProtocol)
         SSL_CTX_set_info_callback(pointer, connectionInformed)
         // Sessions are kept by their destination.
         _ = ag_ssl_ctx_set_session_cache_mode(pointer, Int(SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL))
@@ -52,17 +50,16 @@ public final class ClientContext {
         /// Our certificate, leaf first, and its key, in PEM; nil to have none.
         public var identity: (certificates: [UInt8], key: [UInt8])?
         public var policy: TLSPolicy
-        /// What is offered (ALPN), the preferred one first.
-        public var protocols: [ApplicationProtocol]
+        /// What is spoken within.
+        public var applicationProtocol = ApplicationProtocol.http11
 
         public init(
             authorities: TrustedAuthorities, identity: (certificates: [UInt8], key: [UInt8])? = nil,
-            policy: TLSPolicy = .modern, protocols: [ApplicationProtocol] = [.http11]
+            policy: TLSPolicy = .modern
         ) {
             self.authorities = authorities
             self.identity = identity
             self.policy = policy
-            self.protocols = protocols
         }
     }
 
@@ -73,7 +70,7 @@ public final class ClientContext {
         }
         try self.init(
             authorities: settings.authorities, identity: identity, policy: settings.policy,
-            protocols: settings.protocols, library: library)
+            speaking: settings.applicationProtocol, library: library)
     }
 
     private func present(_ identity: (chain: [Certificate], key: PrivateKey)?) throws(CryptographyError) {
@@ -95,13 +92,14 @@ public final class ClientContext {
         }
     }
 
-    /// ALPN (RFC 7301): a server that would rather speak something else knows that it must not.
-    private func offerProtocols() throws(CryptographyError) {
-        let list = protocols.flatMap { [UInt8($0.name.utf8.count)] + Array($0.name.utf8) }
+    /// ALPN (RFC 7301): one protocol, so that a server that would rather speak another knows that it must not.
+    private func offer(_ applicationProtocol: ApplicationProtocol) throws(CryptographyError) {
+        let name = applicationProtocol.name
+        let list = [UInt8(name.utf8.count)] + Array(name.utf8)
         ERR_clear_error()
         // The one call that returns 0 when it succeeds.
         guard SSL_CTX_set_alpn_protos(pointer, list, UInt32(list.count)) == 0 else {
-            throw .fromQueue(doing: "offer \(protocols.map(\.name).joined(separator: ", "))")
+            throw .fromQueue(doing: "offer \(name)")
         }
     }
 }

@@ -3,9 +3,6 @@ public enum ApplicationProtocol: CaseIterable, Sendable {
     case http2
     case http11
 
-    /// Its name in ALPN.
-    public var name: String { names[0] }
-
     /// RFC 9113 section 3.2; RFC 7301 section 6. What HTTP/1.0 is called there is the same: whoever speaks it is understood.
     private var names: [String] {
         switch self {
@@ -13,6 +10,9 @@ public enum ApplicationProtocol: CaseIterable, Sendable {
         case .http11: ["http/1.1", "http/1.0"]
         }
     }
+
+    /// What a client offers it as.
+    public var name: String { names[0] }
 
     /// - Parameters:
     ///   - wanted: the preferred one first.
