@@ -60,7 +60,9 @@ extension RequestRunner {
         var beginnings = [[UInt8]](repeating: [], count: group.transfers.count)
         for (place, outgoing) in requests {
             try group.transfers[place].prepare(outgoing) { head, content in
-                if head.status >= 400, beginnings[place].count <= GatewayAnswer.denialLimit { beginnings[place] += content }
+                if head.status >= 400, beginnings[place].count <= GatewayAnswer.denialLimit {
+                    beginnings[place] += content
+                }
                 return true
             }
         }
