@@ -181,8 +181,8 @@ let package = Package(
         .testTarget(
             name: "LoadTests",
             dependencies: [
-                "Cryptography", "DeviceSimulator", "EventLoop", "LoadGeneration", "RequestProof", "TrustClient",
-                "Vocabulary",
+                "CNghttp2", "Cryptography", "DeviceSimulator", "EventLoop", "HTTP", "LoadGeneration", "RequestProof",
+                "TrustClient", "Vocabulary",
             ],
             swiftSettings: settings),
 
