@@ -159,7 +159,8 @@ let package = Package(
         .target(
             name: "LoadGeneration",
             dependencies: [
-                "Bytes", "CLinux", "Cryptography", "DeviceSimulator", "EventLoop", "HTTP", "TLS", "TrustClient",
+                "Bytes", "CLinux", "CNghttp2", "Cryptography", "DeviceSimulator", "EventLoop", "HTTP", "TLS",
+                "TrustClient",
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             path: "bench/LoadGeneration", swiftSettings: settings),
@@ -180,8 +181,8 @@ let package = Package(
         .testTarget(
             name: "LoadTests",
             dependencies: [
-                "Cryptography", "DeviceSimulator", "EventLoop", "LoadGeneration", "RequestProof", "TrustClient",
-                "Vocabulary",
+                "CNghttp2", "Cryptography", "DeviceSimulator", "EventLoop", "HTTP", "LoadGeneration", "RequestProof",
+                "TrustClient", "Vocabulary",
             ],
             swiftSettings: settings),
 

@@ -13,6 +13,8 @@ from peers import Failed, spawn
 
 # Connections and devices of the attested row: one each, so that a strict counter is met in its order.
 ATTESTED = 50
+# Requests at a time on one connection of HTTP/2: what all servers admit unless told otherwise.
+PARALLEL = 50
 # No core does as many a second, so that proofs made ahead last to the end.
 ATTESTED_RATE_LIMIT = 25_000
 # Certificates of the first-seen row: the load generator's most, more than handshakes there are time for.
@@ -34,21 +36,41 @@ class Meter:
         """CPU microseconds of the server for each request on kept connections."""
         return self._per_request(server, variant, "mtls", connections=50)
 
+    def keepalive_h2(self, server, variant):
+        """The same over HTTP/2."""
+        return self._per_request(server, variant, "mtls", 50, "--http2")
+
+    def parallel_h2(self, server, variant):
+        """The same over one connection of HTTP/2, many at a time."""
+        return self._per_request(server, variant, "mtls", 1, "--http2", "--parallel", PARALLEL)
+
     def balanced(self, server, variant):
         """The same where several servers are behind, and one of them is chosen for each request."""
         return self._per_request(server, variant, "mtls", connections=50, path="/balanced")
 
+    def attested_h2(self, server, variant):
+        """What `attested` measures, over HTTP/2."""
+        return self._attested(server, variant, ATTESTED, "--http2")
+
+    def attested_parallel_h2(self, server, variant):
+        """The same over one connection of one device, many at a time."""
+        return self._attested(server, variant, 1, "--http2", "--parallel", PARALLEL)
+
     def attested(self, server, variant):
         """The same with a proof in each request, made ahead, and a counter made durable; and what one bare verification of
         a signature takes on the server's core, right after."""
+        sample = self._attested(server, variant, ATTESTED)
+        return sample | {"verification_microseconds": verification(server.core, self.seconds)}
+
+    def _attested(self, server, variant, connections, *arguments):
         stock = int(ATTESTED_RATE_LIMIT * (self.warmup + self.seconds))
         sample = self._per_request(
-            server, variant, "attested", ATTESTED, "--prepared", self.fleet, "--proofs", "ahead", "--stock", stock,
-            path="/attested")
+            server, variant, "attested", connections, "--prepared", self.fleet, "--proofs", "ahead", "--stock", stock,
+            *arguments, path="/attested")
         # Refusals are cheap: their figure would be a good one.
         if self.failures:
             raise Failed(f"attested requests failed, so nothing was measured: {self.failures[-1]}", status=1)
-        return sample | {"verification_microseconds": verification(server.core, self.seconds)}
+        return sample
 
     def handshake(self, server, variant):
         """CPU microseconds of the server for each full handshake and the one request that follows it. The same 20
@@ -71,14 +93,22 @@ class Meter:
 
     def idle(self, server, variant):
         """KiB by which the server's proportional set size grows for each idle connection."""
+        return self._idle(server, variant)
+
+    def idle_h2(self, server, variant):
+        """The same of HTTP/2."""
+        return self._idle(server, variant, "--http2")
+
+    def _idle(self, server, variant, *arguments):
         server.stop()
         server.start()
         # What is allocated once, at the first request, is no connection's.
-        self._load(server, variant, "mtls", "--connections", 10, "--warmup", 0, "--duration", 0.5)
+        self._load(server, variant, "mtls", "--connections", 10, "--warmup", 0, "--duration", 0.5, *arguments)
         time.sleep(0.5)
         before = proportional_set_size(server.worker)
         holder = self._spawn(
-            server, variant, "idle", "--connections", self.idle_connections, "--hold", 60, stderr=subprocess.PIPE)
+            server, variant, "idle", "--connections", self.idle_connections, "--hold", 60, *arguments,
+            stderr=subprocess.PIPE)
         try:
             line = holder.stderr.readline()
             if not line.startswith(b"holding"):

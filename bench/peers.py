@@ -135,7 +135,7 @@ class Nginx(Server):
         listeners = "".join(
             f"""
   server {{
-    listen 127.0.0.1:{self.ports[variant]} ssl;
+    listen 127.0.0.1:{self.ports[variant]} ssl http2;
     ssl_certificate {self.certificates}/server.pem;
     ssl_certificate_key {self.certificates}/server.key;
     ssl_client_certificate {self.certificates}/gms-ca.pem;
@@ -179,7 +179,7 @@ class HAProxy(Server):
             (self.certificates / "server.pem").read_text() + (self.certificates / "server.key").read_text())
         binds = "".join(
             f"  bind 127.0.0.1:{self.ports[variant]} ssl crt {pair} ca-file {self.certificates}/gms-ca.pem"
-            f" verify required ssl-min-ver TLSv1.3{' no-tls-tickets' if variant == 'cache' else ''}\n"
+            f" alpn h2,http/1.1 verify required ssl-min-ver TLSv1.3{' no-tls-tickets' if variant == 'cache' else ''}\n"
             for variant in self.variants)
         servers = "".join(f"  server s{port} 127.0.0.1:{port}\n" for port in self.upstream_ports)
         tunnel, tunnels = "", ""
@@ -256,6 +256,7 @@ limits: {tunnels: 8000}"""
         return f"""workers: 1
 listeners:
   - address: 127.0.0.1:{self.ports["cache"]}
+    protocols: [h2, http/1.1]
     tls: {{certificate: {self.certificates}/server.pem, key: {self.certificates}/server.key}}
     clients: {{authorities: [{self.certificates}/gms-ca.pem]}}
 upstreams:

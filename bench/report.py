@@ -10,13 +10,20 @@ from pathlib import Path
 
 ROWS = {
     "keepalive": ("proxied keep-alive request", "us CPU"),
-    "balanced": ("the same, one of two servers chosen", "us CPU"),
+    "keepalive-h2": ("the same over HTTP/2, one at a time on each connection", "us CPU"),
+    "parallel-h2": ("the same over HTTP/2, 50 at a time on one connection", "us CPU"),
+    "balanced": ("over HTTP/1.1, one of two servers chosen", "us CPU"),
     "attested": ("attested request, durable counter", "us CPU"),
+    "attested-h2": ("the same over HTTP/2, one at a time on each connection", "us CPU"),
+    "attested-parallel-h2": ("the same over HTTP/2, 50 at a time on one connection", "us CPU"),
     "handshake": ("full handshake, certificate seen before + 1 request", "us CPU"),
     "first-seen": ("full handshake, certificate never seen + 1 request", "us CPU"),
     "resumed": ("resumed handshake + 1 request", "us CPU"),
     "idle": ("idle connection, memory", "KiB"),
+    "idle-h2": ("the same of HTTP/2", "KiB"),
 }
+# Peers have nothing like it.
+ALONE = {row for row in ROWS if row.startswith("attested")}
 
 
 def first_line(*command, pick=""):
@@ -71,6 +78,19 @@ def table(results, servers):
         if row == "attested" and samples and (others := [server for server in servers if server != "attestgate"]):
             lines.append(f"| {label} | {unit} | {', '.join(others)} | none: they verify no request proofs | | |")
     return "\n".join(lines)
+
+
+def versions(results):
+    """How HTTP/2 stands beside HTTP/1.1, for each server: the median of the ratios within each round."""
+    lines = []
+    for one, others in (("keepalive", ("keepalive-h2", "parallel-h2")), ("attested", ("attested-h2", "attested-parallel-h2")),
+                        ("idle", ("idle-h2",))):
+        for (row, server, variant), samples in results.items():
+            ratios = [
+                (other, ratio_of(results[other, server, variant], samples)) for other in others
+                if row == one and (other, server, variant) in results]
+            lines += [f"| {other} / {one} | {server} | {ratio:.2f} |" for other, ratio in ratios]
+    return "\n".join(["| HTTP/2 against HTTP/1.1 | server | ratio |", "|---|---|--:|", *lines]) if lines else ""
 
 
 # CPU of an attested request against a keep-alive one plus one bare verification, at most.

@@ -25,6 +25,9 @@ typedef size_t (*ag_curl_receiver)(char *bytes, size_t size, size_t count, void 
 static inline CURLcode ag_curl_set_receiver(CURL *curl, CURLoption option, ag_curl_receiver receiver) {
     return curl_easy_setopt(curl, option, receiver);
 }
+static inline CURLMcode ag_curl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
+    return curl_multi_setopt(multi, option, value);
+}
 static inline CURLcode ag_curl_get_long(CURL *curl, CURLINFO info, long *value) {
     return curl_easy_getinfo(curl, info, value);
 }

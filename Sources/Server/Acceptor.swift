@@ -17,6 +17,9 @@ public final class Acceptor {
     /// Set when the worker stops: each response then ends its connection.
     public private(set) var isDraining = false
     private var drained: (() -> Void)?
+    /// Connections to be settled when the loop's turn ends, and whether that was asked for.
+    private var unsettled: [ServerConnection] = []
+    private var isTurnEndAwaited = false
     /// What speaks against keeping a connection, by what has been loaded since it was accepted.
     private var objection: ((ServerConnection) -> ClientAdmission.Objection?)?
     /// TLS handshakes under way now.
@@ -86,6 +89,25 @@ public final class Acceptor {
         }
         if tls != nil { enterHandshake(connection) }
         connection.start()
+    }
+
+    /// A connection has something to write, and this turn of the loop may bring more.
+    func settleWhenTurnEnds(_ connection: ServerConnection) {
+        unsettled.append(connection)
+        guard !isTurnEndAwaited else { return }
+        isTurnEndAwaited = true
+        loop.whenTurnEnds { [self] in settleAll() }
+    }
+
+    private func settleAll() {
+        // What is due while these are settled is due at the end of the next turn, which does not wait.
+        isTurnEndAwaited = false
+        let due = unsettled
+        unsettled = []
+        for connection in due {
+            connection.isSettlingDue = false
+            connection.settle()
+        }
     }
 
     /// Whether the application admits one more of this client; then it is told when the connection has ended.

@@ -156,7 +156,7 @@ open class Exchange {
 
     /// Sends what was written. To be said last by whoever answers from an event that is not this connection's.
     public final func settle() {
-        connection.settle()
+        carrier?.settle(connection)
     }
 
     /// Offers the first octets of what has been read as content. - Returns: how many of them were taken.

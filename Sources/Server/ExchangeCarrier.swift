@@ -62,6 +62,12 @@ enum ExchangeCarrier {
         }
     }
 
+    /// Sends what was written, from an event that is not the client connection's.
+    func settle(_ connection: ServerConnection) {
+        // Other streams of the connection have such events in the same turn of the loop.
+        if case .http2 = self { connection.settleWhenTurnEnds() } else { connection.settle() }
+    }
+
     func abort() {
         switch self {
         case .http1(let session): session.connection.abort()

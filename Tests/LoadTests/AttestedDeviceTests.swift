@@ -24,10 +24,21 @@ struct AttestedDeviceTests {
     }
 
     private func load(_ proofs: AttestedLoad.Proofs = .live, body: String? = nil) throws -> AttestedLoad {
-        let target = try #require(LoadURL("https://localhost:8443/records?a"))
-        let template = RequestTemplate(
-            target, method: body == nil ? .get : .put, body: body.map { Array($0.utf8) })
-        return try AttestedLoad(fleet, target, template, proofs, library)
+        try AttestedLoad(fleet, target(), template(body), proofs, library)
+    }
+
+    private func target() throws -> LoadURL { try #require(LoadURL("https://localhost:8443/records?a")) }
+
+    private func template(_ body: String?) throws -> RequestTemplate {
+        RequestTemplate(try target(), method: body == nil ? .get : .put, body: body.map { Array($0.utf8) })
+    }
+
+    /// The next request, as HTTP/1.1 has it.
+    private func next(
+        _ device: AttestedDevice, now: Int64, body: String? = nil
+    ) throws -> (bytes: [UInt8], origin: ProofOrigin) {
+        let (proof, origin) = try device.next(now: now)
+        return (LoadRequest(template: try template(body), proof: proof).bytes, origin)
     }
 
     private func answer(_ nonce: String, status: Int = 200) throws -> GatewayAnswer {
@@ -55,7 +66,7 @@ struct AttestedDeviceTests {
     func missing() throws {
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let device = try load().devices[0]
-        let (bytes, origin) = try device.next(now: time)
+        let (bytes, origin) = try next(device, now: time)
         #expect(origin == .missing)
         #expect(try fields(bytes)["Signature"] == nil)
     }
@@ -68,9 +79,9 @@ struct AttestedDeviceTests {
             let device = try load().devices[0]
             try device.note(answer("a"), now: time)
             for _ in 0..<20 {
-                let next = try counter(device.next(now: time).bytes)
-                #expect(next > last)
-                last = next
+                let value = try counter(next(device, now: time).bytes)
+                #expect(value > last)
+                last = value
             }
         }
         #expect(last > 100_000)
@@ -85,7 +96,7 @@ struct AttestedDeviceTests {
         var counters: [UInt32] = []
         var origins: [ProofOrigin] = []
         for _ in 0..<5 {
-            let (bytes, origin) = try load.devices[1].next(now: time + 50)
+            let (bytes, origin) = try next(load.devices[1], now: time + 50, body: "hello")
             origins.append(origin)
             counters.append(try counter(bytes))
             #expect(bytes.suffix(5) == Array("hello".utf8))
@@ -98,7 +109,7 @@ struct AttestedDeviceTests {
     func renewed() throws {
         defer { try? FileManager.default.removeItem(atPath: directory) }
         func nonce(_ device: AttestedDevice) throws -> String {
-            let field = try #require(try fields(device.next(now: time).bytes)["Signature-Input"])
+            let field = try #require(try fields(next(device, now: time).bytes)["Signature-Input"])
             let bytes = Array(field.utf8)
             let input = try SignatureInput(parsing: bytes.span)
             return String(decoding: input.nonce.indices.map { input.nonce[$0] }, as: UTF8.self)
@@ -125,7 +136,7 @@ struct AttestedDeviceTests {
         let device = try load().devices[0]
         try device.note(answer("a"), now: time)
         for (now, created) in [(time, time), (time + 29, time), (time + 30, time + 30)] {
-            let field = try #require(try fields(device.next(now: now).bytes)["Signature-Input"])
+            let field = try #require(try fields(next(device, now: now).bytes)["Signature-Input"])
             #expect(field.contains(";created=\(created);"))
         }
     }
@@ -135,7 +146,7 @@ struct AttestedDeviceTests {
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let device = try load(body: "hello").devices[0]
         try device.note(answer("a"), now: time)
-        let fields = try fields(device.next(now: time).bytes)
+        let fields = try fields(next(device, now: time, body: "hello").bytes)
         #expect(fields["Content-Digest"] == "sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:")
         #expect(fields["Content-Length"] == "5")
         #expect(try #require(fields["Signature-Input"]).contains(#""content-digest""#))

@@ -6,9 +6,9 @@ import Testing
 struct OpenLoopQueueTests {
     private let start = Instant(nanoseconds: 5_000_000_000)
 
-    /// One request each millisecond, over two connections.
+    /// One request each millisecond, over two callers.
     private func makeQueue() -> OpenLoopQueue {
-        OpenLoopQueue(OpenLoopSchedule(start: start, rate: 1000, connections: 2))
+        OpenLoopQueue(OpenLoopSchedule(start: start, rate: 1000, callers: 2))
     }
 
     private func at(_ milliseconds: Int64) -> Instant { start + .milliseconds(milliseconds) }
@@ -23,7 +23,7 @@ struct OpenLoopQueueTests {
         #expect(queue.announce(at(2)) == 1..<3)
     }
 
-    @Test("A connection that is free takes its request at the due time, not earlier")
+    @Test("A caller that is free takes its request at the due time, not earlier")
     func takes() {
         var queue = makeQueue()
         #expect(queue.take(for: 0, at(0)) == at(0))
@@ -32,16 +32,16 @@ struct OpenLoopQueueTests {
         #expect(queue.take(for: 0, at(1)) == nil)
     }
 
-    @Test("Latency of requests that a stalled connection kept waiting counts from when they were due")
+    @Test("Latency of requests that a stalled caller kept waiting counts from when they were due")
     func stall() {
         var queue = makeQueue()
         #expect(queue.take(for: 0, at(0)) == at(0))
-        // Connection 0 is stuck for 10 ms; then its requests follow in order, each with its own due time.
+        // Caller 0 is stuck for 10 ms; then its requests follow in order, each with its own due time.
         #expect(queue.take(for: 0, at(10)) == at(2))
         #expect(queue.take(for: 0, at(10)) == at(4))
     }
 
-    @Test("However many requests fell due at once, a connection is woken once")
+    @Test("However many requests fell due at once, a caller is woken once")
     func boundedAnnouncement() {
         var queue = makeQueue()
         #expect(queue.announce(at(1000)) == 999..<1001)

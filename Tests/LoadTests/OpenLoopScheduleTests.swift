@@ -10,7 +10,7 @@ struct OpenLoopScheduleTests {
 
     @Test("Requests are due at equal distances from the start")
     func spacing() {
-        let schedule = OpenLoopSchedule(start: start, rate: 1000, connections: 4)
+        let schedule = OpenLoopSchedule(start: start, rate: 1000, callers: 4)
         #expect(schedule.dueTime(of: 0) == start)
         #expect(schedule.dueTime(of: 1) == after(1_000_000))
         #expect(schedule.dueTime(of: 2500) == after(2_500_000_000))
@@ -18,7 +18,7 @@ struct OpenLoopScheduleTests {
 
     @Test("A rate that divides no second evenly does not drift within an hour")
     func noDrift() {
-        let schedule = OpenLoopSchedule(start: start, rate: 7777, connections: 1)
+        let schedule = OpenLoopSchedule(start: start, rate: 7777, callers: 1)
         let hour = schedule.dueTime(of: 7777 * 3600) - start
         #expect(abs(hour.nanoseconds - 3_600_000_000_000) <= 1000)
     }
@@ -27,7 +27,7 @@ struct OpenLoopScheduleTests {
         "What is due by the due time of a request includes it and none after it",
         arguments: [0.3, 3.0, 999.9, 7777.0, 123_456.7])
     func countAgrees(rate: Double) {
-        let schedule = OpenLoopSchedule(start: start, rate: rate, connections: 3)
+        let schedule = OpenLoopSchedule(start: start, rate: rate, callers: 3)
         for request in stride(from: 0, to: 100_000, by: 37) {
             let due = schedule.dueTime(of: request)
             #expect(schedule.count(dueBy: due) == request + 1)
@@ -37,14 +37,14 @@ struct OpenLoopScheduleTests {
 
     @Test("Nothing is due before the start")
     func beforeStart() {
-        let schedule = OpenLoopSchedule(start: start, rate: 1000, connections: 4)
+        let schedule = OpenLoopSchedule(start: start, rate: 1000, callers: 4)
         #expect(schedule.count(dueBy: after(-1)) == 0)
         #expect(schedule.count(dueBy: start) == 1)
     }
 
-    @Test("Requests go round the connections")
-    func connections() {
-        let schedule = OpenLoopSchedule(start: start, rate: 1000, connections: 3)
-        #expect((0..<7).map { schedule.connection(of: $0) } == [0, 1, 2, 0, 1, 2, 0])
+    @Test("Requests go round the callers")
+    func callers() {
+        let schedule = OpenLoopSchedule(start: start, rate: 1000, callers: 3)
+        #expect((0..<7).map { schedule.caller(of: $0) } == [0, 1, 2, 0, 1, 2, 0])
     }
 }

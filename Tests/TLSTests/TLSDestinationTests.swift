@@ -107,6 +107,21 @@ struct TLSDestinationTests {
         }
     }
 
+    @Test("a server is offered one protocol, and takes it or refuses")
+    func protocols() throws {
+        for offered in ApplicationProtocol.allCases {
+            let destination = TLSDestination(try peers.context(speaking: offered), name: "localhost")
+            let stream = try Peers(speaking: [.http2, .http11], of: peers).connect(to: destination)
+            try stream.handshake()
+            #expect(stream.client.hasAgreedOnHTTP2 == (offered == .http2))
+            #expect(stream.server.applicationProtocol == offered)
+            let other: ApplicationProtocol = offered == .http2 ? .http11 : .http2
+            #expect(throws: TLSFailure.self) {
+                try Peers(speaking: [other], of: peers).connect(to: destination).handshake()
+            }
+        }
+    }
+
     @Test("a key that is not the certificate's is refused")
     func foreignKey() throws {
         let settings = ClientContext.Settings(
@@ -134,7 +149,7 @@ private struct Peers {
     let client: Identity
     private let hosts: VirtualHosts
 
-    init(only12: Bool = false, of other: Peers? = nil) throws {
+    init(only12: Bool = false, speaking: [ApplicationProtocol] = [.http11], of other: Peers? = nil) throws {
         let library = try LibraryContext()
         self.library = library
         let issuer = try CertificateIssuer.selfSigned(
@@ -153,15 +168,17 @@ private struct Peers {
         }
         let context = try ServerContext(
             chain: [server.certificate], key: server.key, authorities: try Certificate.all(inPEM: authority, library),
-            policy: .intermediate, sessions: SessionTable(limit: 64), library: library)
+            policy: .intermediate, protocols: speaking, sessions: SessionTable(limit: 64), library: library)
         if only12 { _ = ag_ssl_ctx_set_max_proto_version(context.pointer, TLS1_2_VERSION) }
         hosts = VirtualHosts(context)
     }
 
-    func context(_ policy: TLSPolicy = .modern) throws -> ClientContext {
+    func context(
+        _ policy: TLSPolicy = .modern, speaking applicationProtocol: ApplicationProtocol = .http11
+    ) throws -> ClientContext {
         try ClientContext(
             authorities: try TrustedAuthorities(pem: [authority]), identity: ([client.certificate], client.key),
-            policy: policy, library: library)
+            policy: policy, speaking: applicationProtocol, library: library)
     }
 
     func connect(to destination: TLSDestination) throws -> Pair {

@@ -9,7 +9,6 @@ internal import TrustClient
 final class AttestedDevice {
     private let maker: AssertionMaker
     private let counters: CounterBlocks
-    private let template: RequestTemplate
     private let request: AttestedRequest
     private var session: ProofSession
     private var draft: Draft?
@@ -33,13 +32,11 @@ final class AttestedDevice {
     private static let draftLife: Int64 = 30
 
     init(
-        _ member: DeviceFleet.Member, _ counters: CounterBlocks, _ template: RequestTemplate,
-        _ request: AttestedRequest, _ library: LibraryContext
+        _ member: DeviceFleet.Member, _ counters: CounterBlocks, _ request: AttestedRequest, _ library: LibraryContext
     ) throws {
         maker = try AssertionMaker(member.hardwareKey, rpID: member.appID.description, library)
         self.counters = counters
         counter = counters.first
-        self.template = template
         self.request = request
         session = ProofSession(keyID: maker.keyID)
     }
@@ -62,14 +59,14 @@ final class AttestedDevice {
         stock = Stock(proofs: try (0..<count).map { _ in try proof(draft) })
     }
 
-    /// The bytes of the next request. Without a challenge it goes without a proof, to be refused with one.
-    func next(now: Int64) throws -> (bytes: [UInt8], origin: ProofOrigin) {
+    /// The proof of the next request. Without a challenge it goes without one, to be refused with one.
+    func next(now: Int64) throws -> (proof: ProofFields?, origin: ProofOrigin) {
         if let stock, stock.used < stock.proofs.count {
             self.stock?.used += 1
-            return (template.bytes(with: stock.proofs[stock.used]), .ahead)
+            return (stock.proofs[stock.used], .ahead)
         }
-        guard let draft = try currentDraft(now) else { return (template.bytes, .missing) }
-        return (template.bytes(with: try proof(draft)), .live)
+        guard let draft = try currentDraft(now) else { return (nil, .missing) }
+        return (try proof(draft), .live)
     }
 
     private func currentDraft(_ now: Int64) throws -> ProofDraft? {

@@ -30,7 +30,7 @@ public final class AttestedLoad {
         let request = try AttestedRequest(
             method: "\(template.method.name)", target: proven, content: template.content.map { .bytes($0) } ?? .none)
         let counters = try CounterBlocks(fleet.counter)
-        devices = try fleet.members.map { try AttestedDevice($0, counters, template, request, library) }
+        devices = try fleet.members.map { try AttestedDevice($0, counters, request, library) }
         challengeRequest = RequestTemplate(challenge, method: .get, body: nil)
         self.proofs = proofs
     }

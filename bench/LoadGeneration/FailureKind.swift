@@ -8,7 +8,7 @@ public enum FailureKind: String, CaseIterable, Sendable {
     case disconnected
     /// The response was not complete within the time allowed.
     case timeout
-    /// What came back is not an HTTP/1.1 response.
+    /// What came back is no HTTP response.
     case malformed
     /// The status is neither 2xx nor 3xx.
     case status

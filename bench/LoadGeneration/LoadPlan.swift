@@ -1,4 +1,5 @@
 public import EventLoop
+public import TLS
 
 /// Everything that is decided before the first connection is opened.
 public struct LoadPlan: Sendable {
@@ -9,7 +10,11 @@ public struct LoadPlan: Sendable {
     public var request: RequestTemplate
     /// Connections open at the same time.
     public var connections: Int
-    /// Requests per second over all connections; nil: each connection sends its next request when the last is answered.
+    /// What is spoken on them.
+    public var version = ApplicationProtocol.http11
+    /// Requests under way at the same time on each of them; more than one only over HTTP/2.
+    public var parallel = 1
+    /// Requests per second over all connections; nil: each caller sends its next request when the last is answered.
     public var rate: Double?
     public var duration: TimeSpan
     /// Load before the measurement begins: caches fill, the kernel's windows open.

@@ -21,7 +21,7 @@ public struct LoadReport: Encodable, Sendable {
     public struct OpenLoop: Encodable, Sendable {
         /// Requests per second asked for.
         public let rate: Double
-        /// Most requests waiting for their connection at any moment.
+        /// Most requests waiting for their turn at any moment.
         public let backlogMax: Int
         /// Due, but not sent before the measurement ended. Above 0 the latencies are lower bounds.
         public let unsent: Int
@@ -44,7 +44,11 @@ public struct LoadReport: Encodable, Sendable {
     }
 
     public let mode: LoadMode
+    /// What was spoken: `http/1.1` or `h2`.
+    public let version: String
     public let connections: Int
+    /// Requests under way at the same time on each of them.
+    public let parallel: Int
     /// Seconds measured.
     public let duration: Double
     /// Responses that came completely, whatever their status.
@@ -70,7 +74,9 @@ public struct LoadReport: Encodable, Sendable {
     public let serverCPU: Double?
 
     enum CodingKeys: String, CodingKey {
-        case mode, connections
+        case mode
+        case version = "protocol"
+        case connections, parallel
         case duration = "duration_seconds"
         case requests
         case requestsPerSecond = "requests_per_second"
@@ -89,7 +95,9 @@ public struct LoadReport: Encodable, Sendable {
 
     init(_ plan: LoadPlan, _ tally: Tally, _ meter: LoadMeter?) {
         mode = plan.mode
+        version = plan.version.name
         connections = plan.connections
+        parallel = plan.parallel
         duration = Double(meter?.duration.nanoseconds ?? 0) / 1e9
         requests = tally.requests
         requestsPerSecond = duration > 0 ? Double(tally.requests) / duration : 0

@@ -28,6 +28,8 @@ public final class LoadRun {
     private let progress: (LoadProgress) -> Void
     private var phase = Phase.priming
     private var connections: [LoadConnection] = []
+    /// Who make the requests: the first of each connection, then the second of each, so that every load is spread over all.
+    private var callers: [LoadCaller] = []
     private var timers: [LoopTimer] = []
     private var signals: [SignalWatcher] = []
     private var failure: EventLoopError?
@@ -40,8 +42,8 @@ public final class LoadRun {
     /// More at once would only wait in the server's accept queue, against their time limit.
     private let primingWidth = 64
 
-    /// Connections whose last request failed: they rest before the next, or a server that is down would be hammered.
-    private var resting: [LoadConnection] = []
+    /// Callers whose last request failed: they rest before the next, or a server that is down would be hammered.
+    private var resting: [LoadCaller] = []
     private var queue: OpenLoopQueue?
     private var clock: ScheduleClock?
     private var meter: LoadMeter?
@@ -64,7 +66,14 @@ public final class LoadRun {
         loop = try Loop()
         let pool = BufferPool()
         for index in 0..<plan.connections {
-            connections.append(LoadConnection(index: index, run: self, plan: plan, pool: pool))
+            let kind: LoadConnection.Type = plan.version == .http2 ? HTTP2LoadConnection.self : HTTP1LoadConnection.self
+            connections.append(kind.init(index: index, run: self, plan: plan, pool: pool))
+        }
+        let first = LoadRequest(template: plan.request, proof: nil)
+        for index in 0..<plan.connections * plan.parallel {
+            let caller = LoadCaller(index: index, connection: connections[index % plan.connections], request: first)
+            caller.connection.add(caller)
+            callers.append(caller)
         }
         for signal: Int32 in [2, 15] {  // SIGINT and SIGTERM end the run early, with its report
             signals.append(SignalWatcher(loop: loop, signal: signal) { [unowned self] in end() })
@@ -92,17 +101,17 @@ public final class LoadRun {
         return destinations[turn % destinations.count]
     }
 
-    /// The next request of a connection. In the attested mode the first gets the challenge.
-    func request(for connection: LoadConnection) throws -> (bytes: [UInt8], method: Method) {
-        guard let attested else { return (plan.request.bytes, plan.request.method) }
-        if phase == .priming { return (attested.challengeRequest.bytes, attested.challengeRequest.method) }
-        let (bytes, origin) = try device(of: connection, attested).next(now: Int64(time(nil)))
+    /// The next request of a caller. In the attested mode the first of each connection gets the challenge.
+    func request(for caller: LoadCaller) throws -> LoadRequest {
+        guard let attested else { return LoadRequest(template: plan.request, proof: nil) }
+        if phase == .priming { return LoadRequest(template: attested.challengeRequest, proof: nil) }
+        let (proof, origin) = try device(of: caller.connection, attested).next(now: Int64(time(nil)))
         tally.recordProof(origin)
-        return (bytes, plan.request.method)
+        return LoadRequest(template: plan.request, proof: proof)
     }
 
     /// A response has brought a challenge.
-    func received(challenge: String, status: UInt16, by connection: LoadConnection) {
+    func received(challenge: String, status: UInt16, over connection: LoadConnection) {
         guard let attested else { return }
         let answer = GatewayAnswer(status: Int(status), acceptSignature: [challenge], date: nil, content: [])
         device(of: connection, attested).note(answer, now: Int64(time(nil)))
@@ -112,21 +121,21 @@ public final class LoadRun {
         attested.devices[connection.index % attested.devices.count]
     }
 
-    func finished(_ connection: LoadConnection, _ outcome: Outcome) {
+    func finished(_ caller: LoadCaller, _ outcome: Outcome) {
         let now = Instant.now
         switch phase {
         case .priming:
-            primed(connection, outcome, now)
+            primed(caller, outcome, now)
         case .warmup:
-            recordFailure(connection, outcome, now)
-            next(connection, outcome, now)
+            recordFailure(caller, outcome, now)
+            next(caller, outcome, now)
         case .measuring:
-            record(connection, outcome, now)
-            next(connection, outcome, now)
+            record(caller, outcome, now)
+            next(caller, outcome, now)
         case .draining:
             // A closed loop's last requests end outside the measurement; that they hang must not stay unseen.
-            if queue != nil { record(connection, outcome, now) } else { recordFailure(connection, outcome, now) }
-            if !connections.contains(where: { $0.isBusy }) { end() }
+            if queue != nil { record(caller, outcome, now) } else { recordFailure(caller, outcome, now) }
+            if !callers.contains(where: { $0.isBusy }) { end() }
         case .holding, .over: break
         }
     }
@@ -136,30 +145,30 @@ public final class LoadRun {
         if phase == .holding { tally.record(Failure(kind: .closedWhileIdle, reason: reason)) }
     }
 
-    private func record(_ connection: LoadConnection, _ outcome: Outcome, _ now: Instant) {
-        if let handshake = connection.handshake { tally.recordHandshake(resumed: handshake == .resumed) }
+    private func record(_ caller: LoadCaller, _ outcome: Outcome, _ now: Instant) {
+        if let handshake = caller.handshake { tally.recordHandshake(resumed: handshake == .resumed) }
         switch outcome {
-        case .answered(let status): tally.record(status: status, latency: now - connection.due)
+        case .answered(let status): tally.record(status: status, latency: now - caller.due)
         case .failed(let failure): tally.record(failure)
         }
     }
 
-    private func recordFailure(_ connection: LoadConnection, _ outcome: Outcome, _ now: Instant) {
-        if case .failed = outcome { record(connection, outcome, now) }
+    private func recordFailure(_ caller: LoadCaller, _ outcome: Outcome, _ now: Instant) {
+        if case .failed = outcome { record(caller, outcome, now) }
     }
 
-    /// Gives a connection its next request, if it has one to make.
-    private func next(_ connection: LoadConnection, _ outcome: Outcome, _ now: Instant) {
-        if case .failed = outcome { return resting.append(connection) }
-        beginNext(connection, now)
+    /// Gives a caller its next request, if it has one to make.
+    private func next(_ caller: LoadCaller, _ outcome: Outcome, _ now: Instant) {
+        if case .failed = outcome { return resting.append(caller) }
+        beginNext(caller, now)
     }
 
-    private func beginNext(_ connection: LoadConnection, _ now: Instant) {
+    private func beginNext(_ caller: LoadCaller, _ now: Instant) {
         guard phase == .warmup || phase == .measuring else { return }
         if queue == nil {
-            connection.begin(due: now, now: now)
-        } else if let due = queue?.take(for: connection.index, now) {
-            connection.begin(due: due, now: now)
+            caller.begin(due: now, now: now)
+        } else if let due = queue?.take(for: caller.index, now) {
+            caller.begin(due: due, now: now)
         }
     }
 
@@ -170,7 +179,7 @@ public final class LoadRun {
         let rested = resting
         resting.removeAll(keepingCapacity: true)
         let now = Instant.now
-        for connection in rested { beginNext(connection, now) }
+        for caller in rested { beginNext(caller, now) }
     }
 
     // MARK: - Phases
@@ -179,21 +188,21 @@ public final class LoadRun {
         guard begun < connections.count else { return }
         begun += 1
         let now = Instant.now
-        connections[begun - 1].begin(due: now, now: now)
+        callers[begun - 1].begin(due: now, now: now)
     }
 
-    private func primed(_ connection: LoadConnection, _ outcome: Outcome, _ now: Instant) {
+    private func primed(_ caller: LoadCaller, _ outcome: Outcome, _ now: Instant) {
         primed += 1
         switch outcome {
         case .failed:
-            record(connection, outcome, now)
+            record(caller, outcome, now)
             deferred += 1
         case .answered(let status):
-            if let attested, !device(of: connection, attested).hasChallenge {
+            if let attested, !device(of: caller.connection, attested).hasChallenge {
                 tally.record(Failure(kind: .proof, reason: "status \(status) of the challenge endpoint, no challenge"))
             }
             // The only requests that an idle run makes.
-            if plan.mode == .idle { record(connection, outcome, now) }
+            if plan.mode == .idle { record(caller, outcome, now) }
             primeNext()
         }
         if primed == connections.count { primingDone() }
@@ -221,12 +230,12 @@ public final class LoadRun {
         if let rate = plan.rate {
             do { try startSchedule(rate, now) } catch { return fail(error) }
         }
-        for connection in connections where !connection.isBusy { beginNext(connection, now) }
+        for caller in callers where !caller.isBusy { beginNext(caller, now) }
         after(plan.warmup) { [unowned self] in measure() }
     }
 
     private func startSchedule(_ rate: Double, _ now: Instant) throws(EventLoopError) {
-        queue = OpenLoopQueue(OpenLoopSchedule(start: now, rate: rate, connections: connections.count))
+        queue = OpenLoopQueue(OpenLoopSchedule(start: now, rate: rate, callers: callers.count))
         clock = try ScheduleClock(loop: loop) { [unowned self] in announceDue() }
         clock?.set(now)
     }
@@ -235,8 +244,8 @@ public final class LoadRun {
         let now = Instant.now
         guard let due = queue?.announce(now) else { return }
         for request in due {
-            guard let index = queue?.connection(of: request), !connections[index].isBusy else { continue }
-            beginNext(connections[index], now)
+            guard let index = queue?.caller(of: request), !callers[index].isBusy else { continue }
+            beginNext(callers[index], now)
         }
         queue?.noteBacklog(now)
         if let next = queue?.nextDue { clock?.set(next) }
@@ -258,7 +267,7 @@ public final class LoadRun {
         meter?.backlog = queue?.backlog(now)
         clock?.close()
         phase = .draining
-        if !connections.contains(where: { $0.isBusy }) { end() }
+        if !callers.contains(where: { $0.isBusy }) { end() }
     }
 
     private func end() {

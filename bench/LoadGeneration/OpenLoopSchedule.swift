@@ -1,20 +1,20 @@
 public import EventLoop
 
-/// When each request of a constant-rate load is due, and which connection sends it.
+/// When each request of a constant-rate load is due, and which caller sends it.
 ///
 /// Request `k` is due `k / rate` seconds after the start, whatever became of the requests before it, and belongs to
-/// connection `k mod connections`. Latency is measured from the due time, so a server that stalls is charged for every
+/// caller `k mod callers`. Latency is measured from the due time, so a server that stalls is charged for every
 /// request it kept waiting and not only for the few that were under way ("coordinated omission").
 public struct OpenLoopSchedule: Sendable {
     public let start: Instant
-    public let connections: Int
+    public let callers: Int
     private let nanosecondsApart: Double
 
-    /// - Parameter rate: requests per second over all connections, above 0.
-    public init(start: Instant, rate: Double, connections: Int) {
-        precondition(rate > 0 && connections > 0, "a schedule needs a rate and somebody to keep it")
+    /// - Parameter rate: requests per second over all callers, above 0.
+    public init(start: Instant, rate: Double, callers: Int) {
+        precondition(rate > 0 && callers > 0, "a schedule needs a rate and somebody to keep it")
         self.start = start
-        self.connections = connections
+        self.callers = callers
         nanosecondsApart = 1e9 / rate
     }
 
@@ -33,5 +33,5 @@ public struct OpenLoopSchedule: Sendable {
         return count
     }
 
-    public func connection(of request: Int) -> Int { request % connections }
+    public func caller(of request: Int) -> Int { request % callers }
 }

@@ -4,9 +4,12 @@ internal import TrustClient
 /// The bytes of one request, made once and sent over and over.
 public struct RequestTemplate: Sendable {
     public let method: Method
+    /// As HTTP/1.1 has it, without a proof.
     let bytes: [UInt8]
     /// Nil for a request without any.
     let content: [UInt8]?
+    /// The fields as HTTP/2 has them, without a proof.
+    let fields: FieldBlock
     /// The head without the empty line that ends it.
     private let head: [UInt8]
 
@@ -15,10 +18,20 @@ public struct RequestTemplate: Sendable {
         self.method = method
         var text = "\(method.name) \(target.target) HTTP/1.1\r\nHost: \(target.authority)\r\n"
         text += "User-Agent: attestgate-load\r\n"
-        if let body { text += "Content-Length: \(body.count)\r\n" }
+        var fields = FieldBlock()
+        fields.append(":method", "\(method.name)")
+        fields.append(":scheme", "https")
+        fields.append(":authority", target.authority)
+        fields.append(":path", target.target)
+        fields.append("user-agent", "attestgate-load")
+        if let body {
+            text += "Content-Length: \(body.count)\r\n"
+            fields.append("content-length", "\(body.count)")
+        }
         head = Array(text.utf8)
         content = body
         bytes = head + Self.lineEnd + (body ?? [])
+        self.fields = fields
     }
 
     /// The same request with a proof.

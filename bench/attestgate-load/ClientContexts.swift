@@ -20,7 +20,7 @@ struct ClientContexts {
         return try identities().map { identity in
             try ClientContext(
                 authorities: authorities, identity: identity.map { ($0.chain, $0.key) }, policy: .intermediate,
-                library: library)
+                speaking: command.http2 ? .http2 : .http11, library: library)
         }
     }
 

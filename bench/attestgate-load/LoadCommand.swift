@@ -14,7 +14,8 @@ struct LoadCommand: ParsableCommand {
         commandName: "attestgate-load",
         abstract: "Puts load on a TLS server that asks for client certificates, and measures what comes back.",
         discussion: """
-            Closed loop: each connection sends its next request when the last is answered. With --rate, requests are due \
+            Closed loop: each connection sends its next request when the last is answered, with --parallel each of so many at \
+            a time. With --rate, requests are due \
             at fixed times and latency counts from there. Exit code: 0 no request failed, 1 some did, 2 usage.
             """)
 
@@ -70,21 +71,30 @@ struct LoadCommand: ParsableCommand {
     var json = false
     @Flag(help: "No progress on stderr.")
     var quiet = false
-    @Flag(name: .customLong("http2"), help: "Not yet available.")
+    @Flag(name: .customLong("http2"), help: "Speak HTTP/2 (HTTP/1.1 otherwise).")
     var http2 = false
+    @Option(help: "Requests at the same time on each connection (mtls, attested; with --http2).")
+    var parallel = 1
     @Argument(help: "https://HOST[:PORT]/PATH")
     var url: String?
 
     /// The most connections or devices: a client certificate and its TLS context take some 20 KiB each.
     private static let limit = 20_000
+    /// More than any server admits on one connection; what is beyond its limit waits for a place.
+    private static let parallelLimit = 1000
 
     mutating func validate() throws {
-        if http2 { throw ValidationError("--http2 is not yet available") }
         if prepare != nil { return try validatePreparation() }
         guard let url, LoadURL(url) != nil else {
             throw ValidationError("\(url ?? "the URL") is not of the form https://HOST[:PORT]/PATH")
         }
         try validateProofs()
+        guard (1...Self.parallelLimit).contains(parallel) else {
+            throw ValidationError("--parallel is between 1 and \(Self.parallelLimit)")
+        }
+        guard parallel == 1 || http2 && (mode == .mtls || mode == .attested) else {
+            throw ValidationError("--parallel is for --http2, and --mode mtls and attested")
+        }
         guard (1...Self.limit).contains(connections), (1...Self.limit).contains(devices ?? 1) else {
             throw ValidationError("--connections and --devices are between 1 and \(Self.limit)")
         }
@@ -176,6 +186,8 @@ struct LoadCommand: ParsableCommand {
             mode: mode, address: address, target: target,
             request: RequestTemplate(target, method: method, body: body), connections: connections,
             duration: .seconds(duration))
+        plan.version = http2 ? .http2 : .http11
+        plan.parallel = parallel
         plan.rate = rate
         plan.warmup = .seconds(warmup)
         plan.hold = .seconds(hold)

@@ -5,7 +5,8 @@ extension LoadReport {
     /// For people.
     var summary: String {
         var lines = [
-            "\(mode.rawValue): \(requests) requests in \(number(duration, 2)) s over \(connections) connections, "
+            "\(mode.rawValue): \(requests) requests in \(number(duration, 2)) s over \(connections) connections"
+                + (parallel > 1 ? " (\(version), \(parallel) at a time), " : " (\(version)), ")
                 + "\(number(requestsPerSecond, 1)) requests/s"
         ]
         if handshakes > 0 {

@@ -8,6 +8,9 @@ internal import CNghttp2
     /// Kept for its room; its pointers are valid only within `withFields`.
     private var entries: [nghttp2_nv] = unsafe []
     private let table = FieldNameTable.shared
+    /// How long the names are of which `isOfStream` knows: a bit for each length.
+    private let responseLengths = Self.lengths(of: Self.connectionFields)
+    private let requestLengths = Self.lengths(of: Self.connectionFields + [.host, .http2Settings, .te])
 
     /// - Parameters:
     ///   - lines: behind the three digits of the status, if `hasStatus`.
@@ -67,6 +70,8 @@ internal import CNghttp2
 
     /// RFC 9113 section 8.2.2: a message of HTTP/1.1 that is passed on may have others. `:authority` is what Host was (section 8.3.1).
     private func isOfStream(_ name: Span<UInt8>, _ value: Span<UInt8>, isRequest: Bool) -> Bool {
+        // Most fields have names that are as long as none of these.
+        guard (isRequest ? requestLengths : responseLengths) & (1 << UInt64(name.count)) != 0 else { return true }
         var hash = FieldNameTable.start
         for index in name.indices { hash = FieldNameTable.mix(hash, name[index]) }
         switch table.find(name, hash: hash) {
@@ -75,6 +80,14 @@ internal import CNghttp2
         case .te where isRequest: return StreamField.admitsTrailersAlone(value)
         default: return true
         }
+    }
+
+    private static let connectionFields: [FieldName] = [
+        .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade,
+    ]
+
+    private static func lengths(of names: [FieldName]) -> UInt64 {
+        names.reduce(0) { $0 | 1 << UInt64($1.lowercase.utf8CodeUnitCount) }
     }
 
     /// Whether a field may enter the table that a connection's fields are compressed with, or never does.

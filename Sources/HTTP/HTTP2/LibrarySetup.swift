@@ -2,7 +2,18 @@ internal import CNghttp2
 
 /// How nghttp2 is set up for a connection.
 enum LibrarySetup {
-    static func makeSession(_ limits: HTTP2Limits, _ role: HTTP2Role) -> OpaquePointer {
+    /// - Parameter memory: outlives the session; nil for the allocator's.
+    static func makeSession(
+        _ limits: HTTP2Limits, _ role: HTTP2Role, _ memory: FrameMemory? = nil
+    ) -> OpaquePointer {
+        guard let memory else { return unsafe makeSession(limits, role, nil as UnsafeMutablePointer<nghttp2_mem>?) }
+        var functions = unsafe memory.functions
+        return unsafe makeSession(limits, role, &functions)
+    }
+
+    private static func makeSession(
+        _ limits: HTTP2Limits, _ role: HTTP2Role, _ memory: UnsafeMutablePointer<nghttp2_mem>?
+    ) -> OpaquePointer {
         var callbacks: OpaquePointer?
         var options: OpaquePointer?
         var session: OpaquePointer?
@@ -31,8 +42,8 @@ enum LibrarySetup {
         unsafe nghttp2_option_set_max_deflate_dynamic_table_size(options, limits.headerTable)
         let outcome =
             switch role {
-            case .server: unsafe nghttp2_session_server_new2(&session, callbacks, nil, options)
-            case .client: unsafe nghttp2_session_client_new2(&session, callbacks, nil, options)
+            case .server: unsafe nghttp2_session_server_new3(&session, callbacks, nil, options, memory)
+            case .client: unsafe nghttp2_session_client_new3(&session, callbacks, nil, options, memory)
             }
         guard outcome == 0, let session = unsafe session else { fatalError("out of memory: nghttp2") }  // likewise
         return unsafe session

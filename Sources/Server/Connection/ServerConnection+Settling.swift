@@ -24,6 +24,14 @@ extension ServerConnection {
         if !isReceiving, wantsInput, transport.hasBufferedInput { readAgain() }
     }
 
+    /// Settles the connection when all events of the loop's turn have been served: what many of them have led to leaves in one
+    /// write, in few records.
+    func settleWhenTurnEnds() {
+        guard !isSettlingDue, isOpen else { return }
+        isSettlingDue = true
+        acceptor.settleWhenTurnEnds(self)
+    }
+
     /// Nothing that happens within settles the connection, or closes it: whoever calls this settles it after.
     func settlingLater(_ body: () -> Void) {
         guard !isSettling else { return body() }

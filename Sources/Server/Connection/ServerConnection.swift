@@ -62,6 +62,8 @@ public final class ServerConnection: SocketHandler {
     /// TLS has to write (a key update) before it can read on.
     var isReadWaitingToWrite = false
     var isSettling = false
+    /// It is settled when the loop's turn ends.
+    var isSettlingDue = false
     /// In the middle of `readable`, which sees for itself whether there is more.
     private(set) var isReceiving = false
     /// Aborted below `settle`, where buffers are in use: the connection is closed at its end.

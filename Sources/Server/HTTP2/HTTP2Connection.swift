@@ -18,8 +18,11 @@ final class HTTP2Connection: ConnectionProtocol {
     private var outputTime: ClientTime
     /// Places of streams whose response has moved since that was looked at. Kept for its room.
     private var moved: [Int] = []
+    /// There are such. Looked at more often than the list, which would cost a check for exclusivity each time.
+    private var hasMoved = false
     /// Places of streams that have become tunnels, and whose clients may have sent something before.
     private var openedTunnels: [Int] = []
+    private var hasOpenedTunnels = false
     var isFaultReported = false
     /// Octets read over since the connection was to end.
     private var lingered = 0
@@ -81,7 +84,10 @@ final class HTTP2Connection: ConnectionProtocol {
 
     override func advance() {
         let connection = connection
-        while let place = openedTunnels.popLast() { streams[place].tunnelBegins() }
+        if hasOpenedTunnels {
+            hasOpenedTunnels = false
+            while let place = openedTunnels.popLast() { streams[place].tunnelBegins() }
+        }
         guard !connection.input.isEmpty else { return }
         guard life.phase != .lingering else { return readOver() }
         do throws(HTTP2Fault) {
@@ -140,13 +146,19 @@ final class HTTP2Connection: ConnectionProtocol {
 
     /// Something of a stream's response was written or framed.
     func responseMoved(on stream: RequestStream) {
+        hasMoved = true
         moved.append(stream.place)
     }
 
-    func tunnelOpened(_ stream: RequestStream) { openedTunnels.append(stream.place) }
+    func tunnelOpened(_ stream: RequestStream) {
+        hasOpenedTunnels = true
+        openedTunnels.append(stream.place)
+    }
 
     /// Looks which responses wait for their client now that nothing more can be framed.
     private func measure() {
+        guard hasMoved else { return }
+        hasMoved = false
         while let place = moved.popLast() { wait(until: streams[place].measureResponse(now: now)) }
     }
 

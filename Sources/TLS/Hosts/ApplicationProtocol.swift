@@ -12,7 +12,7 @@ public enum ApplicationProtocol: CaseIterable, Sendable {
     }
 
     /// What a client offers it as.
-    var name: String { names[0] }
+    public var name: String { names[0] }
 
     /// - Parameters:
     ///   - wanted: the preferred one first.

@@ -36,12 +36,14 @@ final class CurlTransfer {
     /// Takes content as it comes. Returns false to stop the transfer.
     typealias Receiver = (Head, UnsafeRawBufferPointer) -> Bool
 
-    private let curl: OpaquePointer
+    let curl: OpaquePointer
     private let configure: (CurlSettings) throws -> Void
     /// What libcurl says of a transfer that fails, an alert by its name. It writes there for as long as the handle lives.
     private let reason = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
     private var head = Head()
     private var receiver: Receiver = { _, _ in true }
+    /// What the transfer under way refers to.
+    private var lines: CurlList?
 
     /// - Parameter configure: sets what every transfer has in common.
     init(configure: @escaping (CurlSettings) throws -> Void) throws {
@@ -59,6 +61,12 @@ final class CurlTransfer {
 
     /// Sends a request and waits for the whole response.
     func perform(_ outgoing: Outgoing, receiver: @escaping Receiver) throws -> Head {
+        try prepare(outgoing, receiver: receiver)
+        return try finish(curl_easy_perform(UnsafeMutableRawPointer(curl)))
+    }
+
+    /// Makes ready to be carried out, by itself or with others.
+    func prepare(_ outgoing: Outgoing, receiver: @escaping Receiver) throws {
         let handle = UnsafeMutableRawPointer(curl)
         curl_easy_reset(handle)
         let settings = CurlSettings(handle)
@@ -67,7 +75,8 @@ final class CurlTransfer {
         try settings.setMethod(outgoing.method, outgoing.content)
         let lines = CurlList(outgoing.lines.map(\.text))
         try settings.set(CURLOPT_HTTPHEADER, lines)
-        // Passed unretained: callbacks come only from within `curl_easy_perform`, which self outlives.
+        self.lines = lines
+        // Passed unretained: callbacks come only while the transfer is carried out, which self outlives.
         let context = Unmanaged.passUnretained(self).toOpaque()
         try settings.set(CURLOPT_HEADERFUNCTION, receiver: headReceived, context: CURLOPT_HEADERDATA, context)
         try settings.set(CURLOPT_WRITEFUNCTION, receiver: contentReceived, context: CURLOPT_WRITEDATA, context)
@@ -75,8 +84,11 @@ final class CurlTransfer {
         ag_curl_set_pointer(handle, CURLOPT_ERRORBUFFER, reason)
         head = Head()
         self.receiver = receiver
-        defer { self.receiver = { _, _ in true } }
-        let code = withExtendedLifetime(lines) { curl_easy_perform(handle) }
+    }
+
+    /// The head of the response, or why there is none. To be called once with what became of the transfer.
+    func finish(_ code: CURLcode) throws(TransferError) -> Head {
+        receiver = { _, _ in true }
         guard code == CURLE_OK else {
             let text = String(cString: reason)
             throw TransferError(

@@ -16,7 +16,7 @@ struct Request: ParsableCommand {
             make requests that are refused. Such a request is sent once, whatever the answer.
 
             Exit status: 0 answered, 1 no device or no challenge, 2 usage, 22 status 400 or above with --fail; without a \
-            response curl's own, as in 7 no connection, 28 time is up, 35 or 56 TLS refused, 60 server not trusted.
+            response curl's own (with --parallel, of the first that had none), as in 7 no connection, 28 time is up, 35 or 56 TLS refused, 60 server not trusted.
             """)
 
     @Option(help: ArgumentHelp("The device, made by `create`.", valueName: "DIR"))
@@ -37,6 +37,14 @@ struct Request: ParsableCommand {
 
     @Flag(help: "Send the very same bytes again, and tell both results.")
     var replay = false
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            Send so many requests at once, each with its own proof, and print a line for each: on one connection with \
+            --http2, else on one each.
+            """, valueName: "M"))
+    var parallel: Int?
 
     @Flag(help: "Print the proof's header lines, and send nothing (but for a challenge, if none is kept).")
     var printProof = false
@@ -66,8 +74,19 @@ struct Request: ParsableCommand {
         for line in header + unsignedHeader where HeaderLine(line) == nil {
             throw ValidationError("\(line) is not of the form NAME: VALUE")
         }
+        if let parallel {
+            guard (1...Self.parallelLimit).contains(parallel) else {
+                throw ValidationError("--parallel is between 1 and \(Self.parallelLimit)")
+            }
+            if printProof || transfer.include || phone.counter != nil {
+                throw ValidationError("--parallel goes with neither --print-proof nor --include nor --counter")
+            }
+        }
         if noProof, printProof { throw ValidationError("--no-proof and --print-proof exclude each other") }
     }
+
+    /// Connections of HTTP/1.1 at the same time, or streams.
+    private static let parallelLimit = 1000
 
     func run() throws {
         let library = try LibraryContext()
@@ -75,15 +94,21 @@ struct Request: ParsableCommand {
         let isVerbose = transfer.verbose
         let transfer = transfer
         let resolve = CurlList(transfer.resolve)
+        let configure: (CurlSettings) throws -> Void = { try transfer.apply(to: $0, device, resolve) }
         let runner = try RequestRunner(
             plan(), phone.phone(device, library), isGenuine: phone.isGenuine,
-            CurlTransfer { try transfer.apply(to: $0, device, resolve) }, library, include: transfer.include,
+            CurlTransfer(configure: configure), library, include: transfer.include,
             trace: { if isVerbose { Terminal.say($0) } })
         if printProof {
             for line in try runner.proofAlone().lines { Terminal.put(line: "\(line.name): \(line.value)") }
             return
         }
-        let status = try runner.run()
+        let status: Int
+        if let parallel {
+            status = try runner.run(at: CurlGroup(parallel, onOneConnection: transfer.http2, configure: configure))
+        } else {
+            status = try runner.run()
+        }
         if transfer.fail, status >= 400 { throw ExitCode(22) }
     }
 

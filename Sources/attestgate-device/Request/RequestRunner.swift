@@ -23,15 +23,15 @@ final class RequestRunner {
         var replays: Bool
     }
 
-    private let plan: Plan
+    let plan: Plan
     private let phone: Phone
     private let transfer: CurlTransfer
     private let library: LibraryContext
     private let include: Bool
-    private let trace: (String) -> Void
-    private var session: ProofSession
+    let trace: (String) -> Void
+    var session: ProofSession
     /// What is wrong on purpose is sent once: mending it would hide the refusal.
-    private let mayRepeat: Bool
+    let mayRepeat: Bool
 
     init(
         _ plan: Plan, _ phone: Phone, isGenuine: Bool, _ transfer: CurlTransfer, _ library: LibraryContext,
@@ -48,7 +48,7 @@ final class RequestRunner {
             keyID: phone.keyID, challenge: phone.device.challenge(for: plan.request.target.authority))
     }
 
-    private var now: Int64 { Int64(Date().timeIntervalSince1970) }
+    var now: Int64 { Int64(Date().timeIntervalSince1970) }
 
     /// - Returns: the status of the response, of the first one with a replay.
     func run() throws -> Int {
@@ -56,9 +56,7 @@ final class RequestRunner {
         var exchange = ProofExchange(isIdempotent: plan.isIdempotent)
         var order = try begin(&exchange)
         while true {
-            var outgoing = plan.outgoing
-            outgoing.lines += try proof(order).lines.map { HeaderLine(name: $0.name, value: $0.value) }
-            outgoing.lines += plan.unsigned
+            let outgoing = try outgoing(with: order)
             let answered = try send(outgoing, holds: mayRepeat)
             let action = exchange.answered(answered.answer, &session, now: now)
             try keepChallenge()
@@ -70,6 +68,13 @@ final class RequestRunner {
         }
     }
 
+    func outgoing(with order: Order) throws -> CurlTransfer.Outgoing {
+        var outgoing = plan.outgoing
+        outgoing.lines += try proof(order).lines.map { HeaderLine(name: $0.name, value: $0.value) }
+        outgoing.lines += plan.unsigned
+        return outgoing
+    }
+
     /// The proof alone, for another client to send.
     func proofAlone() throws -> ProofFields {
         var exchange = ProofExchange(isIdempotent: false)
@@ -77,12 +82,12 @@ final class RequestRunner {
     }
 
     /// What a proof is to be made of.
-    private struct Order {
+    struct Order {
         let challenge: ReceivedChallenge
         let created: Int64
     }
 
-    private func begin(_ exchange: inout ProofExchange) throws -> Order {
+    func begin(_ exchange: inout ProofExchange) throws -> Order {
         if plan.alterations.nonce != nil {
             // The challenge is named on the command line; this one only holds its place.
             let place = try AcceptSignature(components: [], nonce: Array("none".utf8))
@@ -105,12 +110,12 @@ final class RequestRunner {
         return Order(challenge: challenge, created: created)
     }
 
-    private func keepChallenge() throws {
+    func keepChallenge() throws {
         guard plan.alterations.nonce == nil, let challenge = session.challenge else { return }
         try phone.device.keep(challenge, for: plan.request.target.authority)
     }
 
-    private func proof(_ order: Order) throws -> ProofFields {
+    func proof(_ order: Order) throws -> ProofFields {
         let proof = try AlteredProof(
             plan.request, answering: order.challenge, keyID: phone.keyID, created: order.created, plan.alterations,
             library)
@@ -148,10 +153,7 @@ final class RequestRunner {
             isShown = true
             return Terminal.put(Array(content))
         }
-        let answer = GatewayAnswer(
-            status: head.status, acceptSignature: head.values("accept-signature"), date: head.values("date").first,
-            content: beginning)
-        return Answered(head: head, answer: answer, held: isShown ? nil : beginning)
+        return Answered(head: head, answer: GatewayAnswer(head, beginning), held: isShown ? nil : beginning)
     }
 
     /// Shows what was held back, and sends the very same bytes again if asked to.
@@ -172,7 +174,16 @@ final class RequestRunner {
         Terminal.put(held)
     }
 
-    private func summary(_ answer: GatewayAnswer) -> String {
+    func summary(_ answer: GatewayAnswer) -> String {
         "\(answer.status)" + (answer.denial.map { " \($0)" } ?? "")
+    }
+}
+
+extension GatewayAnswer {
+    /// - Parameter beginning: of the content, as far as a refusal's goes.
+    init(_ head: CurlTransfer.Head, _ beginning: [UInt8]) {
+        self.init(
+            status: head.status, acceptSignature: head.values("accept-signature"), date: head.values("date").first,
+            content: beginning)
     }
 }

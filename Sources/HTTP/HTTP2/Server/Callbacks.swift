@@ -32,7 +32,7 @@ private func beginHeaders(
     _ session: OpaquePointer?, _ frame: UnsafePointer<nghttp2_frame>?, _ user: UnsafeMutableRawPointer?
 ) -> Int32 {
     let owner = unsafe owner(user)
-    guard owner.fault == nil, let frame = unsafe frame?.pointee else { return 0 }
+    guard owner.reason == nil, let frame = unsafe frame?.pointee else { return 0 }
     let id = unsafe frame.hd.stream_id
     if unsafe frame.headers.cat == NGHTTP2_HCAT_REQUEST {
         let stream = owner.begin(id)
@@ -40,7 +40,7 @@ private func beginHeaders(
         owner.incompleteHead = stream
     } else {
         owner.incompleteHead = unsafe stream(session, id)
-        owner.block.begin(trailers: true)
+        owner.incoming.begin(trailers: true)
     }
     return 0
 }
@@ -50,13 +50,14 @@ private func receiveHeader(
     _ value: UnsafePointer<UInt8>?, _ valueLength: Int, _ flags: UInt8, _ user: UnsafeMutableRawPointer?
 ) -> Int32 {
     let owner = unsafe owner(user)
-    guard owner.fault == nil, let frame = unsafe frame, let stream = unsafe stream(session, frame.pointee.hd.stream_id)
-    else { return 0 }
+    // Whose they are, `beginHeaders` was told.
+    guard owner.reason == nil else { return 0 }
     let name = unsafe UnsafeBufferPointer(start: name, count: nameLength)
     let value = unsafe UnsafeBufferPointer(start: value, count: valueLength)
-    unsafe owner.block.take(name.span, value.span, into: &stream.head, &stream.headBytes)
     // A few octets that decode to a great many.
-    if owner.block.size > 4 * owner.limits.headerList { owner.end(.excess(.headerList)) }
+    if unsafe owner.incoming.take(name.span, value.span) > 4 * owner.limits.headerList {
+        owner.end(.excess(.headerList))
+    }
     return 0
 }
 
@@ -64,7 +65,7 @@ private func receiveFrame(
     _ session: OpaquePointer?, _ frame: UnsafePointer<nghttp2_frame>?, _ user: UnsafeMutableRawPointer?
 ) -> Int32 {
     let owner = unsafe owner(user)
-    guard owner.fault == nil, let frame = unsafe frame?.pointee else { return 0 }
+    guard owner.reason == nil, let frame = unsafe frame?.pointee else { return 0 }
     let header = unsafe frame.hd
     switch UInt32(header.type) {
     case NGHTTP2_HEADERS.rawValue:
@@ -96,7 +97,7 @@ private func receiveContent(
     _ user: UnsafeMutableRawPointer?
 ) -> Int32 {
     let owner = unsafe owner(user)
-    guard owner.fault == nil, let stream = unsafe stream(session, id) else { return 0 }
+    guard owner.reason == nil, let stream = unsafe stream(session, id) else { return 0 }
     unsafe owner.arrived(UnsafeBufferPointer(start: data, count: length).span, on: stream)
     return 0
 }

@@ -104,7 +104,7 @@ extension HTTP2Session {
         case .data: watch.dataSent()
         // Not our word, so the client's doing; so is a stream that was refused before it began.
         case .reset(let code): if stream.map({ !$0.state.isReset }) ?? (code == .refusedStream) { countProvokedReset() }
-        case .goAway(let code): if code != .noError, !isTerminating, fault == nil { fault = .violation(code) }
+        case .goAway(let code): if code != .noError, !isTerminating, fault == nil { reason = .violation(code) }
         }
     }
 

@@ -18,8 +18,7 @@ extension HTTP2Session {
         }
         stream.id = id
         stream.state = StreamState()
-        stream.head.reset()
-        block.begin(trailers: false)
+        incoming.begin(trailers: false)
         requestCount += 1
         return stream
     }
@@ -28,7 +27,7 @@ extension HTTP2Session {
     func headEnded(_ stream: HTTP2Stream, endsStream: Bool) {
         stream.state.clientEnded = endsStream
         do throws(MessageFault) {
-            let length = try block.finish(&stream.head, &stream.headBytes, endsStream: endsStream)
+            let length = try incoming.finish(&stream.head, &stream.headBytes, endsStream: endsStream)
             stream.state.missing = endsStream ? nil : length
         } catch {
             return fail(stream, error)
@@ -53,7 +52,7 @@ extension HTTP2Session {
         // RFC 9113 section 8.5: a tunnel has nothing but DATA.
         guard !stream.state.isTunnel else { return fail(stream, .fieldsInTunnel) }
         do throws(MessageFault) {
-            try block.finishTrailers(endsStream: endsStream)
+            try incoming.finishTrailers(endsStream: endsStream)
         } catch {
             return fail(stream, error)
         }
@@ -181,7 +180,10 @@ extension HTTP2Session {
         stream.headBytes.removeAll()
         stream.output.removeAll()
         stream.trailers.removeAll()
-        if incompleteHead === stream { incompleteHead = nil }
+        if incompleteHead === stream {
+            incompleteHead = nil
+            incoming.drop()
+        }
         idle.append(stream.slot)
     }
 

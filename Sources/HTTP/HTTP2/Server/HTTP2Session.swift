@@ -15,7 +15,9 @@ public import EventLoop
     let limits: HTTP2Limits
     let pool: BufferPool
     var watch: FrameWatch
-    var block: RequestBlock
+    var incoming: IncomingHead
+    /// Where nghttp2's session lies.
+    private let memory = FrameMemory()
     /// nghttp2's session. Freed in `deinit`.
     private(set) var library: OpaquePointer
 
@@ -34,7 +36,9 @@ public import EventLoop
 
     var now = Instant(nanoseconds: 0)
     /// Why the connection ends; the streams hear nothing after it but their end.
-    public internal(set) var fault: HTTP2Fault?
+    public var fault: HTTP2Fault? { reason }
+    /// Not seen by other modules: each look at it would be checked for exclusivity, and it is looked at for every field.
+    var reason: HTTP2Fault?
     /// nghttp2 is in a state in which it may only be freed.
     private var isBroken = false
     /// Within `receive`: nghttp2 and the streams are in the middle of something.
@@ -62,10 +66,10 @@ public import EventLoop
         self.pool = pool
         self.handler = handler
         watch = FrameWatch(limits: limits, role: .server)
-        block = RequestBlock(heads: heads, limits: limits, pool: pool)
+        incoming = IncomingHead(heads: heads, limits: limits, pool: pool)
         scratch = ByteBuffer(pool: pool)
         unsafe rest = UnsafeBufferPointer(start: nil, count: 0)
-        unsafe library = LibrarySetup.makeSession(limits, .server)
+        unsafe library = LibrarySetup.makeSession(limits, .server, memory)
         unsafe LibrarySetup.attach(self, to: library)
         unsafe LibrarySetup.submitSettings(limits, .server, library)
     }
@@ -105,9 +109,9 @@ public import EventLoop
         isBroken = true
         guard fault == nil else { return }
         switch Int32(outcome) {
-        case NGHTTP2_ERR_BAD_CLIENT_MAGIC.rawValue: fault = .prefaceMissing
-        case NGHTTP2_ERR_FLOODED.rawValue: fault = .excess(.outboundFrames)
-        default: fault = .failed(Int32(outcome))
+        case NGHTTP2_ERR_BAD_CLIENT_MAGIC.rawValue: reason = .prefaceMissing
+        case NGHTTP2_ERR_FLOODED.rawValue: reason = .excess(.outboundFrames)
+        default: reason = .failed(Int32(outcome))
         }
     }
 
@@ -134,7 +138,7 @@ public import EventLoop
         let length = unsafe nghttp2_session_mem_send(library, &start)
         if length < 0 {
             isBroken = true
-            fault = fault ?? .failed(Int32(length))
+            reason = reason ?? .failed(Int32(length))
         }
         guard length > 0 else { return false }
         unsafe rest = UnsafeBufferPointer(start: start, count: length)
@@ -218,7 +222,7 @@ public import EventLoop
     /// The client broke a rule of the connection: GOAWAY.
     func end(_ reason: HTTP2Fault) {
         guard fault == nil else { return }
-        fault = reason
+        self.reason = reason
         switch reason {
         case .violation(let code): terminate(code)
         default: terminate(.enhanceYourCalm)

@@ -1,0 +1,49 @@
+import CNghttp2
+import Testing
+
+@testable import HTTP
+
+@Suite("The memory of a session of nghttp2")
+struct FrameMemoryTests {
+    private let memory = FrameMemory()
+    private var user: UnsafeMutableRawPointer? { Unmanaged.passUnretained(memory).toOpaque() }
+    /// What nghttp2 asks for.
+    private let frames = 16_394
+
+    private func isPage(_ pointer: UnsafeMutableRawPointer?) -> Bool { UInt(bitPattern: pointer) % 4096 == 0 }
+
+    @Test("the block for frames is whole pages of the kernel's, once; all else is the allocator's")
+    func block() throws {
+        let functions = memory.functions
+        let block = try #require(functions.realloc(nil, frames, user))
+        #expect(isPage(block))
+        block.storeBytes(of: 7, toByteOffset: frames - 1, as: UInt8.self)
+        // More header than a frame holds: nghttp2 asks for a second one.
+        let second = try #require(functions.malloc(frames, user))
+        let small = try #require(functions.calloc(4, 16, user))
+        #expect(small.load(as: UInt64.self) == 0)
+        let grown = try #require(functions.realloc(small, 4096, user))
+        #expect(block.load(fromByteOffset: frames - 1, as: UInt8.self) == 7)
+        for pointer in [second, grown, block, nil] { functions.free(pointer, user) }
+        // It is there for another one.
+        let again = try #require(functions.malloc(frames, user))
+        #expect(isPage(again))
+        functions.free(again, user)
+    }
+
+    @Test("a block that must grow keeps what is in it")
+    func growth() throws {
+        let functions = memory.functions
+        let block = try #require(functions.malloc(frames, user))
+        for index in 0..<frames {
+            block.storeBytes(of: UInt8(truncatingIfNeeded: index), toByteOffset: index, as: UInt8.self)
+        }
+        let same = try #require(functions.realloc(block, 20_000, user))
+        #expect(same == block)
+        let larger = try #require(functions.realloc(same, 100_000, user))
+        for index in stride(from: 0, to: frames, by: 97) {
+            #expect(larger.load(fromByteOffset: index, as: UInt8.self) == UInt8(truncatingIfNeeded: index))
+        }
+        functions.free(larger, user)
+    }
+}
