@@ -269,6 +269,7 @@ if Context.environment["ATTESTGATE_FUZZ"] != nil {
     package.targets += [
         ("FuzzRequestHead", ["HTTP"]), ("FuzzResponseHead", ["HTTP"]), ("FuzzContentDecoder", ["HTTP"]),
         ("FuzzRequestStream", ["HTTP"]), ("FuzzHTTP2Session", ["Bytes", "EventLoop", "HTTP"]),
+        ("FuzzHTTP2ClientSession", ["Bytes", "EventLoop", "HTTP"]),
         ("FuzzAssertion", ["Attestation"]),
         ("FuzzAttestation", ["Attestation", "Cryptography", "Vocabulary"]),
         ("FuzzReceipt", ["Attestation", "Cryptography"]), ("FuzzSignatureInput", ["RequestProof"]),

@@ -17,6 +17,8 @@ public struct LimitsConfiguration: Equatable, Sendable {
     public let requestsPerConnection: Int
     /// Requests under way at once on a connection of HTTP/2.
     public let streams: Int
+    /// Under way at one upstream for one certificate's key, per worker.
+    public let requestsPerDevice: Int
     /// WebSocket tunnels, open or about to be, per worker.
     public let tunnels: Int
     /// Of one device, or of one certificate's key where none is known, at all workers together.
@@ -58,6 +60,9 @@ extension LimitsConfiguration {
         static let streams = Key(
             "streams", .integer(1...1000), unit: "requests per connection", whenMissing: .means("100"),
             "How many requests may be under way at once on a connection of HTTP/2.")
+        static let requestsPerDevice = Key(
+            "requests_per_device", .integer(1...65_535), unit: "requests of one device", whenMissing: .means("512"),
+            "How many requests of one device may be under way at once, at one upstream.")
         static let tunnels = Key(
             "tunnels", .integer(0...1_000_000), unit: "tunnels per worker", whenMissing: .means("1000"),
             "How many WebSockets may be open.")
@@ -80,8 +85,8 @@ extension LimitsConfiguration {
             settings: [
                 connections.setting, connectionsPerSource.setting, handshakes.setting, handshakesPerSource.setting,
                 head.setting, target.setting, fields.setting, requestsPerConnection.setting,
-                streams.setting, tunnels.setting, tunnelsPerDevice.setting, heldContent.setting, ratePerSource.setting,
-                ratePerDevice.setting,
+                streams.setting, requestsPerDevice.setting, tunnels.setting, tunnelsPerDevice.setting,
+                heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
             ])
     }
 
@@ -96,6 +101,7 @@ extension LimitsConfiguration {
         let fields = reader.read(Keys.fields)
         let requestsPerConnection = reader.read(Keys.requestsPerConnection)
         let streams = reader.read(Keys.streams)
+        let requestsPerDevice = reader.read(Keys.requestsPerDevice)
         let tunnels = reader.read(Keys.tunnels)
         let tunnelsPerDevice = reader.read(Keys.tunnelsPerDevice)
         let heldContent = reader.read(Keys.heldContent)
@@ -109,7 +115,7 @@ extension LimitsConfiguration {
             return nil
         }
         guard let connections, let handshakes, let head, let target, let fields, let requestsPerConnection,
-            let streams, let tunnels, let tunnelsPerDevice, let heldContent
+            let streams, let requestsPerDevice, let tunnels, let tunnelsPerDevice, let heldContent
         else {
             return nil
         }
@@ -122,6 +128,7 @@ extension LimitsConfiguration {
         self.fields = fields
         self.requestsPerConnection = requestsPerConnection
         self.streams = streams
+        self.requestsPerDevice = requestsPerDevice
         self.tunnels = tunnels
         self.tunnelsPerDevice = tunnelsPerDevice
         self.heldContent = heldContent

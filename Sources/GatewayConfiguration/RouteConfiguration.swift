@@ -20,6 +20,8 @@ public struct RouteConfiguration: Equatable, Sendable {
     public let upstream: String
     /// The largest content of a request, in bytes.
     public let contentLimit: Int
+    /// Nil: `timeouts.content_idle` and `timeouts.content_rate`.
+    public let contentIdle: Duration?
     /// `collect`, unless the route demands a proof.
     public let body: Body
     /// Whether a request may open a WebSocket. Then GET is among the methods.
@@ -116,6 +118,9 @@ extension RouteConfiguration {
         static let contentLimit = Key(
             "content_limit", .size(0...(1 << 30)), unit: "bytes", whenMissing: .means("1MiB"),
             "The largest content that a request may have.")
+        static let contentIdle = Key(
+            "content_idle", .duration(.milliseconds(100) ... .seconds(86_400)), whenMissing: .allowed,
+            "How long a client may pause within the content of a request, however slowly it sends that.")
         static let body = Key(
             "body", .choice as Kind<Body>, whenMissing: .means(Body.standard.rawValue),
             "When the content of a request with a proof is forwarded.")
@@ -130,8 +135,8 @@ extension RouteConfiguration {
             path: "routes",
             settings: [
                 name.setting, host.setting, path.setting, methods.setting, require.setting, apps.setting,
-                components.setting, upstream.setting, contentLimit.setting, body.setting, websocket.setting,
-                rate.setting,
+                components.setting, upstream.setting, contentLimit.setting, contentIdle.setting, body.setting,
+                websocket.setting, rate.setting,
             ])
     }
 
@@ -146,6 +151,7 @@ extension RouteConfiguration {
         let components = Self.read(Keys.components, from: .requestProof, require, reader, reading)
         let upstream = reader.read(Keys.upstream)
         let contentLimit = reader.read(Keys.contentLimit)
+        let contentIdle = reader.read(Keys.contentIdle)
         let body = Self.read(Keys.body, from: .requestProof, require, reader, reading)
         let websocket = reader.read(Keys.websocket)
         if websocket == .allowed, let methods, !methods.contains(.get) {
@@ -156,12 +162,12 @@ extension RouteConfiguration {
         }
         let rate = reader.read(Keys.rate)
         guard let name, let host, let path, let methods, let require, let components, let upstream, let contentLimit,
-            let body, let websocket
+            let body, let websocket, contentIdle != nil || !reader.has(Keys.contentIdle)
         else { return nil }
         self.init(
             name: name, host: host, path: path, methods: Set(methods), require: require, apps: apps ?? [],
-            components: components, upstream: upstream, contentLimit: contentLimit, body: body, websocket: websocket,
-            rate: rate)
+            components: components, upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle,
+            body: body, websocket: websocket, rate: rate)
     }
 
     /// Reads a key that only means something from a level on. Below it the key is refused: whoever wrote it believes in a
@@ -181,6 +187,7 @@ extension RouteConfiguration {
     func admitting(_ apps: [AppID]) -> RouteConfiguration {
         RouteConfiguration(
             name: name, host: host, path: path, methods: methods, require: require, apps: apps, components: components,
-            upstream: upstream, contentLimit: contentLimit, body: body, websocket: websocket, rate: rate)
+            upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
+            websocket: websocket, rate: rate)
     }
 }

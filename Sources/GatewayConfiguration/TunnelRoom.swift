@@ -14,6 +14,13 @@ enum TunnelRoom {
                 expected: "at least 1, or no route with `websocket: allowed`")
         }
         var told: Set<String> = []
+        for route in allowing where upstreams[route.upstream]?.speaks == .http2 {
+            guard told.insert(route.upstream).inserted, let item = root["upstreams"]?[route.upstream] else { continue }
+            reading.refuse(
+                item.place(of: "protocol"),
+                "the route `\(route.name)` lets WebSockets through, and services are asked for them by HTTP/1.1",
+                expected: "`protocol: http/1.1`, or `websocket: ignored`")
+        }
         for route in allowing {
             guard let upstream = upstreams[route.upstream], upstream.tunnels == 0, told.insert(route.upstream).inserted,
                 let item = root["upstreams"]?[route.upstream]

@@ -40,6 +40,42 @@ extension ByteBuffer {
         append("\r\n")
     }
 
+    /// A request head: the request line, Host, and behind the other fields those of connection and framing.
+    ///
+    /// - Parameters:
+    ///   - query: without the `?`; nil for none.
+    ///   - isUpgrade: whether it asks for a WebSocket.
+    ///   - isLast: whether the connection is to be closed after the response.
+    ///   - fields: appends the other fields.
+    public mutating func appendRequestHead(
+        _ method: Method, path: Span<UInt8>, query: Span<UInt8>?, authority: Span<UInt8>, framing: ContentFraming,
+        isUpgrade: Bool = false, isLast: Bool = false, fields: (inout ByteBuffer) -> Void
+    ) {
+        append(method.name)
+        append(" ")
+        append(path)
+        if let query {
+            append("?")
+            append(query)
+        }
+        append(" HTTP/1.1\r\n")
+        appendField("Host", authority)
+        fields(&self)
+        if isUpgrade {
+            appendField("Connection", "Upgrade")
+            appendField("Upgrade", "websocket")
+        }
+        if isLast { appendField("Connection", "close") }
+        switch framing {
+        case .length(let length): appendField("Content-Length", decimal: length)
+        case .chunked: appendField("Transfer-Encoding", "chunked")
+        case .none, .untilClose:
+            // A method that usually has content says that there is none (RFC 9110 section 8.6).
+            if method == .post || method == .put || method == .patch { appendField("Content-Length", decimal: 0) }
+        }
+        append("\r\n")
+    }
+
     /// Bytes a chunk needs around its data: eight digits, and two line ends.
     public static var chunkOverhead: Int { 8 + 4 }
 

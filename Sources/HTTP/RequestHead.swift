@@ -36,6 +36,16 @@ public struct RequestHead: Sendable {
 
     public init() {}
 
+    /// Of a request that cannot be read: of `head` only what its answer has to keep to. An answer to HEAD has no content.
+    public init(unreadable head: RequestHead) {
+        method = head.method == .head ? .head : nil
+        version = .http2
+    }
+
+    /// Whether response trailers can be sent to the client, and it has said that it takes them: `te: trailers`, the one value that the
+    /// field may have in HTTP/2 (RFC 9113 section 8.2.2).
+    public var acceptsTrailers: Bool { version == .http2 && fields.contains { $0.name == .te } }
+
     /// Whether the client is ready to send another request on this connection (RFC 9112 section 9.3). HTTP/1.0 clients
     /// get one request a connection: none of ours speaks it.
     public var isPersistent: Bool { minorVersion >= 1 && !connection.close }

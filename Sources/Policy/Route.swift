@@ -17,6 +17,8 @@ public struct Route: Sendable {
     public let upstream: Int
     /// Largest content of a request, in octets.
     public let contentLimit: UInt64
+    /// How long a client may pause within the content of a request, in milliseconds; nil: as everywhere.
+    public let contentIdle: Int64?
     /// Without meaning where no proof is demanded: nothing could be compared with the content there.
     public let body: BodyHandling
     /// Whether a request may open a WebSocket.
@@ -25,7 +27,7 @@ public struct Route: Sendable {
     public init(
         name: String, host: String, prefix: String, methods: MethodSet, requirement: Requirement,
         apps: AppSet = .none, components: [String] = [], upstream: Int, contentLimit: UInt64,
-        body: BodyHandling = .collected, webSocket: Bool = false
+        contentIdle: Int64? = nil, body: BodyHandling = .collected, webSocket: Bool = false
     ) {
         self.name = name
         self.host = Array(host.lowercased().utf8)
@@ -36,6 +38,7 @@ public struct Route: Sendable {
         self.components = components
         self.upstream = upstream
         self.contentLimit = contentLimit
+        self.contentIdle = contentIdle
         self.body = body
         self.webSocket = webSocket
     }

@@ -19,6 +19,10 @@ open class Application {
     /// - Parameter hasSource: whether it names a client, whose address the connection has from now on.
     open func proxyHeaderRead(_ connection: ServerConnection, hasSource: Bool) {}
 
+    /// A request has begun on a stream of HTTP/2; `streamEnded` follows, when the request, or the WebSocket it became, has ended.
+    open func streamBegan() {}
+    open func streamEnded() {}
+
     /// A connection that was admitted has ended.
     open func connectionClosed(_ connection: ServerConnection) {}
 
@@ -53,4 +57,9 @@ public enum ConnectionRefusal: Sendable {
     case certificateBarred(ClientAdmission.Objection)
     /// The client broke a rule of HTTP/2 that is the whole connection's; it was told so.
     case http2(HTTP2Fault)
+}
+
+/// What an application keeps with a connection, for all requests on it.
+open class ConnectionMemory {
+    public init() {}
 }

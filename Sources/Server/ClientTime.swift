@@ -11,6 +11,8 @@ struct ClientTime {
     private let idle: TimeSpan
     /// Octets in a second beyond such pauses; 0 for any number.
     private let rate: Int
+    /// The longest pause within the content of the request under way, at whatever rate it comes; nil: as above.
+    private var contentIdle: TimeSpan?
     private var content = ContentPace()
     private var response = ContentPace()
     /// The client has more to send, and somebody takes it.
@@ -48,6 +50,7 @@ struct ClientTime {
         awaitsContent = false
         isBlocked = false
         rest = nil
+        contentIdle = nil
         response.begin(idle, now: now)
     }
 
@@ -62,7 +65,13 @@ struct ClientTime {
     mutating func contentCame(_ octets: Int, now: Instant) {
         // Of a client that holds it back and then does not.
         if !awaitsContent { contentWanted(now: now) }
-        content.moved(octets, idle, rate: rate, now: now)
+        content.moved(octets, contentIdle ?? idle, rate: contentIdle == nil ? rate : 0, now: now)
+    }
+
+    /// Behind its head, a request turns out to be one whose content may come however slowly, with no longer pauses than this.
+    mutating func allowPauses(of idle: TimeSpan, now: Instant) {
+        contentIdle = idle
+        content.begin(idle, now: now)
     }
 
     /// The content that is there is not taken: whoever is slow, it is not the client.

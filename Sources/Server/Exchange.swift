@@ -92,6 +92,18 @@ open class Exchange {
         return taken
     }
 
+    /// Hands over trailers, which go when the response ends. HTTP/1.1 carries none: hardly anybody reads them there, and many take them for
+    /// header fields.
+    ///
+    /// - Parameter fields: appends them as lines.
+    /// - Returns: false if they do not fit a buffer.
+    public final func sendTrailers(_ fields: (inout ByteBuffer) -> Void) -> Bool {
+        carrier?.writeTrailers(fields) ?? true
+    }
+
+    /// Whether trailers come through to the client.
+    public final var takesTrailers: Bool { version == .http2 }
+
     /// Ends the response. - Returns: false if there is no room for the end yet; try again when drained.
     public final func sendEnd() -> Bool {
         carrier?.writeEnd() ?? true
@@ -125,6 +137,11 @@ open class Exchange {
     /// Ends the tunnel now, in order; `ended` is called within.
     public final func endTunnel() {
         carrier?.endTunnel()
+    }
+
+    /// The content of the request may come however slowly, with no longer pauses than this. To be said before any has come.
+    public final func allowContentPauses(of idle: TimeSpan) {
+        carrier?.allowContentPauses(of: idle)
     }
 
     /// Breaks the response off: what has begun cannot be completed, and the client must see that.

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import EventLoop
 internal import HTTP
 
 /// What carries a request and its response on a client connection.
@@ -36,6 +37,14 @@ enum ExchangeCarrier {
         }
     }
 
+    /// - Returns: false if they do not fit.
+    func writeTrailers(_ fields: (inout ByteBuffer) -> Void) -> Bool {
+        switch self {
+        case .http1, .tunnel: true
+        case .http2(let stream): stream.add(trailers: fields)
+        }
+    }
+
     /// - Returns: false if there is no room for the end yet.
     func writeEnd() -> Bool {
         switch self {
@@ -64,6 +73,14 @@ enum ExchangeCarrier {
         case .http1(let session): session.connection.abort()
         case .http2(let stream): stream.abort()
         case .tunnel(let tunnel): tunnel.connection.abort()
+        }
+    }
+
+    func allowContentPauses(of idle: TimeSpan) {
+        switch self {
+        case .http1(let session): session.allowContentPauses(of: idle)
+        case .http2(let stream): stream.allowContentPauses(of: idle)
+        case .tunnel: break
         }
     }
 

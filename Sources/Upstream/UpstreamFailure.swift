@@ -28,6 +28,14 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
     case unexpectedUpgrade
     /// It switched protocols as it was asked, but its 101 is no valid answer to the WebSocket's handshake.
     case upgradeInvalid(WebSocketAnswerFault)
+    /// It is to speak HTTP/2, and what it speaks is something else.
+    case notHTTP2(server: String)
+    /// It has refused the stream, or goes away, before it processed anything of the request (RFC 9113 section 8.7).
+    case refused
+    /// It has reset the stream.
+    case reset(HTTP2ErrorCode)
+    /// It has broken a rule of HTTP/2 that is the whole connection's.
+    case http2(HTTP2Fault)
 }
 
 extension UpstreamFailure {
@@ -44,10 +52,11 @@ extension UpstreamFailure {
         case .connectTimeout: 3
         case .disconnected: 4
         case .tls: 5
+        case .notHTTP2: 6
         // These come without a connection, or after a request was sent.
         case .connectionLimit, .waitingTimeout, .requestLimit, .responseTimeout, .malformed, .unexpectedUpgrade,
-            .upgradeInvalid:
-            6
+            .upgradeInvalid, .refused, .reset, .http2:
+            7
         }
     }
 
@@ -65,6 +74,10 @@ extension UpstreamFailure {
         case malformed
         case unexpectedUpgrade
         case upgradeInvalid
+        case notHTTP2
+        case refused
+        case reset
+        case http2
 
         public var name: String {
             switch self {
@@ -80,6 +93,10 @@ extension UpstreamFailure {
             case .malformed: "malformed"
             case .unexpectedUpgrade: "unexpected_upgrade"
             case .upgradeInvalid: "upgrade_invalid"
+            case .notHTTP2: "not_http2"
+            case .refused: "refused"
+            case .reset: "reset"
+            case .http2: "http2"
             }
         }
 
@@ -88,7 +105,7 @@ extension UpstreamFailure {
             switch self {
             case .connectionLimit, .waitingTimeout, .requestLimit: false
             case .unresolved, .unreachable, .connectTimeout, .tls, .disconnected, .responseTimeout, .malformed,
-                .unexpectedUpgrade, .upgradeInvalid:
+                .unexpectedUpgrade, .upgradeInvalid, .notHTTP2, .refused, .reset, .http2:
                 true
             }
         }
@@ -108,6 +125,10 @@ extension UpstreamFailure {
         case .malformed: .malformed
         case .unexpectedUpgrade: .unexpectedUpgrade
         case .upgradeInvalid: .upgradeInvalid
+        case .notHTTP2: .notHTTP2
+        case .refused: .refused
+        case .reset: .reset
+        case .http2: .http2
         }
     }
 }
@@ -127,6 +148,10 @@ extension UpstreamFailure {
         case .responseTimeout: "the upstream did not answer in time"
         case .malformed(let fault): "malformed response: \(fault.reason)"
         case .unexpectedUpgrade: "the upstream switched protocols unasked"
+        case .notHTTP2(let server): "\(server) does not speak HTTP/2: it did not begin with SETTINGS"
+        case .refused: "the upstream has not processed the request: it refuses it, or goes away"
+        case .reset(let code): "the upstream reset the stream: \(code.reason)"
+        case .http2(let fault): "the upstream broke HTTP/2: \(fault.reason)"
         case .upgradeInvalid(let fault): "the upstream's 101 is no answer to the handshake: \(fault.reason)"
         }
     }

@@ -39,11 +39,15 @@ public struct UpstreamSettings: Sendable {
     public var servers: [Server]
     /// Nil: in the clear, which somebody has decided.
     public var tls: ClientContext.Settings?
+    /// Spoken with all servers; with TLS, `tls` offers the same.
+    public var speaks = ApplicationProtocol.http11
     public var balance = Balance.roundRobin
     /// Open connections per worker, idle ones included.
     public var connections = 1024
     /// Of those to one server at most; nil: half of them while there are other servers to ask.
     public var connectionsPerServer: Int?
+    /// Requests under way on one connection at most: no more than one with HTTP/1.1, with HTTP/2 also no more than the server admits.
+    public var streams = 100
     /// Unused connections kept per worker.
     public var idleConnections = 128
     /// Of those connections, the ones that may be tunnels, open or about to be.
@@ -65,6 +69,11 @@ public struct UpstreamSettings: Sendable {
     /// Nil: servers are judged by requests alone.
     public var health: HealthCheckRules?
     public var head = HeadLimits.standard
+
+    /// Requests that one server may have under way.
+    var requestsPerServer: Int { (connectionsPerServer ?? connections) * requestsPerConnection }
+
+    var requestsPerConnection: Int { speaks == .http2 ? streams : 1 }
 
     public init(name: String, servers: [Server]) {
         precondition((1...Self.mostServers).contains(servers.count), "an upstream has 1 to 64 servers")

@@ -41,6 +41,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case deviceRisky
     case appRefused
     case deviceTunnelLimit
+    case deviceRequestLimit
     // The proof.
     case proofRequired
     case proofMalformed
@@ -265,6 +266,11 @@ extension Denial {
                 code: "device_tunnel_limit", answer: .status(429), fault: .client, retry: .safe,
                 sentence:
                     "This device has as many WebSockets open as it may: close one, make a new proof, and try again.")
+        case .deviceRequestLimit:
+            Row(
+                code: "device_request_limit", answer: .status(429), fault: .client, retry: .safe,
+                sentence:
+                    "This device has as many requests under way as it may: wait for answers, and try again.")
         case .proofRequired:
             Row(
                 code: "proof_required", answer: .status(401), fault: .client, retry: .safe,

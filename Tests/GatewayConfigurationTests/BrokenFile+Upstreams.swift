@@ -51,6 +51,22 @@ extension BrokenFile {
             "`moderne` is not known here",
             suggestion: "modern"),
         BrokenFile(
+            "a protocol that is none",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    protocol: ▶h2c\n",
+            "`h2c` is not known here",
+            suggestion: "h2"),
+        BrokenFile(
+            "streams of HTTP/1.1",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [127.0.0.1:9000]\n    streams: ▶10\n",
+            "HTTP/1.1 has one request on a connection"),
+        BrokenFile(
+            "HTTP/2 in the clear with another machine",
+            "    servers: [127.0.0.1:9000]\n",
+            "    servers: [▶10.0.0.7:9000]\n    protocol: h2\n",
+            "10.0.0.7:9000 is not on this machine, and patients' data would cross the network in clear"),
+        BrokenFile(
             "a server by name",
             "[127.0.0.1:9000]",
             "[▶records.internal:9000]",

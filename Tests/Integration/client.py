@@ -25,6 +25,8 @@ class Response:
     status: int
     fields: list = field(default_factory=list)
     content: bytes = b""
+    # Of HTTP/2.
+    trailers: list = field(default_factory=list)
 
     def values(self, name):
         return [value for key, value in self.fields if key.lower() == name.lower()]

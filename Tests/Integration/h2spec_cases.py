@@ -14,14 +14,14 @@ from http2_frames import (
 # What is demanded, and what is done.
 
 @dataclass(frozen=True)
-class ConnectionError:
+class ConnectionFault:
     """GOAWAY with that code, and the end (RFC 9113 section 5.4.1)."""
 
     code: Codes
 
 
 @dataclass(frozen=True)
-class StreamError:
+class StreamFault:
     """RST_STREAM with that code, and the others go on (section 5.4.2)."""
 
     code: Codes
@@ -108,13 +108,13 @@ SOURCES = {
 # What the service answers, as far as it matters: longer than the windows that are opened here.
 CONTENT = b"hello world"
 
-PROTOCOL = ConnectionError(Codes.PROTOCOL_ERROR)
-SIZE = ConnectionError(Codes.FRAME_SIZE_ERROR)
-COMPRESSION = ConnectionError(Codes.COMPRESSION_ERROR)
-FLOW = ConnectionError(Codes.FLOW_CONTROL_ERROR)
-PROTOCOL_OF_STREAM = StreamError(Codes.PROTOCOL_ERROR)
-CLOSED_STREAM = StreamError(Codes.STREAM_CLOSED)
-CLOSED = ConnectionError(Codes.STREAM_CLOSED)
+PROTOCOL = ConnectionFault(Codes.PROTOCOL_ERROR)
+SIZE = ConnectionFault(Codes.FRAME_SIZE_ERROR)
+COMPRESSION = ConnectionFault(Codes.COMPRESSION_ERROR)
+FLOW = ConnectionFault(Codes.FLOW_CONTROL_ERROR)
+PROTOCOL_OF_STREAM = StreamFault(Codes.PROTOCOL_ERROR)
+CLOSED_STREAM = StreamFault(Codes.STREAM_CLOSED)
+CLOSED = ConnectionFault(Codes.STREAM_CLOSED)
 WINDOW, FRAME_SIZE, PUSH, STREAMS, TABLE, LIST = 4, 5, 2, 3, 1, 6
 
 # Half a block: the first field is whole, the second is not.
@@ -211,7 +211,7 @@ FRAMES = [
     Case("http2 4.1/3", "the reserved bit", (ping(flags=0x16, stream=1 << 31),), GoesOn()),
     Case("http2 4.2/1", "DATA of 2^14 octets", (post(), data(bytes(16_384))), Served(bytes(16_384), "POST")),
     Case("http2 4.2/2", "DATA beyond the largest frame",
-         (post(), data(bytes(16_385))), StreamError(Codes.FRAME_SIZE_ERROR), SIZE),
+         (post(), data(bytes(16_385))), StreamFault(Codes.FRAME_SIZE_ERROR), SIZE),
     Case("http2 4.2/3", "HEADERS beyond the largest frame",
          (headers(fields=block(*[(b"x-%d" % n, b"x" * 4000) for n in range(5)])),), SIZE),
     Case("http2 4.3/1", "a block that cannot be decoded", (headers(fields=b"\x40"),), COMPRESSION),
@@ -232,7 +232,7 @@ FRAMES = [
          (headers(flags=PADDED, before=bytes([len(block()) + 2])),), PROTOCOL),
     Case("http2 6.3/1", "PRIORITY on stream 0", (priority(0),), PROTOCOL),
     Case("http2 6.3/2", "PRIORITY of four octets",
-         (headers(), frame(PRIORITY, 0, 1, bytes(4))), StreamError(Codes.FRAME_SIZE_ERROR), SIZE),
+         (headers(), frame(PRIORITY, 0, 1, bytes(4))), StreamFault(Codes.FRAME_SIZE_ERROR), SIZE),
     Case("http2 6.4/1", "RST_STREAM on stream 0", (reset(0),), PROTOCOL),
     Case("http2 6.4/2", "RST_STREAM on an idle stream", (reset(),), PROTOCOL),
     Case("http2 6.4/3", "RST_STREAM of three octets", (headers(), frame(RST_STREAM, 0, 1, bytes(3))), SIZE),
@@ -260,7 +260,7 @@ FRAMES = [
     Case("http2 6.9.1/2", "a connection's window beyond 2^31 - 1",
          (window(0, (1 << 31) - 1), window(0, (1 << 31) - 1)), FLOW),
     Case("http2 6.9.1/3", "a stream's window beyond 2^31 - 1",
-         (headers(end=False), window(1, (1 << 31) - 1), window(1, (1 << 31) - 1)), StreamError(Codes.FLOW_CONTROL_ERROR)),
+         (headers(end=False), window(1, (1 << 31) - 1), window(1, (1 << 31) - 1)), StreamFault(Codes.FLOW_CONTROL_ERROR)),
     Case("http2 6.9.2/1", "INITIAL_WINDOW_SIZE changes under a stream",
          (settings((WINDOW, 0)), ACKNOWLEDGED, headers(), settings((WINDOW, 1))), Portions((1,))),
     Case("http2 6.9.2/2", "a window below zero",
@@ -304,7 +304,7 @@ STREAM_CASES = [
     Case("http2 5.1.1/2", "a stream below one that was begun", (headers(5), headers(3)), PROTOCOL),
     Case("http2 5.1.2/1", "a stream more than there may be", (
         settings((WINDOW, 0)), *(headers(2 * n + 1) for n in range(101))),
-        StreamError(Codes.REFUSED_STREAM), PROTOCOL),
+        StreamFault(Codes.REFUSED_STREAM), PROTOCOL),
     Case("http2 5.3.1/1", "HEADERS that depend on their own stream",
          (headers(flags=WITH_PRIORITY, before=number(1) + b"\xff"),), PROTOCOL_OF_STREAM, PROTOCOL),
     Case("http2 5.3.1/2", "PRIORITY that depends on its own stream", (priority(1, depends=1),), PROTOCOL_OF_STREAM, GoesOn()),

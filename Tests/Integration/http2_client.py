@@ -263,6 +263,8 @@ class HTTP2Client:
             fields = list(event.headers)
             assert fields[0][0] == ":status"
             stream.response = Response(int(fields[0][1]), fields[1:])
+        elif isinstance(event, h2.events.TrailersReceived):
+            stream.response.trailers = list(event.headers)
         elif isinstance(event, h2.events.DataReceived):
             stream.response.content += event.data
             if stream.is_read:

@@ -113,6 +113,28 @@ def test_what_passed_in_parallel_is_replayed_through_crashes_restarts_and_every_
     assert send(attested, [attested.phone.request(path="/next")]) == [None]
 
 
+def test_no_value_passes_twice_when_the_gateway_is_killed_in_the_midst_of_a_hundred(start_attested):
+    choose = seeded()
+    attested = start_attested(counter="window 1024", workers=2)
+    upstream, phone = attested.upstream, attested.phone
+    for part in range(5):
+        requests = {f"/{part}-{n}": phone.request(path=f"/{part}-{n}") for n in range(100)}
+        before = len(upstream.requests)
+        with HTTP2Client(attested.gateway, phone.identity) as http2:
+            numbers = dict(zip(requests, http2.begin_together(requests.values())))
+            upstream.wait_for_requests(before + choose.randrange(1, 100))
+            crash(attested)
+            http2.wait_for_end()
+            answered = [target for target, number in numbers.items() if http2.streams[number].is_ended]
+        seen = {request.target for request in upstream.requests}
+        outcomes = dict(zip(requests, send(attested, requests.values())))
+        # What the service has seen was durable; what was durable and not seen any more is refused all the same.
+        assert {outcomes[target] for target in seen & set(requests) | set(answered)} == {"counter_replayed"}
+        assert set(outcomes.values()) <= {None, "counter_replayed"}
+    times = Counter(request.target for request in upstream.requests)
+    assert set(times.values()) == {1}
+
+
 @pytest.mark.parametrize("reach", [1, 16, 1024])
 def test_a_value_as_far_behind_as_the_window_reaches_passes_once_and_one_further_is_late(start_attested, reach):
     attested = start_attested(counter=f"window {reach}")
@@ -141,6 +163,8 @@ def test_a_value_that_was_used_and_is_forgotten_stays_refused(start_attested):
         values.expect({2: "counter_replayed", 1: "counter_late"})
     # Beyond the whole window at once.
     values.expect({5000: None, 1026: "counter_late", 3975: "counter_late", 3976: None})
+    values.expect({5001: None, 5002: None, 4999: None})
+    values.expect({value: "counter_replayed" for value in (4999, 5000, 5001, 5002)})
 
 
 @pytest.mark.parametrize("how", CHANGES)

@@ -2,12 +2,14 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
+from enrolment import Enrolling
 from h2spec_cases import (
-    ACKNOWLEDGED, CASES, CONTENT, Closes, ConnectionError, GoesOn, Malformed, PORTION, Portions, RESPONSE_ENDED,
-    SOURCES, Served, StreamError, WINDOW)
+    ACKNOWLEDGED, CASES, CONTENT, Closes, ConnectionFault, GoesOn, Malformed, PORTION, Portions, RESPONSE_ENDED,
+    SOURCES, Served, StreamFault, WINDOW)
 from http2_frames import (
     ACK, Codes, DATA, GOAWAY, HEADERS, RST_STREAM, RawClient, SETTINGS, headers, settings, window)
 from paths import REPOSITORY
@@ -20,6 +22,13 @@ def service(upstream):
     return upstream
 
 
+@pytest.fixture
+def enrolment(pki, own_upstream, tmp_path):
+    enrolling = Enrolling(tmp_path / "enrolment", pki, own_upstream).start()
+    yield SimpleNamespace(pki=pki, port=int(enrolling.provider.rsplit(":", 1)[1]))
+    enrolling.stop()
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_case_of_h2spec_ends_as_is_demanded_or_as_is_argued(gateway, service, phone, name):
     case = CASES[name]
@@ -28,6 +37,18 @@ def test_a_case_of_h2spec_ends_as_is_demanded_or_as_is_argued(gateway, service, 
             client.greet()
         take(client, case.sends)
         CHECKS[type(case.done)](client, service, case.done)
+
+
+def test_the_enrolment_listener_ends_a_connection_with_the_same_codes(enrolment):
+    """Whoever speaks there has no certificate, and other limits."""
+    for name, case in CASES.items():
+        if isinstance(case.done, ConnectionFault) and RESPONSE_ENDED not in case.sends:
+            with RawClient(enrolment, None) as client:
+                client.greet()
+                take(client, case.sends)
+                client.wait_for_end()
+                codes = [each.code() for each in client.frames if each.kind == GOAWAY]
+                assert codes == [case.done.code], name
 
 
 def take(client, steps):
@@ -121,7 +142,7 @@ def comes_in_portions(client, service, expected):
 
 
 CHECKS = {
-    ConnectionError: ends_with_the_code, StreamError: resets_the_stream, GoesOn: goes_on, Closes: closes,
+    ConnectionFault: ends_with_the_code, StreamFault: resets_the_stream, GoesOn: goes_on, Closes: closes,
     Served: is_served, Malformed: is_answered_400, Portions: comes_in_portions}
 
 
@@ -156,7 +177,8 @@ def test_the_page_argues_each_difference_and_no_other():
 
 
 WORDS = {
-    ConnectionError: lambda done: f"GOAWAY, {done.code.name}", GoesOn: lambda done: "skipped", Closes: lambda done: "closed, without GOAWAY",
+    ConnectionFault: lambda done: f"GOAWAY, {done.code.name}", GoesOn: lambda done: "skipped",
+    Closes: lambda done: "closed, without GOAWAY",
     Malformed: lambda done: "400" + ", then RST_STREAM, PROTOCOL_ERROR" * done.is_reset}
 
 

@@ -124,11 +124,9 @@ def test_who_has_nothing_in_common_is_told_so_and_who_says_nothing_speaks_http_1
     assert s_client_alert(s_client(gateway, "-alpn", "http/1.1", identity=phone)) == 120
     assert_connection_refused(gateway, "handshake_failed")
     # RFC 9113 section 3.3: nobody takes silence for HTTP/2.
-    with Client(gateway, phone) as client:
-        client.send_while_open(get("/"))
-        with pytest.raises(Exception):
-            client.read_response()
-    assert_connection_refused(gateway, "handshake_failed", count=2)
+    for options in [["-tls1_3"], ["-tls1_3", "-servername", "localhost"]]:
+        assert s_client_alert(s_client(gateway, *options, identity=phone)) == 120
+    assert "no protocol" in assert_connection_refused(gateway, "handshake_failed", count=3)["detail"]
     assert own_upstream.byte_count == 0
 
 
@@ -176,6 +174,23 @@ def test_a_request_reaches_the_service_as_one_of_http_1_1(gateway, upstream, htt
     assert (seen.method, seen.target) == ("GET", "/a/b")
     assert ("cookie", "a=1; b=2") in fields and ("x-y", "z") in fields and ("host", "localhost") in fields
     assert not {"te", "content-length", "transfer-encoding", "connection"} & {name for name, _ in fields}
+
+
+@pytest.mark.parametrize("pieces, joined", [
+    (["", "a=1"], "a=1"), (["a=1", ""], "a=1"), (["a=1", "", "", "b=2"], "a=1; b=2"), (["", ""], None), ([""], None)])
+def test_empty_pieces_of_a_cookie_are_left_out(upstream, http2, pieces, joined):
+    http2.get("/", *(("cookie", piece) for piece in pieces))
+    assert upstream.last_request().values("cookie") == ([joined] if joined else [])
+
+
+@pytest.mark.parametrize("fields", [[("X", "upper case")], [("connection", "close")], [("host", "other")]])
+def test_a_refusal_of_a_malformed_head_request_has_no_content(gateway, http2, nothing_forwarded, fields):
+    with nothing_forwarded:
+        response = http2.response(http2.start("HEAD", "/", fields))
+        assert_denied(gateway, response, "request_malformed", 400, method="HEAD")
+        assert response.content == b""
+        # Nor one whose method is not known to be HEAD has less than it should.
+        assert_denied(gateway, http2.response(http2.start("GET", "/", fields)), "request_malformed", 400)
 
 
 def test_content_without_a_length_goes_on_in_chunks(gateway, upstream, http2):

@@ -138,6 +138,45 @@ def test_what_the_last_goaway_of_a_gateway_that_stops_leaves_out_passes_at_the_n
     assert sorted(int(r.target[1:]) for r in attested.upstream.requests) == list(range(90))
 
 
+def test_content_that_a_gateway_that_stops_has_begun_to_take_is_taken_to_its_end(start_attested):
+    attested = start_attested(timeouts={"shutdown": "20s"})
+    phone = attested.phone
+    fields = [(name.lower(), value) for name, value in phone.proof("POST", "/upload", content=b"content")]
+    with HTTP2Client(attested.gateway, phone.identity) as http2:
+        number = http2.start("POST", "/upload", fields, end=False)
+        http2.send(number, b"con")
+        http2.ping()
+        attested.gateway.signal()
+        http2.pump_until(lambda: len(http2.going_away) == 2)
+        assert http2.going_away[-1] == (Codes.NO_ERROR, number)
+        http2.send(number, b"tent", end=True)
+        assert http2.response(number).status == 200
+        http2.wait_for_end()
+    assert attested.gateway.wait() == 0
+    assert attested.upstream.last_request().content == b"content"
+
+
+def test_what_comes_when_an_unused_connection_ends_passes_on_the_next(start_attested):
+    attested = start_attested(counter="window 1024", timeouts={"keep_alive": "1s"})
+    phone = attested.phone
+    requests = [phone.request(path=f"/{n}") for n in range(10)]
+    with HTTP2Client(attested.gateway, phone.identity) as http2:
+        assert code_of(http2.exchange(phone.request(path="/first"))) is None
+        with attested.gateway.paused():
+            burst = Burst(http2)
+            burst.send(requests)
+            # Past the end, so that the gateway finds both.
+            time.sleep(1.5)
+        http2.wait_for_end()
+        passed, again = burst.outcome()
+    assert sorted(passed + again) == sorted(requests)
+    if passed:
+        assert_refused_as_replayed(attested, phone, passed)
+    if again:
+        assert_passes(phone, again)
+        assert_refused_as_replayed(attested, phone, again)
+
+
 def under_way(attested, held, lives):
     """A phone whose certificate ends soon, and a connection on which it has ten requests under way."""
     for life in lives:

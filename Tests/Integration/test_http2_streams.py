@@ -12,8 +12,11 @@ import h2.settings
 import pytest
 
 from denials import assert_connection_refused, assert_denied
+from exposition import scrape
 from http2_client import ConnectionOver, HTTP2Client, Stream, StreamReset
+from http2_frames import GOAWAY, frame
 from pki import attestgate
+from waiting import eventually
 
 Codes = h2.errors.ErrorCodes
 
@@ -250,6 +253,73 @@ def test_a_head_that_is_not_completed_is_answered_408_and_ends_the_connection(st
     assert own_upstream.byte_count == 0
 
 
+def test_a_head_request_whose_head_is_late_is_answered_without_content(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, timeouts={"head": "1s"})
+    with HTTP2Client(gateway, phone) as http2:
+        http2.ping()
+        number = http2.h2.get_next_available_stream_id()
+        http2.h2.send_headers(
+            number, [(":method", "HEAD"), (":scheme", "https"), (":authority", "localhost"), (":path", "/")], end_stream=True)
+        frame = bytearray(http2.h2.data_to_send())
+        # Without END_HEADERS.
+        frame[4] &= ~0x4
+        http2.streams[number] = Stream()
+        http2.send_bytes(bytes(frame))
+        response = http2.response(number)
+        assert_denied(gateway, response, "request_timeout", 408, method="HEAD")
+        assert response.content == b""
+
+
+@pytest.mark.parametrize("others", [0, 3])
+def test_a_request_that_is_held_back_is_refused_when_the_gateway_ends_and_never_lost(
+        start_gateway, own_upstream, phone, others):
+    """Content-Length 0 and no END_STREAM: until it comes, nobody is shown the request."""
+    gateway = start_gateway({"service": own_upstream.address}, timeouts={"shutdown": "20s"})
+    held = Held(own_upstream)
+    with HTTP2Client(gateway, phone) as http2:
+        numbers = [http2.start("GET", f"/{n}") for n in range(others)]
+        own_upstream.wait_for_requests(others)
+        waiting = http2.start("POST", "/held", [("content-length", "0")], end=False)
+        http2.ping()
+        gateway.signal()
+        http2.pump_until(lambda: http2.streams[waiting].reset is not None)
+        assert http2.streams[waiting].reset == Codes.REFUSED_STREAM
+        for n, number in enumerate(numbers):
+            held.release(f"/{n}")
+            assert http2.response(number).content == f"/{n}".encode()
+        http2.wait_for_end()
+        assert gateway.wait() == 0
+    assert not [r for r in own_upstream.requests if r.target == "/held"]
+
+
+def test_a_request_that_is_held_back_is_served_when_its_end_comes(gateway, upstream, http2):
+    number = http2.start("POST", "/held", [("content-length", "0")], end=False)
+    http2.ping()
+    http2.send(number, end=True)
+    assert http2.response(number).status == 200 and upstream.last_request().target == "/held"
+
+
+def test_open_streams_are_counted(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+    held = Held(own_upstream)
+    with HTTP2Client(gateway, phone) as http2, HTTP2Client(gateway, phone) as second:
+        numbers = [http2.start("GET", f"/{n}") for n in range(5)]
+        second.start("GET", "/second")
+        own_upstream.wait_for_requests(6)
+        assert scrape(gateway)("attestgate_http2_streams", worker="0") == 6
+        held.release("/0")
+        http2.response(numbers[0])
+        http2.reset(numbers[1])
+        http2.ping()
+        assert scrape(gateway)("attestgate_http2_streams", worker="0") == 4
+        for n in range(5):
+            held.release(f"/{n}")
+        for number in numbers[2:]:
+            http2.response(number)
+    eventually(lambda: scrape(gateway)("attestgate_http2_streams", worker="0") == 0, "all to end")
+    held.release("/second")
+
+
 def test_an_idle_connection_is_ended_with_goaway(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, timeouts={"keep_alive": "1s"})
     with HTTP2Client(gateway, phone) as http2:
@@ -318,6 +388,21 @@ def test_streams_are_completed_when_the_gateway_ends_or_reloads(start_gateway, o
         if how == "SIGTERM":
             http2.wait_for_end()
             assert gateway.wait() == 0
+
+
+def test_a_client_that_goes_away_gets_what_is_under_way(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+    held = Held(own_upstream)
+    with HTTP2Client(gateway, phone) as http2:
+        numbers = [http2.start("GET", f"/{n}") for n in range(3)]
+        own_upstream.wait_for_requests(3)
+        # Not by the library, which would take the connection for over.
+        http2.send_bytes(frame(GOAWAY, payload=bytes(8)))
+        http2.ping()
+        for n, number in enumerate(numbers):
+            held.release(f"/{n}")
+            assert http2.response(number).content == f"/{n}".encode()
+        http2.wait_for_end()
 
 
 def connected(gateway, pki, lives):

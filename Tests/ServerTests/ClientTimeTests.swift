@@ -28,6 +28,20 @@ struct ClientTimeTests {
         #expect(time.end == nil)
     }
 
+    @Test("on a request that may pause longer has no rate, and the next request has the ordinary one")
+    func pauses() {
+        var time = Self.fresh()
+        time.contentBegins(now: Self.at(0), isHeldBack: false)
+        time.allowPauses(of: .seconds(600), now: Self.at(0))
+        #expect(time.end == Self.at(600_000))
+        for minute in 1...20 { time.contentCame(1, now: Self.at(Int64(minute) * 300_000)) }
+        #expect(time.end == Self.at(20 * 300_000 + 600_000))
+        time.reset(now: Self.at(7_000_000))
+        time.contentBegins(now: Self.at(7_000_000), isHeldBack: false)
+        time.contentCame(1, now: Self.at(7_010_000))
+        #expect(time.end == Self.at(7_030_002))
+    }
+
     @Test("for content that is held back runs from the moment when it is asked for, or comes")
     func heldBack() {
         var time = Self.fresh()

@@ -55,7 +55,8 @@ extension Denial {
             switch failure {
             case .connectTimeout, .responseTimeout: .upstreamTimeout
             case .connectionLimit, .waitingTimeout, .requestLimit: .upstreamBusy
-            case .unresolved, .unreachable, .tls, .disconnected, .malformed, .unexpectedUpgrade, .upgradeInvalid:
+            case .unresolved, .unreachable, .tls, .disconnected, .malformed, .unexpectedUpgrade, .upgradeInvalid,
+                .notHTTP2, .refused, .reset, .http2:
                 .upstreamUnavailable
             }
     }

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Registry
+internal import Upstream
 
 /// Content that is held until it is known to be what the proof says, within the worker's budget.
 struct CollectedContent: ~Copyable {
@@ -17,20 +18,28 @@ struct CollectedContent: ~Copyable {
         budget.give(chain.count, of: device)
     }
 
+    /// Octets that are held.
     var count: Int { chain.count }
+    /// Octets that were ever appended.
+    private(set) var length = 0
 
     /// - Returns: false if the budget is used up; nothing was taken then.
     mutating func append(_ content: Span<UInt8>) -> Bool {
         guard budget.take(content.count, for: device) else { return false }
         chain.append(content)
+        length += content.count
         return true
     }
 
     /// Moves as much as fits. - Returns: whether that was all.
-    mutating func release(into output: inout ByteBuffer) -> Bool {
-        let before = chain.count
-        chain.move(into: &output)
-        budget.give(before - chain.count, of: device)
-        return chain.isEmpty
+    mutating func release(into sink: some ContentSink) -> Bool {
+        while !chain.isEmpty {
+            let offered = chain.frontCount
+            let taken = sink.write(prefixOf: chain.front)
+            chain.consume(taken)
+            budget.give(taken, of: device)
+            if taken < offered { return false }
+        }
+        return true
     }
 }

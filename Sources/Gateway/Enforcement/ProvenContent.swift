@@ -1,7 +1,7 @@
-internal import Bytes
 internal import Cryptography
 internal import HTTP
 internal import RequestProof
+internal import Upstream
 
 /// The content of a request whose proof has been verified. It is hashed as it comes, and kept back until all of it is known to
 /// be what the proof says: the whole of it where it is collected, its last byte where it is streamed.
@@ -27,8 +27,8 @@ struct ProvenContent: ~Copyable {
     func framing(replacing framing: ContentFraming) -> ContentFraming {
         switch collected {
         case .none: framing
-        // As one piece of known length.
-        case .some(let collected): collected.count > 0 ? .length(UInt64(collected.count)) : .none
+        // As one piece of known length, also where some of it has gone already, and goes once more.
+        case .some(let collected): collected.length > 0 ? .length(UInt64(collected.length)) : .none
         }
     }
 
@@ -40,8 +40,8 @@ struct ProvenContent: ~Copyable {
     }
 
     /// Passes on what has come, as far as there is room. - Returns: how much of it was taken.
-    mutating func pass(_ content: Span<UInt8>, into output: inout ByteBuffer) throws(CryptographyError) -> Int {
-        let taken = streamed?.pass(content, into: &output) ?? 0
+    mutating func pass(_ content: Span<UInt8>, into sink: some ContentSink) throws(CryptographyError) -> Int {
+        let taken = streamed?.pass(content, into: sink) ?? 0
         try digests.update(content.extracting(first: taken))
         return taken
     }
@@ -53,8 +53,8 @@ struct ProvenContent: ~Copyable {
     }
 
     /// Moves what was kept back, and then the end of the message, as far as there is room. - Returns: whether that was all.
-    mutating func release(into output: inout ByteBuffer) -> Bool {
+    mutating func release(into sink: some ContentSink) -> Bool {
         guard isVerified else { return false }
-        return collected?.release(into: &output) ?? streamed?.release(into: &output) ?? false
+        return collected?.release(into: sink) ?? streamed?.release(into: sink) ?? false
     }
 }

@@ -1,5 +1,5 @@
-internal import Bytes
 internal import HTTP
+internal import Upstream
 
 /// Content that goes on as it comes, but for its last byte: until that has gone no upstream can take the message for
 /// complete, whatever becomes of the connection.
@@ -18,20 +18,16 @@ struct StreamedContent {
         length = if case .length(let length) = framing { length } else { nil }
     }
 
-    /// Passes on what there is room for, framed. - Returns: how much of `content` was taken.
-    mutating func pass(_ content: Span<UInt8>, into output: inout ByteBuffer) -> Int {
+    /// Passes on what there is room for. - Returns: how much of `content` was taken.
+    mutating func pass(_ content: Span<UInt8>, into sink: some ContentSink) -> Int {
         let before = kept == nil ? 0 : 1
         let free = length.map { Int(clamping: $0 - 1 - passed) } ?? before + content.count - 1
         let most = min(free, before + content.count)
-        let count = min(most, length == nil ? output.chunkRoom : output.room)
+        let count = min(most, sink.contentRoom)
         var taken = 0
         if count > 0 {
             taken = count - before
-            if length == nil {
-                output.appendChunk(kept, content.extracting(first: taken))
-            } else {
-                output.append(content.extracting(first: taken))
-            }
+            sink.write(kept, content.extracting(first: taken))
             kept = nil
             passed += UInt64(count)
         }
@@ -43,17 +39,15 @@ struct StreamedContent {
         return taken
     }
 
-    /// The last byte, and what ends the message. - Returns: false if there is no room for it yet.
-    mutating func release(into output: inout ByteBuffer) -> Bool {
+    /// The last byte, and what ends the message. - Returns: false if there is no room for all of it yet.
+    mutating func release(into sink: some ContentSink) -> Bool {
         guard !isReleased else { return true }
-        let last: [1 of UInt8] = [kept ?? 0]
-        if length == nil {
-            guard output.room >= 1 + ByteBuffer.chunkOverhead + ByteBuffer.lastChunkLength else { return false }
-            output.appendChunk(nil, last.span.extracting(first: kept == nil ? 0 : 1))
-            isReleased = output.appendLastChunk()
-        } else {
-            isReleased = output.appendPrefix(of: last.span) == 1
+        if let last = kept {
+            guard sink.contentRoom > 0 else { return false }
+            sink.write(last, Span())
+            kept = nil
         }
+        isReleased = sink.writeEnd()
         return isReleased
     }
 }

@@ -39,6 +39,9 @@ extension ForwardingExchange {
             if case .length(let length) = head.framing, length > gateway.routes.routes[index].contentLimit {
                 return deny(.contentTooLarge)
             }
+            if let idle = gateway.routes.routes[index].contentIdle, head.framing.hasContent {
+                allowContentPauses(of: .milliseconds(idle))
+            }
             guard gateway.routes.routes[index].webSocket else {
                 // CONNECT asks for nothing else, where an Upgrade that is left out leaves a request.
                 if head.opensWebSocket { return deny(.methodRefused) }
@@ -111,10 +114,22 @@ extension ForwardingExchange {
         }
     }
 
+    // MARK: - What others need too
+
+    /// Takes what there is only so much of: when the request is admitted, so that nobody else can take any, and before anything of it
+    /// is spent. - Returns: false if there is none, and the request is denied.
+    private func takePlace() -> Bool {
+        guard tunnelling.key == nil else { return takeTunnelPlace() }
+        guard let route else { return true }
+        share = gateway.takeShare(of: gateway.routes.routes[route].upstream, for: client)
+        if share == nil { deny(.deviceRequestLimit) }
+        return share != nil
+    }
+
     // MARK: - The route's rate
 
     private func forwardWithinRate() {
-        guard takeTunnelPlace() else { return }
+        guard takePlace() else { return }
         if let excess = excessOfRoute { deny(excess) } else { forward() }
     }
 
@@ -135,7 +150,7 @@ extension ForwardingExchange {
         switch verdict {
         case .refused(let refusal): deny(refusal)
         case .verified(let proof):
-            guard takeTunnelPlace() else { return }
+            guard takePlace() else { return }
             // The counter is not spent yet: the same proof may come again, while it is fresh.
             if let excess = excessOfRoute { return deny(excess) }
             self.proof = proof

@@ -45,8 +45,10 @@ extension ForwardingExchange {
         gateway.appendDate(to: &output)
         refusal.excess?.append(to: &output)
         // RFC 9110 section 10.2.3: how long connections will be busy, nobody knows; not at once, at any rate.
-        if denial == .upstreamBusy || denial == .tunnelLimit || denial == .deviceTunnelLimit {
+        switch denial {
+        case .upstreamBusy, .tunnelLimit, .deviceTunnelLimit, .deviceRequestLimit:
             output.appendField("Retry-After", decimal: 1)
+        default: break
         }
         if denial == .webSocketVersion {
             // RFC 6455 section 4.4; RFC 9110 section 15.5.22.

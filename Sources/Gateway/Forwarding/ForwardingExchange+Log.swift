@@ -9,7 +9,7 @@ extension ForwardingExchange {
     func noteDevice(of lookup: DeviceLookup, _ enforcement: Enforcement) {
         guard gateway.log != nil, case .found(let device) = lookup else { return }
         isDeviceKnown = true
-        if label?.device != device.id { label = (device.id, enforcement.label(of: device)) }
+        if client.label?.device != device.id { client.label = (device.id, enforcement.label(of: device)) }
     }
 
     func record(in log: AccessLog) {
@@ -27,9 +27,9 @@ extension ForwardingExchange {
 
     private func entry(in log: AccessLog) -> AccessLog.Entry {
         var entry = AccessLog.Entry(
-            trace: trace, client: client, route: route, method: head.method,
+            trace: trace, client: client.piece, route: route, method: head.method,
             decision: decision, status: status, denial: refusal?.denial, detail: refusal?.detail,
-            device: isDeviceKnown ? label?.label : nil, requestBytes: requestBytes, responseBytes: responseBytes,
+            device: isDeviceKnown ? client.label?.label : nil, requestBytes: requestBytes, responseBytes: responseBytes,
             timings: timings, isAborted: isAborted)
         entry.isConnect = head.opensWebSocket
         entry.version = version

@@ -10,8 +10,9 @@ internal import Vocabulary
 
 /// One request on its way through the gateway: routed, decided, forwarded; its response on the way back.
 ///
-/// Deciding is in `ForwardingExchange+Admission`, refusing in `ForwardingExchange+Denial`, tunnels in
-/// `ForwardingExchange+Tunnel`, what is logged of it in `ForwardingExchange+Log`.
+/// Deciding is in `ForwardingExchange+Admission`, refusing in `ForwardingExchange+Denial`, the way to the service in
+/// `ForwardingExchange+Request`, the way back in `ForwardingExchange+Response`, tunnels in `ForwardingExchange+Tunnel`, what is
+/// logged of it in `ForwardingExchange+Log`.
 final class ForwardingExchange: Exchange {
     /// How far the request has come.
     enum Stage {
@@ -54,30 +55,25 @@ final class ForwardingExchange: Exchange {
     var timings = RequestTimings()
     /// When the phase began that the request is in: the commit, or the upstream's.
     var phaseBegan = Instant(nanoseconds: 0)
-    /// How the log calls the device of this connection, which hardly ever becomes another one.
-    var label: (device: DeviceID, label: DeviceLabel?)?
     /// Whether the registry knows that device for this request.
     var isDeviceKnown = false
     /// Of a request that asks for a WebSocket.
     var tunnelling = Tunnelling()
     var isAborted = false
     /// It was to be forwarded, whatever came of that.
-    private(set) var isUpstreamAsked = false
+    var isUpstreamAsked = false
     /// The request was sent again, after a connection had ended before the first byte of an answer.
-    private var isRetried = false
+    var isRetried = false
     /// The end of the request, or of the response, waits for room.
-    private var isRequestEndDue = false
-    private var isResponseEndDue = false
-    /// Written once, on the first request.
-    private lazy var forwarded = ClientNetwork.forwardedPrefix(of: connection.peer)
-    private(set) lazy var client = gateway.log?.client(connection.peer) ?? ConnectionPiece()
-    /// Whose the rate of a source is.
-    private lazy var source = connection.peer.block.hashValue
-    /// Of this connection's device for the upstream it asked for last.
-    private var pseudonym: (device: DeviceID, upstream: Int, digest: Digest256)?
+    var isRequestEndDue = false
+    var isResponseEndDue = false
+    let client: ClientMemory
+    /// Its part of what the client may have of the upstream.
+    var share: ClientShares.Share?
 
     init(connection: ServerConnection, gateway: GatewayApplication) {
         self.gateway = gateway
+        client = ClientMemory.of(connection, gateway)
         super.init(connection: connection)
     }
 
@@ -86,7 +82,7 @@ final class ForwardingExchange: Exchange {
     override func headReceived() {
         trace = gateway.trace(of: head, headBytes.readable)
         if let limiter = gateway.limiter, limiter.limitsSources,
-            let excess = limiter.excess(ofSource: source, now: connection.loop.now)
+            let excess = limiter.excess(ofSource: client.source, now: connection.loop.now)
         {
             return deny(excess)
         }
@@ -101,6 +97,11 @@ final class ForwardingExchange: Exchange {
         case .tunnel: passOn(content)
         case .answered: content.count
         }
+    }
+
+    override func contentPaused() {
+        guard stage == .forwarding, head.framing.hasContent else { return }
+        call.carrier?.flush()
     }
 
     override func contentEnded() {
@@ -128,6 +129,14 @@ final class ForwardingExchange: Exchange {
         }
     }
 
+    override func outputDrained() {
+        if isResponseEndDue {
+            responseEnded()
+        } else {
+            call.carrier?.resumeResponse()
+        }
+    }
+
     override func tunnelExpired(_ limit: TunnelLimit) {
         switch limit {
         case .idle: noteTunnelEnd(.idle)
@@ -136,219 +145,6 @@ final class ForwardingExchange: Exchange {
             refusal = Refusal(.certificateExpired)
             noteTunnelEnd(.denied)
         }
-    }
-
-    // MARK: - The request
-
-    func forward() {
-        guard let route else { return }
-        isUpstreamAsked = true
-        if !isRetried { phaseBegan = .now }
-        let upstream = gateway.upstreams[gateway.routes.routes[route].upstream]
-        do throws(UpstreamFailure) {
-            let connection =
-                try isRetried ? upstream.startAgain(call) : upstream.start(call, for: balanceKey)
-            call.exchange = self
-            if let connection { send(on: connection) } else { stage = .queued }
-        } catch {
-            deny(refusal(for: error))
-        }
-    }
-
-    /// Whose request it is, for upstreams that keep to one server: of the device, or where none is known of its certificate.
-    private var balanceKey: UInt64 { device?.hardwareKey.prefix ?? connection.identity?.keyID?.prefix ?? 0 }
-
-    /// Whether it may be sent twice. A proof is for one sending, whatever the method.
-    private var isRepeatable: Bool {
-        proof == nil && !head.framing.hasContent && head.routedMethod?.isIdempotent == true
-    }
-
-    private func send(on connection: UpstreamConnection) {
-        guard let method = head.routedMethod, let route else { return }
-        let upstream = gateway.routes.routes[route].upstream
-        decision = content?.isVerified == false ? .partial : .forwarded
-        stage = .forwarding
-        let framing = content?.framing(replacing: head.framing) ?? head.framing
-        let fields: DeviceFields?
-        do throws(CryptographyError) { fields = try deviceFields(for: upstream) } catch {
-            return deny(.storeUnavailable, error.description)
-        }
-        let outcome = gateway.upstreamRequest.write(
-            method, head, headBytes.readable, framing: framing, forwarded: forwarded, trace: trace, device: fields,
-            upgrade: tunnelling.key, to: &connection.output)
-        switch outcome {
-        case .written: break
-        case .tooLarge: return deny(Refusal(.headTooLarge))
-        }
-        if isContentVerified {
-            release(to: connection)
-        } else if !head.framing.hasContent {
-            connection.send(isComplete: true)
-        } else if head.expectsContinue {
-            sendContinue()
-        }
-    }
-
-    /// The wait for a connection is over.
-    fileprivate func began(on connection: UpstreamConnection) {
-        phaseBegan = .now
-        send(on: connection)
-        // The rest of the request has waited for this.
-        if isRequestComplete { contentComplete() } else { contentWanted() }
-    }
-
-    /// Whether all content is here, and is what the proof says. Never without a proof.
-    private var isContentVerified: Bool { content?.isVerified == true }
-
-    /// Who sends the request, where the route demands to know.
-    private func deviceFields(for upstream: Int) throws(CryptographyError) -> DeviceFields? {
-        guard let device, let enforcement = gateway.enforcement else { return nil }
-        let known: Digest256
-        if let pseudonym, pseudonym.device == device.id, pseudonym.upstream == upstream {
-            known = pseudonym.digest
-        } else {
-            known = try enforcement.pseudonym(of: device, for: upstream)
-            pseudonym = (device.id, upstream, known)
-        }
-        return DeviceFields(
-            pseudonym: known, app: enforcement.apps[app].id, platform: device.platform, counter: proof?.counter)
-    }
-
-    /// Sends what was kept back until it was verified, as far as there is room.
-    private func release(to upstream: UpstreamConnection) {
-        let isComplete = content?.release(into: &upstream.output) == true
-        upstream.send(isComplete: isComplete)
-    }
-
-    /// Content that goes on as it comes. - Returns: how much was taken.
-    func pass(_ content: Span<UInt8>) -> Int {
-        guard let upstream = call.connection else { return content.count }
-        guard isWithinLimit(content.count) else {
-            deny(Refusal(.contentTooLarge))
-            return content.count
-        }
-        let taken: Int
-        do throws(CryptographyError) {
-            taken = try append(content, to: &upstream.output)
-        } catch {
-            deny(.storeUnavailable, error.description)
-            return content.count
-        }
-        // What fits is collected and leaves in one write: a client that sends many small chunks must not cost one each.
-        if taken < content.count { upstream.send(isComplete: false) }
-        return taken
-    }
-
-    private func append(_ content: Span<UInt8>, to output: inout ByteBuffer) throws(CryptographyError) -> Int {
-        if let taken = try self.content?.pass(content, into: &output) { return taken }
-        return head.framing == .chunked ? output.appendChunk(prefixOf: content) : output.appendPrefix(of: content)
-    }
-
-    override func contentPaused() {
-        guard stage == .forwarding, head.framing.hasContent, let upstream = call.connection, !upstream.output.isEmpty
-        else { return }
-        upstream.send(isComplete: false)
-    }
-
-    /// All content was passed on, but for what is kept back of it.
-    func finishRequest() {
-        // An upstream that has answered already gets no more; its request was never complete.
-        guard !isContentVerified, head.framing.hasContent, let upstream = call.connection else { return }
-        guard proof == nil else {
-            guard isContentProven() else { return }
-            decision = .forwarded
-            return release(to: upstream)
-        }
-        isRequestEndDue = head.framing == .chunked && !upstream.output.appendLastChunk()
-        upstream.send(isComplete: !isRequestEndDue)
-    }
-
-    fileprivate func requestSpaceAvailable() {
-        if isContentVerified, let upstream = call.connection {
-            release(to: upstream)
-        } else if isRequestEndDue {
-            finishRequest()
-        } else {
-            contentWanted()
-        }
-    }
-
-    // MARK: - The response
-
-    fileprivate func answer(_ response: ResponseHead, _ bytes: Span<UInt8>) {
-        guard !isAnswered else { return }
-        timings.upstream = connection.loop.now - phaseBegan
-        gateway.upstreamAnswered(route)
-        // A service that has not switched protocols has answered a request; what the client has sent behind it is none.
-        let isSent = sendHead(
-            response.status, content: response.framing, statedLength: statedLength(response),
-            isLast: isUpgradeAsked
-        ) { output in
-            appendFields(of: response, bytes, to: &output)
-        }
-        if !isSent { deny(Refusal(.upstreamUnavailable, "the response head is too large")) }
-    }
-
-    /// The fields of a response that go on, and a new challenge where one is due.
-    func appendFields(of response: ResponseHead, _ bytes: Span<UInt8>, to output: inout ByteBuffer) {
-        for index in response.fields.indices {
-            let field = response.fields[index]
-            // Accept-Signature is the gateway's to say.
-            guard !field.name.isHopByHop, field.name != .contentLength, field.name != .acceptSignature,
-                // It answers the key that the gateway has made.
-                field.name != .secWebSocketAccept || version != .http2,
-                !response.connection.drops(field, of: bytes)
-            else { continue }
-            output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes))
-        }
-        appendDueChallenge(to: &output)
-    }
-
-    /// A new challenge, in time before the one that the client has expires.
-    func appendDueChallenge(to output: inout ByteBuffer) {
-        guard let proof, proof.isChallengeAging else { return }
-        gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: route)
-    }
-
-    /// Content-Length tells of content even where none follows: with HEAD and 304 (RFC 9110 section 8.6).
-    private func statedLength(_ response: ResponseHead) -> UInt64? {
-        response.framing == .none && (head.method == .head || response.status == 304) ? response.statedLength : nil
-    }
-
-    fileprivate func responseEnded() {
-        isResponseEndDue = !sendEnd()
-    }
-
-    override func outputDrained() {
-        if isResponseEndDue {
-            responseEnded()
-        } else {
-            call.connection?.resumeResponse()
-        }
-    }
-
-    fileprivate func upstreamFailed(_ failure: UpstreamFailure, isUnanswered: Bool) {
-        guard stage != .tunnel else {
-            noteTunnelEnd(.serviceLost)
-            return abort()
-        }
-        guard !isAnswered else {
-            // Cut off, so that the client cannot take half a response for a whole one.
-            refusal = refusal(for: failure)
-            return abort()
-        }
-        if isUnanswered, !isRetried, isRepeatable {
-            isRetried = true
-            gateway.upstreamRetried(route)
-            return forward()
-        }
-        if stage == .forwarding { timings.upstream = connection.loop.now - phaseBegan }
-        deny(refusal(for: failure))
-    }
-
-    private func refusal(for failure: UpstreamFailure) -> Refusal {
-        gateway.upstreamFailed(route, failure)
-        return Refusal(Denial(failure), failure.text)
     }
 
     // MARK: - Ending
@@ -364,6 +160,8 @@ final class ForwardingExchange: Exchange {
 
     override func ended() {
         leaveTunnel()
+        if let share { gateway.give(share) }
+        share = nil
         // An upstream that still wants the rest of a request it has answered already.
         call.cancel()
         call.exchange = nil
@@ -396,28 +194,4 @@ final class ForwardingExchange: Exchange {
         isRequestEndDue = false
         isResponseEndDue = false
     }
-}
-
-/// The upstream's side of an exchange.
-///
-/// Refers to its exchange only while a request is under way: an upstream may still be in the middle of an event of a call
-/// whose client is gone already.
-final class ForwardingCall: UpstreamCall {
-    fileprivate(set) var exchange: ForwardingExchange?
-
-    override var method: Method? { exchange?.head.routedMethod }
-
-    override func began(on connection: UpstreamConnection) { exchange?.began(on: connection) }
-    override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { exchange?.answer(head, bytes) }
-    override func switched(_ head: ResponseHead, _ bytes: Span<UInt8>) -> UpstreamFailure? {
-        exchange?.switched(head, bytes) ?? (exchange == nil ? .unexpectedUpgrade : nil)
-    }
-    override func tunnelEnded() { exchange?.serviceEndedTunnel() }
-    override func responseContent(_ content: Span<UInt8>) -> Int { exchange?.passBack(content) ?? content.count }
-    override func responseEnded() { exchange?.responseEnded() }
-    override func requestSpaceAvailable() { exchange?.requestSpaceAvailable() }
-    override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) {
-        exchange?.upstreamFailed(failure, isUnanswered: isUnanswered)
-    }
-    override func settle() { exchange?.settle() }
 }

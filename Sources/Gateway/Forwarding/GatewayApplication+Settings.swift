@@ -19,15 +19,17 @@ extension GatewayApplication {
         let rates: RequestRates
         let sourceLimits: SharedSources.Limits
         let tunnelLimits: TunnelLimits
+        let requestsPerDevice: Int
 
         /// - Parameters:
         ///   - routes: which refer to the upstreams by their place.
         ///   - strippedFields: names of header fields that reach no upstream, besides those that never do.
+        ///   - requestsPerDevice: under way at one upstream, for one certificate's key.
         ///   - denialURI: of `error_uri`; the denial's code is appended.
         package init(
             routes: [Route], upstreams: [UpstreamSettings], strippedFields: [String], denialURI: String,
             accessLog: AccessLog.Settings, rates: RequestRates,
-            sourceLimits: SharedSources.Limits, tunnelLimits: TunnelLimits
+            sourceLimits: SharedSources.Limits, tunnelLimits: TunnelLimits, requestsPerDevice: Int
         ) {
             self.routes = routes
             self.upstreams = upstreams
@@ -37,6 +39,7 @@ extension GatewayApplication {
             self.rates = rates
             self.sourceLimits = sourceLimits
             self.tunnelLimits = tunnelLimits
+            self.requestsPerDevice = requestsPerDevice
         }
     }
 
@@ -69,7 +72,8 @@ extension GatewayApplication {
                 AccessLog(
                     loop: loop, writer: $0, settings: settings.accessLog, routes: routes.routes.map(\.name),
                     upstreams: settings.upstreams.map { ($0.name, $0.servers.map(\.name)) })
-            }, metrics: metrics, library: library, tunnelLimits: settings.tunnelLimits)
+            }, metrics: metrics, library: library, tunnelLimits: settings.tunnelLimits,
+            requestsPerDevice: settings.requestsPerDevice)
     }
 
     /// Devices and proofs are looked at from now on. To be called before anything is accepted.
@@ -130,6 +134,7 @@ extension Route {
             name: String(decoding: Array(name.utf8), as: UTF8.self), host: String(decoding: host, as: UTF8.self),
             prefix: String(decoding: prefix, as: UTF8.self), methods: methods, requirement: requirement,
             apps: apps.unshared, components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
-            upstream: upstream, contentLimit: contentLimit, body: body, webSocket: webSocket)
+            upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
+            webSocket: webSocket)
     }
 }

@@ -26,6 +26,7 @@ package final class GatewayApplication: Application {
     private let metrics: WorkerMetrics
     private let library: LibraryContext
     private let tunnelLimits: TunnelLimits
+    private var clientShares: ClientShares
     /// Where routes and upstreams are counted, in the order of the configuration.
     private let routePlaces: [Int]
     private let upstreamPlaces: [Int]
@@ -38,7 +39,7 @@ package final class GatewayApplication: Application {
         routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, denials: DenialResponses,
         continuesTraces: Bool, pool: BufferPool, limiter: RateLimiter?,
         sourceLimits: SharedSources.Limits, shared: SharedLimits, log: AccessLog?, metrics: WorkerMetrics,
-        library: LibraryContext, tunnelLimits: TunnelLimits
+        library: LibraryContext, tunnelLimits: TunnelLimits, requestsPerDevice: Int
     ) {
         self.routes = routes
         self.upstreams = upstreams
@@ -53,6 +54,7 @@ package final class GatewayApplication: Application {
         self.metrics = metrics
         self.library = library
         self.tunnelLimits = tunnelLimits
+        clientShares = ClientShares(limit: requestsPerDevice)
         routePlaces = routes.routes.map { metrics.counts.placeOfRoute($0.name) }
         upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
         super.init()
@@ -75,6 +77,9 @@ package final class GatewayApplication: Application {
         shared.sources.close(connection.peer.block, inHandshake: !connection.isKnown)
         if connection.isKnown { metrics.counts.connectionEnded(connection.applicationProtocol) }
     }
+
+    package override func streamBegan() { metrics.counts.streamBegan() }
+    package override func streamEnded() { metrics.counts.streamEnded() }
 
     package override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         metrics.counts.connectionRefused(Denial(refusal), inHandshake: refusal.endsHandshake)
@@ -143,6 +148,15 @@ package final class GatewayApplication: Application {
         guard let route else { return }
         metrics.counts.upstreamRetried(upstreamPlaces[routes.routes[route].upstream])
     }
+
+    // MARK: - What one client may have
+
+    /// - Returns: the share; nil if the client has as much of the upstream as it may.
+    func takeShare(of upstream: Int, for client: ClientMemory) -> ClientShares.Share? {
+        clientShares.take(of: upstream, for: client.key)
+    }
+
+    func give(_ share: ClientShares.Share) { clientShares.give(share) }
 
     // MARK: - Tunnels
 

@@ -1,16 +1,11 @@
 internal import Bytes
 internal import HTTP
 internal import RequestProof
+internal import Upstream
 
 /// Writes the head of the request to the upstream anew from the parsed one. No byte of the client's framing, and no
 /// field that was not looked at, comes through.
 final class UpstreamRequest {
-    enum Outcome: Equatable {
-        case written
-        /// The head, with what the gateway adds, does not fit a buffer.
-        case tooLarge
-    }
-
     private let policy: FieldPolicy
     /// Kept for its room.
     private var foreign: [UInt8] = []
@@ -30,25 +25,30 @@ final class UpstreamRequest {
 
     /// - Parameters:
     ///   - bytes: what the ranges of `head` refer to; none of its fields is refused.
-    ///   - framing: of the content, as it is going to be sent.
     ///   - forwarded: the start of the Forwarded field's value.
     ///   - trace: continued from the client's, or begun here.
     ///   - device: whose request it is, where the route demands one.
-    ///   - upgrade: of a request that asks for a WebSocket.
-    ///   - output: an empty buffer.
+    ///   - key: of a request that asks for a WebSocket.
+    /// - Returns: false if the head, with what the gateway adds, does not fit.
     func write(
-        _ method: Method, _ head: RequestHead, _ bytes: Span<UInt8>, framing: ContentFraming, forwarded: [UInt8],
-        trace: TraceContext, device: DeviceFields?, upgrade: WebSocketKey? = nil, to output: inout ByteBuffer
-    ) -> Outcome {
-        output.append(method.name)
-        output.append(" ")
-        output.append(head.path.of(bytes))
-        if let query = head.query {
-            output.append("?")
-            output.append(query.of(bytes))
+        _ request: OutgoingRequest, _ head: RequestHead, _ bytes: Span<UInt8>, forwarded: [UInt8],
+        trace: TraceContext, device: DeviceFields?, key: WebSocketKey?, to carrier: UpstreamCarrier
+    ) -> Bool {
+        carrier.writeHead(
+            request, path: head.path.of(bytes), query: head.query?.of(bytes), authority: head.authority.of(bytes)
+        ) { output in
+            appendFields(of: head, bytes, forwarded: forwarded, trace: trace, device: device, to: &output)
+            if case .made(let key) = key { output.appendField("Sec-WebSocket-Key", key.span) }
+            // Of one connection only, so it is said anew: gRPC services insist on it. Where trailers go no further, nobody is told.
+            if carrier.takesTrailers, head.acceptsTrailers { output.appendField("TE", "trailers") }
         }
-        output.append(" HTTP/1.1\r\n")
-        output.appendField("Host", head.authority.of(bytes))
+    }
+
+    /// All fields but those of host, connection and framing.
+    func appendFields(
+        of head: RequestHead, _ bytes: Span<UInt8>, forwarded: [UInt8], trace: TraceContext, device: DeviceFields?,
+        to output: inout ByteBuffer
+    ) {
         for index in head.fields.indices {
             let field = head.fields[index]
             switch field.name {
@@ -77,26 +77,6 @@ final class UpstreamRequest {
         output.append("\"\r\n")
         trace.append(to: &output)
         device?.append(to: &output)
-        if let upgrade {
-            if case .made(let key) = upgrade { output.appendField("Sec-WebSocket-Key", key.span) }
-            output.appendField("Connection", "Upgrade")
-            output.appendField("Upgrade", "websocket")
-        }
-        switch framing {
-        case .length(let length): output.appendField("Content-Length", decimal: length)
-        case .chunked: output.appendField("Transfer-Encoding", "chunked")
-        case .none, .untilClose:
-            // A method that usually has content says that there is none (RFC 9110 section 8.6).
-            if method == .post || method == .put || method == .patch {
-                output.appendField("Content-Length", decimal: 0)
-            }
-        }
-        output.append("\r\n")
-        guard !output.overflowed else {
-            output.removeAll()
-            return .tooLarge
-        }
-        return .written
     }
 
     /// Our own member of the signature fields goes no further; signatures of others do.

@@ -39,6 +39,8 @@ package struct WorkerCounts: Sendable {
     private(set) var requestsByVersion = [UInt64](repeating: 0, count: HTTPVersion.allCases.count)
     /// Open now, their handshakes complete.
     private(set) var openConnections: (http11: Int, http2: Int) = (0, 0)
+    /// Of HTTP/2.
+    private(set) var openStreams = 0
     /// Connections of HTTP/2 that were broken, by the place of the reason.
     private(set) var http2Faults = [UInt64](repeating: 0, count: HTTP2FaultKind.allCases.count)
     /// Tunnels that are open now, and those that ever were.
@@ -144,6 +146,9 @@ package struct WorkerCounts: Sendable {
         case nil: break
         }
     }
+
+    mutating func streamBegan() { openStreams += 1 }
+    mutating func streamEnded() { openStreams -= 1 }
 
     mutating func http2Broken(_ fault: HTTP2Fault) { http2Faults[HTTP2FaultKind(fault).rawValue] += 1 }
 

@@ -42,7 +42,10 @@ extension WorkerFamilies {
     /// What pools hold now.
     private var held: [MetricFamily] {
         var connections = MetricFamily(
-            .gauge, "attestgate_upstream_connections", "Connections to the server: busy with a request, or idle.")
+            .gauge, "attestgate_upstream_connections", "Connections to the server: busy with requests, or idle.")
+        var requests = MetricFamily(
+            .gauge, "attestgate_upstream_requests", "Requests under way at the server; of HTTP/2, many on a connection."
+        )
         var waiting = MetricFamily(
             .gauge, "attestgate_upstream_waiting", "Requests that wait for a connection to the upstream.")
         var states = MetricFamily(
@@ -51,6 +54,7 @@ extension WorkerFamilies {
         for upstream in WorkerSnapshot.Upstream.sum(of: workers.map(\.snapshot)) {
             waiting.add(upstream.waiting, ["upstream": upstream.name])
             for server in upstream.servers {
+                requests.add(server.requests, ["upstream": upstream.name, "server": server.name])
                 for (state, count) in [("busy", server.busy), ("idle", server.idle)] {
                     connections.add(count, ["upstream": upstream.name, "server": server.name, "state": state])
                 }
@@ -61,7 +65,7 @@ extension WorkerFamilies {
                 }
             }
         }
-        return [connections, waiting, states]
+        return [connections, requests, waiting, states]
     }
 
     private var ofServers: [MetricFamily] {

@@ -16,6 +16,8 @@ package struct WorkerSnapshot: Sendable {
     /// One server, as several pools see it.
     package struct Server: Sendable {
         package let name: String
+        /// Under way.
+        package var requests: Int
         package var busy: Int
         package var idle: Int
         /// Pools that think so of it, by the raw value of the standing.
@@ -88,10 +90,13 @@ extension WorkerSnapshot.Server {
     init(_ server: ServerSnapshot) {
         var standings = [Int](repeating: 0, count: ServerStanding.allCases.count)
         standings[server.standing.rawValue] = 1
-        self.init(name: server.name, busy: server.busy, idle: server.idle, standings: standings)
+        self.init(
+            name: server.name, requests: server.requests, busy: server.busy, idle: server.idle,
+            standings: standings)
     }
 
     fileprivate mutating func add(_ other: Self) {
+        requests += other.requests
         busy += other.busy
         idle += other.idle
         for place in standings.indices { standings[place] += other.standings[place] }

@@ -37,10 +37,9 @@ extension ForwardingExchange {
     /// Nothing that the client has sent behind the request may be taken for another one. On a stream nothing could be.
     var isUpgradeAsked: Bool { tunnelling.isAsked && version != .http2 }
 
-    /// Takes a place, if the request asks for a WebSocket: when it is admitted, so that nobody else can take any, and before
-    /// anything of it is spent. - Returns: false if there is none, and the request is denied.
+    /// Takes a place for the WebSocket that the request asks for. - Returns: false if there is none, and the request is denied.
     func takeTunnelPlace() -> Bool {
-        guard tunnelling.key != nil, let route else { return true }
+        guard let route else { return true }
         let place = TunnelPlace(
             holder: tunnelling.device.map { .device($0) } ?? .certificate(connection.identity?.keyID),
             upstream: gateway.routes.routes[route].upstream)
@@ -90,10 +89,10 @@ extension ForwardingExchange {
 
     /// - Returns: how much of what the client has sent was taken.
     func passOn(_ bytes: Span<UInt8>) -> Int {
-        guard let upstream = call.connection else { return bytes.count }
-        let taken = upstream.output.appendPrefix(of: bytes)
+        guard let carrier = call.carrier else { return bytes.count }
+        let taken = carrier.write(prefixOf: bytes)
         gateway.tunnelMoved(taken, toService: true)
-        upstream.send(isComplete: false)
+        carrier.send(isComplete: false)
         return taken
     }
 
@@ -113,7 +112,7 @@ extension ForwardingExchange {
 
     func clientEndedTunnel() {
         noteTunnelEnd(.client)
-        call.connection?.finishSending()
+        call.carrier?.finishSending()
     }
 
     func serviceEndedTunnel() {
@@ -158,7 +157,7 @@ extension ForwardingExchange {
     func leaveTunnel() {
         if stage == .tunnel {
             // A service whose client has left in order, or was made to leave, is told the end; of one that is lost it sees a break.
-            if tunnelling.end != .clientLost { call.connection?.finishSending() }
+            if tunnelling.end != .clientLost { call.carrier?.finishSending() }
             gateway.enforcement?.tunnels.leave(self)
             gateway.tunnelEnded(tunnelling.end ?? .client)
         }

@@ -11,6 +11,8 @@ public struct UpstreamConfiguration: Equatable, Sendable {
     public let servers: [ServerAddress]
     /// Nil: in the clear, within this machine or where the operator has accepted it.
     public let tls: UpstreamTLSConfiguration?
+    /// What is spoken with all servers: HTTP/2 with TLS by ALPN, without by prior knowledge.
+    public let speaks: ProtocolName
     public let balance: Balance
     /// Whether the operator said that the network between may be trusted. Without TLS this is needed for any server that
     /// is not on this machine, and with TLS it cannot be.
@@ -19,6 +21,8 @@ public struct UpstreamConfiguration: Equatable, Sendable {
     public let connections: Int
     /// Per worker, never more than `connections`; nil: half of them while there are other servers.
     public let connectionsPerServer: Int?
+    /// Requests at once on each connection; 1 with HTTP/1.1.
+    public let streams: Int
     /// Per worker, never more than `connections`.
     public let idleConnections: Int
     /// Per worker; nil: as many as connections and places to wait admit.
@@ -59,6 +63,9 @@ extension UpstreamConfiguration {
         static let tls = Key(
             "tls", .section(UpstreamTLSConfiguration.init), whenMissing: .allowed,
             "Speaks TLS with the servers; needed unless every server is on this machine.")
+        static let speaks = Key(
+            "protocol", .choice as Kind<ProtocolName>, whenMissing: .means("http/1.1"),
+            "What is spoken with the servers.")
         static let balance = Key(
             "balance", .choice as Kind<Balance>, whenMissing: .means("round-robin"),
             "By what rule a request's server is chosen.")
@@ -71,6 +78,9 @@ extension UpstreamConfiguration {
         static let connectionsPerServer = Key(
             "connections_per_server", .integer(1...65_535), unit: "connections per worker", whenMissing: .allowed,
             "How many of them may be open to one server.")
+        static let streams = Key(
+            "streams", .integer(1...1000), unit: "requests per connection", whenMissing: .means("100"),
+            "How many requests share one connection of HTTP/2.")
         static let idleConnections = Key(
             "idle_connections", .integer(0...65_535), unit: "connections per worker", whenMissing: .means("128"),
             "How many unused connections are kept for the next request.")
@@ -107,8 +117,8 @@ extension UpstreamConfiguration {
         static let section = Section(
             path: "upstreams",
             settings: [
-                servers.setting, tls.setting, balance.setting, plaintext.setting, connections.setting,
-                connectionsPerServer.setting,
+                servers.setting, tls.setting, speaks.setting, balance.setting, plaintext.setting, connections.setting,
+                connectionsPerServer.setting, streams.setting,
                 idleConnections.setting, requests.setting, waiting.setting, waitingTimeout.setting,
                 connectTimeout.setting, responseTimeout.setting, contentTimeout.setting, idleTimeout.setting,
                 ejection.setting, health.setting,
@@ -119,10 +129,12 @@ extension UpstreamConfiguration {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let servers = reader.read(Keys.servers)
         let tls = reader.read(Keys.tls)
+        let speaks = reader.read(Keys.speaks)
         let balance = reader.read(Keys.balance)
         let plaintext = reader.read(Keys.plaintext)
         let connections = reader.read(Keys.connections)
         let connectionsPerServer = reader.read(Keys.connectionsPerServer)
+        let streams = reader.read(Keys.streams)
         let idleConnections = reader.read(Keys.idleConnections)
         let requests = reader.read(Keys.requests)
         let waiting = reader.read(Keys.waiting)
@@ -144,7 +156,13 @@ extension UpstreamConfiguration {
                 reader.place(of: Keys.waitingTimeout), "nobody waits: `waiting` is 0",
                 expected: "`waiting` of at least 1, or no `waiting_timeout`")
         }
-        guard let servers, let balance, let connections, let idleConnections, let waiting, let waitingTimeout,
+        if speaks == .http11, reader.has(Keys.streams) {
+            reading.refuse(
+                reader.place(of: Keys.streams), "HTTP/1.1 has one request on a connection",
+                expected: "`protocol: h2`, or no `streams`")
+        }
+        guard let servers, let speaks, let streams, let balance, let connections, let idleConnections, let waiting,
+            let waitingTimeout,
             let connectTimeout, let responseTimeout, let idleTimeout, let ejection,
             connectionsPerServer != nil || !reader.has(Keys.connectionsPerServer),
             requests != nil || !reader.has(Keys.requests),
@@ -153,6 +171,8 @@ extension UpstreamConfiguration {
         else { return nil }
         self.servers = servers
         self.tls = tls
+        self.speaks = speaks
+        self.streams = speaks == .http2 ? streams : 1
         self.balance = balance
         isPlaintextAccepted = plaintext == .accepted
         self.connections = connections

@@ -1,10 +1,10 @@
-/// Why a connection of HTTP/2 ends before its client wanted it to.
+/// Why a connection of HTTP/2 ends before the peer wanted it to: the client, or the server we are the client of.
 public enum HTTP2Fault: Error, Equatable, Sendable {
-    /// It does not begin with the client's preface (RFC 9113 section 3.4).
+    /// It does not begin with the peer's preface (RFC 9113 section 3.4).
     case prefaceMissing
     /// The protocol was broken; nothing that came after is to be trusted (RFC 9113 section 5.4.1).
     case violation(HTTP2ErrorCode)
-    /// The client did too often what costs us more than it.
+    /// The peer did too often what costs us more than it.
     case excess(HTTP2Excess)
     /// The library gave up: out of memory, or a state that it does not know. The number is its own.
     case failed(Int32)
@@ -29,7 +29,7 @@ public enum HTTP2Excess: UInt8, CaseIterable, Sendable {
         switch self {
         case .settings: "too many SETTINGS frames"
         case .pings: "too many PING frames"
-        case .resets: "too many streams reset by the client"
+        case .resets: "too many streams reset by the peer"
         case .provokedResets: "too many requests that had to be reset"
         case .emptyFrames: "too many frames without content"
         case .priorities: "too many PRIORITY frames"
@@ -38,7 +38,7 @@ public enum HTTP2Excess: UInt8, CaseIterable, Sendable {
         case .continuations: "too many CONTINUATION frames"
         case .headerBlock: "a header block that is too large"
         case .headerList: "a header block that decodes to many times what is admitted"
-        case .outboundFrames: "too many frames that the client does not read"
+        case .outboundFrames: "too many frames that the peer does not read"
         }
     }
 }

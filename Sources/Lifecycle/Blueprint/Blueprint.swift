@@ -52,6 +52,7 @@ public struct Blueprint: Sendable {
     let proof: ProofConfiguration
     let heldContent: Int
     let tunnelLimits: TunnelLimits
+    let requestsPerDevice: Int
     let strippedFields: [String]
     let denialURI: String
     let log: LogConfiguration
@@ -93,6 +94,7 @@ public struct Blueprint: Sendable {
                 apps: Self.apps(route, configuration), components: route.components,
                 // Every route names a configured upstream: the configuration is refused otherwise.
                 upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit),
+                contentIdle: route.contentIdle.map { TimeSpan($0).nanoseconds / 1_000_000 },
                 body: Self.body(route.body), webSocket: route.websocket == .allowed)
         }
         settings = Self.settings(configuration)
@@ -111,6 +113,7 @@ public struct Blueprint: Sendable {
         }
         proof = configuration.proof
         heldContent = configuration.limits.heldContent
+        requestsPerDevice = configuration.limits.requestsPerDevice
         tunnelLimits = TunnelLimits(
             worker: configuration.limits.tunnels, device: configuration.limits.tunnelsPerDevice)
         strippedFields = configuration.strippedFields
@@ -245,7 +248,8 @@ public struct Blueprint: Sendable {
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
             routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
-            accessLog: accessLog, rates: rates, sourceLimits: sourceLimits, tunnelLimits: tunnelLimits)
+            accessLog: accessLog, rates: rates, sourceLimits: sourceLimits, tunnelLimits: tunnelLimits,
+            requestsPerDevice: requestsPerDevice)
     }
 
     func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {

@@ -17,6 +17,9 @@ extension UpstreamSettings {
         do { tls = try upstream.tls.map(ClientContext.Settings.init) } catch {
             throw StartupError("upstream \(name): \(error)")
         }
+        speaks = upstream.speaks == .http2 ? .http2 : .http11
+        tls?.applicationProtocol = speaks
+        streams = upstream.streams
         balance = Balance(upstream.balance)
         connections = upstream.connections
         connectionsPerServer = upstream.connectionsPerServer

@@ -49,6 +49,9 @@ public final class ServerConnection: SocketHandler {
     public var requests: Int { requestCount }
     var requestCount = 0
 
+    /// What the application wants its requests on this connection to have in common.
+    public var memory: ConnectionMemory?
+
     /// Whether somebody has told of the handshake already: it is no request's own.
     public var isHandshakeTold = false
     /// It is ended because of who its client is.

@@ -229,6 +229,11 @@ final class HTTP1Session: ConnectionProtocol {
         return false
     }
 
+    func allowContentPauses(of idle: TimeSpan) {
+        clientTime.allowPauses(of: idle, now: connection.loop.now)
+        awaitClient()
+    }
+
     /// The exchange takes content again.
     func resumeContent() {
         guard isInputHeld else { return }

@@ -179,12 +179,14 @@ final class HTTP2Connection: ConnectionProtocol {
 
     func requestBegan() {
         serving += 1
+        connection.acceptor.application.streamBegan()
         connection.requestCount += 1
         if connection.requestCount >= settings.requestsPerConnection { life.endNow() }
     }
 
     func requestEnded() {
         serving -= 1
+        connection.acceptor.application.streamEnded()
         guard serving == 0 else { return }
         idleEnd = now + settings.keepAliveTimeout
         wait(until: idleEnd)

@@ -141,7 +141,7 @@ final class RequestStream: HTTP2Stream {
         }
         let exchange = begin()
         // What there is of it is not to be believed.
-        exchange.head = RequestHead()
+        exchange.head = RequestHead(unreadable: head)
         return exchange
     }
 
@@ -188,6 +188,11 @@ final class RequestStream: HTTP2Stream {
         }
         // Windows are open again, and only what is written opens them.
         if !isReceiving { connection.settle() }
+    }
+
+    func allowContentPauses(of idle: TimeSpan) {
+        time.allowPauses(of: idle, now: owner.now)
+        owner.wait(until: time.end)
     }
 
     /// What has begun cannot be completed.

@@ -48,6 +48,14 @@ extension VirtualHosts {
         let (context, name) = choose(asked)
         record.hostChosen(context, name)
         guard context.takeOver(connection) else { throw .noMemory }
+        guard context.protocols.contains(.http11) || Self.namesProtocols(connection) else { throw .protocolMissing }
+    }
+
+    private static func namesProtocols(_ connection: OpaquePointer) -> Bool {
+        var bytes: UnsafePointer<UInt8>?
+        var count = 0
+        return SSL_client_hello_get0_ext(
+            connection, UInt32(TLSEXT_TYPE_application_layer_protocol_negotiation), &bytes, &count) == 1
     }
 
     private static func serverName(

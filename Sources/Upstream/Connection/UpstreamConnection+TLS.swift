@@ -4,28 +4,23 @@ internal import TLS
 
 /// What TLS adds: the handshake, what a server may send unasked, and a direction that waits for the other.
 extension UpstreamConnection {
-    /// Nothing of the call can have been sent.
-    var isConnecting: Bool { phase == .connecting || phase == .handshake }
-
     // MARK: - The handshake
 
     /// The socket is connected: begins TLS where the upstream has it. Its time is what is left of that to connect.
-    func beginTransport() {
-        guard let destination = pool.servers[server].destination else { return established() }
+    final func beginTransport() {
+        guard let destination = pool.servers[server].destination else { return completeConnecting() }
         guard let stream = TLSStream(connecting: descriptor, to: destination) else {
             return notSent(tlsFailure("there is no memory for a TLS connection"))
         }
         transport = .tls(stream)
-        phase = .handshake
+        stage = .handshake
         handshake()
     }
 
-    func handshake() {
+    final func handshake() {
         guard case .tls(let stream) = transport else { return }
         switch stream.handshake() {
-        case .done:
-            established()
-            if isOpen, phase == .head, transport.hasBufferedInput { readAgain() }
+        case .done: completeConnecting()
         case .wantRead:
             wantWrite(false)
             wantRead(true)
@@ -38,7 +33,12 @@ extension UpstreamConnection {
         }
     }
 
-    func tlsFailure(_ failure: TLSFailure) -> UpstreamFailure {
+    private func completeConnecting() {
+        stage = .established
+        established()
+    }
+
+    final func tlsFailure(_ failure: TLSFailure) -> UpstreamFailure {
         switch failure {
         case .tls(let reason): tlsFailure(reason)
         case .disconnected: .disconnected
@@ -47,31 +47,13 @@ extension UpstreamConnection {
         }
     }
 
-    func tlsFailure(_ reason: String) -> UpstreamFailure { .tls(server: pool.servers[server].name, reason: reason) }
-
-    // MARK: - Unused connections
-
-    /// Whether it can serve the next call: nothing has come from the server, not even the end.
-    var isReusable: Bool {
-        if transport.isPlain { return isQuiet }
-        // Of a record that is there in part, nobody knows what it will be.
-        return readUnasked() && !transport.hasBufferedInput
-    }
-
-    /// Takes in what a server may send over TLS whenever it likes: tickets and key updates (RFC 8446 section 4.6). Only TLS can
-    /// tell these from an answer that nobody has asked for.
-    ///
-    /// - Returns: whether that is all that came.
-    func readUnasked() -> Bool {
-        guard !transport.isPlain, case .wantRead = transport.read(from: self, into: &input) else { return false }
-        input.releaseIfEmpty()
-        return true
+    final func tlsFailure(_ reason: String) -> UpstreamFailure {
+        .tls(server: pool.servers[server].name, reason: reason)
     }
 
     // MARK: - One direction waits for the other
 
-    func waitToWriteBeforeReading() {
-        input.releaseIfEmpty()
+    final func waitToWriteBeforeReading() {
         isReadWaitingToWrite = true
         // What lies in the socket cannot be taken till then: it must not wake the loop again and again.
         wantRead(false)
@@ -79,7 +61,7 @@ extension UpstreamConnection {
     }
 
     /// The server takes no more now; over TLS, something may have to be read first.
-    func waitToWrite(_ step: TLSStep) {
+    final func waitToWrite(_ step: TLSStep) {
         if case .tls = transport {
             // Part of a record may be with the kernel, though none of its bytes has left `output`.
             hasSent = true

@@ -1,3 +1,4 @@
+internal import Bytes
 internal import EventLoop
 internal import HTTP
 
@@ -7,7 +8,8 @@ final class HealthCheck: UpstreamCall {
     private unowned let pool: UpstreamPool
     private let server: Int
     private let rules: HealthCheckRules
-    private let request: [UInt8]
+    private let path: [UInt8]
+    private let host: [UInt8]
     private var timer: LoopTimer?
     private var beganAt = Instant(nanoseconds: 0)
     private var isUnderWay = false
@@ -24,9 +26,8 @@ final class HealthCheck: UpstreamCall {
         self.pool = pool
         self.server = server
         self.rules = rules
-        let host = rules.host ?? pool.settings.servers[server].name
-        request = Array(
-            "GET \(rules.path) HTTP/1.1\r\nHost: \(host)\r\nUser-Agent: attestgate\r\nConnection: close\r\n\r\n".utf8)
+        path = Array(rules.path.utf8)
+        host = Array((rules.host ?? pool.settings.servers[server].name).utf8)
         super.init()
         // The first one at once; not here, where the pool is still being made.
         timer = LoopTimer(loop: pool.loop, startsIn: TimeSpan(nanoseconds: 0)) { [unowned self] in
@@ -37,7 +38,7 @@ final class HealthCheck: UpstreamCall {
     func stop() {
         timer = nil
         isUnderWay = false
-        connection?.cancel()
+        cancel()
     }
 
     /// The server has addresses, or others than before.
@@ -56,20 +57,27 @@ final class HealthCheck: UpstreamCall {
         received = 0
         timer?.start(after: rules.timeout)
         do throws(UpstreamFailure) {
-            let connection = try pool.connectCheck(to: server)
-            connection.begin(self)
-            connection.output.append(request)
-            connection.send(isComplete: true)
+            try pool.beginCheck(self, of: server)
         } catch {
             end(.upstream(error))
         }
+    }
+
+    override func began(on carrier: UpstreamCarrier) {
+        let path = path
+        let host = host
+        let isWritten = carrier.writeHead(
+            OutgoingRequest(.get, framing: .none), path: path.span, query: nil, authority: host.span
+        ) { $0.appendField("User-Agent", "attestgate") }
+        precondition(isWritten, "a path and a host of the conf file fit a block")
+        carrier.send(isComplete: true)
     }
 
     /// - Parameter failure: nil if it has passed.
     private func end(_ failure: HealthCheckFailure?) {
         guard isUnderWay else { return }
         isUnderWay = false
-        connection?.cancel()
+        cancel()
         let next = beganAt + rules.interval - pool.loop.now
         timer?.start(after: max(next, TimeSpan(nanoseconds: 0)))
         pool.checked(server, failure)
@@ -95,5 +103,5 @@ final class HealthCheck: UpstreamCall {
 
     override func responseEnded() { end(verdict) }
 
-    override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) { end(.upstream(failure)) }
+    override func failed(_ failure: UpstreamFailure, again: Repetition) { end(.upstream(failure)) }
 }

@@ -55,8 +55,8 @@ public final class OutboundCall: UpstreamCall {
         sent = 0
         answer = OutboundAnswer()
         do throws(UpstreamFailure) {
-            let connection = try again ? pool.startAgain(self) : pool.start(self, for: 0)
-            if let connection { push(on: connection) }
+            let carrier = try again ? pool.startAgain(self) : pool.start(self, for: 0)
+            if let carrier { began(on: carrier) }
         } catch {
             end(.failure(.upstream(error)))
         }
@@ -79,18 +79,27 @@ public final class OutboundCall: UpstreamCall {
 
     // MARK: - The request
 
-    private func push(on connection: UpstreamConnection) {
-        let bytes = request.bytes
-        let count = min(connection.output.room, bytes.count - sent)
-        connection.output.append(bytes.span.extracting(sent..<(sent + count)))
-        sent += count
-        connection.send(isComplete: sent == bytes.count)
+    public override func began(on carrier: UpstreamCarrier) {
+        let request = request
+        let isWritten = carrier.writeHead(
+            OutgoingRequest(.post, framing: request.framing), path: request.target.span, query: nil,
+            authority: request.host.span
+        ) { $0.append(request.fields) }
+        guard isWritten else {
+            cancel()
+            return end(.failure(.tooLarge))
+        }
+        push(on: carrier)
     }
 
-    public override func began(on connection: UpstreamConnection) { push(on: connection) }
+    private func push(on carrier: UpstreamCarrier) {
+        let content = request.content
+        sent += carrier.write(prefixOf: content.span.extracting(sent...))
+        carrier.send(isComplete: sent == content.count)
+    }
 
     public override func requestSpaceAvailable() {
-        if let connection { push(on: connection) }
+        if let carrier { push(on: carrier) }
     }
 
     // MARK: - The answer
@@ -128,8 +137,8 @@ public final class OutboundCall: UpstreamCall {
 
     public override func responseEnded() { end(.success(answer)) }
 
-    public override func failed(_ failure: UpstreamFailure, isUnanswered: Bool) {
-        guard isUnanswered, maySendAgain else { return end(.failure(.upstream(failure))) }
+    public override func failed(_ failure: UpstreamFailure, again: Repetition) {
+        guard again != .never, maySendAgain else { return end(.failure(.upstream(failure))) }
         maySendAgain = false
         begin(again: true)
     }

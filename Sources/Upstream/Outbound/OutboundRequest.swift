@@ -1,7 +1,15 @@
+internal import HTTP
+
 /// A request of our own to a service, ready to be sent.
 public struct OutboundRequest: Sendable {
-    /// Head and content.
-    let bytes: [UInt8]
+    /// Path, and query if there is one.
+    let target: [UInt8]
+    let host: [UInt8]
+    /// Lines.
+    let fields: [UInt8]
+    let content: [UInt8]
+
+    var framing: ContentFraming { content.isEmpty ? .none : .length(UInt64(content.count)) }
 
     /// `POST`.
     ///
@@ -10,12 +18,15 @@ public struct OutboundRequest: Sendable {
     ///   - host: the value of Host.
     ///   - fields: names and values of further fields; nothing of them comes from anywhere a line end could slip in.
     public init(post target: String, host: String, fields: [(name: String, value: String)], content: [UInt8]) {
-        var head = "POST \(target) HTTP/1.1\r\nHost: \(host)\r\nUser-Agent: attestgate\r\n"
-        for (name, value) in fields { head += "\(name): \(value)\r\n" }
+        var lines = "User-Agent: attestgate\r\n"
+        for (name, value) in fields { lines += "\(name): \(value)\r\n" }
         precondition(
-            head.utf8.count { $0 == 0x0a } == 3 + fields.count, "a value of an own request has a line end in it")
-        head += "Content-Length: \(content.count)\r\n\r\n"
-        bytes = Array(head.utf8) + content
+            (target + host + lines).utf8.count { $0 == 0x0a } == 1 + fields.count,
+            "a value of an own request has a line end in it")
+        self.target = Array(target.utf8)
+        self.host = Array(host.utf8)
+        self.fields = Array(lines.utf8)
+        self.content = content
     }
 }
 

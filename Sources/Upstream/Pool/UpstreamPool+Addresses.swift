@@ -11,6 +11,8 @@ extension UpstreamPool {
             // A copy: whoever is discarded leaves the array.
             let idle = servers[place].idle
             for connection in idle where !servers[place].has(connection.address) { connection.discard() }
+            let open = servers[place].open
+            for connection in open where !servers[place].has(connection.address) { connection.retire() }
             // None once the pool is closed.
             if place < checks.count, !addresses.isEmpty { checks[place].addressesCame() }
         }

@@ -3,13 +3,15 @@ internal import EventLoop
 /// New connections, and what becomes of a call whose connection did not come about.
 extension UpstreamPool {
     /// Opens a connection to `server`, or to another one if that fails at once.
-    func connect(for call: UpstreamCall, to server: Int) throws(UpstreamFailure) -> UpstreamConnection {
+    func connect<Connection: UpstreamConnection>(
+        for call: UpstreamCall, to server: Int, by make: (Int, consuming Socket) -> Connection
+    ) throws(UpstreamFailure) -> Connection {
         var server = server
         var left = servers[server].addressCount
         while true {
             do throws(UpstreamFailure) {
                 let socket = try servers[server].connect(&left)
-                let connection = UpstreamConnection(pool: self, server: server, socket: socket, isCheck: false)
+                let connection = make(server, socket)
                 connection.addressesLeft = left
                 connection.address = servers[server].connectedAddress
                 add(connection)
@@ -21,23 +23,37 @@ extension UpstreamPool {
         }
     }
 
-    /// Opens a connection that asks how a server is.
-    func connectCheck(to server: Int) throws(UpstreamFailure) -> UpstreamConnection {
+    /// Opens a connection that asks how a server is, for a call that begins when there is one.
+    func beginCheck(_ call: UpstreamCall, of server: Int) throws(UpstreamFailure) {
         var left = servers[server].addressCount
         let socket = try servers[server].connect(&left)
-        let connection = UpstreamConnection(pool: self, server: server, socket: socket, isCheck: true)
+        switch settings.speaks {
+        case .http11:
+            let connection = HTTP1Connection(pool: self, server: server, socket: socket, isCheck: true)
+            addCheck(connection, left)
+            connection.begin(call)
+            call.began(on: .http1(connection))
+        case .http2:
+            let connection = HTTP2Connection(pool: self, server: server, socket: socket, isCheck: true)
+            addCheck(connection, left)
+            // It waits: the server has not shown itself.
+            _ = connection.take(call)
+        }
+    }
+
+    private func addCheck(_ connection: UpstreamConnection, _ left: Int) {
         connection.addressesLeft = left
-        connection.address = servers[server].connectedAddress
+        connection.address = servers[connection.server].connectedAddress
         add(connection)
-        return connection
     }
 
     /// Another socket for a connection that has sent nothing of its call: to the server's next address, or to another
     /// server.
     ///
+    /// - Parameter call: which of the servers may be asked for it; nil for no other one.
     /// - Throws: if there is nothing left to try, which of the failures at the last server's addresses says most.
     func anotherSocket(
-        for connection: UpstreamConnection, after failure: UpstreamFailure
+        for connection: UpstreamConnection, of call: UpstreamCall?, after failure: UpstreamFailure
     ) throws(UpstreamFailure) -> Socket {
         var failure = failure
         if !connection.isConnecting && connection.callsServed > 0 {
@@ -59,7 +75,7 @@ extension UpstreamPool {
                     connection.connectFailure = failure
                 }
             }
-            guard !connection.isCheck, let call = connection.call, loop.now < connection.connectEnd else {
+            guard let call, loop.now < connection.connectEnd else {
                 failed(connection.server, failure, isCheck: connection.isCheck)
                 throw failure
             }
@@ -79,6 +95,13 @@ extension UpstreamPool {
         than server: Int, for call: UpstreamCall, after failure: UpstreamFailure
     ) throws(UpstreamFailure) -> Int {
         failed(server, failure, isCheck: false)
+        return try next(after: server, for: call, failure)
+    }
+
+    /// The server to be asked next, where `server` has failed the call and was judged for it.
+    func next(
+        after server: Int, for call: UpstreamCall, _ failure: UpstreamFailure
+    ) throws(UpstreamFailure) -> Int {
         call.tried.insert(server)
         call.lastServer = server
         guard let next = balancer.choose(among: states, for: call.key, tried: call.tried, at: loop.now) else {

@@ -13,7 +13,9 @@ public enum ServerHealthChange: Equatable, Sendable {
 /// One server at one moment, as its pool sees it.
 public struct ServerSnapshot: Sendable {
     public let name: String
-    /// Connections that serve a request.
+    /// Requests under way.
+    public let requests: Int
+    /// Connections that serve any.
     public let busy: Int
     /// Connections kept for the next one.
     public let idle: Int
@@ -24,12 +26,13 @@ public struct ServerSnapshot: Sendable {
 extension UpstreamPool {
     func succeeded(_ server: Int) { states[server].health.succeeded(at: loop.now) }
 
-    func failed(_ server: Int, _ failure: UpstreamFailure, isCheck: Bool) {
+    /// - Parameter isJudged: whether it speaks against the server; otherwise it is only counted.
+    func failed(_ server: Int, _ failure: UpstreamFailure, isCheck: Bool, isJudged: Bool = true) {
         // A check has a verdict of its own.
         guard !isCheck else { return }
         servers[server].tally.counts.failures[failure.kind.rawValue] += 1
         // It was not asked, so there is nothing to judge it by.
-        guard failure != .unresolved else { return }
+        guard isJudged, failure != .unresolved else { return }
         guard states[server].health.failed(at: loop.now), mayEject(server) else { return }
         let span = states[server].health.eject(at: loop.now)
         servers[server].tally.counts.ejections += 1
@@ -70,7 +73,10 @@ extension UpstreamPool {
     public var serverSnapshots: [ServerSnapshot] {
         servers.indices.map { place in
             ServerSnapshot(
-                name: servers[place].name, busy: states[place].busy, idle: servers[place].idle.count,
+                name: servers[place].name, requests: states[place].busy,
+                busy: settings.speaks == .http2
+                    ? servers[place].open.count { !$0.isIdle } : states[place].busy,
+                idle: servers[place].idle.count + servers[place].open.count { $0.isIdle },
                 standing: states[place].standing(at: loop.now))
         }
     }

@@ -6,7 +6,7 @@ internal import TLS
 /// One worker's connections to one upstream: chooses servers, keeps connections, lets requests wait when there are none, and
 /// remembers which servers fail.
 ///
-/// How a connection comes about is in `UpstreamPool+Connecting`, what is thought of servers in `UpstreamPool+Health`, where they
+/// How a connection comes about is in `UpstreamPool+Connecting`, how calls share one in `UpstreamPool+Streams`, what is thought of servers in `UpstreamPool+Health`, where they
 /// are in `UpstreamPool+Addresses`, what tunnels may have of it in `UpstreamPool+Tunnels`.
 public final class UpstreamPool {
     public let settings: UpstreamSettings
@@ -22,7 +22,9 @@ public final class UpstreamPool {
     /// Of those, the ones that check servers: they count for no limit.
     private var checkCount = 0
     /// Of those, the ones that nobody uses.
-    public private(set) var idleCount = 0
+    public internal(set) var idleCount = 0
+    /// Requests that have begun, or wait for their connection to be there.
+    private var underWay = 0
     /// Places of tunnels, open or about to be.
     var heldTunnels = 0
     private var waiting: WaitingQueue<UpstreamCall>
@@ -50,8 +52,9 @@ public final class UpstreamPool {
         }
         servers = zip(settings.servers, tallies).map { UpstreamServer($0, tls: tls, tally: $1) }
         balancer = Balancer(
-            settings.balance, limit: settings.connectionsPerServer ?? settings.connections,
-            share: settings.connectionsPerServer ?? max(1, settings.connections / 2))
+            settings.balance, limit: settings.requestsPerServer,
+            share: settings.connectionsPerServer == nil
+                ? max(1, settings.connections / 2) * settings.requestsPerConnection : settings.requestsPerServer)
         waiting = WaitingQueue(limit: settings.waiting)
         if settings.waiting > 0 {
             waitingTimer = LoopTimer(loop: loop, startsIn: nil) { [unowned self] in glanceAtWaiting() }
@@ -68,26 +71,26 @@ public final class UpstreamPool {
     public var connectionCount: Int { connections.count - freeSlots.count - checkCount }
     /// Requests that wait for one.
     public var waitingCount: Int { waiting.count }
-    private var busyCount: Int { connectionCount - idleCount }
 
     // MARK: - Starting calls
 
-    /// Starts a call: the caller then writes the request to the connection's `output` and sends it.
+    /// Starts a call: the caller then writes the request and sends it.
     ///
     /// - Parameter key: whose request it is, for `Balance.device`.
     /// - Returns: nil if the call waits for a connection; `began(on:)` is called when it has one.
     public func start(
         _ call: UpstreamCall, for key: UInt64
-    ) throws(UpstreamFailure) -> UpstreamConnection? {
+    ) throws(UpstreamFailure) -> UpstreamCarrier? {
         call.key = key
         call.tried = ServerSet()
         call.lastServer = nil
-        if let limit = settings.requests, busyCount + waiting.count >= limit { throw .requestLimit }
+        call.kept.reset()
+        if let limit = settings.requests, underWay + waiting.count >= limit { throw .requestLimit }
         return try connectionOrWait(call, isFresh: false)
     }
 
     /// Starts a call once more that got no answer: on a new connection, and at another server if there is one.
-    public func startAgain(_ call: UpstreamCall) throws(UpstreamFailure) -> UpstreamConnection? {
+    public func startAgain(_ call: UpstreamCall) throws(UpstreamFailure) -> UpstreamCarrier? {
         let others = states.indices.contains { states[$0].isResolved && !call.tried.contains($0) }
         if !others { call.tried = ServerSet() }
         return try connectionOrWait(call, isFresh: true)
@@ -95,23 +98,40 @@ public final class UpstreamPool {
 
     private func connectionOrWait(
         _ call: UpstreamCall, isFresh: Bool
-    ) throws(UpstreamFailure) -> UpstreamConnection? {
+    ) throws(UpstreamFailure) -> UpstreamCarrier? {
         // Who waits already comes first.
-        if waiting.isEmpty, let connection = try connection(for: call, isFresh: isFresh) { return connection }
+        if waiting.isEmpty {
+            switch try place(for: call, isFresh: isFresh) {
+            case .carrier(let carrier): return carrier
+            case .awaited: return nil
+            case .none: break
+            }
+        }
+        try wait(call)
+        return nil
+    }
+
+    private func wait(_ call: UpstreamCall) throws(UpstreamFailure) {
         guard !waiting.isFull else { throw .connectionLimit }
         let isFirst = waiting.isEmpty
         call.queue = self
         call.ticket = waiting.append(call, until: loop.now + settings.waitingTimeout)
         if isFirst { waitingTimer?.start(after: min(settings.waitingTimeout, Self.glance)) }
-        return nil
     }
 
-    /// - Returns: nil if there is none, and none may be opened now.
-    private func connection(
-        for call: UpstreamCall, isFresh: Bool
-    ) throws(UpstreamFailure) -> UpstreamConnection? {
+    /// What there is for a call that wants to begin.
+    enum Place {
+        case carrier(UpstreamCarrier)
+        /// It waits for a server on its way, which begins it then.
+        case awaited
+        /// There is no connection, and none may be opened now.
+        case none
+    }
+
+    private func place(for call: UpstreamCall, isFresh: Bool) throws(UpstreamFailure) -> Place {
+        guard settings.speaks == .http11 else { return try streamPlace(for: call) }
         guard let server = balancer.choose(among: states, for: call.key, tried: call.tried, at: loop.now) else {
-            return nil
+            return .none
         }
         // Those that it has kept for longer are hardly better than the one that has just broken.
         if isFresh { servers[server].idle.first?.discard() }
@@ -125,25 +145,44 @@ public final class UpstreamPool {
                 connection.discard()
                 continue
             }
-            begin(call, on: connection)
-            return connection
+            callBegins(call, at: connection.server)
+            connection.begin(call)
+            return .carrier(.http1(connection))
         }
-        guard makeRoom() else { return nil }
-        let connection = try connect(for: call, to: server)
-        begin(call, on: connection)
-        return connection
+        guard makeRoom() else { return .none }
+        let connection = try connect(for: call, to: server) {
+            HTTP1Connection(pool: self, server: $0, socket: $1, isCheck: false)
+        }
+        callBegins(call, at: connection.server)
+        connection.begin(call)
+        return .carrier(.http1(connection))
     }
 
-    private func begin(_ call: UpstreamCall, on connection: UpstreamConnection) {
-        call.lastServer = connection.server
-        states[connection.server].busy += 1
-        servers[connection.server].tally.counts.requests += 1
-        connection.begin(call)
+    func callBegins(_ call: UpstreamCall, at server: Int) {
+        call.lastServer = server
+        states[server].busy += 1
+        underWay += 1
+        servers[server].tally.counts.requests += 1
+    }
+
+    /// A call whose connection did not come about, or has no room for it after all.
+    func begin(_ call: UpstreamCall, again place: () throws(UpstreamFailure) -> Place) {
+        do throws(UpstreamFailure) {
+            switch try place() {
+            case .carrier(let carrier): call.began(on: carrier)
+            case .awaited: return
+            case .none: return try wait(call)
+            }
+        } catch {
+            call.failed(error, again: .never)
+        }
+        call.settle()
     }
 
     /// - Returns: whether one more connection may be opened.
-    private func makeRoom() -> Bool {
+    func makeRoom() -> Bool {
         guard connectionCount >= settings.connections else { return true }
+        if settings.speaks == .http2 { return closeIdleStreams() }
         // One that is kept for another server's requests.
         guard let server = servers.max(by: { $0.idle.count < $1.idle.count }), let oldest = server.idle.first else {
             return false
@@ -177,16 +216,19 @@ public final class UpstreamPool {
             call.queue = nil
             do throws(UpstreamFailure) {
                 let isFresh = !call.tried.isEmpty
-                var granted = try connection(for: call, isFresh: isFresh)
-                if granted == nil, isFresh {
+                var granted = try place(for: call, isFresh: isFresh)
+                if case .none = granted, isFresh {
                     // There is room only where it has failed before.
                     call.tried = ServerSet()
-                    granted = try connection(for: call, isFresh: true)
+                    granted = try place(for: call, isFresh: true)
                 }
-                guard let granted else { throw .connectionLimit }
-                call.began(on: granted)
+                switch granted {
+                case .carrier(let carrier): call.began(on: carrier)
+                case .awaited: continue
+                case .none: throw .connectionLimit
+                }
             } catch {
-                call.failed(error, isUnanswered: false)
+                call.failed(error, again: .never)
             }
             call.settle()
         }
@@ -196,7 +238,7 @@ public final class UpstreamPool {
     private var mayStart: Bool {
         var balancer = balancer
         guard balancer.choose(among: states, for: 0, at: loop.now) != nil else { return false }
-        return connectionCount < settings.connections || idleCount > 0
+        return connectionCount < settings.connections || idleCount > 0 || hasStreamRoom
     }
 
     /// While somebody waits. What room time alone makes, by the end of an ejection, is announced by nobody.
@@ -209,7 +251,7 @@ public final class UpstreamPool {
             }
             guard let call = waiting.popFirst() else { return }
             call.queue = nil
-            call.failed(.waitingTimeout, isUnanswered: false)
+            call.failed(.waitingTimeout, again: .never)
             call.settle()
         }
     }
@@ -229,14 +271,15 @@ public final class UpstreamPool {
         }
     }
 
-    func callEnded(_ connection: UpstreamConnection) {
-        guard !connection.isCheck else { return }
-        states[connection.server].busy -= 1
+    /// A request that was under way at the server has ended.
+    func callEnded(at server: Int) {
+        states[server].busy -= 1
+        underWay -= 1
         serveWaitingSoon()
     }
 
     /// Takes back a connection that can serve another call.
-    func release(_ connection: UpstreamConnection) {
+    func release(_ connection: HTTP1Connection) {
         servers[connection.server].idle.append(connection)
         idleCount += 1
         // Its server may have moved meanwhile.
@@ -247,6 +290,7 @@ public final class UpstreamPool {
     /// Lets go of a connection that has closed itself.
     func remove(_ connection: UpstreamConnection, isIdle: Bool) {
         let server = servers[connection.server]
+        server.open.removeAll { $0 === connection }
         if isIdle, let index = server.idle.firstIndex(where: { $0 === connection }) {
             server.idle.remove(at: index)
             idleCount -= 1
@@ -263,6 +307,7 @@ public final class UpstreamPool {
         checks = []
         for server in servers {
             for connection in server.idle { connection.discard() }
+            for connection in server.open where connection.isIdle { connection.discard() }
         }
     }
 }

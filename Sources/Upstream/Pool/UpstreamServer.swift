@@ -14,7 +14,9 @@ final class UpstreamServer {
     /// The number of the address that was connected to last.
     private(set) var connectedAddress = 0
     /// Connections nobody uses; the last one given back first, so that those not needed grow old and are closed.
-    var idle: [UpstreamConnection] = []
+    var idle: [HTTP1Connection] = []
+    /// Those of HTTP/2, the oldest first, whether anybody uses them or not.
+    var open: [HTTP2Connection] = []
 
     /// - Parameter tls: the upstream's; nil without TLS.
     init(_ settings: UpstreamSettings.Server, tls: ClientContext?, tally: ServerTally) {

@@ -24,14 +24,13 @@ struct CollectedContentTests {
                 let isTaken = collected.append(part.span)
                 #expect(isTaken)
             }
-            var released: [UInt8] = []
+            let sink = TestSink(.length(5000))
             var isComplete = false
             while !isComplete {
-                var buffer = ByteBuffer(pool: pool)
-                isComplete = collected.release(into: &buffer)
-                released += buffer.copy()
+                isComplete = collected.release(into: sink)
+                sink.drain()
             }
-            #expect(released == content)
+            #expect(sink.bytes == content)
             let isFree = budget.take(5000, for: device)
             #expect(isFree)
         }

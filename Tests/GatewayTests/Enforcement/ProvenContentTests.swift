@@ -43,61 +43,62 @@ struct ProvenContentTests {
         var proven = collected(try digests(content, sha512: content))
         let isTaken = try proven.collect(content.span)
         #expect(isTaken)
-        var buffer = ByteBuffer(pool: pool)
-        let isEarly = proven.release(into: &buffer)
-        #expect(!isEarly && buffer.isEmpty)
+        let sink = TestSink(.length(5000))
+        let isEarly = proven.release(into: sink)
+        sink.drain()
+        #expect(!isEarly && sink.bytes.isEmpty)
         let isMatch = try proven.verify()
         #expect(isMatch && proven.framing(replacing: .chunked) == .length(5000))
-        var released: [UInt8] = []
         var isComplete = false
         while !isComplete {
-            isComplete = proven.release(into: &buffer)
-            released += buffer.copy()
-            buffer.removeAll()
+            isComplete = proven.release(into: sink)
+            sink.drain()
         }
-        #expect(released == content)
+        #expect(sink.bytes == content)
     }
 
     @Test("streamed, all but the last byte of it has gone on before it is verified", arguments: [1, 999, 5000])
     func streams(piece: Int) throws {
         var proven = ProvenContent(try digests(content), StreamedContent(.length(5000)))
         #expect(proven.framing(replacing: .length(5000)) == .length(5000))
-        var buffer = ByteBuffer(pool: pool)
-        var passed: [UInt8] = []
+        let sink = TestSink(.length(5000))
         for start in stride(from: 0, to: content.count, by: piece) {
             var part = content[start..<min(start + piece, content.count)]
             while !part.isEmpty {
                 let left = Array(part)
-                let taken = try proven.pass(left.span, into: &buffer)
+                let taken = try proven.pass(left.span, into: sink)
                 part = part.dropFirst(taken)
-                passed += buffer.copy()
-                buffer.removeAll()
+                sink.drain()
             }
         }
-        #expect(passed == Array(content.dropLast()))
-        let isEarly = proven.release(into: &buffer)
-        #expect(!isEarly && buffer.isEmpty)
+        #expect(sink.bytes == Array(content.dropLast()))
+        let isEarly = proven.release(into: sink)
+        sink.drain()
+        #expect(!isEarly && sink.bytes.count == 4999)
         let isMatch = try proven.verify()
-        let isComplete = proven.release(into: &buffer)
-        #expect(isMatch && isComplete && buffer.copy() == [content[4999]])
+        let isComplete = proven.release(into: sink)
+        sink.drain()
+        #expect(isMatch && isComplete && sink.bytes == content)
     }
 
     @Test("one wrong digest of two is enough, and what was kept back stays so")
     func mismatch() throws {
         let content = Array("content".utf8)
         let other = Array("other".utf8)
-        var buffer = ByteBuffer(pool: pool)
         for (first, second) in [(other, nil), (content, other), (other, content)] {
             var held = collected(try digests(first, sha512: second))
             _ = try held.collect(content.span)
             var streamed = ProvenContent(try digests(first, sha512: second), StreamedContent(.chunked))
-            _ = try streamed.pass(content.span, into: &buffer)
-            buffer.removeAll()
+            let sink = TestSink(.chunked)
+            _ = try streamed.pass(content.span, into: sink)
+            sink.drain()
+            let before = sink.bytes
             let isMatch = try held.verify()
             let isStreamMatch = try streamed.verify()
-            let isReleased = held.release(into: &buffer)
-            let isStreamReleased = streamed.release(into: &buffer)
-            #expect(!isMatch && !isStreamMatch && !isReleased && !isStreamReleased && buffer.isEmpty)
+            let isReleased = held.release(into: sink)
+            let isStreamReleased = streamed.release(into: sink)
+            sink.drain()
+            #expect(!isMatch && !isStreamMatch && !isReleased && !isStreamReleased && sink.bytes == before)
         }
     }
 }

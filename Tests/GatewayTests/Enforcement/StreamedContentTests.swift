@@ -16,24 +16,9 @@ struct StreamedContentTests {
         }
     }
 
-    /// What an upstream got, whose buffer has `room` each time.
-    private struct Upstream: ~Copyable {
-        private var output = ByteBuffer(pool: BufferPool(blockSize: 1024))
-        private let taken: [UInt8]
-        private(set) var bytes: [UInt8] = []
-
-        init(room: Int) {
-            taken = [UInt8](repeating: 0, count: 1024 - room)
-            output.append(taken)
-        }
-
-        mutating func offer<Result>(_ body: (inout ByteBuffer) -> Result) -> Result {
-            let result = body(&output)
-            bytes += output.copy().dropFirst(taken.count)
-            output.removeAll()
-            output.append(taken)
-            return result
-        }
+    private static func offer<Result>(_ sink: TestSink, _ body: (TestSink) -> Result) -> Result {
+        defer { sink.drain() }
+        return body(sink)
     }
 
     private static func decode(_ bytes: [UInt8], _ framing: ContentFraming) throws -> (content: [UInt8], isEnded: Bool)
@@ -61,13 +46,13 @@ struct StreamedContentTests {
     func splits(framing: ContentFraming, room: Int) throws {
         for pieces in Self.splits {
             var streamed = StreamedContent(framing)
-            var upstream = Upstream(room: room)
+            let upstream = TestSink(framing, room: room)
             for piece in pieces {
                 var left = piece[...]
                 var offers = 0
                 while !left.isEmpty {
                     let part = Array(left)
-                    let taken = upstream.offer { output in streamed.pass(part.span, into: &output) }
+                    let taken = Self.offer(upstream) { output in streamed.pass(part.span, into: output) }
                     left = left.dropFirst(taken)
                     offers += 1
                     try #require(offers < 100, "\(pieces): it stands still")
@@ -77,13 +62,13 @@ struct StreamedContentTests {
             }
             let (before, _) = try Self.decode(upstream.bytes, framing)
             #expect(before == Array(Self.content.dropLast()), "\(pieces)")
-            let isReleased = upstream.offer { output in streamed.release(into: &output) }
+            let isReleased = Self.offer(upstream) { output in streamed.release(into: output) }
             #expect(isReleased)
             let (content, isEnded) = try Self.decode(upstream.bytes, framing)
             #expect(isEnded && content == Self.content, "\(pieces)")
             // An upstream that asks for more gets nothing twice.
             let count = upstream.bytes.count
-            let isStillReleased = upstream.offer { output in streamed.release(into: &output) }
+            let isStillReleased = Self.offer(upstream) { output in streamed.release(into: output) }
             #expect(isStillReleased && upstream.bytes.count == count)
         }
     }
@@ -91,19 +76,19 @@ struct StreamedContentTests {
     @Test("of known length, the last byte alone is kept: what is before it does not wait for the next piece")
     func knownLength() {
         var streamed = StreamedContent(.length(7))
-        var upstream = Upstream(room: 100)
+        let upstream = TestSink(.length(7), room: 100)
         let piece = Array(Self.content.prefix(3))
-        let taken = upstream.offer { output in streamed.pass(piece.span, into: &output) }
+        let taken = Self.offer(upstream) { output in streamed.pass(piece.span, into: output) }
         #expect(taken == 3 && upstream.bytes == piece)
     }
 
     @Test("where there is no room, nothing is taken", arguments: [ContentFraming.length(7), .chunked])
     func noRoom(framing: ContentFraming) {
         var streamed = StreamedContent(framing)
-        var upstream = Upstream(room: 0)
+        let upstream = TestSink(framing, room: 0)
         let content = Self.content
         for _ in 0..<3 {
-            let taken = upstream.offer { output in streamed.pass(content.span, into: &output) }
+            let taken = Self.offer(upstream) { output in streamed.pass(content.span, into: output) }
             #expect(taken == 0 && upstream.bytes.isEmpty)
         }
     }
@@ -112,15 +97,15 @@ struct StreamedContentTests {
     func endWaits(framing: ContentFraming) throws {
         var streamed = StreamedContent(framing)
         let last: [UInt8] = [0x78]
-        var full = Upstream(room: 0)
-        let taken = full.offer { output in streamed.pass(last.span, into: &output) }
+        let full = TestSink(framing, room: 0)
+        let taken = Self.offer(full) { output in streamed.pass(last.span, into: output) }
         #expect(taken == 1)
         for _ in 0..<3 {
-            let isReleased = full.offer { output in streamed.release(into: &output) }
+            let isReleased = Self.offer(full) { output in streamed.release(into: output) }
             #expect(!isReleased && full.bytes.isEmpty)
         }
-        var upstream = Upstream(room: 18)
-        let isReleased = upstream.offer { output in streamed.release(into: &output) }
+        let upstream = TestSink(framing, room: 18)
+        let isReleased = Self.offer(upstream) { output in streamed.release(into: output) }
         let (content, isEnded) = try Self.decode(upstream.bytes, framing)
         #expect(isReleased && isEnded && content == last)
     }
@@ -128,8 +113,8 @@ struct StreamedContentTests {
     @Test("chunks without content end with the last chunk alone")
     func emptyChunks() {
         var streamed = StreamedContent(.chunked)
-        var upstream = Upstream(room: 18)
-        let isReleased = upstream.offer { output in streamed.release(into: &output) }
+        let upstream = TestSink(.chunked, room: 18)
+        let isReleased = Self.offer(upstream) { output in streamed.release(into: output) }
         #expect(isReleased && upstream.bytes == Array("0\r\n\r\n".utf8))
     }
 }

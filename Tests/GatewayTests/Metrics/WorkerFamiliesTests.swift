@@ -12,7 +12,7 @@ struct WorkerFamiliesTests {
             upstreams: [
                 .init(
                     name: "service", busy: 2, idle: 1, waiting: 3,
-                    servers: [.init(name: "127.0.0.1:9000", busy: 2, idle: 1, standings: [0, 0, 1, 0, 0])])
+                    servers: [.init(name: "127.0.0.1:9000", requests: 2, busy: 2, idle: 1, standings: [0, 0, 1, 0, 0])])
             ], buffersInUse: 4, buffersIdle: 5)
     }
 

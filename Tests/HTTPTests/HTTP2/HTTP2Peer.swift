@@ -1,5 +1,4 @@
 import Bytes
-import CNghttp2
 import EventLoop
 import HTTP
 
@@ -44,24 +43,16 @@ final class HTTP2Peer {
     var fault: HTTP2Fault?
     /// Codes of the GOAWAY frames it has sent.
     private(set) var goAways: [UInt32] = []
-    private var written: [UInt8] = []
-    private let inflater: OpaquePointer?
+    private let reader = FrameReader()
 
     /// - Parameter greets: whether preface and settings have been exchanged.
     init(_ limits: HTTP2Limits = HTTP2Limits(), heads: HeadLimits = .standard, greets: Bool = true) {
         handler = Handler(record)
         session = HTTP2Session(limits: limits, heads: heads, pool: pool, handler: handler)
-        var made: OpaquePointer?
-        nghttp2_hd_inflate_new(&made)
-        inflater = made
         if greets {
             send(Self.preface + Frame.settings().bytes + Frame.settingsAcknowledgement.bytes)
             _ = frames()
         }
-    }
-
-    deinit {
-        nghttp2_hd_inflate_del(inflater)
     }
 
     /// Sends frames all at once.
@@ -84,50 +75,16 @@ final class HTTP2Peer {
                 var output = ByteBuffer(pool: narrow)
                 do throws(HTTP2Fault) { try session.write(into: &output) } catch { fault = error }
                 more = !output.isEmpty
-                written += output.copy()
+                reader.append(output.copy())
             }
         } while session.reportRoom()
-        var found: [Frame] = []
-        while written.count >= 9 {
-            let length = Int(written[0]) << 16 | Int(written[1]) << 8 | Int(written[2])
-            guard written.count >= 9 + length else { break }
-            let stream = written[5..<9].reduce(0) { $0 << 8 | UInt32($1) }
-            found.append(
-                Frame(
-                    kind: Frame.Kind(rawValue: written[3]) ?? .unknown, flags: written[4], stream: stream,
-                    payload: Array(written[9..<(9 + length)])))
-            written.removeFirst(9 + length)
-        }
+        let found = reader.frames()
         goAways += found.filter { $0.kind == .goAway }.map { $0.number(at: 4) }
         return found
     }
 
     /// The fields of a HEADERS frame of the session; all of them have to be read, in order.
-    func fields(_ frame: Frame) -> [String] {
-        var found: [String] = []
-        var bytes = frame.payload
-        var start = 0
-        while true {
-            var field = nghttp2_nv()
-            var flags: Int32 = 0
-            let used = bytes.withUnsafeMutableBufferPointer {
-                let left = UnsafeMutableBufferPointer(rebasing: $0[start...])
-                return nghttp2_hd_inflate_hd2(inflater, &field, &flags, left.baseAddress, left.count, 1)
-            }
-            guard used >= 0 else { return found + ["no HPACK"] }
-            start += used
-            if UInt32(flags) & NGHTTP2_HD_INFLATE_EMIT.rawValue != 0 {
-                let name = String(decoding: UnsafeBufferPointer(start: field.name, count: field.namelen), as: UTF8.self)
-                let value = String(
-                    decoding: UnsafeBufferPointer(start: field.value, count: field.valuelen), as: UTF8.self)
-                found.append("\(name): \(value)")
-            }
-            if UInt32(flags) & NGHTTP2_HD_INFLATE_FINAL.rawValue != 0 {
-                nghttp2_hd_inflate_end_headers(inflater)
-                return found
-            }
-        }
-    }
+    func fields(_ frame: Frame) -> [String] { reader.fields(frame) }
 }
 
 /// Says what it is told, and does what the test wants done.

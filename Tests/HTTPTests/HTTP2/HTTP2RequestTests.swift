@@ -57,6 +57,10 @@ struct HTTP2RequestTests {
         #expect(fields == ["x: y", "cookie: a=1; b=2; c=3"])
         peer.send(.get(3, "/", [("cookie", "d=4")]))
         #expect(fields == ["cookie: d=4"])
+        peer.send(.get(5, "/", [("cookie", ""), ("cookie", "e=5"), ("cookie", ""), ("cookie", "f=6"), ("cookie", "")]))
+        #expect(fields == ["cookie: e=5; f=6"])
+        peer.send(.get(7, "/", [("cookie", ""), ("cookie", "")]))
+        #expect(fields == [])
     }
 
     @Test("Host takes the place of :authority, and never says anything else")

@@ -58,6 +58,7 @@ extension HTTP2ClientSession {
     }
 
     private func countInterim(_ stream: HTTP2ClientStream) throws(MessageFault) {
+        stream.headBytes.removeAll()
         stream.state.interimResponses += 1
         guard stream.state.interimResponses <= Self.interimLimit else { throw .interimResponsesRepeated }
     }
@@ -162,8 +163,9 @@ extension HTTP2ClientSession {
         guard stream.state.missing ?? 0 == 0 else {
             return fail(stream, .malformed(.contentLengthDisagrees), .protocolError)
         }
-        stream.state.isComplete = true
         if stream.state.isHeld { deliverHead(stream) }
+        guard !stream.state.isReset else { return }
+        stream.state.isComplete = true
         stream.state.isLastKept = false
         if stream.state.isFull { tellEnd(stream) } else { offer(stream) }
     }

@@ -84,6 +84,11 @@ public import EventLoop
     }
 
     deinit {
+        // Whoever still holds one of its streams finds it over.
+        for stream in streams {
+            stream.id = 0
+            stream.session = nil
+        }
         unsafe nghttp2_session_del(library)
     }
 
@@ -283,8 +288,8 @@ public import EventLoop
             if unsafe nghttp2_session_get_stream_user_data(library, stream.id) == nil {
                 // nghttp2 has made nothing of it yet, and would keep it until its turn to fail.
                 fail(stream, .unprocessed(.goingAway), .cancel)
-            } else if stream.id > last {
-                // nghttp2 closes it when this is over. A server that has answered all the same contradicts itself.
+            } else if stream.id > last, !stream.state.isComplete {
+                // nghttp2 closes it when this is over. A server that has begun to answer all the same contradicts itself.
                 deafen(stream)
                 touch(stream)
                 stream.failed(stream.state.isAnswered ? .reset(.refusedStream) : .unprocessed(.goingAway))

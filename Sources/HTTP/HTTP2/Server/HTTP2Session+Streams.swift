@@ -37,8 +37,13 @@ extension HTTP2Session {
         // Content-Length 0 without the end of the stream: what follows shows whether that is true, and until then
         // nobody is to see a request that may yet be malformed.
         stream.state.isHeld = !endsStream && stream.state.missing == 0
-        if !stream.state.isHeld { stream.headReceived() }
+        if !stream.state.isHeld { showHead(of: stream) }
         if endsStream { clientEnded(stream) }
+    }
+
+    private func showHead(of stream: HTTP2Stream) {
+        stream.state.isSeen = true
+        stream.headReceived()
     }
 
     func trailersEnded(_ stream: HTTP2Stream, endsStream: Bool) {
@@ -116,7 +121,7 @@ extension HTTP2Session {
         guard stream.state.missing ?? 0 == 0 else { return fail(stream, .contentLengthDisagrees) }
         if stream.state.isHeld {
             stream.state.isHeld = false
-            stream.headReceived()
+            showHead(of: stream)
         }
         stream.state.isLastKept = false
         if stream.state.isFull { tellEnd(stream) } else { offer(stream) }
@@ -144,6 +149,7 @@ extension HTTP2Session {
     private func fail(_ stream: HTTP2Stream, _ fault: MessageFault) {
         stream.state.isListening = false
         stream.state.isFaulted = true
+        stream.state.isSeen = true
         dropWaiting(stream)
         countProvokedReset()
         if self.fault == nil { stream.requestFaulted(fault) }

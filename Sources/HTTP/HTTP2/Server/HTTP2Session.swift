@@ -193,8 +193,11 @@ public import EventLoop
     }
 
     /// Serves no requests but those begun. To be called a round trip after `announceDrain`.
+    ///
+    /// What has begun to come and was shown to nobody is refused, so that its client may send it again: GOAWAY covers it.
     public func drain() {
         guard fault == nil, !isBroken else { return }
+        for stream in streams where stream.isUnseen { stream.reset(.refusedStream) }
         unsafe nghttp2_submit_goaway(
             library, UInt8(NGHTTP2_FLAG_NONE.rawValue), nghttp2_session_get_last_proc_stream_id(library),
             HTTP2ErrorCode.noError.rawValue, nil, 0)

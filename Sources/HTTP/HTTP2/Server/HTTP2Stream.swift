@@ -26,6 +26,9 @@ open class HTTP2Stream {
     /// Lines of the response's trailers.
     final var trailers: ByteBuffer
 
+    /// The request has begun, and nobody has been told of it.
+    final var isUnseen: Bool { id != 0 && !state.isSeen && !state.isAnswered && !state.isReset }
+
     /// How much of `waiting.front` may be handed on.
     final var free: Int { min(waiting.frontCount, waiting.count - (state.isLastKept ? 1 : 0)) }
 
@@ -114,17 +117,27 @@ open class HTTP2Stream {
         return taken
     }
 
+    /// Hands over trailers, as lines: they go with the end.
+    ///
+    /// - Returns: false if they do not fit a buffer.
+    public final func add(trailers fields: (inout ByteBuffer) -> Void) -> Bool {
+        guard isOpen, !state.isEnding else { return true }
+        fields(&trailers)
+        return !trailers.overflowed
+    }
+
     /// Ends the response.
     public final func sendEnd() {
-        sendEnd { _ in }
+        guard isOpen, !state.isEnding else { return }
+        state.isEnding = true
+        session?.resume(self)
     }
 
     /// Ends the response with trailers, given as lines.
     public final func sendEnd(trailers fields: (inout ByteBuffer) -> Void) {
         guard isOpen, !state.isEnding else { return }
         fields(&trailers)
-        state.isEnding = true
-        session?.resume(self)
+        sendEnd()
     }
 
     /// Ends the stream at once, whatever of it was not sent yet.
@@ -148,6 +161,8 @@ struct StreamState {
     var isHeld = false
     /// What comes is of use: the request is well-formed, and nobody has reset it.
     var isListening = false
+    /// The head, or what is wrong with it, was told.
+    var isSeen = false
     var clientEnded = false
     var toldEnd = false
     var isFaulted = false

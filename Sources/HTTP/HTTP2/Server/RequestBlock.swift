@@ -185,6 +185,8 @@ struct RequestBlock: ~Copyable {
         let known = try StreamField.check(name, value, table)
         // RFC 9113 section 8.2.3: a cookie may come in pieces, and is one field again for everybody behind us.
         if known == .cookie {
+            // An empty piece says nothing, and would leave a separator without a pair (RFC 6265 section 4.2.1).
+            guard !value.isEmpty else { return }
             if !cookies.isEmpty { cookies.append("; ") }
             cookies.append(value)
             return

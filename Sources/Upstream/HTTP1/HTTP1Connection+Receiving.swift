@@ -4,7 +4,7 @@ internal import HTTP
 internal import TLS
 
 /// The response on its way in.
-extension UpstreamConnection {
+extension HTTP1Connection {
     /// More interim responses before one final response are none that a service has a use for.
     private static var interimLimit: Int { 16 }
 
@@ -20,7 +20,9 @@ extension UpstreamConnection {
             // A read that left room has emptied the socket; the next one would only say so.
             return count == room || transport.hasBufferedInput
         case .wantRead: input.releaseIfEmpty()
-        case .wantWrite: waitToWriteBeforeReading()
+        case .wantWrite:
+            input.releaseIfEmpty()
+            waitToWriteBeforeReading()
         case .endOfStream where phase == .content && decoder.endsWithConnection: finish(keeping: false)
         case .endOfStream where phase == .tunnel: endTunnelInput()
         // Also content that lasts until the end of the connection, where that ends without close_notify: anybody on the way can cut
@@ -39,7 +41,7 @@ extension UpstreamConnection {
             case .content:
                 guard pushContent(call) else { return }
             case .tunnel: return pushTunnel(call)
-            case .connecting, .handshake, .idle: return
+            case .idle: return
             }
         }
     }
@@ -124,6 +126,25 @@ extension UpstreamConnection {
             fail(.malformed(error))
             return false
         }
+        return true
+    }
+
+    // MARK: - Unused connections
+
+    /// Whether it can serve the next call: nothing has come from the server, not even the end.
+    var isReusable: Bool {
+        if transport.isPlain { return isQuiet }
+        // Of a record that is there in part, nobody knows what it will be.
+        return readUnasked() && !transport.hasBufferedInput
+    }
+
+    /// Takes in what a server may send over TLS whenever it likes: tickets and key updates (RFC 8446 section 4.6). Only TLS can
+    /// tell these from an answer that nobody has asked for.
+    ///
+    /// - Returns: whether that is all that came.
+    func readUnasked() -> Bool {
+        guard !transport.isPlain, case .wantRead = transport.read(from: self, into: &input) else { return false }
+        input.releaseIfEmpty()
         return true
     }
 }

@@ -1,9 +1,39 @@
 internal import Bytes
 internal import EventLoop
+internal import HTTP
 internal import TLS
 
 /// The request on its way out.
-extension UpstreamConnection {
+extension HTTP1Connection {
+    // MARK: - For the call
+
+    func writeHead(
+        _ request: OutgoingRequest, path: Span<UInt8>, query: Span<UInt8>?, authority: Span<UInt8>,
+        fields: (inout ByteBuffer) -> Void
+    ) -> Bool {
+        output.appendRequestHead(
+            request.method, path: path, query: query, authority: authority, framing: request.framing,
+            isUpgrade: request.isUpgrade, isLast: isCheck, fields: fields)
+        isChunked = request.framing == .chunked
+        guard output.overflowed else { return true }
+        output.removeAll()
+        return false
+    }
+
+    /// Chunks leave room for the last one, so that the end never waits for room alone.
+    var contentRoom: Int { isChunked ? max(0, output.chunkRoom - ByteBuffer.lastChunkLength) : output.room }
+
+    /// - Parameter first: a byte that was kept back; with what follows it no more than `contentRoom`.
+    func write(_ first: UInt8?, _ content: Span<UInt8>) {
+        guard !isChunked else { return output.appendChunk(first, content) }
+        if let first { output.append(first) }
+        output.append(content)
+    }
+
+    func writeEnd() -> Bool { !isChunked || output.appendLastChunk() }
+
+    // MARK: - The socket
+
     func flush() {
         repeat {
             guard writeOutput() else { return }
@@ -42,7 +72,7 @@ extension UpstreamConnection {
         case .head: if isRequestComplete { setDeadline(loop.now + responseTimeout) } else { clearDeadline() }
         case .content: if !isResponseHeld { awaitContent() }
         case .tunnel: tunnelSent()
-        case .connecting, .handshake, .idle: break
+        case .idle: break
         }
         return true
     }

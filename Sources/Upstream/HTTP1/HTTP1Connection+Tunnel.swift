@@ -6,7 +6,7 @@ internal import TLS
 /// A connection whose server has switched protocols: bytes both ways, until one side ends. It serves no other call after that.
 ///
 /// Nothing is waited for but that the server takes what there is: how long nothing may be said, the client's side knows.
-extension UpstreamConnection {
+extension HTTP1Connection {
     /// - Returns: whether the connection is a tunnel now; it has failed otherwise.
     func beginTunnel(_ call: UpstreamCall, headLength: Int) -> Bool {
         // An answer to what has not been asked in full yet is none.
@@ -51,7 +51,7 @@ extension UpstreamConnection {
     }
 
     /// In a tunnel: what is in `output` still goes, nothing comes after it, and the server is told so.
-    public func finishSending() {
+    func finishSending() {
         guard phase == .tunnel, isOpen, !isRequestComplete else { return }
         isRequestComplete = true
         if output.isEmpty { endSending() }

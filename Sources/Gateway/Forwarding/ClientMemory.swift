@@ -1,0 +1,34 @@
+internal import Cryptography
+internal import Registry
+internal import Server
+
+/// What the requests of one client connection have in common: made by the first of them, known to the others, on whatever stream
+/// they come.
+final class ClientMemory: ConnectionMemory {
+    private unowned let gateway: GatewayApplication
+    private unowned let connection: ServerConnection
+    /// The start of Forwarded.
+    private(set) lazy var forwarded = ClientNetwork.forwardedPrefix(of: connection.peer)
+    private(set) lazy var piece = gateway.log?.client(connection.peer) ?? ConnectionPiece()
+    /// Whose the rate of a source is.
+    private(set) lazy var source = connection.peer.block.hashValue
+    /// Whose share of an upstream its requests are. Swift's hashing is seeded anew by each process.
+    private(set) lazy var key = connection.identity?.keyID.hashValue ?? 0
+    /// How the log calls the connection's device, which hardly ever becomes another one.
+    var label: (device: DeviceID, label: DeviceLabel?)?
+    /// Of that device, for the upstream it asked for last.
+    var pseudonym: (device: DeviceID, upstream: Int, digest: Digest256)?
+
+    private init(of connection: ServerConnection, _ gateway: GatewayApplication) {
+        self.gateway = gateway
+        self.connection = connection
+    }
+
+    /// A connection has one application for all its life.
+    static func of(_ connection: ServerConnection, _ gateway: GatewayApplication) -> ClientMemory {
+        if let known = connection.memory as? ClientMemory { return known }
+        let made = ClientMemory(of: connection, gateway)
+        connection.memory = made
+        return made
+    }
+}

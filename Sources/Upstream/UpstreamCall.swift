@@ -1,0 +1,75 @@
+public import HTTP
+
+/// Who waits for an upstream's response.
+///
+/// What carries it calls the `open` methods from its own events and says `settle()` at the end of each, where the call may
+/// write to its client.
+open class UpstreamCall {
+    /// What carries the call; nil before it started and after it ended.
+    public internal(set) final var carrier: UpstreamCarrier?
+    /// The place of the server that was asked last; nil while none was.
+    public internal(set) final var lastServer: Int?
+    /// Where it waits for a connection; outlives that, for whoever ends the call asks it to.
+    final unowned var queue: UpstreamPool?
+    final var ticket: UInt64 = 0
+    /// Whose request it is, where servers are chosen by that.
+    final var key: UInt64 = 0
+    /// The servers that have failed it.
+    final var tried = ServerSet()
+    /// The connection whose server it waits for.
+    final var awaited: HTTP2Connection?
+    /// Of its content, where another server may get it too.
+    final var kept = KeptContent()
+
+    public init() {}
+
+    /// The method of the request, which decides whether the response has content.
+    open var method: Method? { nil }
+
+    /// The wait for a connection is over: write the request and send it.
+    open func began(on carrier: UpstreamCarrier) {}
+    /// The final response head has arrived.
+    open func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) {}
+    /// The server has switched protocols (101). If that is what was asked for, the connection is a tunnel from now on: what comes
+    /// is `responseContent`, what is written goes, and nothing is framed.
+    ///
+    /// - Returns: nil if so; what is wrong with it otherwise.
+    open func switched(_ head: ResponseHead, _ bytes: Span<UInt8>) -> UpstreamFailure? { .unexpectedUpgrade }
+    /// In a tunnel: the server sends no more, but may still take.
+    open func tunnelEnded() {}
+    /// Content has arrived. - Returns: how much was taken; if not all, say `resumeResponse()` later.
+    open func responseContent(_ content: Span<UInt8>) -> Int { content.count }
+    /// The fields behind the content have arrived, all of which was taken; `responseEnded` follows.
+    open func responseTrailers(_ trailers: ResponseTrailers, _ bytes: Span<UInt8>) {}
+    /// The response is complete, and the call has no carrier any more.
+    open func responseEnded() {}
+    /// There is room for more of the request.
+    open func requestSpaceAvailable() {}
+    /// There will be no (complete) response, and the call has no carrier any more.
+    ///
+    /// - Parameter again: whether the request may be sent once more, by `startAgain`.
+    open func failed(_ failure: UpstreamFailure, again: Repetition) {}
+    /// The event is over: write what is to be written.
+    open func settle() {}
+
+    /// Gives up the call, wherever it is. Nothing is called any more.
+    public final func cancel() {
+        carrier?.cancel()
+        awaited?.leave(self)
+        queue?.leave(self)
+    }
+
+    /// Whether all that was sent of the content, if there was any, is sent again by a carrier that it is started on once more.
+    public final var isContentKept: Bool { kept.isWhole }
+}
+
+/// Whether a request that has failed may be sent once more.
+public enum Repetition: Sendable {
+    /// It may have been carried out, or there is nobody else to ask.
+    case never
+    /// Its connection ended before the first byte of a response. Whether the server has done what was asked, nobody knows; asking
+    /// once more for what is idempotent does no harm.
+    case ifIdempotent
+    /// The server has certainly not processed it (RFC 9113 section 8.7).
+    case always
+}

@@ -1,0 +1,214 @@
+import Bytes
+import EventLoop
+import HTTP
+import Testing
+
+/// Both roles of HTTP/2, one against the other: what the one says the other understands.
+@Suite("The client and the server of HTTP/2")
+struct ClientAndServerTests {
+    /// Answers with what it was sent, as it comes, and trailers that tell how much that was.
+    final class Echo: HTTP2Stream {
+        private var kept: [UInt8] = []
+        private var sent = 0
+        private var isComplete = false
+
+        override func headReceived() {
+            kept = []
+            sent = 0
+            isComplete = false
+            let fields = "\(head.fields.count)"
+            let text = Array(fields.utf8)
+            _ = sendHead(200, endsStream: false) { $0.appendField("X-Fields", text.span) }
+            // As an upstream that takes only what it can pass on: half of it at first.
+        }
+
+        override func receive(content: Span<UInt8>) -> Int {
+            let taken = min(content.count, 10_000)
+            for index in 0..<taken { kept.append(content[index]) }
+            flush()
+            return taken
+        }
+
+        override func contentPaused() { flush() }
+
+        override func contentEnded() {
+            isComplete = true
+            flush()
+        }
+
+        override func outputDrained() {
+            flush()
+            if !isComplete { contentWanted() }
+        }
+
+        private func flush() {
+            while sent < kept.count {
+                let taken = sendContent(kept.span.extracting(sent...))
+                guard taken > 0 else { return }
+                sent += taken
+            }
+            guard isComplete else { return }
+            let count = sent
+            sendEnd { $0.appendField("X-Count", decimal: UInt64(count)) }
+        }
+    }
+
+    final class Server: HTTP2Handler {
+        override func makeStream(_ pool: BufferPool) -> HTTP2Stream { Echo(pool: pool) }
+    }
+
+    /// Sends content as there is room, and takes so much of the answer at once.
+    final class Caller: HTTP2ClientStream {
+        var content: [UInt8] = []
+        var sent = 0
+        var received: [UInt8] = []
+        var appetite = Int.max
+        var told: [String] = []
+
+        func push() {
+            while sent < content.count {
+                let taken = sendContent(content.span.extracting(sent...))
+                guard taken > 0 else { return }
+                sent += taken
+            }
+            sendEnd()
+        }
+
+        override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { told.append("\(head.status)") }
+
+        override func receive(content: Span<UInt8>) -> Int {
+            let taken = min(content.count, appetite)
+            for index in 0..<taken { received.append(content[index]) }
+            return taken
+        }
+
+        override func responseTrailers(_ trailers: ResponseTrailers, _ bytes: Span<UInt8>) {
+            for field in trailers.fields {
+                let value = field.valueRange.of(bytes)
+                told.append(String(decoding: value.indices.map { value[$0] }, as: UTF8.self))
+            }
+        }
+
+        override func responseEnded() { told.append("end") }
+        override func requestSpaceAvailable() { push() }
+        override func failed(_ failure: HTTP2StreamFailure) { told.append("\(failure)") }
+    }
+
+    final class Client: HTTP2ClientHandler {
+        override func makeStream(_ pool: BufferPool) -> HTTP2ClientStream { Caller(pool: pool) }
+    }
+
+    private let pool = BufferPool()
+    private let serverHandler = Server()
+    private let clientHandler = Client()
+    private let server: HTTP2Session
+    private let client: HTTP2ClientSession
+
+    init() {
+        server = HTTP2Session(limits: HTTP2Limits(), heads: .standard, pool: pool, handler: serverHandler)
+        client = HTTP2ClientSession(limits: .client(), heads: .standard, pool: pool, handler: clientHandler)
+    }
+
+    /// Carries bytes both ways until nobody has anything to say.
+    private func talk(room: Int) throws {
+        let narrow = BufferPool(blockSize: room)
+        let now = Instant(nanoseconds: 0)
+        var isBusy = true
+        while isBusy {
+            isBusy = false
+            var request = ByteBuffer(pool: narrow)
+            try client.write(into: &request)
+            if !request.isEmpty {
+                isBusy = true
+                try server.receive(request.readable, now: now)
+            }
+            if client.reportRoom() { isBusy = true }
+            var response = ByteBuffer(pool: narrow)
+            try server.write(into: &response)
+            if !response.isEmpty {
+                isBusy = true
+                try client.receive(response.readable, now: now)
+            }
+            if server.reportRoom() { isBusy = true }
+            client.settle()
+        }
+    }
+
+    private func ask(_ content: [UInt8]) throws -> Caller {
+        let authority = Array("health.example".utf8)
+        let stream = try client.open(.post, scheme: "https", authority: authority.span, endsStream: false) {
+            $0.append("/echo?a=b")
+        } fields: {
+            $0.appendField("Content-Length", decimal: UInt64(content.count))
+            $0.appendField("X-A", "b")
+        }
+        let caller = try #require(stream as? Caller)
+        caller.content = content
+        caller.sent = 0
+        caller.received = []
+        caller.told = []
+        caller.push()
+        return caller
+    }
+
+    @Test(
+        "any amount of content goes both ways at once, through the windows, with trailers behind it",
+        arguments: [1, 16_384, 65_535, 65_536, 1_000_000], [1024, 32_768])
+    func echo(size: Int, room: Int) throws {
+        let content = (0..<size).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) }
+        let caller = try ask(content)
+        try talk(room: room)
+        #expect(caller.told == ["200", "\(size)", "end"])
+        #expect(caller.received == content)
+        #expect(client.openStreams == 0)
+        #expect(server.openStreams == 0)
+        #expect(pool.outstanding == 0)
+    }
+
+    @Test("many requests at once, and one behind the other")
+    func many() throws {
+        for round in 0..<5 {
+            let callers = try (0..<100).map { try ask([UInt8](repeating: UInt8(round), count: 100 * $0 + 1)) }
+            #expect(client.capacity == 0)
+            try talk(room: 16_384)
+            for (index, caller) in callers.enumerated() {
+                #expect(caller.told == ["200", "\(100 * index + 1)", "end"])
+                #expect(caller.received.count == 100 * index + 1)
+            }
+        }
+        #expect(server.requestCount == 500)
+        #expect(client.capacity == 100)
+        #expect(pool.outstanding == 0)
+    }
+
+    @Test("a client that takes nothing stops its own stream alone, and gets all of it later")
+    func slow() throws {
+        let slow = try ask([UInt8](repeating: 1, count: 500_000))
+        slow.appetite = 0
+        let quick = try ask([UInt8](repeating: 2, count: 500_000))
+        try talk(room: 16_384)
+        #expect(quick.told == ["200", "500000", "end"])
+        #expect(slow.told == ["200"])
+        // What the server may have sent ahead, and no more.
+        #expect(pool.outstanding * pool.blockSize < 64 * 1024 + 32 * 1024 * 6)
+        slow.appetite = .max
+        slow.contentWanted()
+        try talk(room: 16_384)
+        #expect(slow.told == ["200", "500000", "end"])
+        #expect(slow.received.count == 500_000)
+    }
+
+    @Test("a server that drains serves what it has begun, and the client begins nothing more on that connection")
+    func drain() throws {
+        let caller = try ask([UInt8](repeating: 1, count: 100_000))
+        server.announceDrain()
+        server.drain()
+        try talk(room: 16_384)
+        #expect(!client.mayOpen)
+        // The request came after the word, or before it: it was served, or certainly not.
+        #expect(
+            caller.told == ["200", "100000", "end"] || caller.told == ["\(HTTP2StreamFailure.unprocessed(.goingAway))"])
+        #expect(client.openStreams == 0)
+        #expect(client.isFinished)
+    }
+}

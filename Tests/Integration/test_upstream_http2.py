@@ -1,0 +1,717 @@
+"""Services that speak HTTP/2, well and badly: what their clients see, what metrics and log say, and that nobody else has to suffer."""
+
+import socket
+import subprocess
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from typing import Callable, Optional
+
+import pytest
+
+from client import Client, get, post
+from denials import assert_denied
+from exposition import scrape
+from http2_client import HTTP2Client, StreamReset
+from http2_service import (
+    CANCEL, CONTINUATION, DATA, END_HEADERS, HEADERS, HTTP2Service, INTERNAL_ERROR, OK, PADDED, PING, PUSH_PROMISE,
+    REFUSED_STREAM, SETTINGS, WINDOW_UPDATE, Gone, frame, serve_well)
+from paths import PATIENCE
+from services import Services
+from waiting import eventually
+
+ROUTES = [{"name": "all", "host": "localhost", "path": "/", "content_limit": "64MiB"}]
+QUICK = {"response_timeout": "500ms", "content_timeout": "500ms", "connect_timeout": "500ms"}
+
+
+@pytest.fixture
+def serve():
+    started = []
+
+    def start(*arguments, **options):
+        started.append(HTTP2Service(*arguments, **options))
+        return started[-1]
+    yield start
+    for service in started:
+        service.close()
+
+
+def behind(start_gateway, *services, routes=ROUTES, **upstream):
+    return start_gateway(
+        {"service": {"servers": [service.address for service in services], "protocol": "h2", **upstream}}, routes)
+
+
+def failures(gateway):
+    metrics = scrape(gateway)
+    return Counter({
+        labels["kind"]: count for labels in metrics.labels("attestgate_upstream_failures_total")
+        if (count := int(metrics("attestgate_upstream_failures_total", **labels)))})
+
+
+def assert_nothing_held(gateway):
+    def is_free():
+        metrics = scrape(gateway)
+        return metrics("attestgate_upstream_requests") == 0 and metrics("attestgate_upstream_waiting") == 0 \
+            and metrics("attestgate_upstream_connections", state="busy") == 0
+    eventually(is_free, "all that was held to be let go of")
+
+
+# MARK: what goes to the service, and what comes back
+
+def test_a_request_arrives_as_rfc_9113_has_it(start_gateway, serve, phone):
+    service = serve()
+    gateway = behind(start_gateway, service)
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/a/b?c=d", "X-Mixed: Value", "TE: trailers", "Keep-Alive: 5")).content == b"ok"
+        assert client.exchange(post("/up", b"content")).content == b"ok"
+    read, written = service.requests
+    assert read.fields[:4] == [
+        (":method", "GET"), (":scheme", "http"), (":authority", "localhost"), (":path", "/a/b?c=d")]
+    names = [name for name, _ in read.fields]
+    assert all(name == name.lower() for name in names) and read.value("x-mixed") == "Value"
+    # A client of HTTP/1.1 can be sent no trailers.
+    assert not {"te", "keep-alive", "connection", "host", "transfer-encoding", "content-length"} & set(names)
+    assert {"forwarded", "traceparent"} <= set(names)
+    assert (written.value("content-length"), written.content) == ("7", b"content")
+
+
+def test_over_tls_the_scheme_is_https(start_gateway, serve, pki, phone):
+    services = Services(pki)
+    context = services.context()
+    context.set_alpn_protocols(["h2"])
+    service = serve(tls=context)
+    gateway = start_gateway({"service": services.settings(service.address, protocol="h2")}, ROUTES)
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/")).content == b"ok"
+    assert service.requests[0].value(":scheme") == "https"
+
+
+def test_trailers_go_on_to_who_can_be_sent_any(start_gateway, serve, phone):
+    def script(connection):
+        connection.greet()
+        while True:
+            request = connection.next_request()
+            connection.answer(request, b"content", [
+                ("grpc-status", "0"), ("x-checksum", "abc"), ("accept-signature", "forged"), ("te", "trailers")])
+    service = serve(script)
+    gateway = behind(start_gateway, service)
+    with HTTP2Client(gateway, phone) as client:
+        response = client.get("/", ("te", "trailers"))
+        assert response.content == b"content"
+        assert dict(response.trailers) == {"grpc-status": "0", "x-checksum": "abc"}
+    with Client(gateway, phone) as client:
+        response = client.exchange(get("/"))
+        assert response.content == b"content" and response.values("grpc-status") == []
+    assert [request.value("te") for request in service.requests] == ["trailers", None]
+
+
+def test_a_response_that_is_trailers_alone_ends_with_its_head(start_gateway, serve, phone):
+    def script(connection):
+        connection.greet()
+        while True:
+            connection.headers(connection.next_request().stream, [*OK, ("grpc-status", "5")], end=True)
+    gateway = behind(start_gateway, serve(script))
+    with HTTP2Client(gateway, phone) as client:
+        response = client.get("/")
+        assert (response.status, response.value("grpc-status"), response.content) == (200, "5", b"")
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/")).value("content-length") == "0"
+
+
+def test_requests_share_a_connection_and_are_answered_in_any_order(start_gateway, serve, phone):
+    def script(connection):
+        connection.greet()
+        requests = [connection.next_request() for _ in range(30)]
+        for request in reversed(requests):
+            connection.answer(request, request.path.encode())
+        connection.listen()
+    service = serve(script)
+    gateway = behind(start_gateway, service)
+    with HTTP2Client(gateway, phone) as client:
+        numbers = [client.start(path=f"/{number}") for number in range(30)]
+        for place, number in enumerate(numbers):
+            assert client.response(number).content == f"/{place}".encode()
+    assert len(service.connections) == 1
+    assert_nothing_held(gateway)
+
+
+def test_no_more_streams_than_are_configured_share_a_connection(start_gateway, serve, phone):
+    def script(connection):
+        connection.greet()
+        requests = [connection.next_request() for _ in range(5)]
+        for request in requests:
+            connection.answer(request)
+        connection.listen()
+    service = serve(script)
+    gateway = behind(start_gateway, service, streams=5, connections=4, idle_connections=4)
+    with HTTP2Client(gateway, phone) as client:
+        numbers = [client.start(path=f"/{number}") for number in range(20)]
+        assert [client.response(number).content for number in numbers] == [b"ok"] * 20
+    assert len(service.connections) == 4
+
+
+def test_a_service_that_admits_one_stream_is_asked_one_at_a_time(start_gateway, serve, phone):
+    most = []
+
+    def script(connection):
+        connection.greet(streams=1)
+        while True:
+            request = connection.next_request()
+            most.append(len([r for r in connection.order if not r.reset]) - connection.handed_out)
+            connection.answer(request)
+    service = serve(script)
+    gateway = behind(start_gateway, service, connections=2, idle_connections=2)
+    with HTTP2Client(gateway, phone) as client:
+        numbers = [client.start(path=f"/{number}") for number in range(40)]
+        assert [client.response(number).content for number in numbers] == [b"ok"] * 40
+    assert len(service.connections) == 2 and set(most) == {0}
+    assert failures(gateway) == Counter()
+
+
+def test_requests_that_find_no_stream_wait_and_are_refused_when_that_is_too_long(start_gateway, serve, phone):
+    release = threading.Event()
+
+    def script(connection):
+        connection.greet()
+        first = connection.next_request()
+        release.wait(PATIENCE)
+        connection.answer(first)
+        while True:
+            connection.answer(connection.next_request())
+    service = serve(script)
+    gateway = behind(
+        start_gateway, service, streams=1, connections=1, idle_connections=1, waiting=1, waiting_timeout="300ms")
+    with HTTP2Client(gateway, phone) as client:
+        first = client.start(path="/first")
+        eventually(lambda: service.paths() == ["/first"], "the first")
+        waiting = client.start(path="/waiting")
+        eventually(lambda: scrape(gateway)("attestgate_upstream_waiting") == 1, "it to wait")
+        assert_denied(gateway, client.get("/refused"), "upstream_busy", 503)
+        assert client.response(waiting).status == 503
+        release.set()
+        assert client.response(first).content == b"ok"
+        assert client.get("/after").content == b"ok"
+    assert failures(gateway) == {"connection_limit": 1, "waiting_timeout": 1}
+    assert_nothing_held(gateway)
+
+
+# MARK: what was not processed is sent again, and nothing else
+
+UNPROCESSED = ["refused", "going away"]
+
+
+@pytest.mark.parametrize("how", UNPROCESSED)
+@pytest.mark.parametrize("size", [0, 10, 20_000])
+def test_what_was_not_processed_is_sent_to_another_server(start_gateway, serve, phone, how, size):
+    """Of any method, its content with it."""
+    def refuse(connection):
+        connection.greet()
+        request = connection.next_request()
+        if how == "refused":
+            connection.reset(request.stream, REFUSED_STREAM)
+        else:
+            connection.go_away(0)
+        connection.listen()
+    bad, good = serve(refuse), serve()
+    gateway = behind(start_gateway, bad, good)
+    content = bytes(range(256)) * (size // 256) + bytes(size % 256)
+    with Client(gateway, phone) as client:
+        response = client.exchange(post("/once", content))
+        assert (response.status, response.content) == (200, b"ok")
+    assert bad.paths() == ["/once"] and good.paths() == ["/once"]
+    assert good.requests[0].content == content and good.requests[0].value(":method") == "POST"
+    assert scrape(gateway)("attestgate_upstream_retries_total") == 1
+    assert failures(gateway) == Counter()
+    assert_nothing_held(gateway)
+
+
+def test_what_is_refused_twice_is_not_sent_a_third_time(start_gateway, serve, phone):
+    def refuse(connection):
+        connection.greet()
+        while True:
+            connection.reset(connection.next_request().stream, REFUSED_STREAM)
+    services = [serve(refuse) for _ in range(3)]
+    gateway = behind(start_gateway, *services)
+    with Client(gateway, phone) as client:
+        assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
+    assert sum(len(service.requests) for service in services) == 2
+    assert failures(gateway) == {"refused": 1}
+
+
+def test_content_that_is_too_much_to_be_kept_is_not_sent_again(start_gateway, serve, phone):
+    def refuse(connection):
+        connection.greet()
+        request = connection.next_request()
+        connection.reset(request.stream, REFUSED_STREAM)
+        connection.listen()
+    bad, good = serve(refuse), serve()
+    gateway = behind(start_gateway, bad, good)
+    with Client(gateway, phone) as client:
+        assert_denied(gateway, client.exchange(post("/", bytes(200_000))), "upstream_unavailable", 502)
+    assert good.requests == []
+
+
+@pytest.mark.parametrize("method,is_repeated", [("GET", True), ("POST", False)])
+def test_what_may_have_been_processed_is_sent_again_only_if_that_does_no_harm(
+        start_gateway, serve, phone, method, is_repeated):
+    def leave(connection):
+        connection.greet()
+        connection.next_request()
+    bad, good = serve(leave), serve()
+    gateway = behind(start_gateway, bad, good)
+    with Client(gateway, phone) as client:
+        response = client.exchange(get("/", method=method))
+        if is_repeated:
+            assert response.content == b"ok"
+        else:
+            assert_denied(gateway, response, "upstream_unavailable", 502)
+    assert len(good.requests) == (1 if is_repeated else 0)
+
+
+def test_a_stream_that_was_reset_is_not_sent_again(start_gateway, serve, phone):
+    def reset(connection):
+        connection.greet()
+        connection.reset(connection.next_request().stream, CANCEL)
+        connection.listen()
+    bad, good = serve(reset), serve()
+    gateway = behind(start_gateway, bad, good)
+    with Client(gateway, phone) as client:
+        assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
+    assert good.requests == []
+
+
+def test_a_proven_request_is_sent_again_only_where_it_was_not_processed(attested_service, serve):
+    """Once each: its counter is spent whatever becomes of it."""
+    service, attested = attested_service
+
+    def script(connection):
+        connection.greet()
+        connection.reset(connection.next_request().stream, REFUSED_STREAM if len(service.requests) == 1 else CANCEL)
+        connection.answer(connection.next_request())
+        connection.listen()
+    service.script = script
+    phone = attested.phone
+    with phone.connect() as client:
+        assert client.exchange(phone.request("POST", "/x", content=b"content")).content == b"ok"
+        assert [request.content for request in service.requests] == [b"content"] * 2
+        assert service.requests[1].value("attest-counter") == str(phone.counter)
+
+
+@pytest.fixture
+def attested_service(serve, pki, tmp_path):
+    from attested import Attested
+    service = serve()
+    attested = Attested(tmp_path / "attested", pki, service, upstream_settings={"protocol": "h2"})
+    yield service, attested
+    attested.gateway.stop()
+
+
+# MARK: who is no service of HTTP/2
+
+def test_a_server_that_does_not_agree_on_h2_gets_no_request(start_gateway, serve, pki, phone):
+    services = Services(pki)
+    for protocols in [None, ["http/1.1"]]:
+        context = services.context()
+        if protocols:
+            context.set_alpn_protocols(protocols)
+        service = serve(tls=context)
+        gateway = start_gateway({"service": services.settings(service.address, protocol="h2")}, ROUTES)
+        with Client(gateway, phone) as client:
+            entry = assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
+        assert "HTTP/2 (ALPN h2)" in entry["detail"] or "no application protocol" in entry["detail"].lower(), entry
+        assert service.requests == [] and not any(c.buffer for c in service.connections)
+        assert failures(gateway) == {"tls": 1}
+
+
+@pytest.mark.parametrize("said", [
+    b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", frame(PING, 0, 0, bytes(8)), b"SSH-2.0-OpenSSH_9.2\r\n",
+    b"\x15\x03\x01\x00\x02\x02\x46", b""], ids=["http/1.1", "ping", "ssh", "alert", "silence"])
+def test_a_server_that_speaks_something_else_gets_no_request(start_gateway, serve, phone, said):
+    heard = []
+
+    def script(connection):
+        if said:
+            connection.send(said)
+        if said.startswith(b"\x15"):
+            return
+        try:
+            while True:
+                heard.append(connection._exactly(1))
+        except Gone:
+            pass
+    bad, good = serve(script), serve()
+    gateway = behind(start_gateway, bad, **QUICK)
+    with Client(gateway, phone) as client:
+        response = client.exchange(get("/secret"))
+        if said:
+            entry = assert_denied(gateway, response, "upstream_unavailable", 502)
+            assert "does not speak HTTP/2" in entry["detail"], entry
+        else:
+            assert_denied(gateway, response, "upstream_timeout", 504)
+    # The preface and settings, perhaps what is wrong: of a request nothing.
+    assert b"secret" not in b"".join(heard) and b"".join(heard)[:3] in (b"PRI", b"")
+    assert failures(gateway) == {"not_http2" if said else "connect_timeout": 1}
+    # With another server to ask, nobody notices.
+    both = behind(start_gateway, bad, good, **QUICK)
+    with Client(both, phone) as client:
+        for _ in range(4):
+            assert client.exchange(post("/", b"x")).content == b"ok"
+
+
+# MARK: faults
+
+@dataclass
+class Fault:
+    """`does`: what the service does with the request; `sees`: a denial's code, or whose response is cut off; `kind`: in the metric.
+
+    `is_all`: the connection and all its streams end with it.
+    """
+
+    name: str
+    does: Callable
+    sees: tuple
+    kind: str
+    is_all: bool = False
+    detail: Optional[str] = None
+
+
+UNAVAILABLE, TIMEOUT = ("upstream_unavailable", 502), ("upstream_timeout", 504)
+CUT, CUT_LATE = ("upstream_unavailable", 200), ("upstream_timeout", 200)
+
+
+def head(*fields, end=False):
+    def does(connection, request):
+        connection.headers(request.stream, list(fields), end)
+    return does
+
+
+def both(*actions):
+    def does(connection, request):
+        for action in actions:
+            action(connection, request)
+    return does
+
+
+def content(octets, end=False):
+    return lambda connection, request: connection.data(request.stream, octets, end)
+
+
+def raw(*frames, count=1):
+    """`frames`: kind, flags, whether it is the request's stream, payload."""
+    def does(connection, request):
+        said = b"".join(
+            frame(kind, flags, request.stream if of_stream else 0, payload) for kind, flags, of_stream, payload in frames)
+        for _ in range(count):
+            connection.send(said)
+    return does
+
+
+status = (":status", "200")
+FAULTS = [
+    Fault("never answers", lambda c, r: None, TIMEOUT, "response_timeout"),
+    Fault("answers and stops", both(head(status), content(b"half")), CUT_LATE, "response_timeout"),
+    Fault("resets", lambda c, r: c.reset(r.stream, INTERNAL_ERROR), UNAVAILABLE, "reset", detail="INTERNAL_ERROR"),
+    Fault("resets in the middle", both(head(status), content(b"half"), lambda c, r: c.reset(r.stream, CANCEL)), CUT, "reset"),
+    Fault("resets without an error", lambda c, r: c.reset(r.stream, 0), UNAVAILABLE, "reset"),
+    Fault("no status", head(("x-a", "b"), end=True), UNAVAILABLE, "malformed"),
+    Fault("two statuses", head(status, status, end=True), UNAVAILABLE, "malformed"),
+    Fault("a status of letters", head((":status", "2oo"), end=True), UNAVAILABLE, "malformed"),
+    Fault("a status behind fields", head(("x-a", "b"), status, end=True), UNAVAILABLE, "malformed"),
+    Fault("a pseudo-field of requests", head(status, (":path", "/"), end=True), UNAVAILABLE, "malformed"),
+    Fault("a name in upper case", head(status, ("X-A", "b"), end=True), UNAVAILABLE, "malformed"),
+    Fault("a line end in a value", head(status, ("x-a", "b\r\nx-c: d"), end=True), UNAVAILABLE, "malformed"),
+    Fault("a field of the connection", head(status, ("connection", "close"), end=True), UNAVAILABLE, "malformed"),
+    Fault("a transfer coding", head(status, ("transfer-encoding", "chunked"), end=True), UNAVAILABLE, "malformed"),
+    Fault("two lengths", head(status, ("content-length", "1"), ("content-length", "2")), UNAVAILABLE, "malformed"),
+    Fault("switches protocols", head((":status", "101"), end=True), UNAVAILABLE, "malformed"),
+    Fault("interim responses without end", lambda c, r: [
+        c.headers(r.stream, [(":status", "103")]) for _ in range(20)], UNAVAILABLE, "malformed"),
+    Fault("less content than it said", both(head(status, ("content-length", "9")), content(b"half", True)), CUT, "malformed"),
+    Fault("more content than it said", both(head(status, ("content-length", "2")), content(b"more", True)), CUT, "malformed"),
+    Fault("trailers that do not end", both(head(status), content(b"x"), head(("x-a", "b"))), CUT, "malformed"),
+    Fault("a pseudo-field in trailers", both(head(status), content(b"x"), head((":status", "200"), end=True)), CUT, "malformed"),
+    Fault("a head of many fields", head(status, *[(f"x-{n}", "y") for n in range(200)], end=True), UNAVAILABLE, "malformed"),
+    # Of the whole connection.
+    Fault("content without a head", content(b"x"), UNAVAILABLE, "http2", True),
+    Fault("a frame that is too large", raw((DATA, 0, True, bytes(16385))), UNAVAILABLE, "http2", True),
+    Fault("DATA on no stream", raw((DATA, 0, False, b"x")), UNAVAILABLE, "http2", True),
+    Fault("HPACK that is none", raw((HEADERS, END_HEADERS, True, b"\xff\xff\xff\xff\xff\xff")), UNAVAILABLE, "http2", True),
+    Fault("a push", raw((PUSH_PROMISE, END_HEADERS, True, b"\0\0\0\2\x82")), UNAVAILABLE, "http2", True),
+    Fault("padding longer than the frame", raw((DATA, PADDED, True, b"\xffx")), UNAVAILABLE, "http2", True),
+    Fault("a window beyond all bounds", raw((WINDOW_UPDATE, 0, False, b"\x7f\xff\xff\xff")), UNAVAILABLE, "http2", True),
+    Fault("SETTINGS that mean nothing", raw((SETTINGS, 0, False, b"x")), UNAVAILABLE, "http2", True),
+    Fault("a flood of SETTINGS", raw((SETTINGS, 0, False, b""), count=1000), UNAVAILABLE, "http2", True),
+    Fault("a flood of PING", raw((PING, 0, False, bytes(8)), count=5000), UNAVAILABLE, "http2", True),
+    Fault("a flood of empty DATA", both(head(status), raw((DATA, 0, True, b""), count=5000)), CUT, "http2", True),
+    Fault("a flood of CONTINUATION", both(
+        raw((HEADERS, 0, True, b"")), raw((CONTINUATION, 0, True, b""), count=5000)), UNAVAILABLE, "http2", True),
+    Fault("a flood of WINDOW_UPDATE", raw((WINDOW_UPDATE, 0, False, b"\0\0\0\1"), count=20_000), UNAVAILABLE, "http2", True),
+    Fault("a flood of nothing known", raw((0xfa, 0, False, b""), count=5000), UNAVAILABLE, "http2", True),
+    Fault("ends the connection", lambda c, r: c.socket.shutdown(socket.SHUT_RDWR), UNAVAILABLE, "disconnected", True),
+    Fault("breaks the connection", lambda c, r: c.break_off(), UNAVAILABLE, "disconnected", True),
+    Fault("ends it in a head", both(
+        lambda c, r: c.send(frame(HEADERS, END_HEADERS, r.stream, bytes(50))[:20]),
+        lambda c, r: c.socket.shutdown(socket.SHUT_RDWR)), UNAVAILABLE, "disconnected", True),
+    Fault("ends it in the content", both(
+        head(status), content(b"half"), lambda c, r: c.socket.shutdown(socket.SHUT_RDWR)), CUT, "disconnected", True),
+    Fault("goes away and then ends it", both(
+        lambda c, r: c.go_away(r.stream), lambda c, r: c.socket.shutdown(socket.SHUT_RDWR)),
+        UNAVAILABLE, "disconnected", True),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_is_its_own_requests_or_its_connections_and_nobody_elses(start_gateway, serve, phone, fault):
+    """One client asks for the fault, another has a request under way on the same connection, and a third asks afterwards."""
+    def script(connection):
+        connection.greet()
+        waiting = connection.next_request()
+        if waiting.path != "/waiting":
+            connection.answer(waiting)
+            return serve_on(connection)
+        faulty = connection.next_request()
+        fault.does(connection, faulty)
+        while not fault.is_all:
+            request = connection.next_request()
+            if request.path == "/release":
+                connection.answer(waiting)
+            connection.answer(request)
+        serve_on(connection)
+
+    def serve_on(connection):
+        while True:
+            connection.answer(connection.next_request())
+    service = serve(script)
+    gateway = behind(start_gateway, service, **{**QUICK, "response_timeout": "2s" if fault.is_all else "1s"})
+    with HTTP2Client(gateway, phone) as waiter, HTTP2Client(gateway, phone) as victim, Client(gateway, phone) as third:
+        # Not idempotent, so that nothing is sent again.
+        waiting = waiter.start("POST", "/waiting")
+        eventually(lambda: service.paths() == ["/waiting"], "the first request")
+        number = victim.start("POST", "/faulty")
+        code, seen = fault.sees
+        if seen == 200:
+            with pytest.raises(StreamReset):
+                victim.response(number)
+            entry = gateway.logged(denial=code, status=200)
+            assert entry["aborted"] is True
+        else:
+            assert_denied(gateway, victim.response(number), code, seen)
+            entry = gateway.logged(denial=code, status=seen)
+        assert entry["fault"] == "upstream" and (fault.detail or "") in entry["detail"], entry
+        if fault.is_all:
+            assert waiter.response(waiting).status == 502
+        elif fault.kind != "response_timeout":
+            released = third.exchange(get("/release"))
+            assert released.content == b"ok" and waiter.response(waiting).content == b"ok"
+            assert len(service.connections) == 1
+        else:
+            # It has waited as long.
+            assert waiter.response(waiting).status in (200, 504)
+        # The next one is served, on this connection or on a new one.
+        service.script = serve_well
+        assert third.exchange(get("/after", method="PUT")).content == b"ok"
+        expected = {fault.kind: 2 if fault.is_all or fault.kind == "response_timeout" else 1}
+        assert failures(gateway) == expected
+        assert_nothing_held(gateway)
+
+
+# MARK: windows
+
+def test_a_service_that_opens_no_window_gets_no_content_and_the_client_an_answer(start_gateway, serve, phone):
+    def script(connection):
+        connection.greet(window=0)
+        connection.next_request(complete=False)
+        connection.listen()
+    service = serve(script)
+    gateway = behind(start_gateway, service, **QUICK)
+    with Client(gateway, phone) as client:
+        assert_denied(gateway, client.exchange(post("/", b"content")), "upstream_timeout", 504)
+    assert service.requests[0].content == b""
+    eventually(lambda: [r.reset for r in service.resets] == [CANCEL], "the stream to be reset")
+    assert_nothing_held(gateway)
+
+
+def test_what_a_service_does_not_take_waits_with_the_client(start_gateway, serve, phone):
+    """However much the client has: no more than windows and blocks is held."""
+    def script(connection):
+        connection.greet()
+        connection.takes = False
+        connection.next_request(complete=False)
+        connection.listen()
+    service = serve(script)
+    gateway = behind(start_gateway, service, **QUICK)
+    memory = gateway.resident_bytes()
+    with HTTP2Client(gateway, phone) as client:
+        number = client.start("POST", "/", end=False)
+        client.send(number, bytes(20_000_000), end=True)
+        assert client.response(number).status == 504
+    assert len(service.requests[0].content) <= 65_535
+    assert gateway.resident_bytes() < memory + 8_000_000
+
+
+def test_a_client_that_takes_nothing_stops_its_own_stream_alone(start_gateway, serve, phone):
+    sent = []
+
+    def script(connection):
+        connection.greet()
+        big = connection.next_request()
+        connection.headers(big.stream)
+        # As much as it may, and no octet more; others are answered meanwhile.
+        while True:
+            room = min(connection.room(big.stream), 16384)
+            if room > 0:
+                connection.data(big.stream, bytes(room))
+                connection.spend(big.stream, room)
+                sent.append(room)
+                continue
+            connection.take_frame()
+            while connection.handed_out < len(connection.order):
+                connection.answer(connection.next_request())
+    service = serve(script)
+    gateway = behind(start_gateway, service)
+    memory = gateway.resident_bytes()
+    with HTTP2Client(gateway, phone) as slow, Client(gateway, phone) as other:
+        number = slow.start()
+        slow.stop_reading(number)
+        slow.head(number)
+        for _ in range(50):
+            assert other.exchange(get("/other")).content == b"ok"
+        assert len(service.connections) == 1
+        assert sum(sent) < 2_000_000 and gateway.resident_bytes() < memory + 8_000_000
+        slow.reset(number)
+    eventually(lambda: service.resets and service.resets[0].reset == CANCEL, "the service to hear of it")
+    assert_nothing_held(gateway)
+
+
+# MARK: connections that come and go
+
+def test_a_service_that_goes_away_in_order_loses_nothing(start_gateway, serve, phone):
+    """GOAWAY with the last stream it serves, those under way completed, and the connection closed: again and again."""
+    def script(connection):
+        connection.greet()
+        requests = [connection.next_request() for _ in range(6)]
+        connection.go_away(requests[-1].stream)
+        for request in requests:
+            connection.answer(request)
+        connection.listen()
+    service = serve(script)
+    gateway = behind(start_gateway, service)
+    with HTTP2Client(gateway, phone) as client:
+        for _ in range(10):
+            numbers = [client.start("POST", f"/{number}") for number in range(12)]
+            assert [client.response(number).content for number in numbers] == [b"ok"] * 12
+    assert len(service.connections) == 20
+    assert failures(gateway) == Counter()
+    assert_nothing_held(gateway)
+
+
+def test_a_connection_that_the_service_has_closed_is_not_used_again(start_gateway, serve, phone):
+    def script(connection):
+        connection.greet()
+        connection.answer(connection.next_request())
+        # With GOAWAY or without.
+        if len(service.connections) % 2:
+            connection.go_away(1)
+        connection.socket.shutdown(socket.SHUT_RDWR)
+    service = serve(script)
+    gateway = behind(start_gateway, service)
+    with Client(gateway, phone) as client:
+        for number in range(20):
+            response = client.exchange(get(f"/{number}"))
+            assert response.status == 200
+    assert failures(gateway) == Counter()
+
+
+def test_an_idle_connection_is_closed_in_order(start_gateway, serve, phone):
+    ended = []
+
+    def script(connection):
+        connection.greet()
+        connection.answer(connection.next_request())
+        connection.listen()
+        ended.append(connection.going_away)
+    service = serve(script)
+    gateway = behind(start_gateway, service, idle_timeout="1s")
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/")).content == b"ok"
+    eventually(lambda: ended == [[0]], "GOAWAY, then the end")
+    assert_nothing_held(gateway)
+
+
+def test_a_reload_closes_what_nobody_uses_and_completes_what_is_under_way(start_gateway, serve, phone):
+    release = threading.Event()
+
+    def script(connection):
+        connection.greet()
+        while True:
+            request = connection.next_request()
+            if request.path == "/slow":
+                release.wait(PATIENCE)
+            connection.answer(request)
+    service = serve(script)
+    gateway = behind(start_gateway, service)
+    with Client(gateway, phone) as slow, Client(gateway, phone) as other:
+        slow.send(get("/slow"))
+        eventually(lambda: "/slow" in service.paths(), "it to be under way")
+        gateway.conf["upstreams"]["service"]["streams"] = 7
+        gateway.write_conf()
+        assert subprocess.run(
+            [gateway.command()[0], "reload", "--config", gateway.conf_path], timeout=PATIENCE).returncode == 0
+        assert other.exchange(get("/other")).content == b"ok"
+        release.set()
+        assert slow.read_response().content == b"ok"
+
+
+# MARK: health
+
+def test_health_checks_speak_the_upstreams_protocol(start_gateway, serve, phone):
+    healthy = {"status": "200"}
+
+    def script(connection):
+        connection.greet()
+        while True:
+            request = connection.next_request()
+            if request.path == "/health":
+                connection.headers(request.stream, [(":status", healthy["status"])], end=True)
+            else:
+                connection.answer(request)
+    service = serve(script)
+    gateway = behind(
+        start_gateway, service, health={"path": "/health", "interval": "100ms", "timeout": "90ms", "unhealthy_after": 1})
+    eventually(lambda: service.paths().count("/health") >= 3, "checks")
+    assert service.requests[0].value("user-agent") == "attestgate"
+    metrics = scrape(gateway)
+    assert metrics("attestgate_upstream_server_checks_total", result="passed") >= 2
+    healthy["status"] = "503"
+    eventually(
+        lambda: scrape(gateway)("attestgate_upstream_server_workers", state="unhealthy") == 1, "it to be found unhealthy")
+
+
+# MARK: others' services
+
+def test_nghttpd_is_a_service(start_gateway, pki, phone, tmp_path):
+    services = Services(pki)
+    (tmp_path / "docs").mkdir()
+    data = bytes(range(256)) * 40_000
+    (tmp_path / "docs" / "big").write_bytes(data)
+    for tls in [False, True]:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        arguments = [str(services.ordinary.key), str(services.ordinary.certificate)] if tls else []
+        server = subprocess.Popen(
+            ["nghttpd", "--address=127.0.0.1", f"--htdocs={tmp_path / 'docs'}", "--trailer=x-end: yes",
+             *([] if tls else ["--no-tls"]), str(port), *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            eventually(lambda: not socket.socket().connect_ex(("127.0.0.1", port)), "nghttpd to listen")
+            upstream = services.settings(f"127.0.0.1:{port}") if tls else {"servers": [f"127.0.0.1:{port}"]}
+            gateway = start_gateway({"service": {**upstream, "protocol": "h2"}}, ROUTES)
+            with HTTP2Client(gateway, phone) as client:
+                numbers = [client.start(path="/big") for _ in range(5)]
+                for number in numbers:
+                    response = client.response(number)
+                    assert response.content == data and dict(response.trailers)["x-end"] == "yes"
+                assert client.get("/nothing").status == 404
+            assert_nothing_held(gateway)
+        finally:
+            server.terminate()
+            server.wait(PATIENCE)
