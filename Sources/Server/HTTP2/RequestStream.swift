@@ -172,6 +172,12 @@ final class RequestStream: HTTP2Stream {
         return true
     }
 
+    /// Sends what was written, from an event that is not the client connection's.
+    func settle() {
+        // Others may have such events in the same turn of the loop: all that is written leaves together.
+        if owner.serving > 1 { owner.connection.settleWhenTurnEnds() } else { owner.connection.settle() }
+    }
+
     func writeContinue() {
         sendInterim(100)
         time.contentWanted(now: owner.now)
@@ -257,6 +263,7 @@ final class RequestStream: HTTP2Stream {
 
     /// The rest of the head has not come in time.
     func headOverdue() {
+        showIncompleteHead()
         guard let exchange = served() else { return }
         // Of trailers, the response may have begun.
         if exchange.isAnswered { cutOff(.content) } else { exchange.requestTimedOut() }
