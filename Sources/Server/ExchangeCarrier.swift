@@ -64,7 +64,8 @@ enum ExchangeCarrier {
 
     /// Sends what was written, from an event that is not the client connection's.
     func settle(_ connection: ServerConnection) {
-        if case .http2(let stream) = self { stream.settle() } else { connection.settle() }
+        // Other streams of the connection have such events in the same turn of the loop.
+        if case .http2 = self { connection.settleWhenTurnEnds() } else { connection.settle() }
     }
 
     func abort() {

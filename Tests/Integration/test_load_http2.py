@@ -18,9 +18,10 @@ CONTENT = 60_000
 
 def load(*arguments):
     """- Returns: its exit status and its report."""
+    if "--duration" not in arguments:
+        arguments = ("--duration", 0.5, *arguments)
     done = subprocess.run(
-        [BINARY.with_name("attestgate-load"), "--http2", "--warmup", "0", *([] if "--duration" in arguments else ["--duration", "0.5"]), "--json", "--quiet",
-         *map(str, arguments)], capture_output=True, text=True, timeout=2 * PATIENCE, env=ENVIRONMENT)
+        [BINARY.with_name("attestgate-load"), "--http2", "--warmup", "0", "--json", "--quiet", *map(str, arguments)], capture_output=True, text=True, timeout=2 * PATIENCE, env=ENVIRONMENT)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 

@@ -172,12 +172,6 @@ final class RequestStream: HTTP2Stream {
         return true
     }
 
-    /// Sends what was written, from an event that is not the client connection's.
-    func settle() {
-        // Others may have such events in the same turn of the loop: all that is written leaves together.
-        if owner.serving > 1 { owner.connection.settleWhenTurnEnds() } else { owner.connection.settle() }
-    }
-
     func writeContinue() {
         sendInterim(100)
         time.contentWanted(now: owner.now)
