@@ -18,11 +18,23 @@ CONTENT = 60_000
 
 def load(*arguments):
     """- Returns: its exit status and its report."""
+    if "--duration" not in arguments:
+        arguments = ("--duration", 0.5, *arguments)
     done = subprocess.run(
-        [BINARY.with_name("attestgate-load"), "--http2", "--warmup", "0", "--duration", "0.5", "--json", "--quiet",
-         *map(str, arguments)], capture_output=True, text=True, timeout=2 * PATIENCE, env=ENVIRONMENT)
+        [BINARY.with_name("attestgate-load"), "--http2", "--warmup", "0", "--json", "--quiet", *map(str, arguments)], capture_output=True, text=True, timeout=2 * PATIENCE, env=ENVIRONMENT)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
+
+
+def load_over_many_connections(*arguments):
+    """No request fails, though a connection serves few of them."""
+    for duration in (0.5, 3, 30):
+        # Short, so that the test is; longer if the machine was so slow that hardly any connection was used up.
+        status, report = load("--duration", duration, *arguments)
+        assert (status, report["errors"]) == (0, {}), report
+        if report["handshakes"] > 4:
+            return
+    raise AssertionError(f"no connection was used up: {report}")
 
 
 def on(gateway, path):
@@ -120,18 +132,13 @@ def test_content_beyond_a_window_is_sent_whole(start_gateway, own_upstream, tmp_
 def test_a_connection_that_the_server_ends_costs_no_request(start_gateway, own_upstream):
     gateway = start_gateway({"service": own_upstream.address}, limits={"requests_per_connection": 25})
     own_upstream.answer = lambda _: OK
-    status, report = load("--connections", 2, "--parallel", 10, *on(gateway, "/"))
-    assert (status, report["errors"]) == (0, {}), report
-    # What was measured went over more connections than there are at a time.
-    assert report["requests"] > 100 and report["handshakes"] > 2
+    load_over_many_connections("--connections", 2, "--parallel", 10, *on(gateway, "/"))
 
 
 def test_proofs_that_the_server_did_not_look_at_are_sent_again_in_their_order(start_with_fleet, own_upstream):
     own_upstream.answer = lambda _: OK
     gateway, devices = start_with_fleet(2, counter="strict", limits={"requests_per_connection": 25})
-    status, report = load(*devices, "--parallel", 10, *on(gateway, "/records"))
-    assert (status, report["errors"]) == (0, {}), report
-    assert report["requests"] > 100 and report["handshakes"] > 2
+    load_over_many_connections(*devices, "--parallel", 10, *on(gateway, "/records"))
 
 
 @pytest.mark.parametrize("mode", ["handshake", "resumed"])

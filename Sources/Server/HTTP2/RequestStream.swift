@@ -257,6 +257,7 @@ final class RequestStream: HTTP2Stream {
 
     /// The rest of the head has not come in time.
     func headOverdue() {
+        showIncompleteHead()
         guard let exchange = served() else { return }
         // Of trailers, the response may have begun.
         if exchange.isAnswered { cutOff(.content) } else { exchange.requestTimedOut() }

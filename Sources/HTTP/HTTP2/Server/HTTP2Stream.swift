@@ -59,6 +59,12 @@ open class HTTP2Stream {
     /// Nothing more is sent or received. The last call; the object may serve another request after it.
     open func ended() {}
 
+    /// Makes `head` what has come so far of one that is not complete, for whoever answers it all the same. The bytes that it refers
+    /// to are not there.
+    public final func showIncompleteHead() {
+        if let session, session.incompleteHead === self { head = session.incoming.head }
+    }
+
     // MARK: - The response
 
     public final var isAnswered: Bool { state.isAnswered }

@@ -4,7 +4,7 @@ internal import Bytes
 /// each property of a class that is would be checked for exclusivity each time.
 struct IncomingHead: ~Copyable {
     private var block: RequestBlock
-    private var head = RequestHead()
+    private(set) var head = RequestHead()
     /// What the head's ranges refer to.
     private var bytes: ByteBuffer
 
