@@ -549,38 +549,86 @@ def test_what_a_service_does_not_take_waits_with_the_client(start_gateway, serve
     assert gateway.resident_bytes() < memory + 8_000_000
 
 
-def test_a_client_that_takes_nothing_stops_its_own_stream_alone(start_gateway, serve, phone):
+@pytest.mark.parametrize("count", [1, 20])
+def test_a_client_that_takes_nothing_stops_its_own_stream_alone(start_gateway, serve, phone, count):
     sent = []
 
     def script(connection):
         connection.greet()
-        big = connection.next_request()
-        connection.headers(big.stream)
+        streams = []
         # As much as it may, and no octet more; others are answered meanwhile.
         while True:
-            room = min(connection.room(big.stream), 16384)
-            if room > 0:
-                connection.data(big.stream, bytes(room))
-                connection.spend(big.stream, room)
-                sent.append(room)
-                continue
+            for stream in streams:
+                while (room := min(connection.room(stream), 16384)) > 0:
+                    connection.data(stream, bytes(room))
+                    connection.spend(stream, room)
+                    sent.append(room)
             connection.take_frame()
             while connection.handed_out < len(connection.order):
-                connection.answer(connection.next_request())
+                request = connection.next_request()
+                if request.path == "/big":
+                    connection.headers(request.stream)
+                    streams.append(request.stream)
+                else:
+                    connection.answer(request)
     service = serve(script)
     gateway = behind(start_gateway, service)
     memory = gateway.resident_bytes()
     with HTTP2Client(gateway, phone) as slow, Client(gateway, phone) as other:
-        number = slow.start()
-        slow.stop_reading(number)
-        slow.head(number)
+        numbers = [slow.start(path="/big") for _ in range(count)]
+        for number in numbers:
+            slow.head(number)
+            slow.stop_reading(number)
         for _ in range(50):
             assert other.exchange(get("/other")).content == b"ok"
         assert len(service.connections) == 1
-        assert sum(sent) < 2_000_000 and gateway.resident_bytes() < memory + 8_000_000
-        slow.reset(number)
-    eventually(lambda: service.resets and service.resets[0].reset == CANCEL, "the service to hear of it")
+        assert sum(sent) < count * 400_000 and gateway.resident_bytes() < memory + count * 400_000 + 4_000_000
+        for number in numbers:
+            slow.reset(number)
+        eventually(lambda: [r.reset for r in service.resets] == [CANCEL] * count, "the service to hear of it")
     assert_nothing_held(gateway)
+
+
+def test_resets_of_one_client_do_not_end_the_connection_of_others(start_gateway, serve, phone):
+    """A service that ends a connection on which many streams are reset, as guards against rapid reset do."""
+    release = threading.Event()
+
+    def script(connection):
+        connection.greet()
+        waiting = None
+        while True:
+            request = connection.next_request()
+            if request.path == "/waiting":
+                waiting = request
+            elif request.path == "/other":
+                connection.answer(request)
+            if waiting and release.is_set():
+                connection.answer(waiting)
+                waiting = None
+            if len([r for r in connection.order if r.reset is not None]) > 150:
+                return
+    service = serve(script)
+    gateway = behind(start_gateway, service)
+    with HTTP2Client(gateway, phone) as waiter, Client(gateway, phone) as other:
+        waiting = waiter.start("POST", "/waiting")
+        eventually(lambda: service.paths() == ["/waiting"], "the first")
+        for _ in range(4):
+            # Within what one connection of a client may reset.
+            with HTTP2Client(gateway, phone) as vandal:
+                for _ in range(60):
+                    came, reset = len(service.requests), len(service.resets)
+                    number = vandal.start("POST", "/given-up")
+                    eventually(lambda: len(service.requests) > came, "it to arrive")
+                    vandal.reset(number)
+                    eventually(lambda: len(service.resets) > reset, "it to be reset")
+        release.set()
+        first = service.connections[0]
+        assert len(service.connections) >= 3 and len([r for r in first.order if r.reset is not None]) <= 101
+        assert other.exchange(get("/other")).content == b"ok"
+        # It has gone on: what ends it now is nothing but its end.
+        first.answer(first.order[0])
+        assert waiter.response(waiting).content == b"ok"
+    assert failures(gateway) == Counter()
 
 
 # MARK: connections that come and go

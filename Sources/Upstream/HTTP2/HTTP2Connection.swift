@@ -31,6 +31,8 @@ final class HTTP2Connection: UpstreamConnection {
     /// In the middle of an event; the connection is closed, if it has to be, at its end.
     private var isWorking = false
     private var isWorkDue = false
+    /// Streams that were given up.
+    private var cancelled = 0
     /// Why it is to be closed at the end of the event.
     private(set) var loss: UpstreamFailure?
     /// The server has been judged by its end already.
@@ -171,6 +173,16 @@ final class HTTP2Connection: UpstreamConnection {
     }
 
     private static let keptObjects = 8
+
+    /// A client has given up its stream, or was too slow. Servers end connections on which many are reset (CVE-2023-44487), and many clients
+    /// share this one: what one of them does must not end the requests of all others.
+    func streamCancelled() {
+        cancelled += 1
+        if cancelled >= Self.mostCancelled { retire() }
+    }
+
+    /// Fewer than any server known to us admits.
+    private static let mostCancelled = 100
 
     /// It serves those that it has, and gets no more.
     func retire() {

@@ -216,6 +216,7 @@ public final class UpstreamStream {
 
     func cancel() {
         let wire = wire
+        if wire != nil { owner?.streamCancelled() }
         detach()?.kept.drop()
         wire?.reset(.cancel)
     }
