@@ -710,6 +710,55 @@ def test_a_reload_closes_what_nobody_uses_and_completes_what_is_under_way(start_
         assert slow.read_response().content == b"ok"
 
 
+def test_a_connection_that_leads_nowhere_is_left_after_one_request(start_gateway, serve, phone):
+    def script(connection):
+        connection.greet()
+        if len(service.connections) > 1:
+            while True:
+                connection.answer(connection.next_request())
+        # As if the network had lost it: nothing comes, not even acknowledgements.
+        connection.next_request()
+        release.wait(PATIENCE)
+    release = threading.Event()
+    service = serve(script)
+    gateway = behind(start_gateway, service, **QUICK)
+    with Client(gateway, phone) as client:
+        assert_denied(gateway, client.exchange(get("/lost")), "upstream_timeout", 504)
+        assert client.exchange(get("/next")).content == b"ok"
+    release.set()
+    assert len(service.connections) == 2
+
+
+# MARK: how servers are judged
+
+def test_a_connection_that_breaks_is_one_failure_and_a_reset_is_none(start_gateway, serve, phone):
+    def script(connection):
+        connection.greet()
+        while True:
+            requests = [connection.next_request() for _ in range(5)]
+            if requests[0].path != "/reset":
+                return
+            for request in requests:
+                connection.reset(request.stream, INTERNAL_ERROR)
+    bad, good = serve(script), serve()
+    gateway = behind(start_gateway, bad, good, ejection={"failures": 3, "for": "1h", "at_most": "1h"})
+
+    def five(path):
+        """As many of both servers. - Returns: how many of them failed."""
+        with HTTP2Client(gateway, phone) as client:
+            numbers = [client.start("POST", path) for _ in range(10)]
+            return [client.response(number).status for number in numbers].count(502)
+    server = {"server": bad.address}
+    assert five("/reset") == 5
+    assert scrape(gateway)("attestgate_upstream_server_failures_total", kind="reset", **server) == 5
+    for breaks in [1, 2, 3]:
+        assert scrape(gateway)("attestgate_upstream_server_ejections_total", **server) == 0
+        assert five("/broken") == 5
+        assert scrape(gateway)("attestgate_upstream_server_failures_total", kind="disconnected", **server) == 5 * breaks
+    assert scrape(gateway)("attestgate_upstream_server_ejections_total", **server) == 1
+    assert five("/ejected") == 0
+
+
 # MARK: health
 
 def test_health_checks_speak_the_upstreams_protocol(start_gateway, serve, phone):

@@ -20,8 +20,6 @@ public final class UpstreamStream {
     /// Until when the server has to do what it owes: take more of the request, answer, go on with the response. Nil while it is the
     /// client that is waited for.
     private(set) var end: Instant?
-    /// When the head was written.
-    private var beganAt = Instant(nanoseconds: 0)
 
     func begin(_ call: UpstreamCall, on owner: HTTP2Connection, slot: Int) {
         self.owner = owner
@@ -43,7 +41,6 @@ public final class UpstreamStream {
         fields: (inout ByteBuffer) -> Void
     ) -> Bool {
         guard let owner, let call, let session = owner.session else { return true }
-        beganAt = owner.loop.now
         do throws(HTTP2OpenFailure) {
             let opened = try session.open(
                 request.method, scheme: owner.transport.isPlain ? "http" : "https", authority: authority,
@@ -203,8 +200,9 @@ public final class UpstreamStream {
 
     func judge(now: Instant) {
         guard let end, end <= now, let owner else { return }
-        // Nothing has come since, for anybody: the connection may lead nowhere, and the next requests go elsewhere.
-        if owner.lastReceived <= beganAt { owner.retire() }
+        // Nothing has come for long, for anybody: the connection may lead nowhere, and the next requests go elsewhere.
+        let wait = isAnswered ? owner.contentTimeout : owner.responseTimeout
+        if (now - owner.lastReceived).nanoseconds >= wait.nanoseconds / 2 { owner.retire() }
         let wire = wire
         let call = call
         fail(.responseTimeout, again: .never, isJudged: true)
