@@ -282,7 +282,9 @@ def test_a_service_is_replaced_under_load_and_no_call_fails(start, serve, servic
             thread.join(PATIENCE)
     assert failed == [] and len(made) > 300
     assert made.count(Code.OK) > 0.8 * len(made)
-    assert all(line["status"] == 200 and "denial" not in line for line in gateway.access())
+    # A server that is not there for a moment may well be ejected: that is another kind of line.
+    requests = [line for line in gateway.access() if line["event"] == "request"]
+    assert [line for line in requests if line.get("status") != 200 or "denial" in line] == []
 
 
 # What the gateway says.
