@@ -12,6 +12,8 @@ DATA, HEADERS, PRIORITY, RESET, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPD
 END_STREAM, END_HEADERS, PADDED = 1, 4, 8
 LINE = [(":method", "POST"), (":scheme", "https"), (":authority", "a.example"), (":path", "/a?b=c")]
 
+CONNECT = [(":method", "CONNECT"), (":protocol", "websocket"), *LINE[1:]]
+
 
 def frame(kind, flags=0, stream=0, payload=b""):
     return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
@@ -45,6 +47,8 @@ CONNECTIONS = [
     head(1) + frame(RESET, 0, 1, b"\0\0\0\x08") + head(3, end=True) + frame(WINDOW_UPDATE, 0, 3, b"\0\0\0\1"),
     frame(PING, 0, 0, b"12345678") + frame(PRIORITY, 0, 5, b"\0\0\0\0\1") + frame(0xbb, 0, 0, b"x") + request(5),
     frame(SETTINGS, 0, 0, b"\0\4\0\0\0\1\0\1\0\0\0\0") + head(1, end=True) + frame(GOAWAY, 0, 0, bytes(8)),
+    head(1, line=CONNECT) + frame(DATA, 0, 1, b"ahead") + head(3, end=True) + frame(DATA, END_STREAM, 1, b"end"),
+    head(1, line=CONNECT) + head(1, ("x", "y"), line=[], end=True), head(1, line=CONNECT) + frame(RESET, 0, 1, b"\0\0\0\x08"),
     *(head(1, field, end=True) for field in [
         ("X", "y"), ("a_b", "c"), ("te", "trailers"), ("connection", "close"), ("x", " y"), (":path", "/"), ("x", "a\nb")]),
     *(head(1, line=LINE[:number] + LINE[number + 1:], end=True) for number in range(len(LINE))),
@@ -81,7 +85,7 @@ ANSWERS = [
 ]
 
 TARGETS = {
-    "FuzzHTTP2Session": (GREETING, CONNECTIONS, (0, 0x1b, 0x0e)),
+    "FuzzHTTP2Session": (GREETING, CONNECTIONS, (0, 0x1b, 0x0e, 0x3b)),
     "FuzzHTTP2ClientSession": (GREETING, ANSWERS, (0x18, 0x01, 0x0d, 0x1e)),
 }
 

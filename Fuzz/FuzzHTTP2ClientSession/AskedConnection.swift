@@ -10,7 +10,7 @@ struct CallerManners {
     /// A new request follows each that has ended.
     let asksAgain: Bool
     /// Content that each stream takes before it has to be asked again.
-    let appetite: Int
+    var appetite: Int
 
     init(_ byte: UInt8) {
         hasContent = byte & 1 != 0
@@ -25,6 +25,9 @@ struct AskedConnection: Equatable {
     var events: [String] = []
     var content: [UInt8] = []
     var fault: HTTP2Fault?
+    /// Streams whose response was complete in the end, and those that failed for content beyond their window.
+    var completed: Set<Int32> = []
+    var overrun: Set<Int32> = []
 
     static func ask(
         _ bytes: [UInt8], inStepsOf step: Int, _ manners: CallerManners, writesBetween: Bool
@@ -77,7 +80,10 @@ struct AskedConnection: Equatable {
             session.settle()
             precondition(session.openStreams == 0, "a stream is open after the end")
             precondition(asker.streams.allSatisfy { $0.isOver }, "a stream has not heard of its end")
+            let (completed, overrun) = (asker.told.completed, asker.told.overrun)
             asker.told = told
+            asker.told.completed = completed
+            asker.told.overrun = overrun
         }
         precondition(pool.outstanding == 0, "\(pool.outstanding) blocks were not given back")
         return asker.told
@@ -196,6 +202,7 @@ final class AskedStream: HTTP2ClientStream {
     override func responseEnded() {
         precondition(hasHead && !hasOutcome, "an end of nothing")
         hasOutcome = true
+        asker.told.completed.insert(number)
         say("end")
     }
 
@@ -205,6 +212,7 @@ final class AskedStream: HTTP2ClientStream {
         precondition(!hasOutcome, "two ends")
         if case .unprocessed = failure { precondition(!hasHead, "what was answered was processed") }
         hasOutcome = true
+        if failure == .reset(.flowControlError) { asker.told.overrun.insert(number) }
         say("failed \(failure)")
     }
 

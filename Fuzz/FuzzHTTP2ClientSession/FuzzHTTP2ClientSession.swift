@@ -2,9 +2,9 @@ import HTTP
 
 /// libFuzzer's entry: what a server sends on a connection of HTTP/2 on which a few requests were made.
 ///
-/// Properties: nothing traps; cut anywhere, the streams are told the same; each hears of one end and nothing after it, and of a response
-/// that ends before the connection does in any order of its taking; a head that is delivered is one that HTTP/1.1's parser takes for
-/// the same; what streams hold is given back.
+/// Properties: nothing traps; cut anywhere, the streams are told the same; each hears of one end and nothing after it; a response that is
+/// complete for who takes all of it at once is so for who takes it later, even after the connection; a head that is
+/// delivered is one that HTTP/1.1's parser takes for the same; what streams hold is given back.
 ///
 /// The first byte of the input decides where it is cut, the second what the streams do.
 @_cdecl("LLVMFuzzerTestOneInput")
@@ -19,5 +19,13 @@ public func fuzzHTTP2ClientSession(_ data: UnsafePointer<UInt8>, _ count: Int) -
     let pieces = AskedConnection.ask(bytes, inStepsOf: step, manners, writesBetween: false)
     precondition(whole == pieces, "a cut changes the outcome: \(whole) against \(pieces)")
     _ = AskedConnection.ask(bytes, inStepsOf: step, manners, writesBetween: true)
+
+    var greedy = manners
+    greedy.appetite = .max
+    let taken = AskedConnection.ask(bytes, inStepsOf: bytes.count, greedy, writesBetween: false)
+    if whole.fault == taken.fault {
+        let lost = taken.completed.subtracting(whole.completed).subtracting(whole.overrun)
+        precondition(lost.isEmpty, "\(lost) of \(taken) are not complete when they are taken later: \(whole)")
+    }
     return 0
 }

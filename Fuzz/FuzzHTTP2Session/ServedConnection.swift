@@ -7,6 +7,8 @@ struct Manners {
     let answersHeads: Bool
     let answersEnds: Bool
     let resetsFaults: Bool
+    /// Whether a CONNECT may ask for a tunnel.
+    let admitsTunnels: Bool
     /// Content that each stream takes before it has to be asked again.
     let appetite: Int
 
@@ -14,6 +16,7 @@ struct Manners {
         answersHeads = byte & 1 != 0
         answersEnds = byte & 2 != 0
         resetsFaults = byte & 4 != 0
+        admitsTunnels = byte & 32 != 0
         appetite = [0, 1, 100, Int.max][Int(byte >> 3 & 3)]
     }
 }
@@ -34,6 +37,7 @@ struct ServedConnection: Equatable {
             var limits = HTTP2Limits()
             limits.concurrentStreams = 20
             limits.headerList = 2048
+            limits.extendedConnect = manners.admitsTunnels
             limits.connectionWindow = 65_535
             // Looked at after each piece, so it would tell how the bytes were cut.
             limits.outboundFrames = 1 << 20
@@ -112,7 +116,8 @@ final class ServedStream: HTTP2Stream {
         appetite = listener.manners.appetite
         let request = ReadHead(head, headBytes.copy())
         precondition(request == request.readAgain, "\(request) is \(String(describing: request.readAgain)) in HTTP/1.1")
-        say("\(request) \(head.framing)")
+        say("\(request) \(head.framing)\(head.opensWebSocket ? " tunnel" : "")")
+        outlastsResponse = head.opensWebSocket
         if listener.manners.answersHeads { answer(413) }
     }
 

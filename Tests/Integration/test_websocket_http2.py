@@ -16,6 +16,7 @@ from denials import NothingForwarded, assert_denied
 from exposition import scrape
 from http2_client import ConnectionOver, HTTP2Client, StreamReset
 from http2_web_sockets import ENABLE_CONNECT_PROTOCOL, StreamSocket, connect, switches_by_key
+from memory_states import KIB, proportional_bytes
 from phone import Phone
 from pki import attestgate
 from recording_upstream import OK, RecordingUpstream
@@ -794,3 +795,33 @@ def test_tunnels_that_come_and_go_on_one_connection_leave_nothing_behind(start, 
         eventually(lambda: scrape(gateway)("attestgate_buffer_blocks", state="used") <= 2, "the blocks to be given back")
         raw.script = None
         assert http2.get("/ignored").status == 200
+
+
+# Many.
+
+TUNNELS = 300
+# KiB, as docs/operations/websockets.md has it: a stream, and its connection to the service.
+BOUND = 24
+
+
+def test_three_hundred_tunnels_on_three_connections_are_cheap_and_all_work(start, phone):
+    gateway = start(limits={"tunnels_per_device": TUNNELS + 20})
+    with contextlib.ExitStack() as stack:
+        def come(count):
+            http2 = stack.enter_context(HTTP2Client(gateway, phone))
+            return [StreamSocket(http2) for _ in range(count)]
+        first = come(20)
+        for tunnel in first:
+            tunnel.echo(b"warm" * 2000)
+        before = proportional_bytes(gateway.process)
+        tunnels = [tunnel for _ in range(TUNNELS // 100) for tunnel in come(100)]
+        for index, tunnel in enumerate(tunnels):
+            tunnel.echo(bytes([index % 256]) * 5000)
+        assert scrape(gateway)("attestgate_tunnels") == TUNNELS + 20
+        eventually(lambda: scrape(gateway)("attestgate_buffer_blocks", state="used") == 0, "the blocks to be given back")
+        held = (proportional_bytes(gateway.process) - before) / KIB / TUNNELS
+        print(f"{held:.1f} KiB for each idle tunnel")
+        assert held < BOUND
+        for tunnel in first + tunnels:
+            tunnel.close()
+    eventually(lambda: scrape(gateway)("attestgate_tunnels") == 0, "all to end")

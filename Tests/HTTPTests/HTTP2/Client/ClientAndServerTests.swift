@@ -19,7 +19,6 @@ struct ClientAndServerTests {
             let fields = "\(head.fields.count)"
             let text = Array(fields.utf8)
             _ = sendHead(200, endsStream: false) { $0.appendField("X-Fields", text.span) }
-            // As an upstream that takes only what it can pass on: half of it at first.
         }
 
         override func receive(content: Span<UInt8>) -> Int {
@@ -110,12 +109,16 @@ struct ClientAndServerTests {
     }
 
     /// Carries bytes both ways until nobody has anything to say.
-    private func talk(room: Int) throws {
+    private func talk(room: Int) throws { try talk(room: room, client) }
+
+    private func talk(room: Int, _ client: HTTP2ClientSession, rounds: Int = .max) throws {
         let narrow = BufferPool(blockSize: room)
         let now = Instant(nanoseconds: 0)
         var isBusy = true
-        while isBusy {
+        var rounds = rounds
+        while isBusy, rounds > 0 {
             isBusy = false
+            rounds -= 1
             var request = ByteBuffer(pool: narrow)
             try client.write(into: &request)
             if !request.isEmpty {
@@ -134,7 +137,9 @@ struct ClientAndServerTests {
         }
     }
 
-    private func ask(_ content: [UInt8]) throws -> Caller {
+    private func ask(_ content: [UInt8]) throws -> Caller { try ask(content, client) }
+
+    private func ask(_ content: [UInt8], _ client: HTTP2ClientSession) throws -> Caller {
         let authority = Array("health.example".utf8)
         let stream = try client.open(.post, scheme: "https", authority: authority.span, endsStream: false) {
             $0.append("/echo?a=b")
@@ -147,6 +152,7 @@ struct ClientAndServerTests {
         caller.sent = 0
         caller.received = []
         caller.told = []
+        caller.appetite = .max
         caller.push()
         return caller
     }
@@ -198,6 +204,41 @@ struct ClientAndServerTests {
         #expect(slow.received.count == 500_000)
     }
 
+    @Test(
+        "no window is lost, whatever is given up and when: the last request is served like the first", arguments: 0..<10
+    )
+    func windows(seed: UInt64) throws {
+        var random = SplitMix(state: seed)
+        var limits = HTTP2Limits.client(concurrentStreams: 20, streamWindow: 65_535)
+        // So little that a few lost responses would close it.
+        limits.connectionWindow = 65_535
+        let client = HTTP2ClientSession(limits: limits, heads: .standard, pool: pool, handler: clientHandler)
+        var callers: [Caller] = []
+        for _ in 0..<200 {
+            if client.capacity > 0 {
+                callers.append(
+                    try ask([UInt8](repeating: 1, count: Int.random(in: 1...40_000, using: &random)), client))
+                callers[callers.count - 1].appetite = [0, 100, .max].randomElement(using: &random) ?? 0
+            }
+            try talk(room: 4096, client, rounds: Int.random(in: 0...6, using: &random))
+            guard let caller = callers.randomElement(using: &random) else { continue }
+            if Bool.random(using: &random) {
+                caller.reset(.cancel)
+            } else {
+                caller.appetite = .max
+                caller.contentWanted()
+            }
+            client.settle()
+        }
+        for caller in callers { caller.reset(.cancel) }
+        try talk(room: 4096, client)
+        #expect(client.openStreams == 0, "seed \(seed)")
+        let last = try ask([UInt8](repeating: 1, count: 200_000), client)
+        try talk(room: 4096, client)
+        #expect(last.told == ["200", "200000", "end"], "seed \(seed)")
+        #expect(pool.outstanding == 0, "seed \(seed)")
+    }
+
     @Test("a server that drains serves what it has begun, and the client begins nothing more on that connection")
     func drain() throws {
         let caller = try ask([UInt8](repeating: 1, count: 100_000))
@@ -210,5 +251,18 @@ struct ClientAndServerTests {
             caller.told == ["200", "100000", "end"] || caller.told == ["\(HTTP2StreamFailure.unprocessed(.goingAway))"])
         #expect(client.openStreams == 0)
         #expect(client.isFinished)
+    }
+}
+
+/// The same numbers for the same seed.
+private struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ mixed >> 31
     }
 }

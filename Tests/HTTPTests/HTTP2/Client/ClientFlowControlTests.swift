@@ -135,6 +135,23 @@ struct ClientFlowControlTests {
         #expect(peer.fault == nil)
     }
 
+    @Test("a stream that is given up in the middle of a frame gives back the rest of that, too")
+    func halfFrame() throws {
+        let peer = HTTP2ClientPeer(limits(connection: 65_535))
+        for round in 0..<40 {
+            let id = UInt32(2 * round + 1)
+            let stream = try peer.sendRequest()
+            let bytes = Frame.response(id).bytes + Frame.data(id, content).bytes
+            peer.send(Array(bytes.dropLast(15_000)))
+            stream.reset(.cancel)
+            peer.send(bytes.suffix(15_000))
+            _ = peer.frames()
+        }
+        #expect(peer.fault == nil)
+        #expect(peer.session.openStreams == 0)
+        #expect(peer.record.content.count == 40 * 1000)
+    }
+
     @Test("whoever gives up, wants more or sends in what he is told meets a stream that bears it")
     func within() throws {
         for step in 0..<6 {
