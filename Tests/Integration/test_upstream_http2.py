@@ -549,38 +549,86 @@ def test_what_a_service_does_not_take_waits_with_the_client(start_gateway, serve
     assert gateway.resident_bytes() < memory + 8_000_000
 
 
-def test_a_client_that_takes_nothing_stops_its_own_stream_alone(start_gateway, serve, phone):
+@pytest.mark.parametrize("count", [1, 20])
+def test_a_client_that_takes_nothing_stops_its_own_stream_alone(start_gateway, serve, phone, count):
     sent = []
 
     def script(connection):
         connection.greet()
-        big = connection.next_request()
-        connection.headers(big.stream)
+        streams = []
         # As much as it may, and no octet more; others are answered meanwhile.
         while True:
-            room = min(connection.room(big.stream), 16384)
-            if room > 0:
-                connection.data(big.stream, bytes(room))
-                connection.spend(big.stream, room)
-                sent.append(room)
-                continue
+            for stream in streams:
+                while (room := min(connection.room(stream), 16384)) > 0:
+                    connection.data(stream, bytes(room))
+                    connection.spend(stream, room)
+                    sent.append(room)
             connection.take_frame()
             while connection.handed_out < len(connection.order):
-                connection.answer(connection.next_request())
+                request = connection.next_request()
+                if request.path == "/big":
+                    connection.headers(request.stream)
+                    streams.append(request.stream)
+                else:
+                    connection.answer(request)
     service = serve(script)
     gateway = behind(start_gateway, service)
     memory = gateway.resident_bytes()
     with HTTP2Client(gateway, phone) as slow, Client(gateway, phone) as other:
-        number = slow.start()
-        slow.stop_reading(number)
-        slow.head(number)
+        numbers = [slow.start(path="/big") for _ in range(count)]
+        for number in numbers:
+            slow.head(number)
+            slow.stop_reading(number)
         for _ in range(50):
             assert other.exchange(get("/other")).content == b"ok"
         assert len(service.connections) == 1
-        assert sum(sent) < 2_000_000 and gateway.resident_bytes() < memory + 8_000_000
-        slow.reset(number)
-    eventually(lambda: service.resets and service.resets[0].reset == CANCEL, "the service to hear of it")
+        assert sum(sent) < count * 400_000 and gateway.resident_bytes() < memory + count * 400_000 + 4_000_000
+        for number in numbers:
+            slow.reset(number)
+        eventually(lambda: [r.reset for r in service.resets] == [CANCEL] * count, "the service to hear of it")
     assert_nothing_held(gateway)
+
+
+def test_resets_of_one_client_do_not_end_the_connection_of_others(start_gateway, serve, phone):
+    """A service that ends a connection on which many streams are reset, as guards against rapid reset do."""
+    release = threading.Event()
+
+    def script(connection):
+        connection.greet()
+        waiting = None
+        while True:
+            request = connection.next_request()
+            if request.path == "/waiting":
+                waiting = request
+            elif request.path == "/other":
+                connection.answer(request)
+            if waiting and release.is_set():
+                connection.answer(waiting)
+                waiting = None
+            if len([r for r in connection.order if r.reset is not None]) > 150:
+                return
+    service = serve(script)
+    gateway = behind(start_gateway, service)
+    with HTTP2Client(gateway, phone) as waiter, Client(gateway, phone) as other:
+        waiting = waiter.start("POST", "/waiting")
+        eventually(lambda: service.paths() == ["/waiting"], "the first")
+        for _ in range(4):
+            # Within what one connection of a client may reset.
+            with HTTP2Client(gateway, phone) as vandal:
+                for _ in range(60):
+                    came, reset = len(service.requests), len(service.resets)
+                    number = vandal.start("POST", "/given-up")
+                    eventually(lambda: len(service.requests) > came, "it to arrive")
+                    vandal.reset(number)
+                    eventually(lambda: len(service.resets) > reset, "it to be reset")
+        release.set()
+        first = service.connections[0]
+        assert len(service.connections) >= 3 and len([r for r in first.order if r.reset is not None]) <= 101
+        assert other.exchange(get("/other")).content == b"ok"
+        # It has gone on: what ends it now is nothing but its end.
+        first.answer(first.order[0])
+        assert waiter.response(waiting).content == b"ok"
+    assert failures(gateway) == Counter()
 
 
 # MARK: connections that come and go
@@ -660,6 +708,55 @@ def test_a_reload_closes_what_nobody_uses_and_completes_what_is_under_way(start_
         assert other.exchange(get("/other")).content == b"ok"
         release.set()
         assert slow.read_response().content == b"ok"
+
+
+def test_a_connection_that_leads_nowhere_is_left_after_one_request(start_gateway, serve, phone):
+    def script(connection):
+        connection.greet()
+        if len(service.connections) > 1:
+            while True:
+                connection.answer(connection.next_request())
+        # As if the network had lost it: nothing comes, not even acknowledgements.
+        connection.next_request()
+        release.wait(PATIENCE)
+    release = threading.Event()
+    service = serve(script)
+    gateway = behind(start_gateway, service, **QUICK)
+    with Client(gateway, phone) as client:
+        assert_denied(gateway, client.exchange(get("/lost")), "upstream_timeout", 504)
+        assert client.exchange(get("/next")).content == b"ok"
+    release.set()
+    assert len(service.connections) == 2
+
+
+# MARK: how servers are judged
+
+def test_a_connection_that_breaks_is_one_failure_and_a_reset_is_none(start_gateway, serve, phone):
+    def script(connection):
+        connection.greet()
+        while True:
+            requests = [connection.next_request() for _ in range(5)]
+            if requests[0].path != "/reset":
+                return
+            for request in requests:
+                connection.reset(request.stream, INTERNAL_ERROR)
+    bad, good = serve(script), serve()
+    gateway = behind(start_gateway, bad, good, ejection={"failures": 3, "for": "1h", "at_most": "1h"})
+
+    def five(path):
+        """As many of both servers. - Returns: how many of them failed."""
+        with HTTP2Client(gateway, phone) as client:
+            numbers = [client.start("POST", path) for _ in range(10)]
+            return [client.response(number).status for number in numbers].count(502)
+    server = {"server": bad.address}
+    assert five("/reset") == 5
+    assert scrape(gateway)("attestgate_upstream_server_failures_total", kind="reset", **server) == 5
+    for breaks in [1, 2, 3]:
+        assert scrape(gateway)("attestgate_upstream_server_ejections_total", **server) == 0
+        assert five("/broken") == 5
+        assert scrape(gateway)("attestgate_upstream_server_failures_total", kind="disconnected", **server) == 5 * breaks
+    assert scrape(gateway)("attestgate_upstream_server_ejections_total", **server) == 1
+    assert five("/ejected") == 0
 
 
 # MARK: health

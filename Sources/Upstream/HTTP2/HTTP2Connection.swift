@@ -6,7 +6,7 @@ internal import TLS
 /// One connection that speaks HTTP/2: many calls at once, each an `UpstreamStream`.
 ///
 /// `HTTP2ClientSession` reads and makes the frames. Here is what the connection's streams have in common: how it begins, whom it
-/// serves, time, and the end. Bytes in and out are in `HTTP2Connection+Bytes`.
+/// serves, and the end. Bytes in and out are in `HTTP2Connection+Bytes`, time is in `HTTP2Connection+Time`.
 ///
 /// No call is begun before the server has sent its SETTINGS (RFC 9113 section 3.4): who speaks something else is found out before it
 /// gets a byte of a request, and who admits few streams is not sent more.
@@ -25,12 +25,14 @@ final class HTTP2Connection: UpstreamConnection {
     /// Calls are begun at once.
     private var hasBegun = false
     /// Nobody uses it.
-    private(set) var isIdle = false
+    var isIdle = false
     /// It gets no more calls.
     private(set) var isRetired = false
     /// In the middle of an event; the connection is closed, if it has to be, at its end.
     private var isWorking = false
     private var isWorkDue = false
+    /// Streams that were given up.
+    private var cancelled = 0
     /// Why it is to be closed at the end of the event.
     private(set) var loss: UpstreamFailure?
     /// The server has been judged by its end already.
@@ -39,7 +41,7 @@ final class HTTP2Connection: UpstreamConnection {
     var lastReceived = Instant(nanoseconds: 0)
     /// Until when the server has to take something of what was written.
     var outputEnd: Instant?
-    private var idleEnd: Instant?
+    var idleEnd: Instant?
     /// As it was set last: never later than anything that is waited for.
     private var deadline = Instant(nanoseconds: .max)
 
@@ -172,6 +174,16 @@ final class HTTP2Connection: UpstreamConnection {
 
     private static let keptObjects = 8
 
+    /// A client has given up its stream, or was too slow. Servers end connections on which many are reset (CVE-2023-44487), and many clients
+    /// share this one: what one of them does must not end the requests of all others.
+    func streamCancelled() {
+        cancelled += 1
+        if cancelled >= Self.mostCancelled { retire() }
+    }
+
+    /// Fewer than any server known to us admits.
+    private static let mostCancelled = 100
+
     /// It serves those that it has, and gets no more.
     func retire() {
         guard !isRetired else { return }
@@ -232,7 +244,7 @@ final class HTTP2Connection: UpstreamConnection {
     }
 
     /// An event: what happens, and then what follows from it for those who wait and for the socket.
-    private func work(_ event: () -> Void) {
+    func work(_ event: () -> Void) {
         isWorking = true
         event()
         beginWaiting()
@@ -268,40 +280,6 @@ final class HTTP2Connection: UpstreamConnection {
         guard let instant, instant < deadline else { return }
         deadline = instant
         setDeadline(instant)
-    }
-
-    private func judgeTime() {
-        let now = loop.now
-        if let outputEnd, outputEnd <= now { return lose(.responseTimeout) }
-        // Backwards: one that is overdue leaves the array.
-        for slot in active.indices.reversed() where slot < active.count { active[slot].judge(now: now) }
-        if isIdle, let idleEnd, idleEnd <= now { return retire() }
-        wait(until: outputEnd)
-        if isIdle { wait(until: idleEnd) }
-        for stream in active { wait(until: stream.end) }
-    }
-
-    private func beginIdleness() {
-        guard !isIdle else { return }
-        isIdle = true
-        idleEnd = loop.now + idleTimeout
-        wait(until: idleEnd)
-        input.releaseIfEmpty()
-        output.releaseIfEmpty()
-        pool.becameIdle(self)
-    }
-
-    private func endIdleness() {
-        isIdle = false
-        idleEnd = nil
-        pool.leftIdleness()
-    }
-
-    /// Whether an idle connection is still there: its server may have ended it, which the loop may not have seen yet.
-    func isThere() -> Bool {
-        guard isIdle else { return true }
-        work { receiveAll() }
-        return isOpen && hasRoom
     }
 
     // MARK: - The end

@@ -20,8 +20,6 @@ public final class UpstreamStream {
     /// Until when the server has to do what it owes: take more of the request, answer, go on with the response. Nil while it is the
     /// client that is waited for.
     private(set) var end: Instant?
-    /// When the head was written.
-    private var beganAt = Instant(nanoseconds: 0)
 
     func begin(_ call: UpstreamCall, on owner: HTTP2Connection, slot: Int) {
         self.owner = owner
@@ -43,7 +41,6 @@ public final class UpstreamStream {
         fields: (inout ByteBuffer) -> Void
     ) -> Bool {
         guard let owner, let call, let session = owner.session else { return true }
-        beganAt = owner.loop.now
         do throws(HTTP2OpenFailure) {
             let opened = try session.open(
                 request.method, scheme: owner.transport.isPlain ? "http" : "https", authority: authority,
@@ -203,8 +200,9 @@ public final class UpstreamStream {
 
     func judge(now: Instant) {
         guard let end, end <= now, let owner else { return }
-        // Nothing has come since, for anybody: the connection may lead nowhere, and the next requests go elsewhere.
-        if owner.lastReceived <= beganAt { owner.retire() }
+        // Nothing has come for long, for anybody: the connection may lead nowhere, and the next requests go elsewhere.
+        let wait = isAnswered ? owner.contentTimeout : owner.responseTimeout
+        if (now - owner.lastReceived).nanoseconds >= wait.nanoseconds / 2 { owner.retire() }
         let wire = wire
         let call = call
         fail(.responseTimeout, again: .never, isJudged: true)
@@ -216,6 +214,7 @@ public final class UpstreamStream {
 
     func cancel() {
         let wire = wire
+        if wire != nil { owner?.streamCancelled() }
         detach()?.kept.drop()
         wire?.reset(.cancel)
     }
@@ -239,28 +238,5 @@ public final class UpstreamStream {
         wire?.carrier = nil
         wire = nil
         owner = nil
-    }
-}
-
-/// What the session tells of one stream goes to whoever carries the call, as long as somebody does.
-final class CallStream: HTTP2ClientStream {
-    var carrier: UpstreamStream? {
-        didSet { if let carrier { settling = carrier.currentCall } }
-    }
-    /// Whose event it is. It is settled, too, if it has given the stream up within.
-    private var settling: UpstreamCall?
-
-    override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { carrier?.responseHead(head, bytes) }
-    override func receive(content: Span<UInt8>) -> Int { carrier?.receive(content) ?? content.count }
-    override func responseTrailers(_ trailers: ResponseTrailers, _ bytes: Span<UInt8>) {
-        carrier?.responseTrailers(trailers, bytes)
-    }
-    override func responseEnded() { carrier?.responseEnded() }
-    override func requestSpaceAvailable() { carrier?.requestSpaceAvailable() }
-    override func failed(_ failure: HTTP2StreamFailure) { carrier?.failed(failure) }
-    override func settle() {
-        let call = settling
-        if carrier == nil { settling = nil }
-        call?.settle()
     }
 }
