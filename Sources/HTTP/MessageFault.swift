@@ -100,8 +100,7 @@ extension MessageFault {
         case .contentLengthMalformed: "Content-Length is not a plain decimal number"
         case .contentLengthRepeated: "there is more than one Content-Length"
         case .contentLengthWithTransferEncoding: "Content-Length and Transfer-Encoding are both present"
-        case .contentUnexpected:
-            "a GET, HEAD or DELETE of HTTP/1.0 has content, or a CONNECT states its length, or ends with its head"
+        case .contentUnexpected: "a GET, HEAD or DELETE of HTTP/1.0 has content, or a CONNECT its length or its end"
         case .transferEncodingUnsupported: "Transfer-Encoding is not a single 'chunked', or the version is 1.0"
         case .chunkMalformed: "the chunked coding is broken"
         case .trailerTooLarge: "the trailer section is too large"

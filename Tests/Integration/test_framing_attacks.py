@@ -65,11 +65,13 @@ def test_content_read_in_two_ways_is_refused_and_no_request_completed(name, gate
 
 def test_every_fault_of_a_request_has_its_attack():
     provoked = {fault for fault, _ in [*attacks.HEADS.values(), *attacks.CONTENTS.values()]}
-    of_responses = {"statusLineMalformed", "contentImpossible", "interimResponsesRepeated"}
+    of_responses = {
+        "statusLineMalformed", "contentImpossible", "interimResponsesRepeated", "headMissing", "protocolSwitched"}
     # What HTTP/1.1 has no way to say; the tests of its codec provoke them.
     of_http2 = {
         "pseudoFieldUnknown", "pseudoFieldRepeated", "pseudoFieldMissing", "pseudoFieldLate", "schemeUnsupported",
-        "connectUnsupported", "fieldNameUpperCase", "fieldOfConnection", "contentLengthDisagrees", "trailersUnended"}
+        "connectUnsupported", "fieldNameUpperCase", "fieldOfConnection", "contentLengthDisagrees", "trailersUnended",
+        "fieldsInTunnel"}
     assert set(attacks.REASONS) - provoked == of_responses | of_http2
     pages = "".join(path.read_text() for path in (REPOSITORY / "Tests" / "HTTPTests" / "HTTP2").glob("*Tests.swift"))
     assert [fault for fault in of_http2 if f".{fault}" not in pages] == []
