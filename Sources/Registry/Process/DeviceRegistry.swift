@@ -61,7 +61,7 @@ public final class DeviceRegistry: Sendable {
             guard let store = handover.take() else { preconditionFailure("a store's thread runs once") }
             // Without a loop there are no answers: every worker refuses after five seconds.
             guard let loop = try? Loop() else { return observe(.failed("out of memory: the store's event loop")) }
-            StoreThread(store: store, loop: loop, shared: shared, observe: observe).run()
+            StoreThread(store: SQLiteBackend(store), loop: loop, shared: shared, observe: observe).run()
         }
     }
 
