@@ -48,7 +48,7 @@ final class StoreThread {
             loop: loop, mailbox: shared.requests, receive: { [unowned self] in receive($0) },
             received: { [unowned self] in turn() })
         let timer = LoopTimer(loop: loop, interval: Self.interval, repeats: true) { [unowned self] in tick() }
-        store.start(on: loop) { [unowned self] in heed($0) }
+        store.start(on: loop, at: WallClock.seconds) { [unowned self] in heed($0) }
         withExtendedLifetime((receiver, timer)) { loop.run() }
         shared.health.fail()
     }
@@ -82,7 +82,7 @@ final class StoreThread {
 
     private func tick() {
         guard !isFinishing else { return }
-        store.tick()
+        store.tick(at: WallClock.seconds)
         deliver()
     }
 

@@ -6,6 +6,8 @@ internal import Vocabulary
 final class SQLiteBackend: StoreBackend {
     private let store: RegistryStore
     private var signal: (StoreSignal) -> Void = { _ in }
+    /// As of the last tick.
+    private var time: Int64 = 0
     /// Whether a counter was committed since the last tick.
     private var isBusy = false
     private var isTidying = false
@@ -29,8 +31,9 @@ final class SQLiteBackend: StoreBackend {
     var takesBatch: Bool { true }
     var takesLookup: Bool { true }
 
-    func start(on loop: Loop, signal: @escaping (StoreSignal) -> Void) {
+    func start(on loop: Loop, at time: Int64, signal: @escaping (StoreSignal) -> Void) {
         self.signal = signal
+        self.time = time
         expire()
     }
 
@@ -74,7 +77,8 @@ final class SQLiteBackend: StoreBackend {
 
     // MARK: - Time between questions
 
-    func tick() {
+    func tick(at time: Int64) {
+        self.time = time
         if store.isAvailable {
             do throws(StoreError) {
                 try store.confirm()
@@ -105,7 +109,7 @@ final class SQLiteBackend: StoreBackend {
         signal(.reopened)
         // Again before anything is answered.
         do throws(StoreError) {
-            try expireSlice(at: WallClock.seconds)
+            try expireSlice(at: time)
         } catch {
             return signal(.cannotReopen(store.lastFault ?? "unknown"))
         }
@@ -114,7 +118,7 @@ final class SQLiteBackend: StoreBackend {
 
     private func expire() {
         guard store.isAvailable else { return }
-        do throws(StoreError) { try expireSlice(at: WallClock.seconds) } catch { failed() }
+        do throws(StoreError) { try expireSlice(at: time) } catch { failed() }
     }
 
     /// One slice of what ends with time: bindings whose overlap is over; nonces, tokens and certificates that need not be remembered.

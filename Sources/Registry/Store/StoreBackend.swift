@@ -19,8 +19,10 @@ protocol StoreBackend: AnyObject {
 
     /// Begins to serve. What was due while nothing ran has ended before this returns, or before anything is answered.
     ///
-    /// - Parameter signal: called with what nobody asked for.
-    func start(on loop: Loop, signal: @escaping (StoreSignal) -> Void)
+    /// - Parameters:
+    ///   - time: seconds since 1970-01-01T00:00:00Z.
+    ///   - signal: called with what nobody asked for.
+    func start(on loop: Loop, at time: Int64, signal: @escaping (StoreSignal) -> Void)
 
     /// Decides each value, and makes those accepted durable. Each is decided on conditions that hold when it is: value unspent,
     /// device active, binding active, epoch current, nothing withheld.
@@ -36,7 +38,9 @@ protocol StoreBackend: AnyObject {
         _ command: RegistryCommand, at time: Int64, answer: @escaping (Result<RegistryReply, StoreError>) -> Void)
 
     /// Comes every half second: the time to confirm the store, or to open it again; to end what is due, to tidy when idle.
-    func tick()
+    ///
+    /// - Parameter time: seconds since 1970-01-01T00:00:00Z.
+    func tick(at time: Int64)
 
     /// Comes when all that waited has been handed over: the time for slices of work that nobody waits for.
     func workOn()
