@@ -17,12 +17,17 @@ protocol StorePlace: AnyObject {
 /// The kinds of stores, as arguments of tests.
 enum StoreKind: String, CaseIterable, Sendable, CustomTestStringConvertible {
     case sqlite = "SQLite"
+    case postgresql = "PostgreSQL"
+
+    /// Those that can be run here.
+    static var allCases: [StoreKind] { PostgreSQLServer.shared == nil ? [.sqlite] : [.sqlite, .postgresql] }
 
     var testDescription: String { rawValue }
 
     func makePlace() throws -> any StorePlace {
         switch self {
         case .sqlite: try SQLitePlace()
+        case .postgresql: try PostgreSQLPlace()
         }
     }
 }
