@@ -25,7 +25,7 @@ extension PostgreSQLConfiguration {
             "hosts", .distinct(.text(DatabaseHost.expected, DatabaseHost.parse), minimum: 1), whenMissing: .refused,
             "The servers of the database, or the directory of a Unix socket; of several, the one that takes writes.")
         static let port = Key(
-            "port", .integer(1...65_535), unit: "", whenMissing: .means("5432"), "The port of all of them.")
+            "port", .integer(1...65_535), whenMissing: .means("5432"), "The port of all of them.")
         static let database = Key(
             "database", .text(DatabaseName.expected, DatabaseName.parse), whenMissing: .means("attestgate"),
             "The name of the database; tables are made in its schema attestgate.")

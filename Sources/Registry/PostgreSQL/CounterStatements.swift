@@ -56,7 +56,7 @@ enum CounterStatements {
     ///
     /// - Returns: the connection in pipeline mode, and the number of the latest change.
     static func connect(
-        _ settings: PostgreSQLSettings, _ identity: StoreIdentity, _ kind: DatabaseKind
+        _ settings: PostgreSQLSettings, to identity: StoreIdentity, _ kind: DatabaseKind, mark: String
     ) throws -> (DatabaseConnection, position: Int64) {
         let connection = try DatabaseConnection(settings)
         let deadline = { Instant.now + settings.limits.answering }
@@ -64,10 +64,11 @@ enum CounterStatements {
         // Before the first look: what changes from here on is told, or found by looking.
         if kind.notifies { _ = try connection.execute("LISTEN attestgate", until: deadline()) }
         let row = try connection.run(all[confirm] ?? "", [], until: deadline())
-        // Another server of the same name, or an epoch drawn meanwhile: to be opened once more.
-        guard row.rows == 1, row.bytes(0, 0) == identity.store.bytes,
+        // Another server, for one was promoted in between, or an epoch drawn meanwhile: to be opened once more.
+        let found = try DatabaseMark.read(kind) { try connection.run($0, [], until: deadline()) }
+        guard found == mark, row.rows == 1, row.bytes(0, 0) == identity.store.bytes,
             row.bytes(0, 1) == identity.epoch.bytes
-        else { throw DatabaseFault("two connections lead to different stores, or to different epochs of one") }
+        else { throw DatabaseFault("two connections lead to different databases, or to different epochs of one") }
         let position = try row.integer(0, 2)
         try connection.enterPipeline()
         return (connection, position)

@@ -79,7 +79,8 @@ final class DatabaseAccess: Sendable {
             try database.pay(owed)
             identity = database.identity
             kind = database.kind
-            let (connection, position) = try CounterStatements.connect(settings, identity, kind)
+            let (connection, position) = try CounterStatements.connect(
+                settings, to: identity, kind, mark: database.mark)
             self.position = position
             self.database = Mutex(database)
             self.connection = Mutex(connection)

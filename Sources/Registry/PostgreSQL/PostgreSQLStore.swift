@@ -222,8 +222,10 @@ final class PostgreSQLStore: StoreBackend {
 
     func finish(_ done: @escaping () -> Void) {
         state = .failed(until: nil)
-        pipeline?.close()
+        signal = { _ in }
+        pipeline?.lose("the end")
         pipeline = nil
+        traffic?.end()
         desk.order(.stop)
         desk.join()
         done()

@@ -10,6 +10,8 @@ final class RegistryDatabase {
     let kind: DatabaseKind
     let connection: DatabaseConnection
     private(set) var identity = StoreIdentity(store: RandomID(), epoch: RandomID())
+    /// Which database this is.
+    private(set) var mark = ""
     /// The number of the latest change that the transaction under way has noted.
     private var noted: Int64?
     /// That of the last transaction that noted any.
@@ -37,7 +39,8 @@ final class RegistryDatabase {
 
     /// Draws a fresh epoch unless the database is where it was when the current one was drawn.
     private func renewEpochIfMoved() throws {
-        let mark = try DatabaseMark.read(self)
+        mark = try DatabaseMark.read(kind) { try run($0) }
+        let mark = mark
         // Remembered only when the transaction has succeeded.
         identity = try transaction(.changing) {
             let row = try run("SELECT mark FROM store")
