@@ -58,7 +58,7 @@ enum CounterStatements {
     static func connect(
         _ settings: PostgreSQLSettings, to identity: StoreIdentity, _ kind: DatabaseKind, mark: String
     ) throws -> (DatabaseConnection, position: Int64) {
-        let connection = try DatabaseConnection(settings)
+        let connection = try DatabaseConnection.open(settings)
         let deadline = { Instant.now + settings.limits.answering }
         for (name, sql) in all { try connection.prepare(name, sql, until: deadline()) }
         // Before the first look: what changes from here on is told, or found by looking.

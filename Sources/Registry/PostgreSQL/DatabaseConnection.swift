@@ -9,10 +9,21 @@ final class DatabaseConnection {
     private(set) var warnings = 0
     private var prepared: [String: String] = [:]
 
-    /// Connects to the first host that takes writes. Name resolution blocks as long as the resolver likes; the rest no longer than
-    /// the settings say, for each host.
-    init(_ settings: PostgreSQLSettings) throws(DatabaseFault) {
-        let parameters = settings.parameters
+    /// Connects to the first host that takes writes. One after the other, each with its own time: libpq would give all of it to a
+    /// host that is silent, and never come to the next.
+    static func open(_ settings: PostgreSQLSettings) throws(DatabaseFault) -> DatabaseConnection {
+        var reasons: [String] = []
+        for host in settings.hosts {
+            do throws(DatabaseFault) { return try DatabaseConnection(host, settings) } catch {
+                reasons.append(error.description)
+            }
+        }
+        throw DatabaseFault(reasons.joined(separator: "; "))
+    }
+
+    /// Name resolution blocks as long as the resolver likes; the rest no longer than the settings say.
+    private init(_ host: String, _ settings: PostgreSQLSettings) throws(DatabaseFault) {
+        let parameters = settings.parameters(of: host)
         let keywords = CStrings(parameters.map(\.0))
         let values = CStrings(parameters.map(\.1))
         guard let connection = PQconnectStartParams(keywords.pointers, values.pointers, 0) else {
@@ -21,9 +32,9 @@ final class DatabaseConnection {
         self.connection = connection
         // The context is this object, which owns the connection and outlives it.
         PQsetNoticeReceiver(connection, noticeCame, Unmanaged.passUnretained(self).toOpaque())
-        let patience = TimeSpan(
-            nanoseconds: settings.limits.connecting.nanoseconds * Int64(max(1, settings.hosts.count)))
-        try connect(until: .now + patience)
+        do throws(DatabaseFault) { try connect(until: .now + settings.limits.connecting) } catch {
+            throw DatabaseFault("\(host): \(error)")
+        }
         guard PQsetnonblocking(connection, 1) == 0 else { throw error() }
     }
 
@@ -190,8 +201,8 @@ final class DatabaseConnection {
 /// The context is the connection, see `init`.
 private nonisolated func noticeCame(_ context: UnsafeMutableRawPointer?, _ result: OpaquePointer?) {
     guard let context else { preconditionFailure("a notice without its connection") }
-    // The word that is not translated; anything but a remark counts as a warning.
-    let severity = DatabaseResult.field("V", of: result) ?? ""
+    // The word that is not translated, where there is one; anything but a remark counts as a warning.
+    let severity = DatabaseResult.field("V", of: result) ?? DatabaseResult.field("S", of: result) ?? ""
     if !["NOTICE", "INFO", "DEBUG", "LOG"].contains(severity) {
         Unmanaged<DatabaseConnection>.fromOpaque(context).takeUnretainedValue().warn()
     }

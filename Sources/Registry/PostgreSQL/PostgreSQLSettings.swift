@@ -55,12 +55,13 @@ public struct PostgreSQLSettings: Sendable {
     }
 
     /// As libpq takes them. Everything that an environment variable or a file could say otherwise is said.
-    var parameters: [(String, String)] {
+    func parameters(of host: String) -> [(String, String)] {
         var parameters = [
-            ("host", hosts.joined(separator: ",")), ("port", "\(port)"), ("dbname", database), ("user", user),
-            // Of several hosts the one that takes writes.
+            ("host", host), ("port", "\(port)"), ("dbname", database), ("user", user),
+            // A standby is as good as a host that is not there.
             ("target_session_attrs", "read-write"), ("application_name", "attestgate"), ("client_encoding", "UTF8"),
-            ("gssencmode", "disable"), ("passfile", Self.nowhere), ("password", password() ?? ""),
+            ("gssencmode", "disable"), ("tcp_user_timeout", "\(limits.answering.milliseconds)"),
+            ("passfile", Self.nowhere), ("password", password() ?? ""),
             (
                 "options",
                 "-c search_path=attestgate -c statement_timeout=\(limits.statement.milliseconds) "

@@ -34,11 +34,11 @@ final class PostgreSQLStore: StoreBackend {
     private var paying: [DeviceID: [UInt32]] = [:]
 
     private(set) var pipeline: DatabasePipeline?
-    private var traffic: CounterTraffic?
+    private(set) var traffic: CounterTraffic?
     private var finding = 0
     private var commands: [Int: (RegistryCommand, (Result<RegistryReply, StoreError>) -> Void)] = [:]
     private var tickets = 0
-    private var feed = ChangeFeed(position: 0)
+    var feed = ChangeFeed(position: 0)
 
     private static let findLimit = 64
 
@@ -57,7 +57,7 @@ final class PostgreSQLStore: StoreBackend {
 
     var isAvailable: Bool { if case .failed = state { false } else { true } }
 
-    private var isServing: Bool { if case .serving = state { true } else { false } }
+    var isServing: Bool { if case .serving = state { true } else { false } }
 
     var takesBatch: Bool {
         switch state {
@@ -189,7 +189,7 @@ final class PostgreSQLStore: StoreBackend {
         look()
     }
 
-    private func change(to now: StoreIdentity) {
+    func change(to now: StoreIdentity) {
         guard now != identity else { return }
         identity = now
         traffic?.change(to: now.epoch)
@@ -285,49 +285,5 @@ final class PostgreSQLStore: StoreBackend {
         if wasServing { signal(.recovered) } else { signal(.confirmed(at: .now)) }
         wasServing = true
         signal(.hasRoom)
-    }
-
-    // MARK: - News
-
-    /// Looks whether anything has changed; if not, what memory knows is still true as of when that was asked.
-    private func look() {
-        guard let pipeline, feed.beginLook() else { return }
-        let asked = Instant.now
-        pipeline.run(CounterStatements.confirm, []) { [unowned self] outcome in
-            guard case .done(let result) = outcome else { return ended(outcome, pipeline) }
-            do {
-                guard result.rows == 1, let store = RandomID(result.bytes(0, 0)),
-                    let epoch = RandomID(result.bytes(0, 1)), store == identity.store
-                else { throw DatabaseFault("replaced by another store while in use") }
-                change(to: StoreIdentity(store: store, epoch: epoch))
-                if try feed.isBehind(try result.integer(0, 2)) { return readChanges(pipeline) }
-            } catch {
-                return pipeline.lose("\(DatabaseTrouble(error))")
-            }
-            if isServing { signal(.confirmed(at: asked)) }
-            if feed.endLook() { look() }
-        }
-    }
-
-    private func readChanges(_ pipeline: DatabasePipeline) {
-        pipeline.run(CounterStatements.changes, [.integer(feed.position)]) { [unowned self] outcome in
-            guard case .done(let result) = outcome else { return ended(outcome, pipeline) }
-            do {
-                let changed = try feed.changes(result)
-                for device in changed.devices { traffic?.forget(device) }
-                signal(.changes(changed.changes))
-                for done in feed.advance(to: changed.position) { done() }
-            } catch {
-                return pipeline.lose("\(DatabaseTrouble(error))")
-            }
-            _ = feed.endLook()
-            // There may be more.
-            look()
-        }
-    }
-
-    private func ended(_ outcome: DatabasePipeline.Outcome, _ pipeline: DatabasePipeline) {
-        _ = feed.endLook()
-        if case .refused(let fault) = outcome { pipeline.lose("\(fault)") }
     }
 }

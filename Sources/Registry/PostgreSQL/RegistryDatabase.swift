@@ -20,7 +20,7 @@ final class RegistryDatabase {
     /// Connects, and brings the tables up to date. Waits.
     init(_ settings: PostgreSQLSettings) throws {
         self.settings = settings
-        connection = try DatabaseConnection(settings)
+        connection = try DatabaseConnection.open(settings)
         let answer = try connection.run("SELECT version()", [], until: .now + settings.limits.answering)
         kind = DatabaseKind(version: answer.text(0, 0))
         try DatabaseDurability(self).check()

@@ -87,7 +87,7 @@ final class PostgreSQLServer: Sendable {
         var settings = settings(database, user: "root")
         // It may have to wait for what a test holds up.
         settings.limits.statement = .seconds(60)
-        return try DatabaseConnection(settings)
+        return try DatabaseConnection.open(settings)
     }
 
     @discardableResult

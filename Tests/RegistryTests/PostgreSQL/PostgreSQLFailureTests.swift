@@ -125,6 +125,23 @@ struct PostgreSQLFailureTests {
         #expect(throws: StoreOpenError.self) { try PostgreSQLStore(settings) }
     }
 
+    @Test("a host that is silent costs its own time alone: the next one is come to")
+    func silentHost() throws {
+        let scratch = try Scratch()
+        // Takes connections, and never answers.
+        let silent = try Socket.listen(on: try SocketAddress(unixPath: scratch.file(".s.PGSQL.5432")), isShared: false)
+        var settings = place.server.settings(place.database)
+        settings.limits.connecting = .seconds(1)
+        settings.hosts.insert(scratch.path, at: 0)
+        let connection = try DatabaseConnection.open(settings)
+        let answer = try connection.execute("SELECT 1", until: .now + .seconds(30))
+        #expect(answer.text(0, 0) == "1")
+        settings.hosts.removeLast()
+        let fault = #expect(throws: DatabaseFault.self) { try DatabaseConnection.open(settings) }
+        #expect(fault?.detail == "\(scratch.path): no connection in time")
+        _ = silent.number
+    }
+
     @Test("a database that may lose what it has acknowledged is refused")
     func notDurable() throws {
         func refusal(_ settings: PostgreSQLSettings) -> String {
