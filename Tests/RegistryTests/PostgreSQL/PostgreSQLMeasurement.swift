@@ -23,7 +23,13 @@ struct PostgreSQLMeasurement {
         store = try AskedStore(place)
         guard let store else { return }
         var devices: [DeviceID] = []
-        for number in 1...Self.devices { devices.append(try #require(try store.find(number)).id) }
+        // All at once, and answered in their order.
+        for number in 1...Self.devices {
+            store.backend.find(Fixture.bindingKey(number)) { found in
+                if case .success(let device?) = found { devices.append(device.id) }
+            }
+        }
+        #expect(store.run { devices.count == Self.devices })
 
         var generator = SeededGenerator(seed: 1)
         var counters = [UInt32](repeating: 0, count: Self.devices + 1)
