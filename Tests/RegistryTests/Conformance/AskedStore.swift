@@ -11,6 +11,7 @@ final class AskedStore {
     private(set) var failures: [String] = []
     private(set) var changes: [StoreChange] = []
     private(set) var recoveries = 0
+    private(set) var confirmations = 0
     /// What the store takes for the time.
     var time: Int64
     private var isDone: () -> Bool = { true }
@@ -24,6 +25,7 @@ final class AskedStore {
             case .failed(let reason): failures.append(reason)
             case .changes(let more): changes += more
             case .recovered: recoveries += 1
+            case .confirmed: confirmations += 1
             case .isWorkLeft: loop.whenTurnEnds { [weak self] in self?.backend.workOn() }
             default: break
             }

@@ -116,6 +116,10 @@ struct SharedDatabaseTests {
     @Test("a notification is not needed: changes are found by looking")
     func lookedFor() throws {
         let ids = try first.populate(3)
+        // Every notification has been followed.
+        #expect(hears { second.changes.count { if case .device = $0 { true } else { false } } == 3 })
+        let confirmed = second.confirmations
+        #expect(hears { second.confirmations >= confirmed + 3 })
         let heard = second.changes.count
         // As from a gateway whose notification was lost: written by hand.
         _ = try place.execute(
