@@ -47,9 +47,14 @@ class PostgreSQL:
         self._make("initdb", "-D", self.data, "--auth=trust", "--username=root", "--no-sync")
         if identity:
             self._listen(identity)
-        self.start()
-        self.sql("CREATE ROLE attestgate LOGIN" + (f" PASSWORD $${password}$$" if password else ""))
-        self.sql("CREATE DATABASE attestgate OWNER attestgate")
+        try:
+            self.start()
+            self.sql("CREATE ROLE attestgate LOGIN" + (f" PASSWORD $${password}$$" if password else ""))
+            self.sql("CREATE DATABASE attestgate OWNER attestgate")
+        except BaseException:
+            # Nobody else would.
+            self.close()
+            raise
 
     def _listen(self, identity):
         with socket.socket() as free:
