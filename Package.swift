@@ -42,6 +42,7 @@ let package = Package(
         .systemLibrary(
             name: "CNghttp2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev", "pkg-config"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev", "pkg-config"])]),
+        .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev", "pkg-config"])]),
         .systemLibrary(name: "CLinux"),
 
         // The ground: values and bytes.
@@ -70,7 +71,7 @@ let package = Package(
         .target(
             name: "Registry",
             dependencies: [
-                "EventLoop", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
+                "CLibpq", "EventLoop", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
             swiftSettings: settings),

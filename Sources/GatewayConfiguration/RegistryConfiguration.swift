@@ -1,18 +1,29 @@
 /// Where registered devices and their counters are kept.
 public struct RegistryConfiguration: Equatable, Sendable {
-    /// The SQLite file; it need not be there yet, its directory is.
-    public let path: String
-    /// The file with the challenge secret; it need not be there yet, its directory is. Never `path`.
+    public enum Store: Equatable, Sendable {
+        /// The SQLite file; it need not be there yet, its directory is.
+        case file(String)
+        case postgresql(PostgreSQLConfiguration)
+    }
+
+    public let store: Store
+    /// The file with the challenge secret; it need not be there yet, its directory is. Never that of the store.
     public let secretPath: String
     /// How many devices' records are kept in memory, at about 600 bytes each.
     public let devices: Int
+
+    /// The SQLite file, if that is the store.
+    public var path: String? { if case .file(let path) = store { path } else { nil } }
 }
 
 extension RegistryConfiguration {
     enum Keys {
         static let path = Key(
-            "path", .fileToMake("the path of a file in a directory that exists"), whenMissing: .refused,
+            "path", .fileToMake("the path of a file in a directory that exists"), whenMissing: .allowed,
             "The SQLite file of devices and counters; made at the first start.")
+        static let postgresql = Key(
+            "postgresql", .section(PostgreSQLConfiguration.init), whenMissing: .allowed,
+            "The PostgreSQL database of devices and counters, in place of a file; gateways may share it.")
         static let secret = Key(
             "secret", .fileToMake("the path of a file in a directory that exists"), whenMissing: .refused,
             "The file with the secret that challenges are made from; made at the first start.")
@@ -20,16 +31,33 @@ extension RegistryConfiguration {
             "devices", .integer(16...16_777_216), unit: "devices", whenMissing: .means("65536"),
             "How many devices' records are kept in memory, at about 600 bytes each.")
 
-        static let section = Section(path: "registry", settings: [path.setting, secret.setting, devices.setting])
+        static let section = Section(
+            path: "registry",
+            settings: [path.setting, postgresql.setting, secret.setting, devices.setting])
     }
 
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let path = reader.read(Keys.path)
+        let postgresql = reader.read(Keys.postgresql)
         let secretPath = reader.read(Keys.secret)
         let devices = reader.read(Keys.devices)
-        guard let path, let secretPath, let devices else { return nil }
-        self.path = path
+        guard reader.has(Keys.path) != reader.has(Keys.postgresql) else {
+            if reader.has(Keys.path) {
+                reading.refuse(
+                    reader.place(of: Keys.postgresql), "`path` names a store already",
+                    expected: "`path` or `postgresql`, not both")
+            } else {
+                // As of a key that must be there.
+                reading.refuse(
+                    item.place, "`path` is missing", expected: "`path`: \(Keys.path.setting.type); or `postgresql`")
+            }
+            return nil
+        }
+        guard let secretPath, let devices, let store = path.map(Store.file) ?? postgresql.map(Store.postgresql) else {
+            return nil
+        }
+        self.store = store
         self.secretPath = secretPath
         self.devices = devices
     }

@@ -15,7 +15,7 @@ struct WrittenFiles {
     ) {
         let accessPath: String? = if case .file(let path) = log?.access { path } else { nil }
         let settings = [
-            (registry?.path, "registry", "path"), (registry?.secretPath, "registry", "secret"),
+            (registry.flatMap(\.path), "registry", "path"), (registry?.secretPath, "registry", "secret"),
             (administration?.socketPath, "administration", "socket"), (accessPath, "log", "access"),
         ]
         files = settings.compactMap { path, section, key in

@@ -39,6 +39,41 @@ extension BrokenFile {
             "secret: ▶.//var/../registry.sqlite",
             "is the file of `registry.path` already"),
         BrokenFile(
+            attested: "a registry in two places",
+            "path: registry.sqlite",
+            "path: registry.sqlite\n  postgresql: { ▶hosts: [/run/postgresql] }",
+            "`path` names a store already"),
+        BrokenFile(
+            attested: "a database that the network can read along with",
+            "path: registry.sqlite",
+            "postgresql: { hosts: ▶[/run/postgresql, db.internal] }",
+            "db.internal could be anybody, and everybody between could read along"),
+        BrokenFile(
+            attested: "a database without hosts",
+            "path: registry.sqlite",
+            "postgresql: { ▶port: 5433 }",
+            "`hosts` is missing"),
+        BrokenFile(
+            attested: "two hosts in one",
+            "path: registry.sqlite",
+            "postgresql: { hosts: [▶'/run/a,/run/b'] }",
+            "has a comma"),
+        BrokenFile(
+            attested: "a host with a port",
+            "path: registry.sqlite",
+            "postgresql: { hosts: [▶'127.0.0.1:5432'] }",
+            "is more than a host", suggestion: "127.0.0.1"),
+        BrokenFile(
+            attested: "a database that is a list of parameters",
+            "path: registry.sqlite",
+            "postgresql: { hosts: [/run/postgresql], database: ▶'host=elsewhere' }",
+            "is no name of a database or role"),
+        BrokenFile(
+            attested: "a certificate for the database without its key",
+            "path: registry.sqlite",
+            "postgresql: { hosts: [db.internal], tls: { authorities: ca.pem, certificate: ▶server.pem } }",
+            "`certificate` stands without `key`"),
+        BrokenFile(
             attested: "too few devices",
             "devices: 1000",
             "devices: ▶15",

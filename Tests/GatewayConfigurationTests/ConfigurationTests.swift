@@ -158,6 +158,35 @@ struct ConfigurationTests {
         #expect(configuration.proof.challengeLife == .seconds(120))
     }
 
+    @Test("a registry may lie in a database, on this machine without TLS, elsewhere with it")
+    func database() throws {
+        let near = Conf.attested.replacing(
+            "path: registry.sqlite", with: "postgresql: { hosts: [/run/postgresql, 127.0.0.1, localhost] }")
+        let registry = try #require(try Conf.read(near).configuration.registry)
+        #expect(registry.path == nil)
+        let standard = PostgreSQLConfiguration(
+            hosts: ["/run/postgresql", "127.0.0.1", "localhost"], port: 5432, database: "attestgate",
+            user: "attestgate", passwordPath: nil, tls: nil)
+        #expect(registry.store == .postgresql(standard))
+        let far = Conf.attested.replacing(
+            "path: registry.sqlite",
+            with: """
+                postgresql:
+                    hosts: [db.internal, "[2001:db8::1]"]
+                    port: 5433
+                    database: phones
+                    user: gateway
+                    password_file: server.key
+                    tls: { authorities: ca.pem, certificate: server.pem, key: server.key }
+                """)
+        let other = PostgreSQLConfiguration(
+            hosts: ["db.internal", "2001:db8::1"], port: 5433, database: "phones", user: "gateway",
+            passwordPath: "conf/server.key",
+            tls: PostgreSQLConfiguration.TLS(
+                authoritiesPath: "conf/ca.pem", certificatePath: "conf/server.pem", keyPath: "conf/server.key"))
+        #expect(try Conf.read(far).configuration.registry?.store == .postgresql(other))
+    }
+
     @Test("a registry keeps the records of 65536 devices in memory unless it says otherwise")
     func devices() throws {
         let text = Conf.attested(replacing: "  devices: 1000\n", by: "")

@@ -53,8 +53,8 @@ class Gateway:
         if registry or any(route["require"] != "certificate" for route in routes):
             settings = {
                 "registry": {
-                    "path": str(self.directory / "registry.sqlite"), "secret": str(self.directory / "secret"),
-                    **registry},
+                    **({} if "postgresql" in registry else {"path": str(self.directory / "registry.sqlite")}),
+                    "secret": str(self.directory / "secret"), **registry},
                 "apps": [{"id": APP, "environment": "simulator"}],
                 **settings,
             }

@@ -328,7 +328,7 @@ struct DeviceRegistryTests {
         health.fail()
         #expect(health.isFresh(now))
         #expect(!health.takesCounters(now))
-        health.confirm()
+        health.confirm(at: .now)
         #expect(health.takesCounters(now))
     }
 }

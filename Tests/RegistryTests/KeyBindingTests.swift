@@ -76,14 +76,14 @@ struct KeyBindingTests {
 
     @Test("a device binds so many keys and no more, but has certificates of the last one still")
     func keyLimit() throws {
-        for number in 1...RegistryStore.keyLimit {
+        for number in 1...KeyBinding.keyLimit {
             let verdict = try bind(1, key: 1_000 + number, nonce: number, counter: UInt32(number))
             #expect(verdict.kind == (number == 1 ? .first : .rotation))
         }
-        let counter = UInt32(RegistryStore.keyLimit + 1)
+        let counter = UInt32(KeyBinding.keyLimit + 1)
         #expect(try bind(1, key: 1, nonce: 5_000, counter: counter).refusal == .tooManyKeys)
         // Nothing is spent by that.
-        #expect(try bind(1, key: 1_000 + RegistryStore.keyLimit, nonce: 5_000, counter: counter).kind == .renewal)
+        #expect(try bind(1, key: 1_000 + KeyBinding.keyLimit, nonce: 5_000, counter: counter).kind == .renewal)
         #expect(try bind(2, key: 1, nonce: 5_001, counter: 1).kind == .first, "others are none the worse for it")
     }
 

@@ -153,7 +153,7 @@ struct ReceiptTests {
         #expect(risk(records) == 7)
         let verdict = try store.settleReceipt(result(id, newer: [4], risk: 30, created: 1_500))
         guard case .settled(let details) = verdict else { return #expect(Bool(false), "superseded") }
-        records.update(details)
+        records.update(DeviceUpdate(details))
         #expect(risk(records) == 30)
         #expect(try store.find(Fixture.bindingKey(2))?.riskMetric == 30)
     }

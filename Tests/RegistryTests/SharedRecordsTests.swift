@@ -73,9 +73,9 @@ struct SharedRecordsTests {
         // With one place in a shard, two of the keys may want the same: which, differs from run to run.
         let records = SharedRecords(limit: 16 * 3, apps: AppNumbers())
         let keys = [1, 2, 3].map(Fixture.bindingKey)
-        records.update(try details(.revoked, keys: keys, ended: [keys[2]]))
+        records.update(DeviceUpdate(try details(.revoked, keys: keys, ended: [keys[2]])))
         for key in keys { #expect(records.knownStanding(of: key) == .deviceRevoked) }
-        records.update(try details(.active, keys: keys, ended: [keys[2]]))
+        records.update(DeviceUpdate(try details(.active, keys: keys, ended: [keys[2]])))
         #expect(keys.map(records.knownStanding) == [nil, nil, .bindingEnded])
     }
 
@@ -85,7 +85,7 @@ struct SharedRecordsTests {
         try insert(1)
         records.end([key])
         #expect(records.knownStanding(of: key) == .bindingEnded)
-        records.update(try details(.revoked, keys: [key], ended: [key]))
+        records.update(DeviceUpdate(try details(.revoked, keys: [key], ended: [key])))
         records.end([key])
         #expect(records.knownStanding(of: key) == .deviceRevoked)
     }

@@ -6,17 +6,17 @@ public import Vocabulary
 
 /// Operations on the registry and its devices for a command line: through a running gateway if there is one, on the registry's file if not.
 public struct DeviceAdministration: Sendable {
-    private let registryPath: String
+    private let registryPath: String?
     private let socketPath: String?
 
     /// - Parameters:
-    ///   - registryPath: the registry's file.
+    ///   - registryPath: the registry's file; nil if it is none, so that only a running gateway can be asked.
     ///   - socketPath: where a running gateway serves its administration; nil if it serves none.
-    public init(registryPath: String, socketPath: String?) {
+    public init(registryPath: String?, socketPath: String?) {
         self.init(registryPath: registryPath, socketPath: socketPath, attempts: 20, patience: .seconds(10))
     }
 
-    init(registryPath: String, socketPath: String?, attempts: Int, patience: TimeSpan) {
+    init(registryPath: String?, socketPath: String?, attempts: Int, patience: TimeSpan) {
         self.registryPath = registryPath
         self.socketPath = socketPath
         self.attempts = attempts
@@ -178,11 +178,17 @@ public struct DeviceAdministration: Sendable {
             Thread.sleep(forTimeInterval: Self.pause)
         }
         if let answer = try attempt() { return answer }
-        throw .locked(registry: registryPath, socket: socketPath)
+        throw .locked(registry: registryPath ?? "the registry", socket: socketPath)
     }
 
     /// - Returns: nil if the file is in use.
     private func open(creating: Bool) throws(DeviceAdministrationError) -> RegistryStore? {
+        guard let registryPath else {
+            throw .failed(
+                "the registry lies in a database: it is administered through a gateway that runs, "
+                    + (socketPath.map { "and none answers at \($0)" }
+                        ?? "and the conf file names no socket to ask it by"))
+        }
         do throws(StoreOpenError) {
             return try RegistryStore(path: registryPath, creating: creating)
         } catch {

@@ -19,7 +19,7 @@ internal import Vocabulary
 public struct Blueprint: Sendable {
     /// Where the registry lies, and how much of it is kept in memory.
     struct RegistrySettings: Equatable, Sendable {
-        let path: String
+        let store: RegistryConfiguration.Store
         let secretPath: String
         let devices: Int
     }
@@ -103,7 +103,7 @@ public struct Blueprint: Sendable {
             connections: configuration.limits.connectionsPerSource,
             handshakes: configuration.limits.handshakesPerSource)
         registry = configuration.registry.map {
-            RegistrySettings(path: $0.path, secretPath: $0.secretPath, devices: $0.devices)
+            RegistrySettings(store: $0.store, secretPath: $0.secretPath, devices: $0.devices)
         }
         administration = configuration.administration
         administrationListeners = try Self.administrationListeners(configuration.administration)
@@ -133,7 +133,12 @@ public struct Blueprint: Sendable {
     private func checkRegistry() throws(StartupError) {
         guard let registry else { return }
         _ = try GatewaySecrets.read(registry.secretPath)
-        for path in [registry.path, registry.secretPath] {
+        var paths = [registry.secretPath]
+        switch registry.store {
+        case .file(let path): paths.insert(path, at: 0)
+        case .postgresql(let database): _ = try PostgreSQLSettings.readPassword(database)
+        }
+        for path in paths {
             let directory = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
             guard Glibc.access(directory.isEmpty ? "/" : directory, W_OK | X_OK) == 0 else {
                 throw StartupError("registry: \(directory): files cannot be made in it by this user")

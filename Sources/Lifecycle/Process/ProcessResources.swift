@@ -33,18 +33,23 @@ enum ProcessResources {
     ) throws(StartupError) -> DeviceRegistry {
         var limits = RegistryLimits()
         limits.devices = settings.devices
-        if Glibc.access(settings.path, F_OK) != 0 {
-            logger.notice("registry: there is no \(settings.path): a new one is made, without devices")
+        let observe: @Sendable (StoreEvent) -> Void = { event in
+            switch event {
+            case .failed(let reason): logger.error("registry: \(reason): what needs it is refused")
+            case .cannotReopen(let reason): logger.error("registry: cannot be opened again: \(reason)")
+            case .recovered: logger.notice("registry: serves again")
+            }
         }
         do throws(StoreOpenError) {
-            return try DeviceRegistry.start(
-                path: settings.path, creating: true, limits: limits, durability: durability
-            ) { event in
-                switch event {
-                case .failed(let reason): logger.error("registry: \(reason): what needs it is refused")
-                case .cannotReopen(let reason): logger.error("registry: cannot be opened again: \(reason)")
-                case .recovered: logger.notice("registry: serves again")
+            switch settings.store {
+            case .file(let path):
+                if Glibc.access(path, F_OK) != 0 {
+                    logger.notice("registry: there is no \(path): a new one is made, without devices")
                 }
+                return try DeviceRegistry.start(
+                    path: path, creating: true, limits: limits, durability: durability, observe: observe)
+            case .postgresql(let database):
+                return try DeviceRegistry.start(PostgreSQLSettings(database), limits: limits, observe: observe)
             }
         } catch {
             throw StartupError("registry: \(error)")

@@ -44,14 +44,31 @@ public final class DeviceRegistry: Sendable {
         // Opened here, so that whoever starts the process learns what is wrong.
         let store = try RegistryStore(path: path, creating: creating, options: options)
         do {
-            return try DeviceRegistry(store, limits: limits, observe: observe)
+            return try DeviceRegistry(SQLiteBackend(store), limits: limits, observe: observe)
         } catch {
             throw .failed(path: path, detail: "cannot start the store's thread: \(error)")
         }
     }
 
+    /// Opens the store in a PostgreSQL database, which other gateways may share, and starts its thread. Waits for the database.
+    ///
+    /// - Parameter observe: called on the store's thread when the store fails and recovers.
+    public static func start(
+        _ settings: PostgreSQLSettings, limits: RegistryLimits = RegistryLimits(),
+        observe: @escaping @Sendable (StoreEvent) -> Void
+    ) throws(StoreOpenError) -> DeviceRegistry {
+        var settings = settings
+        settings.limits.records = limits.devices
+        let store = try PostgreSQLStore(settings)
+        do {
+            return try DeviceRegistry(store, limits: limits, observe: observe)
+        } catch {
+            throw .failed(path: settings.name, detail: "cannot start the store's thread: \(error)")
+        }
+    }
+
     private init(
-        _ store: sending RegistryStore, limits: RegistryLimits, observe: @escaping @Sendable (StoreEvent) -> Void
+        _ store: sending any StoreBackend, limits: RegistryLimits, observe: @escaping @Sendable (StoreEvent) -> Void
     ) throws(EventLoopError) {
         identity = store.identity
         let shared = try RegistryShared(limits: limits)
@@ -91,13 +108,13 @@ public final class DeviceRegistry: Sendable {
 
 /// A store on its way from the thread that opened it to the one that uses it.
 private final class Handover: Sendable {
-    private let store: Mutex<RegistryStore?>
+    private let store: Mutex<(any StoreBackend)?>
 
-    init(_ store: sending RegistryStore) {
+    init(_ store: sending any StoreBackend) {
         self.store = Mutex(store)
     }
 
-    func take() -> sending RegistryStore? {
+    func take() -> sending (any StoreBackend)? {
         store.withLock { store in
             let taken = store
             store = nil

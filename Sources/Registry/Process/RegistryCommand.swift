@@ -48,35 +48,3 @@ public enum RegistryReply: Equatable, Sendable {
     case settledReceipt(ReceiptVerdict)
     case receiptFigures(ReceiptFigures)
 }
-
-extension RegistryStore {
-    public func perform(_ command: RegistryCommand) -> Result<RegistryReply, StoreError> {
-        do throws(StoreError) {
-            switch command {
-            case .register(let identity, let key): return .success(.device(try register(identity, binding: key)))
-            case .bind(let key, let device): return .success(.device(try bind(key, to: device)))
-            case .endBinding(let key): return .success(.device(try endBinding(key)))
-            case .revoke(let device): return .success(.device(try revoke(device)))
-            case .restore(let device): return .success(.device(try restore(device)))
-            case .list(let after, let limit): return .success(.devices(try devices(after: after, limit: limit)))
-            case .listPending(let after, let limit):
-                return .success(.devices(try pendingDevices(after: after, limit: limit)))
-            case .approve(let device): return .success(.device(try approve(device)))
-            case .initialize(let request): return .success(.initialization(try initialize(request)))
-            case .bindKey(let request): return .success(.keyBinding(try bindKey(request)))
-            case .revokeSubject(let subject): return .success(.revoked(try revokeSubject(subject)))
-            case .show(let selector): return .success(.device(try show(selector)))
-            case .listRevokedCertificates(let after, let limit):
-                return .success(.revokedCertificates(try revokedCertificates(after: after, limit: limit)))
-            case .drawRevocationListNumber: return .success(.revocationListNumber(try drawRevocationListNumber()))
-            case .claimReceipts(let claim): return .success(.claimedReceipts(try claimReceipts(claim)))
-            case .settleReceipt(let result): return .success(.settledReceipt(try settleReceipt(result)))
-            case .receiptFigures(let ceilings, let time):
-                return .success(.receiptFigures(try receiptFigures(ceilings, at: time)))
-            case .renewEpoch: return .success(.identity(try renewEpoch()))
-            }
-        } catch {
-            return .failure(error)
-        }
-    }
-}

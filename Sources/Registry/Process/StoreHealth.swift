@@ -13,9 +13,9 @@ final class StoreHealth: Sendable {
         confirmedAt = Atomic(Instant.now.nanoseconds)
     }
 
-    /// The store's thread has just read or written the file.
-    func confirm() {
-        confirmedAt.store(Instant.now.nanoseconds, ordering: .releasing)
+    /// The store's thread has read or written the store, and knows what was true at that time.
+    func confirm(at time: Instant) {
+        confirmedAt.store(time.nanoseconds, ordering: .releasing)
         isWritable.store(true, ordering: .releasing)
     }
 

@@ -2,13 +2,13 @@ internal import EventLoop
 internal import Synchronization
 internal import Vocabulary
 
-/// The one thread that touches the store, and how it divides its time: counters first, all that wait in one transaction;
-/// then lookups, in slices; then the journal and the log.
+/// The one thread that touches the store, and how it divides its time: counters first, all that wait in one batch; then
+/// lookups, in slices; then what the store does for itself.
 ///
-/// While one transaction is being synced, requests gather in the mailbox and are the next: batches form by themselves, and
-/// a lone request does not wait.
+/// While one batch is being made durable, requests gather and are the next: batches form by themselves, and a lone request
+/// does not wait.
 final class StoreThread {
-    private let store: RegistryStore
+    private let store: any StoreBackend
     private let loop: Loop
     private let shared: RegistryShared
     private let observe: (StoreEvent) -> Void
@@ -20,25 +20,21 @@ final class StoreThread {
     private var batch: [SpendRequest] = []
     private var lookups: [(key: KeyID, reference: Reference)] = []
     private var nextLookup = 0
-    private var isBusy = false
-    private var isTidying = false
-    /// Whether more bindings may be due to end than one slice ends.
-    private var isEnding = false
-    private var isRemoving = false
+    /// Questions that the store has not answered yet.
+    private var unanswered = 0
+    /// Whether answers are to be delivered when the loop's turn ends.
+    private var isDeliveryDue = false
     private var isStopping = false
+    private var isFinishing = false
     private var lastReason: String?
 
-    /// Journal rows, at about 24 bytes in memory and in the file, beyond which slices are folded under load too.
-    private static let journalBound = 32_768
-    /// Pages of 4 KiB in the log, beyond which it is moved into the file under load too.
-    private static let logBound = 8_192
     private static let lookupSlice = TimeSpan.milliseconds(2)
     /// How often the store is confirmed, found idle, or opened again after a failure.
     private static let interval = TimeSpan.milliseconds(500)
-    /// Bindings ended in one transaction.
-    private static let endingLimit = 256
 
-    init(store: RegistryStore, loop: Loop, shared: RegistryShared, observe: @escaping (StoreEvent) -> Void) {
+    init(
+        store: any StoreBackend, loop: Loop, shared: RegistryShared, observe: @escaping (StoreEvent) -> Void
+    ) {
         self.store = store
         opened = store.identity
         self.loop = loop
@@ -52,8 +48,7 @@ final class StoreThread {
             loop: loop, mailbox: shared.requests, receive: { [unowned self] in receive($0) },
             received: { [unowned self] in turn() })
         let timer = LoopTimer(loop: loop, interval: Self.interval, repeats: true) { [unowned self] in tick() }
-        // What was due while nothing ran has ended before anything is answered.
-        expire()
+        store.start(on: loop, at: WallClock.seconds) { [unowned self] in heed($0) }
         withExtendedLifetime((receiver, timer)) { loop.run() }
         shared.health.fail()
     }
@@ -63,7 +58,7 @@ final class StoreThread {
         case .attach(let client, let mailbox):
             clients[client] = mailbox
             // Whoever comes with a reload knows only the identity that the registry was opened with.
-            if store.identity != opened { answers[client, default: []].append(.identity(store.identity)) }
+            if store.identity != opened { answer(client, .identity(store.identity)) }
         case .detach(let client): clients[client] = nil
         case .look(let key, let reference): lookups.append((key, reference))
         case .spend(let requests): batch += requests
@@ -80,55 +75,63 @@ final class StoreThread {
         deliver()
         look()
         deliver()
-        if isStopping, nextLookup == lookups.count { return finish() }
-        if isEnding || isRemoving { expire() }
+        if isStopping { return finish() }
+        store.workOn()
         deliver()
-        tidy()
+    }
+
+    private func tick() {
+        guard !isFinishing else { return }
+        store.tick(at: WallClock.seconds)
+        deliver()
+    }
+
+    /// Once nobody waits for anything any more.
+    private func finish() {
+        guard !isFinishing, batch.isEmpty, nextLookup == lookups.count, unanswered == 0 else { return }
+        isFinishing = true
+        store.finish { [unowned self] in loop.stop() }
     }
 
     // MARK: - Counters
 
     private func commit() {
-        guard !batch.isEmpty else { return }
-        isBusy = true
-        isTidying = false
+        guard !batch.isEmpty, store.takesBatch else { return }
         var requests: [SpendRequest] = []
         swap(&requests, &batch)
-        // Those whose record had to go are accepted here; it may have come back, and then it decides.
-        var undecided = requests.map { settledByRecord($0) }
-        let entries = zip(requests, undecided).compactMap { $1.outcome == nil ? $1.entry : nil }
-        let wasAvailable = store.isAvailable
-        let outcomes = entries.isEmpty ? [] : store.commit(entries)
-        if store.isAvailable {
-            shared.health.confirm()
-            let committed = outcomes.count { $0 == .committed }
-            if committed > 0 { shared.counts.countCommit(of: committed) }
-        } else if wasAvailable {
-            failed()
+        var entries: [CounterEntry] = []
+        var asked: [(device: DeviceID, reference: Reference, isPinned: Bool)] = []
+        for request in requests {
+            // Those whose record had to go are accepted here; it may have come back, and then it decides.
+            let (entry, outcome, isPinned) = settledByRecord(request)
+            if let outcome {
+                settle(entry.device, request.reference, isPinned, outcome)
+            } else {
+                entries.append(entry)
+                asked.append((entry.device, request.reference, isPinned))
+            }
         }
-        var next = outcomes.startIndex
-        for index in undecided.indices where undecided[index].outcome == nil {
-            undecided[index].outcome = outcomes[next]
-            next += 1
+        guard !entries.isEmpty else { return }
+        unanswered += entries.count
+        store.commit(entries) { [unowned self, asked] index, outcome in
+            unanswered -= 1
+            let (device, reference, isPinned) = asked[index]
+            settle(device, reference, isPinned, outcome)
         }
-        for (request, verdict) in zip(requests, undecided) {
-            if verdict.isPinned { shared.records.settle(request.entry.device) }
-            // Every one of them has an outcome by now.
-            answer(request.reference, .counter(token: request.reference.token, verdict.outcome ?? .storeUnavailable))
-        }
-        shared.counts.waiting.subtract(requests.count, ordering: .relaxed)
     }
 
-    private struct Undecided {
-        var entry: CounterEntry
-        var outcome: CounterOutcome?
-        /// Whether the shared record holds this value as outstanding.
-        var isPinned: Bool
+    /// - Parameter isPinned: whether the shared record holds the value as outstanding.
+    private func settle(_ device: DeviceID, _ reference: Reference, _ isPinned: Bool, _ outcome: CounterOutcome) {
+        if isPinned { shared.records.settle(device) }
+        answer(reference.client, .counter(token: reference.token, outcome))
+        shared.counts.waiting.subtract(1, ordering: .relaxed)
     }
 
-    private func settledByRecord(_ request: SpendRequest) -> Undecided {
+    private func settledByRecord(
+        _ request: SpendRequest
+    ) -> (entry: CounterEntry, outcome: CounterOutcome?, isPinned: Bool) {
         let entry = request.entry
-        if request.isAccepted { return Undecided(entry: entry, outcome: nil, isPinned: true) }
+        if request.isAccepted { return (entry, nil, true) }
         switch shared.records.accept(
             entry.counter, of: entry.device, showing: entry.shown, mode: entry.mode, hint: -1)
         {
@@ -136,14 +139,14 @@ final class StoreThread {
             let unspent = CounterEntry(
                 device: entry.device, binding: entry.binding, counter: entry.counter, epoch: entry.epoch,
                 shown: entry.shown, mode: .unspent)
-            return Undecided(entry: unspent, outcome: nil, isPinned: true)
-        case .replayed: return Undecided(entry: entry, outcome: .replayed, isPinned: false)
-        case .late: return Undecided(entry: entry, outcome: .late, isPinned: false)
-        case .deviceRevoked: return Undecided(entry: entry, outcome: .deviceRevoked, isPinned: false)
-        case .extensionWithheld: return Undecided(entry: entry, outcome: .extensionWithheld, isPinned: false)
-        case .storeUnavailable: return Undecided(entry: entry, outcome: .storeUnavailable, isPinned: false)
-        // No record: the writer's is the only one, and only this thread could make another.
-        case nil: return Undecided(entry: entry, outcome: nil, isPinned: false)
+            return (unspent, nil, true)
+        case .replayed: return (entry, .replayed, false)
+        case .late: return (entry, .late, false)
+        case .deviceRevoked: return (entry, .deviceRevoked, false)
+        case .extensionWithheld: return (entry, .extensionWithheld, false)
+        case .storeUnavailable: return (entry, .storeUnavailable, false)
+        // No record: the store's is the only one, and only this thread could make another.
+        case nil: return (entry, nil, false)
         }
     }
 
@@ -151,172 +154,102 @@ final class StoreThread {
 
     private func look() {
         let deadline = Instant.now + Self.lookupSlice
-        while nextLookup < lookups.count, Instant.now < deadline {
+        while nextLookup < lookups.count, store.takesLookup, Instant.now < deadline {
             let (key, reference) = lookups[nextLookup]
             nextLookup += 1
-            answer(reference, .device(token: reference.token, find(key)))
-            shared.counts.looking.subtract(1, ordering: .relaxed)
+            find(key, for: reference)
         }
         if nextLookup == lookups.count {
             lookups.removeAll(keepingCapacity: true)
             nextLookup = 0
-        } else {
+        } else if store.takesLookup {
             goOn()
         }
     }
 
-    private func find(_ key: KeyID) -> DeviceLookup {
+    private func find(_ key: KeyID, for reference: Reference) {
         // An earlier one of the same key may have brought it in.
-        if case let known = shared.records.look(up: key, now: .now), !known.isPending { return known }
-        let wasAvailable = store.isAvailable
-        do throws(StoreError) {
-            shared.counts.loads.add(1, ordering: .relaxed)
-            guard let found = try store.find(key) else {
-                shared.records.insertUnknown(key, now: .now)
-                return .unknown
-            }
-            shared.records.insert(found, key: key)
-            let answer = shared.records.look(up: key, now: .now)
-            return answer.isPending ? .storeUnavailable : answer
-        } catch {
-            if wasAvailable, !store.isAvailable { failed() }
-            return .storeUnavailable
+        if case let known = shared.records.look(up: key, now: .now), !known.isPending {
+            return found(known, for: reference)
         }
+        shared.counts.loads.add(1, ordering: .relaxed)
+        unanswered += 1
+        store.find(key) { [unowned self] result in
+            unanswered -= 1
+            switch result {
+            case .failure: found(.storeUnavailable, for: reference)
+            case .success(nil):
+                shared.records.insertUnknown(key, now: .now)
+                found(.unknown, for: reference)
+            case .success(let device?):
+                shared.records.insert(device, key: key)
+                let answer = shared.records.look(up: key, now: .now)
+                found(answer.isPending ? .storeUnavailable : answer, for: reference)
+            }
+        }
+    }
+
+    private func found(_ lookup: DeviceLookup, for reference: Reference) {
+        answer(reference.client, .device(token: reference.token, lookup))
+        shared.counts.looking.subtract(1, ordering: .relaxed)
     }
 
     // MARK: - Operations
 
     private func perform(_ command: RegistryCommand, _ reference: Reference) {
-        let wasAvailable = store.isAvailable
-        let result = store.perform(command)
-        if wasAvailable, !store.isAvailable { failed() }
-        if case .success(let reply) = result { publish(command, reply) }
-        answer(reference, .reply(token: reference.token, result))
-        shared.counts.commanding.subtract(1, ordering: .relaxed)
+        unanswered += 1
+        store.perform(command, at: WallClock.seconds) { [unowned self] result in
+            unanswered -= 1
+            answer(reference.client, .reply(token: reference.token, result))
+            shared.counts.commanding.subtract(1, ordering: .relaxed)
+        }
     }
 
-    /// Records first, so that a worker told to close connections finds the same in its next lookup.
-    private func publish(_ command: RegistryCommand, _ reply: RegistryReply) {
-        switch (command, reply) {
-        case (.register, .device(let details)), (.bind, .device(let details)), (.restore, .device(let details)):
-            shared.records.update(details)
-        case (.revoke, .device(let details)):
-            shared.records.update(details)
-            tellAll(.barred(details.bindings.map(\.key)))
-        case (.endBinding(let key), .device(let details)):
-            shared.records.update(details)
-            shared.records.end([key])
-            tellAll(.barred([key]))
-        case (.approve, .device(let details)):
-            shared.records.update(details)
-        case (.bindKey(let request), .keyBinding(.bound(let details, _))):
-            shared.records.spend(request.counter, of: details.device.id)
-            shared.records.update(details)
-        case (.settleReceipt, .settledReceipt(.settled(let details))):
-            shared.records.update(details)
-        case (.revokeSubject, .revoked(let devices)):
-            for details in devices { shared.records.update(details) }
-            let keys = devices.flatMap { $0.bindings.map(\.key) }
+    // MARK: - What the store says by itself
+
+    private func heed(_ signal: StoreSignal) {
+        switch signal {
+        case .confirmed(let time): shared.health.confirm(at: time)
+        case .committed(let count): shared.counts.countCommit(of: count)
+        case .changes(let changes): for change in changes { take(over: change) }
+        case .failed(let reason):
+            shared.health.fail()
+            shared.counts.storeErrors.add(1, ordering: .relaxed)
+            lastReason = nil
+            observe(.failed(reason))
+        case .cannotReopen(let reason):
+            if reason != lastReason { observe(.cannotReopen(reason)) }
+            lastReason = reason
+        case .reopened: askAnew()
+        case .recovered:
+            shared.health.confirm(at: .now)
+            observe(.recovered)
+        case .isWorkLeft, .hasRoom: goOn()
+        }
+    }
+
+    private func take(over change: StoreChange) {
+        switch change {
+        case .device(let now): shared.records.update(now)
+        case .barred(let keys): if !keys.isEmpty { tellAll(.barred(keys)) }
+        case .ended(let keys):
+            shared.records.end(keys)
             if !keys.isEmpty { tellAll(.barred(keys)) }
-        case (.renewEpoch, .identity(let identity)): tellAll(.identity(identity))
-        default: break
+        case .spent(let counter, let device): shared.records.spend(counter, of: device)
+        case .window(let window, let device): shared.records.merge(window, of: device)
+        case .identity(let identity): tellAll(.identity(identity))
         }
     }
 
-    // MARK: - Failure
-
-    private func failed() {
-        shared.health.fail()
-        shared.counts.storeErrors.add(1, ordering: .relaxed)
-        lastReason = nil
-        observe(.failed(store.lastFault ?? "unknown"))
-    }
-
-    private func reopen() {
-        do throws(StoreOpenError) {
-            try store.reopen()
-        } catch {
-            return cannotReopen(error.description)
-        }
-        // What was told before the failure may not be what the file says now.
+    /// What was told before the failure may not be what the store says now.
+    private func askAnew() {
         for device in shared.records.forget() {
-            let now = store.perform(.show(.id(device)))
-            if case .success(.device(let details)) = now { shared.records.update(details) }
-        }
-        // Again before anything is answered.
-        do throws(StoreError) {
-            try expireSlice()
-        } catch {
-            return cannotReopen(store.lastFault ?? "unknown")
-        }
-        shared.health.confirm()
-        observe(.recovered)
-    }
-
-    private func cannotReopen(_ reason: String) {
-        if reason != lastReason { observe(.cannotReopen(reason)) }
-        lastReason = reason
-    }
-
-    // MARK: - Time between requests
-
-    private func tick() {
-        if store.isAvailable {
-            do throws(StoreError) {
-                try store.confirm()
-                shared.health.confirm()
-            } catch {
-                failed()
+            unanswered += 1
+            store.perform(.show(.id(device)), at: WallClock.seconds) { [unowned self] result in
+                unanswered -= 1
+                if case .success(.device(let details)) = result { shared.records.update(DeviceUpdate(details)) }
             }
-        } else {
-            reopen()
         }
-        expire()
-        deliver()
-        if !isBusy { isTidying = true }
-        isBusy = false
-        tidy()
-    }
-
-    private func expire() {
-        guard store.isAvailable else { return }
-        do throws(StoreError) { try expireSlice() } catch { failed() }
-    }
-
-    /// One slice of what ends with time: bindings whose overlap is over; nonces, tokens and certificates that need not be remembered.
-    private func expireSlice() throws(StoreError) {
-        let ended = try store.endDueBindings(at: WallClock.seconds, limit: Self.endingLimit)
-        shared.records.end(ended)
-        if !ended.isEmpty { tellAll(.barred(ended)) }
-        isEnding = ended.count == Self.endingLimit
-        let isLeft = try store.removeExpired(at: WallClock.seconds)
-        isRemoving = try store.removeEndedCertificates(at: WallClock.seconds) || isLeft
-        if isEnding || isRemoving { goOn() }
-    }
-
-    /// One slice of folding, or a checkpoint: when idle, or when the journal or the log is long.
-    private func tidy() {
-        guard store.isAvailable else { return }
-        do throws(StoreError) {
-            if isTidying || store.journalLength > Self.journalBound {
-                if try store.fold() { return goOn() }
-            }
-            if store.logPages > (isTidying ? 0 : Self.logBound) { try store.checkpoint() }
-            isTidying = false
-        } catch {
-            failed()
-        }
-    }
-
-    /// Leaves everything in the file itself, as far as the store still works.
-    private func finish() {
-        do throws(StoreError) {
-            while try store.fold() {}
-            try store.checkpoint()
-        } catch {
-            // The journal and the log hold it all, and are read when the file is opened again.
-        }
-        loop.stop()
     }
 
     private func goOn() {
@@ -326,12 +259,25 @@ final class StoreThread {
 
     // MARK: - Answers
 
-    private func answer(_ reference: Reference, _ event: RegistryEvent) {
-        answers[reference.client, default: []].append(event)
+    private func answer(_ client: ClientNumber, _ event: RegistryEvent) {
+        answers[client, default: []].append(event)
+        deliverLater()
     }
 
     private func tellAll(_ event: RegistryEvent) {
-        for client in clients.keys { answers[client, default: []].append(event) }
+        for client in clients.keys { answer(client, event) }
+    }
+
+    /// For answers that come between turns of this thread.
+    private func deliverLater() {
+        guard !isDeliveryDue else { return }
+        isDeliveryDue = true
+        loop.whenTurnEnds { [weak self] in
+            guard let self else { return }
+            isDeliveryDue = false
+            deliver()
+            if isStopping { finish() }
+        }
     }
 
     /// One message for each worker, however many answers.

@@ -167,26 +167,25 @@ final class SharedRecords: Sendable {
         keys[Self.shard(of: key)].withLock { _ = $0.unknown.insert(key, now + Self.unknownLife) }
     }
 
-    /// Takes over what an operation has made of a device and its bindings.
-    func update(_ details: DeviceDetails) {
-        let device = details.device
-        records[Self.shard(of: device.id)].withLock { records in
-            _ = records.update(device.id) { record in
-                record.isRevoked = device.state == .revoked
+    /// Takes over what has become of a device and its bindings.
+    func update(_ now: DeviceUpdate) {
+        records[Self.shard(of: now.id)].withLock { records in
+            _ = records.update(now.id) { record in
+                record.isRevoked = now.isRevoked
                 // The record may know more, from a request that is on its way to the writer.
-                record.shown.formUnion(device.shown)
-                record.riskMetric = details.attestation?.riskMetric
+                record.shown.formUnion(now.shown)
+                record.riskMetric = now.riskMetric
             }
         }
-        for binding in details.bindings {
-            keys[Self.shard(of: binding.key)].withLock { keys in
-                keys.unknown.remove(binding.key)
-                keys.links.update(binding.key) { $0.isActive = binding.isActive }
-                switch binding.isActive {
-                case _ where device.state == .revoked: keys.barred.insert(binding.key, .deviceRevoked)
-                case true: keys.barred.remove(binding.key)
+        for (key, isActive) in now.bindings {
+            keys[Self.shard(of: key)].withLock { keys in
+                keys.unknown.remove(key)
+                keys.links.update(key) { $0.isActive = isActive }
+                switch isActive {
+                case _ where now.isRevoked: keys.barred.insert(key, .deviceRevoked)
+                case true: keys.barred.remove(key)
                 // Not made known here: a device has ever more of them, and few of their certificates are still good.
-                case false: keys.barred.update(binding.key) { $0 = .bindingEnded }
+                case false: keys.barred.update(key) { $0 = .bindingEnded }
                 }
             }
         }
@@ -197,6 +196,13 @@ final class SharedRecords: Sendable {
         records[Self.shard(of: device)].withLock { records in
             // A request may hold it as outstanding: the writer refuses that one.
             _ = records.update(device) { _ = $0.window.accept(counter, mode: .unspent) }
+        }
+    }
+
+    /// Takes over what others have spent.
+    func merge(_ window: CounterWindow, of device: DeviceID) {
+        records[Self.shard(of: device)].withLock { records in
+            _ = records.update(device) { $0.window.merge(window) }
         }
     }
 

@@ -82,7 +82,7 @@ public enum KeyBindingRefusal: Equatable, Sendable, CaseIterable {
     case keyBound
     /// The attestation names another mTLS key for the first binding.
     case keyMismatch
-    /// The device has bound as many keys as one may in its life: `RegistryStore.keyLimit`.
+    /// The device has bound as many keys as one may in its life: `KeyBinding.keyLimit`.
     case tooManyKeys
     case awaitingApproval
     /// The device is pending, and nothing was shown that admits it.

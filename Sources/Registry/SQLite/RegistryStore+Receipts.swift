@@ -97,9 +97,9 @@ extension RegistryStore {
     }
 
     /// How many rows are looked at in any case, so that revoked devices are passed quickly.
-    private static let leastRows = 64
+    static let leastRows = 64
     /// One that is restored before is due then.
-    private static let revokedPause: Int64 = 7 * 86_400
+    static let revokedPause: Int64 = 7 * 86_400
 }
 
 extension ReceiptRefresh {

@@ -15,7 +15,7 @@ extension RegistryStore {
             guard nonce != .expired else { return .refused(.nonceExpired) }
             // Before the nonce's use is looked at: whoever repeats has used it.
             if let known = try device(withHardwareKey: request.identity.hardwareKey, database) {
-                return try repetition(request, by: try existing(known, database))
+                return request.repetition(by: try existing(known, database))
             }
             guard nonce != .used else { return .refused(.nonceUsed) }
             try markUsed(request.nonce, in: .nonces, database)
@@ -23,17 +23,6 @@ extension RegistryStore {
             try insertAttestation(request.attestation, id, time, database)
             return .registered(try existing(id, database))
         }
-    }
-
-    /// The phone cannot attest its key a second time, so a lost answer must be had by the same attestation.
-    private func repetition(
-        _ request: InstanceInitialization, by known: DeviceDetails
-    ) throws -> InitializationVerdict {
-        guard known.device.state != .revoked else { return .refused(.deviceRevoked) }
-        guard known.bindings.isEmpty, known.device.identity == request.identity,
-            known.attestation?.digest == request.attestation.digest
-        else { return .refused(.keyRegistered) }
-        return .repeated(known)
     }
 
     private func insertAttestation(
@@ -76,10 +65,6 @@ extension RegistryStore {
         }
     }
 
-    /// Keys that a device may bind in its life: at one a month, for 21 years. Rows of bindings stay for ever, and all of a
-    /// device's are read for each question about it: without an end one phone could make them as slow as it likes.
-    static let keyLimit = 256
-
     private func refusal(
         of request: KeyBinding, _ details: DeviceDetails, _ time: Int64, _ database: Database
     ) throws -> KeyBindingRefusal? {
@@ -88,19 +73,9 @@ extension RegistryStore {
         case .used: return .nonceUsed
         case .unused: break
         }
-        guard details.device.state != .revoked else { return .deviceRevoked }
-        if try binding(of: request.key, database) == nil {
-            guard details.bindings.count < Self.keyLimit else { return .tooManyKeys }
-        } else {
-            // One that is to end has a successor, and does not come back in its place.
-            guard let own = details.bindings.first(where: { $0.key == request.key }), own.isActive, own.endsAt == nil
-            else { return .keyBound }
-        }
-        guard request.shown.isSuperset(of: details.device.shown) else { return .extensionWithheld }
-        if try isIssued(request.serial, database) { return .serialUsed }
-        if details.bindings.isEmpty, let attested = details.attestation?.certificateKey, attested != request.key {
-            return .keyMismatch
-        }
+        let isBound = try binding(of: request.key, database) != nil
+        let isIssued = try isIssued(request.serial, database)
+        if let refusal = request.refusal(by: details, isBound: isBound, isIssued: isIssued) { return refusal }
         return try refusal(of: request.admission, details.device, time, database)
     }
 

@@ -127,15 +127,3 @@ extension RegistryStore {
         try statement.run(Int64(window.highest), window.bits, device.number)
     }
 }
-
-/// A device as the writer knows it, found by an mTLS key.
-struct FoundDevice {
-    let id: DeviceID
-    let identity: DeviceIdentity
-    let isRevoked: Bool
-    /// Whether the binding by which it was found is active.
-    let isBound: Bool
-    let window: CounterWindow
-    let shown: ShownExtensions
-    var riskMetric: UInt32?
-}

@@ -1,0 +1,99 @@
+internal import Vocabulary
+
+/// How far this gateway has heard of what has changed, and who waits for that. Changes have numbers without gaps, so that none can
+/// be missed unseen.
+struct ChangeFeed {
+    /// The number of the latest change that memory knows of.
+    private(set) var position: Int64
+    private var isLooking = false
+    private var isToLookAgain = false
+    private var waiting: [(number: Int64, done: () -> Void)] = []
+
+    init(position: Int64) {
+        self.position = position
+    }
+
+    /// - Returns: false if a look is under way; there will be another one then.
+    mutating func beginLook() -> Bool {
+        guard !isLooking else {
+            isToLookAgain = true
+            return false
+        }
+        isLooking = true
+        isToLookAgain = false
+        return true
+    }
+
+    /// - Returns: whether to look again.
+    mutating func endLook() -> Bool {
+        isLooking = false
+        return isToLookAgain
+    }
+
+    func isBehind(_ last: Int64) throws -> Bool {
+        guard last >= position else { throw DatabaseFault("the database has gone back") }
+        return last > position
+    }
+
+    /// Calls `done` when memory knows of a change.
+    mutating func wait(for number: Int64, done: @escaping () -> Void) {
+        waiting.append((number, done))
+    }
+
+    /// - Returns: what was waited with.
+    mutating func advance(to number: Int64) -> [() -> Void] {
+        position = number
+        let due = waiting.filter { $0.number <= number }.map(\.done)
+        waiting.removeAll { $0.number <= number }
+        return due
+    }
+
+    mutating func endWaiting() -> [() -> Void] {
+        defer { waiting = [] }
+        return waiting.map(\.done)
+    }
+
+    struct News {
+        var position: Int64
+        var devices: Set<DeviceID> = []
+        var changes: [StoreChange] = []
+    }
+
+    /// From the rows of `CounterStatements.changes`: one for each change and each binding of its device.
+    func changes(_ result: DatabaseResult) throws -> News {
+        var news = News(position: position)
+        var row = 0
+        while row < result.rows {
+            let number = try result.integer(row, 0)
+            // Older ones are removed after an hour: whoever did not look for so long has missed some.
+            guard number == news.position + 1 else { throw DatabaseFault("changes were missed") }
+            news.position = number
+            var end = row + 1
+            while end < result.rows, try result.integer(end, 0) == number { end += 1 }
+            try read(result, row..<end, into: &news)
+            row = end
+        }
+        guard news.position > position else { throw DatabaseFault("changes were missed") }
+        return news
+    }
+
+    private func read(_ result: DatabaseResult, _ rows: Range<Int>, into news: inout News) throws {
+        let first = rows.lowerBound
+        let device = try result.device(first, 1, "change")
+        let isRevoked = try result.boolean(first, 6)
+        let bindings = try rows.filter { !result.isNull($0, 8) }.map { row in
+            (key: try result.key(row, 8, "binding"), isActive: try result.boolean(row, 9))
+        }
+        news.devices.insert(device)
+        news.changes += [
+            .device(
+                DeviceUpdate(
+                    id: device, isRevoked: isRevoked, shown: try result.shown(first, 5),
+                    riskMetric: result.isNull(first, 7) ? nil : try result.uint32(first, 7, "receipt"),
+                    bindings: bindings)),
+            .window(try result.window(first, 3), of: device),
+        ]
+        if isRevoked { news.changes.append(.barred(bindings.map(\.key))) }
+        if !result.isNull(first, 2) { news.changes.append(.ended([try result.key(first, 2, "change")])) }
+    }
+}

@@ -1,0 +1,76 @@
+internal import EventLoop
+
+/// What is asked on the counters' connection, prepared once: the statements of every request, and of what keeps memory true.
+enum CounterStatements {
+    static let commit = "commit"
+    static let read = "read"
+    static let find = "find"
+    static let confirm = "confirm"
+    static let changes = "changes"
+
+    private static let all = [
+        // One row for each device. Only where everything is as the gateway knew it when it decided: what is spent, what was shown,
+        // and by its number whether device and bindings are good. What was changed meanwhile is looked at in its newest version,
+        // also after a wait for whoever changes it.
+        commit: """
+        UPDATE counter SET highest = new.highest, bits = new.bits, shown_extensions = new.shown
+        FROM unnest(
+                $1::bigint[], $2::bigint[], $3::bigint[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bytea[],
+                $8::bigint[])
+            AS new (device, standing, old_highest, old_bits, old_shown, highest, bits, shown),
+            store
+        WHERE counter.device = new.device AND counter.standing = new.standing
+            AND counter.highest = new.old_highest AND counter.bits = new.old_bits
+            AND counter.shown_extensions = new.old_shown AND store.epoch = $9
+        RETURNING counter.device
+        """,
+        // What there is to know of a device, and of the binding that a request came with. One snapshot.
+        read: """
+        SELECT asked.device, asked.key, highest, bits, shown_extensions, standing, revoked_at IS NOT NULL,
+            binding.key IS NOT NULL, binding.ended_at IS NULL, epoch
+        FROM unnest($1::bigint[], $2::bytea[]) AS asked (device, key)
+        JOIN counter ON counter.device = asked.device JOIN device ON device.id = asked.device
+        LEFT JOIN binding ON binding.key = asked.key AND binding.device = asked.device
+        CROSS JOIN store
+        """,
+        find: """
+        SELECT \(DeviceIdentity.databaseColumns), bits, standing, binding.ended_at IS NULL, risk_metric
+        FROM binding JOIN device ON device.id = binding.device JOIN counter ON counter.device = device.id
+        LEFT JOIN receipt ON receipt.device = device.id
+        WHERE binding.key = $1
+        """,
+        confirm: "SELECT id, epoch, last FROM store CROSS JOIN feed",
+        // What has become of the devices of some changes: a row for each change, and each binding of its device.
+        changes: """
+        SELECT change.seq, change.device, change.ended, highest, bits, shown_extensions, revoked_at IS NOT NULL,
+            risk_metric, binding.key, binding.ended_at IS NULL
+        FROM (SELECT * FROM change WHERE seq > $1 ORDER BY seq LIMIT 32) AS change
+        JOIN device ON device.id = change.device JOIN counter ON counter.device = change.device
+        LEFT JOIN receipt ON receipt.device = change.device
+        LEFT JOIN binding ON binding.device = change.device
+        ORDER BY change.seq
+        """,
+    ]
+
+    /// Connects to the database of a store. Waits.
+    ///
+    /// - Returns: the connection in pipeline mode, and the number of the latest change.
+    static func connect(
+        _ settings: PostgreSQLSettings, to identity: StoreIdentity, _ kind: DatabaseKind, mark: String
+    ) throws -> (DatabaseConnection, position: Int64) {
+        let connection = try DatabaseConnection.open(settings)
+        let deadline = { Instant.now + settings.limits.answering }
+        for (name, sql) in all { try connection.prepare(name, sql, until: deadline()) }
+        // Before the first look: what changes from here on is told, or found by looking.
+        if kind.notifies { _ = try connection.execute("LISTEN attestgate", until: deadline()) }
+        let row = try connection.run(all[confirm] ?? "", [], until: deadline())
+        // Another server, for one was promoted in between, or an epoch drawn meanwhile: to be opened once more.
+        let found = try DatabaseMark.read(kind) { try connection.run($0, [], until: deadline()) }
+        guard found == mark, row.rows == 1, row.bytes(0, 0) == identity.store.bytes,
+            row.bytes(0, 1) == identity.epoch.bytes
+        else { throw DatabaseFault("two connections lead to different databases, or to different epochs of one") }
+        let position = try row.integer(0, 2)
+        try connection.enterPipeline()
+        return (connection, position)
+    }
+}

@@ -1,0 +1,241 @@
+internal import EventLoop
+internal import Vocabulary
+
+/// Counters on their way to the database: what waits, what is under way, what is known of devices, and what is owed.
+///
+/// A value is answered as committed only when the end of the transaction that wrote it has been. A row that was not written is
+/// known to be another than was thought, so each of its values is decided anew; where it is not known what became of a statement,
+/// all its values are spent, and none is let through.
+final class CounterTraffic {
+    private let limits: PostgreSQLSettings.Limits
+    private let signal: (StoreSignal) -> Void
+    private var pipeline: DatabasePipeline?
+    private var epoch: RandomID
+    private var waiting: [PendingCounter] = []
+    private var busy: Set<DeviceID> = []
+    private var known: ClockCache<DeviceID, KnownCounter>
+    private var underWay = 0
+    /// Values spent in memory whose fate in the database is unknown, or which it could not take.
+    private(set) var owed: [DeviceID: [UInt32]] = [:]
+
+    /// Times that a value is decided anew. Each means that another gateway has just used the same device.
+    private static let attempts = 4
+    /// Owed values beyond which they are to be written down at once.
+    private static let owedLimit = 4_096
+
+    init(_ limits: PostgreSQLSettings.Limits, epoch: RandomID, signal: @escaping (StoreSignal) -> Void) {
+        self.limits = limits
+        self.epoch = epoch
+        self.signal = signal
+        known = ClockCache(limit: limits.records)
+    }
+
+    var hasRoom: Bool { pipeline == nil || underWay < limits.depth }
+
+    // MARK: - What the store tells
+
+    func begin(_ pipeline: DatabasePipeline) {
+        known = ClockCache(limit: limits.records)
+        self.pipeline = pipeline
+    }
+
+    /// The connection is lost: nothing that waits will be written by it. What was under way has been answered.
+    func end() {
+        pipeline = nil
+        for pending in waiting { giveUp(pending) }
+        waiting = []
+        busy = []
+        underWay = 0
+    }
+
+    func change(to epoch: RandomID) { self.epoch = epoch }
+
+    func owe(_ counter: UInt32, of device: DeviceID) { owed[device, default: []].append(counter) }
+
+    /// These were written down as spent.
+    func paid(_ values: [DeviceID: [UInt32]]) {
+        for (device, paid) in values {
+            owed[device]?.removeFirst(paid.count)
+            if owed[device]?.isEmpty == true { owed[device] = nil }
+        }
+    }
+
+    /// A lookup has found that a device may come.
+    func learn(_ device: DeviceID, _ counter: KnownCounter) {
+        // What is under way is newer than what was read before it.
+        guard !busy.contains(device) else { return }
+        var learned = counter
+        if let before = known.use(device), before.standing == counter.standing {
+            for key in before.active { learned.add(key) }
+        }
+        known.insert(device, learned)
+    }
+
+    func forget(_ device: DeviceID) { known.remove(device) }
+
+    // MARK: - Values
+
+    func add(_ entries: [CounterEntry], answer: @escaping (Int, CounterOutcome) -> Void) {
+        let now = Instant.now
+        for (index, entry) in entries.enumerated() {
+            let pending = PendingCounter(entry: entry, since: now) { answer(index, $0) }
+            if pipeline == nil { giveUp(pending) } else { waiting.append(pending) }
+        }
+        flow()
+    }
+
+    private func giveUp(_ pending: PendingCounter) {
+        owe(pending.entry.counter, of: pending.entry.device)
+        pending.answer(.storeUnavailable)
+    }
+
+    /// Sends what can be sent now.
+    private func flow() {
+        guard let pipeline, underWay < limits.depth, !waiting.isEmpty else { return }
+        let due = Instant.now
+        let (late, timely) = waiting.reduce(into: ([PendingCounter](), [PendingCounter]())) { split, pending in
+            if due - pending.since > limits.queueing { split.0.append(pending) } else { split.1.append(pending) }
+        }
+        let plan = CounterPlan(timely, epoch: epoch, busy: busy, limit: limits.rows) { known.use($0) }
+        waiting = plan.left
+        for pending in late { giveUp(pending) }
+        for (pending, outcome) in plan.decided { pending.answer(outcome) }
+        if !plan.readings.isEmpty { read(plan.readings, pipeline) }
+        if !plan.rows.isEmpty { write(plan.rows, pipeline) }
+    }
+
+    private func write(_ rows: [CounterPlan.Row], _ pipeline: DatabasePipeline) {
+        begin(rows.map(\.device))
+        let arguments: [DatabaseValue] = [
+            .integers(rows.map(\.device.number)), .integers(rows.map(\.before.standing)),
+            .integers(rows.map { Int64($0.before.window.highest) }), .bytesList(rows.map(\.before.window.bits)),
+            .integers(rows.map { Int64($0.before.shown.rawValue) }),
+            .integers(rows.map { Int64($0.after.window.highest) }), .bytesList(rows.map(\.after.window.bits)),
+            .integers(rows.map { Int64($0.after.shown.rawValue) }), .bytes(epoch.bytes),
+        ]
+        pipeline.run(CounterStatements.commit, arguments) { [unowned self] outcome in
+            ended(rows.map(\.device))
+            switch outcome {
+            case .done(let result): written(rows, result)
+            case .refused(let fault) where fault.isPassing: again(rows.flatMap(\.pending))
+            case .refused(let fault):
+                for row in rows { row.pending.forEach(giveUp) }
+                // It cannot keep up; and what is owed is to be written down.
+                pipeline.lose("\(fault)")
+            case .unknown: for row in rows { row.pending.forEach(giveUp) }
+            }
+            goOn()
+        }
+    }
+
+    private func written(_ rows: [CounterPlan.Row], _ result: DatabaseResult) {
+        var devices: Set<Int64> = []
+        for row in 0..<result.rows {
+            if let device = try? result.integer(row, 0) { devices.insert(device) }
+        }
+        var committed = 0
+        for row in rows {
+            if devices.contains(row.device.number) {
+                known.insert(row.device, row.after)
+                committed += row.pending.count
+                for pending in row.pending { pending.answer(.committed) }
+            } else {
+                // Somebody else has changed it: to be read again.
+                known.remove(row.device)
+                again(row.pending)
+            }
+        }
+        if committed > 0 { signal(.committed(committed)) }
+    }
+
+    private func read(_ readings: [CounterPlan.Reading], _ pipeline: DatabasePipeline) {
+        begin(readings.map(\.device))
+        let arguments: [DatabaseValue] = [
+            .integers(readings.map(\.device.number)), .bytesList(readings.map(\.key.bytes)),
+        ]
+        pipeline.run(CounterStatements.read, arguments) { [unowned self] outcome in
+            ended(readings.map(\.device))
+            switch outcome {
+            case .done(let result):
+                do { try found(readings, result) } catch { pipeline.lose("\(DatabaseTrouble(error))") }
+            case .refused(let fault) where fault.isPassing: again(readings.flatMap(\.pending))
+            case .refused(let fault):
+                for reading in readings { reading.pending.forEach(giveUp) }
+                pipeline.lose("\(fault)")
+            case .unknown: for reading in readings { reading.pending.forEach(giveUp) }
+            }
+            goOn()
+        }
+    }
+
+    private func found(_ readings: [CounterPlan.Reading], _ result: DatabaseResult) throws {
+        var rows: [DeviceID: Int] = [:]
+        for row in 0..<result.rows { rows[try result.device(row, 0, "counter")] = row }
+        // Read as a whole before any is answered: what cannot be read ends the connection.
+        let states = try readings.map { reading in try rows[reading.device].map { try DeviceState(result, $0) } }
+        var changes: [StoreChange] = []
+        for (reading, state) in zip(readings, states) {
+            guard let state, state.isBound else {
+                reading.pending.forEach { $0.answer(.unknown) }
+                continue
+            }
+            // What others have spent, for the workers' first look.
+            changes.append(.window(state.counter.window, of: reading.device))
+            if let refusal = state.refusal {
+                reading.pending.forEach { $0.answer(refusal) }
+            } else {
+                known.insert(reading.device, state.counter)
+                again(reading.pending)
+            }
+        }
+        if !changes.isEmpty { signal(.changes(changes)) }
+    }
+
+    private struct DeviceState {
+        let counter: KnownCounter
+        let isBound: Bool
+        let refusal: CounterOutcome?
+
+        /// From a row of `CounterStatements.read`.
+        init(_ result: DatabaseResult, _ row: Int) throws {
+            counter = KnownCounter(
+                window: try result.window(row, 2), shown: try result.shown(row, 4),
+                standing: try result.integer(row, 5), active: [try result.key(row, 1, "binding")])
+            isBound = try result.boolean(row, 7)
+            let isRevoked = try result.boolean(row, 6)
+            refusal = isRevoked ? .deviceRevoked : try result.boolean(row, 8) ? nil : .bindingEnded
+        }
+    }
+
+    /// Decides values once more, before those that came later.
+    private func again(_ pending: [PendingCounter]) {
+        var kept: [PendingCounter] = []
+        for var pending in pending {
+            pending.attempts += 1
+            if pending.attempts > 2 * Self.attempts || pipeline == nil {
+                giveUp(pending)
+            } else {
+                kept.append(pending)
+            }
+        }
+        waiting = kept + waiting
+    }
+
+    // MARK: - Statements under way
+
+    private func begin(_ devices: [DeviceID]) {
+        underWay += 1
+        busy.formUnion(devices)
+    }
+
+    private func ended(_ devices: [DeviceID]) {
+        underWay -= 1
+        busy.subtract(devices)
+    }
+
+    private func goOn() {
+        if owed.count > Self.owedLimit { pipeline?.lose("values that could not be written") }
+        flow()
+        if hasRoom { signal(.hasRoom) }
+    }
+}

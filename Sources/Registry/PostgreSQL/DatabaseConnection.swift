@@ -1,0 +1,222 @@
+internal import CLibpq
+internal import EventLoop
+internal import Glibc
+
+/// One connection to a database. Owns the `PGconn`. Used by one thread at a time, and given up after whatever it did not expect.
+final class DatabaseConnection {
+    private let connection: OpaquePointer
+    /// Warnings that have come so far. A commit may be told as done with a warning that it is not.
+    private(set) var warnings = 0
+    private var prepared: [String: String] = [:]
+
+    /// Connects to the first host that takes writes. One after the other, each with its own time: libpq would give all of it to a
+    /// host that is silent, and never come to the next.
+    static func open(_ settings: PostgreSQLSettings) throws(DatabaseFault) -> DatabaseConnection {
+        var reasons: [String] = []
+        for host in settings.hosts {
+            do throws(DatabaseFault) { return try DatabaseConnection(host, settings) } catch {
+                reasons.append(error.description)
+            }
+        }
+        throw DatabaseFault(reasons.joined(separator: "; "))
+    }
+
+    /// Name resolution blocks as long as the resolver likes; the rest no longer than the settings say.
+    private init(_ host: String, _ settings: PostgreSQLSettings) throws(DatabaseFault) {
+        let parameters = settings.parameters(of: host)
+        let keywords = CStrings(parameters.map(\.0))
+        let values = CStrings(parameters.map(\.1))
+        guard let connection = PQconnectStartParams(keywords.pointers, values.pointers, 0) else {
+            throw DatabaseFault("out of memory: libpq")
+        }
+        self.connection = connection
+        // The context is this object, which owns the connection and outlives it.
+        PQsetNoticeReceiver(connection, noticeCame, Unmanaged.passUnretained(self).toOpaque())
+        do throws(DatabaseFault) { try connect(until: .now + settings.limits.connecting) } catch {
+            throw DatabaseFault("\(host): \(error)")
+        }
+        guard PQsetnonblocking(connection, 1) == 0 else { throw error() }
+    }
+
+    deinit {
+        PQfinish(connection)
+    }
+
+    private func connect(until deadline: Instant) throws(DatabaseFault) {
+        var state = PGRES_POLLING_WRITING
+        while state != PGRES_POLLING_OK {
+            guard state != PGRES_POLLING_FAILED, PQstatus(connection) != CONNECTION_BAD else { throw error() }
+            guard wait(for: state == PGRES_POLLING_READING ? POLLIN : POLLOUT, until: deadline) else {
+                throw DatabaseFault("no connection in time")
+            }
+            state = PQconnectPoll(connection)
+        }
+    }
+
+    /// - Returns: false if the deadline has passed.
+    private func wait(for events: Int32, until deadline: Instant) -> Bool {
+        while true {
+            let left = (deadline - .now).nanoseconds / 1_000_000
+            guard left > 0 else { return false }
+            var wanted = pollfd(fd: PQsocket(connection), events: Int16(events), revents: 0)
+            if poll(&wanted, 1, Int32(clamping: left)) > 0 { return true }
+        }
+    }
+
+    /// What libpq says about the connection; never a password.
+    func error() -> DatabaseFault {
+        let message = String(cString: PQerrorMessage(connection))
+        let lines = message.split(whereSeparator: \.isNewline)
+        return DatabaseFault(lines.isEmpty ? "the connection failed" : lines.joined(separator: "; "))
+    }
+
+    fileprivate func warn() { warnings += 1 }
+
+    var socket: Int32 { PQsocket(connection) }
+
+    /// What the server reports of itself: "server_version", ...
+    func report(_ name: String) -> String? { PQparameterStatus(connection, name).map { String(cString: $0) } }
+
+    // MARK: - For whoever waits with a loop
+
+    func enterPipeline() throws(DatabaseFault) {
+        guard PQenterPipelineMode(connection) == 1 else { throw error() }
+    }
+
+    /// Sends a statement that was prepared, and the end of its transaction.
+    func send(prepared name: String, _ arguments: [DatabaseValue]) throws(DatabaseFault) {
+        let sent = Self.encoding(arguments) { values, lengths, formats in
+            PQsendQueryPrepared(connection, name, Int32(arguments.count), values, lengths, formats, 1)
+        }
+        guard sent == 1, PQpipelineSync(connection) == 1 else { throw error() }
+    }
+
+    /// - Returns: whether something is left to be sent.
+    func flush() throws(DatabaseFault) -> Bool {
+        let left = PQflush(connection)
+        guard left >= 0 else { throw error() }
+        return left == 1
+    }
+
+    func consume() throws(DatabaseFault) {
+        guard PQconsumeInput(connection) == 1 else { throw error() }
+    }
+
+    /// The next result that is here; nil if none is, or one statement's have ended.
+    func nextResult() -> DatabaseResult? {
+        PQisBusy(connection) == 1 ? nil : PQgetResult(connection).map(DatabaseResult.init(adopting:))
+    }
+
+    var isBusy: Bool { PQisBusy(connection) == 1 }
+
+    /// Takes the notifications that are here. - Returns: whether there were any.
+    func takeNotifications() -> Bool {
+        var found = false
+        while let notification = PQnotifies(connection) {
+            PQfreemem(notification)
+            found = true
+        }
+        return found
+    }
+
+    // MARK: - For whoever may wait
+
+    /// Prepares a statement, and waits for that.
+    func prepare(_ name: String, _ sql: String, until deadline: Instant) throws(DatabaseFault) {
+        guard PQsendPrepare(connection, name, sql, 0, nil) == 1 else { throw error() }
+        _ = try answer(until: deadline)
+    }
+
+    /// Runs statements without parameters, and waits for that.
+    func execute(_ sql: String, until deadline: Instant) throws(DatabaseFault) -> DatabaseResult {
+        guard PQsendQuery(connection, sql) == 1 else { throw error() }
+        return try answer(until: deadline)
+    }
+
+    /// Runs a statement, and waits for its rows. It is prepared the first time.
+    func run(
+        _ sql: String, _ arguments: [DatabaseValue], until deadline: Instant
+    ) throws(DatabaseFault) -> DatabaseResult {
+        let name: String
+        if let known = prepared[sql] {
+            name = known
+        } else {
+            name = "s\(prepared.count)"
+            try prepare(name, sql, until: deadline)
+            prepared[sql] = name
+        }
+        let sent = Self.encoding(arguments) { values, lengths, formats in
+            PQsendQueryPrepared(connection, name, Int32(arguments.count), values, lengths, formats, 1)
+        }
+        guard sent == 1 else { throw error() }
+        return try answer(until: deadline)
+    }
+
+    /// The last result of what was sent.
+    private func answer(until deadline: Instant) throws(DatabaseFault) -> DatabaseResult {
+        while try flush() {
+            guard wait(for: POLLIN | POLLOUT, until: deadline) else { throw DatabaseFault("no answer in time") }
+            try consume()
+        }
+        var last: DatabaseResult?
+        while true {
+            while PQisBusy(connection) == 1 {
+                guard wait(for: POLLIN, until: deadline) else { throw DatabaseFault("no answer in time") }
+                try consume()
+            }
+            guard let result = PQgetResult(connection) else { break }
+            // Of several statements in one, the first that fails is the last that is run.
+            last = DatabaseResult(adopting: result)
+        }
+        guard let last else { throw error() }
+        if let fault = last.fault { throw fault }
+        return last
+    }
+
+    /// The pointers are good until `body` returns; libpq has copied everything by then.
+    private static func encoding(
+        _ arguments: [DatabaseValue],
+        _ body: ([UnsafePointer<CChar>?], [Int32], [Int32]) -> Int32
+    ) -> Int32 {
+        let encoded = arguments.map(\.encoded)
+        // One buffer for all, so that there is one pointer to keep; a value of no bytes is not NULL.
+        let bytes = Array(encoded.map { $0 ?? [] }.joined()) + [0]
+        return bytes.withUnsafeBytes { buffer in
+            var values: [UnsafePointer<CChar>?] = []
+            var lengths: [Int32] = []
+            var offset = 0
+            for value in encoded {
+                values.append(
+                    value == nil
+                        ? nil
+                        : buffer.baseAddress.map { ($0 + offset).assumingMemoryBound(to: CChar.self) })
+                lengths.append(Int32(value?.count ?? 0))
+                offset += value?.count ?? 0
+            }
+            return body(values, lengths, arguments.map { _ in 1 })
+        }
+    }
+}
+
+/// The context is the connection, see `init`.
+private nonisolated func noticeCame(_ context: UnsafeMutableRawPointer?, _ result: OpaquePointer?) {
+    guard let context else { preconditionFailure("a notice without its connection") }
+    // The word that is not translated, where there is one; anything but a remark counts as a warning.
+    let severity = DatabaseResult.field("V", of: result) ?? DatabaseResult.field("S", of: result) ?? ""
+    if !["NOTICE", "INFO", "DEBUG", "LOG"].contains(severity) {
+        Unmanaged<DatabaseConnection>.fromOpaque(context).takeUnretainedValue().warn()
+    }
+}
+
+/// C strings, for as long as this is kept, ended by a null pointer.
+private final class CStrings {
+    let pointers: [UnsafePointer<CChar>?]
+
+    init(_ strings: [String]) {
+        pointers = strings.map { UnsafePointer(strdup($0)) } + [nil]
+    }
+
+    deinit {
+        for pointer in pointers { free(UnsafeMutablePointer(mutating: pointer)) }
+    }
+}

@@ -1,0 +1,289 @@
+internal import EventLoop
+internal import Vocabulary
+
+/// The registry in PostgreSQL, as the store's thread asks it: counters, lookups and the news of other gateways over one
+/// connection, in a pipeline; what may wait for locks at the desk, over another.
+///
+/// After whatever it did not expect both connections are dropped, and opened again after a pause that grows, with every check of
+/// the first time.
+final class PostgreSQLStore: StoreBackend {
+    private enum State {
+        /// Both connections are there; what was due has not ended yet.
+        case recovering
+        case serving
+        /// To be opened again, at a time; nil if that is under way.
+        case failed(until: Instant?)
+    }
+
+    let settings: PostgreSQLSettings
+    private(set) var identity: StoreIdentity
+    private let access: DatabaseAccess
+    private let reports: Mailbox<DatabaseDesk.Report>
+    private let desk: DatabaseDesk
+    private var receiver: MailboxReceiver<DatabaseDesk.Report>?
+    private var loop: Loop?
+    var signal: (StoreSignal) -> Void = { _ in }
+
+    private var state = State.recovering
+    /// Whether anything was answered yet, so that what has changed since is to be told.
+    private var wasServing = false
+    private var failures = 0
+    private var time: Int64 = 0
+    private var isExpiring = false
+    /// What is owed that the desk is writing down.
+    private var paying: [DeviceID: [UInt32]] = [:]
+
+    private(set) var pipeline: DatabasePipeline?
+    private(set) var traffic: CounterTraffic?
+    private var finding = 0
+    private var commands: [Int: (RegistryCommand, (Result<RegistryReply, StoreError>) -> Void)] = [:]
+    private var tickets = 0
+    var feed = ChangeFeed(position: 0)
+
+    private static let findLimit = 64
+
+    /// Opens the store, and makes its tables where there are none. Waits.
+    init(_ settings: PostgreSQLSettings) throws(StoreOpenError) {
+        self.settings = settings
+        access = try DatabaseAccess(settings)
+        identity = access.identity
+        do {
+            reports = try Mailbox(limit: .max)
+            desk = try DatabaseDesk(settings, reports: reports, access: access)
+        } catch {
+            throw .failed(path: settings.name, detail: error.text)
+        }
+    }
+
+    var isAvailable: Bool { if case .failed = state { false } else { true } }
+
+    var isServing: Bool { if case .serving = state { true } else { false } }
+
+    var takesBatch: Bool {
+        switch state {
+        case .recovering: false
+        case .serving: traffic?.hasRoom ?? false
+        case .failed: true
+        }
+    }
+
+    var takesLookup: Bool {
+        switch state {
+        case .recovering: false
+        case .serving: finding < Self.findLimit
+        case .failed: true
+        }
+    }
+
+    func start(on loop: Loop, at time: Int64, signal: @escaping (StoreSignal) -> Void) {
+        self.loop = loop
+        self.time = time
+        self.signal = signal
+        traffic = CounterTraffic(settings.limits, epoch: identity.epoch) { [unowned self] in self.signal($0) }
+        receiver = MailboxReceiver(loop: loop, mailbox: reports) { [unowned self] in heed($0) }
+        serve(access)
+        expire()
+    }
+
+    /// Takes over what was opened.
+    private func serve(_ access: DatabaseAccess) {
+        guard let loop, let connection = access.takeConnection(),
+            let pipeline = DatabasePipeline(
+                connection, loop: loop, patience: settings.limits.answering,
+                notified: { [unowned self] in look() }, lost: { [unowned self] in fail($0) })
+        else { return fail("no descriptor left for the connection") }
+        self.pipeline = pipeline
+        feed = ChangeFeed(position: access.position)
+        traffic?.begin(pipeline)
+        state = .recovering
+    }
+
+    // MARK: - Questions
+
+    func commit(_ entries: [CounterEntry], answer: @escaping (Int, CounterOutcome) -> Void) {
+        guard let traffic else { return entries.indices.forEach { answer($0, .storeUnavailable) } }
+        traffic.add(entries, answer: answer)
+    }
+
+    func find(_ key: KeyID, answer: @escaping (Result<FoundDevice?, StoreError>) -> Void) {
+        guard isAvailable, let pipeline else { return answer(.failure(.unavailable)) }
+        finding += 1
+        pipeline.run(CounterStatements.find, [.key(key)]) { [unowned self] outcome in
+            finding -= 1
+            guard case .done(let result) = outcome else {
+                if case .refused(let fault) = outcome { pipeline.lose("\(fault)") }
+                return answer(.failure(.unavailable))
+            }
+            do {
+                answer(.success(try found(result, key)))
+            } catch {
+                answer(.failure(.unavailable))
+                pipeline.lose("\(DatabaseTrouble(error))")
+            }
+            if finding == Self.findLimit - 1 { signal(.hasRoom) }
+        }
+    }
+
+    private func found(_ result: DatabaseResult, _ key: KeyID) throws -> FoundDevice? {
+        guard result.rows > 0 else { return nil }
+        guard let window = CounterWindow(highest: try result.uint32(0, 8, "counter"), bits: result.bytes(0, 13)) else {
+            throw UnreadableRow(table: "counter")
+        }
+        let device = FoundDevice(
+            id: try result.device(0, 0, "device"), identity: try DeviceIdentity(result, 0),
+            isRevoked: !result.isNull(0, 7), isBound: try result.boolean(0, 15), window: window,
+            shown: try result.shown(0, 12),
+            riskMetric: result.isNull(0, 16) ? nil : try result.uint32(0, 16, "receipt"))
+        if device.isBound, !device.isRevoked {
+            traffic?.learn(
+                device.id,
+                KnownCounter(
+                    window: window, shown: device.shown, standing: try result.integer(0, 14), active: [key]))
+        }
+        return device
+    }
+
+    func perform(
+        _ command: RegistryCommand, at time: Int64, answer: @escaping (Result<RegistryReply, StoreError>) -> Void
+    ) {
+        guard isAvailable else { return answer(.failure(.unavailable)) }
+        tickets += 1
+        commands[tickets] = (command, answer)
+        desk.order(.perform(command, at: time, ticket: tickets))
+    }
+
+    // MARK: - What the desk reports
+
+    private func heed(_ report: DatabaseDesk.Report) {
+        switch report {
+        case .opened(let access): opened(access)
+        case .notOpened(let reason):
+            signal(.cannotReopen(reason))
+            pause()
+        case .performed(let ticket, let answer): performed(ticket, answer)
+        case .expired(let isLeft):
+            isExpiring = false
+            if isLeft { expire() } else { recovered() }
+        case .notExpired(let fault):
+            isExpiring = false
+            if let fault { return fail(fault) }
+            // Nothing is answered before what was due has ended.
+            if !isServing { expire() }
+        }
+    }
+
+    private func performed(_ ticket: Int, _ done: DeskAnswer) {
+        guard let (_, answer) = commands.removeValue(forKey: ticket) else { return }
+        if let (device, counter) = done.owed {
+            traffic?.owe(counter, of: device)
+            signal(.changes([.spent(counter, of: device)]))
+        }
+        if case .success(.identity(let now)) = done.result { change(to: now) }
+        if let fault = done.fault {
+            answer(done.result)
+            return fail(fault)
+        }
+        // Memory hears of it as that of every other gateway does, and before whoever asked.
+        guard let change = done.change, feed.position < change, isAvailable else { return answer(done.result) }
+        feed.wait(for: change) { answer(done.result) }
+        look()
+    }
+
+    func change(to now: StoreIdentity) {
+        guard now != identity else { return }
+        identity = now
+        traffic?.change(to: now.epoch)
+        signal(.changes([.identity(now)]))
+    }
+
+    // MARK: - Time
+
+    func tick(at time: Int64) {
+        self.time = time
+        switch state {
+        case .recovering: break
+        case .serving:
+            look()
+            expire()
+        case .failed(let until):
+            guard let until, until <= .now else { return }
+            state = .failed(until: nil)
+            open()
+        }
+    }
+
+    func workOn() {}
+
+    private func expire() {
+        guard !isExpiring, isAvailable else { return }
+        isExpiring = true
+        desk.order(.expire(at: time))
+    }
+
+    func finish(_ done: @escaping () -> Void) {
+        state = .failed(until: nil)
+        signal = { _ in }
+        pipeline?.lose("the end")
+        pipeline = nil
+        traffic?.end()
+        desk.order(.stop)
+        desk.join()
+        done()
+    }
+
+    // MARK: - Failure
+
+    private func fail(_ reason: String) {
+        guard isAvailable else { return }
+        let was = isServing
+        pause()
+        pipeline?.lose(reason)
+        pipeline = nil
+        traffic?.end()
+        desk.order(.abandon)
+        // They have been done; memory forgets everything before it is used again.
+        for done in feed.endWaiting() { done() }
+        signal(was || !wasServing ? .failed(reason) : .cannotReopen(reason))
+        // So that what waits is refused.
+        signal(.hasRoom)
+    }
+
+    /// Longer each time, and not the same for all gateways of a database that comes back.
+    private func pause() {
+        let longest = min(8_000, 250 << min(failures, 5))
+        failures += 1
+        state = .failed(until: .now + .milliseconds(.random(in: Int64(longest / 2)...Int64(longest))))
+    }
+
+    private func open() {
+        paying = traffic?.owed ?? [:]
+        desk.order(.open(owed: paying))
+    }
+
+    private func opened(_ access: DatabaseAccess) {
+        traffic?.paid(paying)
+        paying = [:]
+        guard access.identity.store == identity.store else {
+            desk.order(.abandon)
+            signal(.cannotReopen("\(settings.name): replaced by another store while in use"))
+            return pause()
+        }
+        // What was spent since by workers that did not know yet.
+        guard traffic?.owed.isEmpty == true else { return open() }
+        serve(access)
+        guard isAvailable else { return }
+        change(to: access.identity)
+        signal(.reopened)
+        // The desk does this after what was just asked.
+        expire()
+    }
+
+    private func recovered() {
+        guard case .recovering = state else { return }
+        state = .serving
+        failures = 0
+        if wasServing { signal(.recovered) } else { signal(.confirmed(at: .now)) }
+        wasServing = true
+        signal(.hasRoom)
+    }
+}

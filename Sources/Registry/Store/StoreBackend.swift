@@ -1,0 +1,74 @@
+internal import EventLoop
+internal import Vocabulary
+
+/// What the store's thread asks of a store: the contract that every store keeps, and that one suite of tests looks at.
+///
+/// Used on the thread of the loop it was started on, where everything is answered too: at once, before the call returns, or
+/// later. Each question is answered exactly once, whatever happens, within a bounded time. A store that fails refuses
+/// everything until it has recovered, by itself. Memory is a floor: what was spent stays so, whatever the store says when it
+/// is back.
+protocol StoreBackend: AnyObject {
+    /// As of the last successful check. Another one is told by `StoreSignal.changes`.
+    var identity: StoreIdentity { get }
+    /// Whether operations are possible.
+    var isAvailable: Bool { get }
+    /// Whether another batch would be begun now. One that is given all the same waits, or is refused if the store has failed.
+    var takesBatch: Bool { get }
+    /// The same for lookups.
+    var takesLookup: Bool { get }
+
+    /// Begins to serve. What was due while nothing ran has ended before this returns, or before anything is answered.
+    ///
+    /// - Parameters:
+    ///   - time: seconds since 1970-01-01T00:00:00Z.
+    ///   - signal: called with what nobody asked for.
+    func start(on loop: Loop, at time: Int64, signal: @escaping (StoreSignal) -> Void)
+
+    /// Decides each value, and makes those accepted durable. Each is decided on conditions that hold when it is: value unspent,
+    /// device active, binding active, epoch current, nothing withheld.
+    ///
+    /// - Parameter answer: called once for each entry, by its index, in any order.
+    func commit(_ entries: [CounterEntry], answer: @escaping (_ entry: Int, CounterOutcome) -> Void)
+
+    /// What workers are to know of the device an mTLS key was bound to: nil if it never was.
+    func find(_ key: KeyID, answer: @escaping (Result<FoundDevice?, StoreError>) -> Void)
+
+    /// - Parameter time: seconds since 1970-01-01T00:00:00Z.
+    func perform(
+        _ command: RegistryCommand, at time: Int64, answer: @escaping (Result<RegistryReply, StoreError>) -> Void)
+
+    /// Comes every half second: the time to confirm the store, or to open it again; to end what is due, to tidy when idle.
+    ///
+    /// - Parameter time: seconds since 1970-01-01T00:00:00Z.
+    func tick(at time: Int64)
+
+    /// Comes when all that waited has been handed over: the time for slices of work that nobody waits for.
+    func workOn()
+
+    /// Leaves everything as durable as it can be made. Nothing is asked from here on.
+    func finish(_ done: @escaping () -> Void)
+}
+
+/// What a store says unasked.
+enum StoreSignal {
+    /// What memory was told of devices is still true; or would have been told otherwise by `changes`. - Parameter at: since when
+    /// that is known.
+    case confirmed(at: Instant)
+    /// So many counters became durable in one transaction.
+    case committed(Int)
+    /// Records are to be changed, in this order.
+    case changes([StoreChange])
+    /// It failed, for a reason that can be logged; everything is refused.
+    case failed(String)
+    /// It could not be opened again.
+    case cannotReopen(String)
+    /// It can be asked again. What memory was told before may not be true any more; `recovered` follows when what is asked now
+    /// has been answered.
+    case reopened
+    /// It serves again.
+    case recovered
+    /// There are slices of work left: `workOn` is to come again soon.
+    case isWorkLeft
+    /// A batch or a lookup would be begun that would have waited before.
+    case hasRoom
+}

@@ -1,0 +1,227 @@
+import EventLoop
+import Testing
+import Vocabulary
+
+@testable import Registry
+
+@Suite("Every store: enrolment, receipts, certificates")
+struct EnrolmentConformanceTests {
+    @Test(
+        "an attestation makes a pending device; the same once more is answered again, anything else is refused",
+        arguments: StoreKind.allCases)
+    func initialize(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        let request = store.initialization(1, showing: .validationCategory)
+        guard case .registered(let details) = try store.initialize(request) else { throw AskedStore.OtherReply() }
+        #expect(details.device.state == .pending)
+        #expect(details.device.shown == .validationCategory)
+        #expect(details.attestation == Fixture.attestation(1))
+        #expect(details.bindings == [])
+        #expect(try store.initialize(request) == .repeated(details))
+        #expect(
+            try store.initialize(store.initialization(1, attestation: Fixture.attestation(2))).refusal == .keyRegistered
+        )
+        #expect(try store.initialize(store.initialization(2, nonce: Fixture.nonce(1))).refusal == .nonceUsed)
+        #expect(try store.initialize(store.initialization(2), at: 2_000).refusal == .nonceExpired)
+        #expect(try store.initialize(store.initialization(2, epoch: RandomID())).refusal == .epochChanged)
+        try store.perform(.revoke(details.device.id))
+        #expect(try store.initialize(request).refusal == .deviceRevoked)
+        #expect(throws: StoreError.devicePending) {
+            guard case .registered(let other) = try store.initialize(store.initialization(3)) else { return }
+            try store.perform(.bind(Fixture.bindingKey(9), to: other.device.id))
+        }
+    }
+
+    @Test(
+        "a key binding spends nonce, counter and token if it succeeds, and nothing if it is refused",
+        arguments: StoreKind.allCases)
+    func keyBinding(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        guard case .registered(let device) = try store.initialize(store.initialization(1)) else {
+            throw AskedStore.OtherReply()
+        }
+        let id = device.device.id
+        let token = Admission.token(Fixture.token(1), subject: Fixture.subject(1))
+        let request = store.keyBinding(1, key: 1, nonce: 1, counter: 5, showing: .validationCategory, admission: token)
+        #expect(
+            try store.bind(store.keyBinding(1, key: 1, nonce: 1, counter: 5, epoch: RandomID())).refusal
+                == .epochChanged)
+        #expect(try store.bind(store.keyBinding(7, key: 1, nonce: 1, counter: 5)).refusal == .deviceUnknown)
+        #expect(
+            try store.bind(store.keyBinding(1, key: 1, nonce: 1, counter: 5, admission: .approval)).refusal
+                == .awaitingApproval)
+        #expect(
+            try store.bind(store.keyBinding(1, key: 1, nonce: 1, counter: 5, admission: .earlier)).refusal
+                == .admissionRequired)
+        #expect(try store.bind(request, at: 2_000).refusal == .nonceExpired)
+        let bound = try store.bind(request)
+        #expect(bound.kind == .first)
+        #expect(bound.details?.device.state == .active)
+        #expect(bound.details?.device.subject == Fixture.subject(1))
+        #expect(bound.details?.device.highestCounter == 5)
+        #expect(bound.details?.device.shown == .validationCategory)
+        #expect(try store.bind(request).refusal == .nonceUsed)
+        #expect(try store.commit(id, 1, 5, showing: .validationCategory) == .replayed)
+        func next(_ key: Int, _ nonce: Int, _ counter: UInt32, _ admission: Admission = .earlier) throws
+            -> KeyBindingVerdict
+        {
+            try store.bind(
+                store.keyBinding(
+                    1, key: key, nonce: nonce, counter: counter, showing: .validationCategory, admission: admission))
+        }
+        #expect(try next(2, 2, 5).refusal == .counterReplayed)
+        #expect(try next(2, 2, 3).refusal == .counterLate)
+        #expect(try next(2, 2, 6, token).refusal == .tokenUsed)
+        #expect(try store.bind(store.keyBinding(1, key: 2, nonce: 2, counter: 6)).refusal == .extensionWithheld)
+        // All of these have left the nonce and the value as they were.
+        #expect(try next(1, 2, 6).kind == .renewal)
+        #expect(try next(2, 3, 7).kind == .rotation)
+        #expect(try next(1, 4, 8).refusal == .keyBound)
+        #expect(try store.commit(id, 1, 8, showing: .validationCategory) == .committed)
+        #expect(try store.commit(id, 2, 9, showing: .validationCategory) == .committed)
+    }
+
+    @Test(
+        "the key that an attestation names comes first, and an approval lets a device in", arguments: StoreKind.allCases
+    )
+    func attestedKeyAndApproval(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        let attestation = Fixture.attestation(1, certificateKey: Fixture.bindingKey(1))
+        guard case .registered(let device) = try store.initialize(store.initialization(1, attestation: attestation))
+        else {
+            throw AskedStore.OtherReply()
+        }
+        #expect(try store.bind(store.keyBinding(1, key: 2, nonce: 1, counter: 1)).refusal == .keyMismatch)
+        #expect(try store.details(.approve(device.device.id), at: 1_234).device.approvedAt == 1_234)
+        #expect(try store.details(.approve(device.device.id), at: 1_300).device.approvedAt == 1_234)
+        #expect(try store.bind(store.keyBinding(1, key: 1, nonce: 1, counter: 1, admission: .approval)).kind == .first)
+        // Taken by now.
+        guard case .registered = try store.initialize(store.initialization(2)) else { throw AskedStore.OtherReply() }
+        #expect(try store.bind(store.keyBinding(2, key: 1, nonce: 2, counter: 1)).refusal == .keyBound)
+    }
+
+    @Test(
+        "a replaced key ends when its overlap does, and what has expired is refused whatever the clock says",
+        arguments: StoreKind.allCases)
+    func time(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        guard case .registered(let device) = try store.initialize(store.initialization(1)) else {
+            throw AskedStore.OtherReply()
+        }
+        #expect(try store.bind(store.keyBinding(1, key: 1, nonce: 1, counter: 1)).kind == .first)
+        let rotated = try store.bind(store.keyBinding(1, key: 2, nonce: 2, counter: 2, overlap: 60), at: 1_010)
+        #expect(rotated.details?.bindings.map(\.endsAt) == [1_070, nil])
+        #expect(try store.find(1)?.isBound == true)
+        store.time = 2_500
+        #expect(store.run { store.closed.contains(Fixture.bindingKey(1)) })
+        #expect(try store.find(1)?.isBound == false)
+        #expect(try store.commit(device.device.id, 1, 3) == .bindingEnded)
+        #expect(try store.commit(device.device.id, 2, 3) == .committed)
+        // Those nonces were removed meanwhile, so none that expires with them is taken by a clock that was put back.
+        #expect(store.run { (try? store.initialize(store.initialization(5)).refusal) == .nonceExpired })
+    }
+
+    @Test(
+        "certificates of revoked devices and ended bindings are listed, page by page, with growing list numbers",
+        arguments: StoreKind.allCases)
+    func certificates(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        let now: Int64 = 100_000
+        var ids: [DeviceID] = []
+        func good(_ number: Int) -> SingleUse {
+            SingleUse(id: Fixture.fingerprint(number, kind: 3), expiresAt: now + 3_600)
+        }
+        for number in 1...4 {
+            guard
+                case .registered(let device) = try store.initialize(
+                    store.initialization(number, nonce: good(number)), at: now)
+            else { throw AskedStore.OtherReply() }
+            ids.append(device.device.id)
+            let binding = KeyBinding(
+                hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(number), nonce: good(100 + number),
+                epoch: store.identity.epoch, counter: 1, shown: [], mode: .strict, admission: .open, overlap: 0,
+                serial: Fixture.serial(number), notAfter: now + 3_600)
+            #expect(try store.bind(binding, at: now).kind == .first)
+        }
+        try store.perform(.revoke(ids[0]), at: now + 1)
+        try store.perform(.endBinding(Fixture.bindingKey(3)), at: now + 2)
+        var found: [RevokedCertificate] = []
+        var next: CertificateSerial?
+        var pages = 0
+        repeat {
+            guard
+                case .revokedCertificates(let page) =
+                    try store.perform(.listRevokedCertificates(after: next, limit: 3), at: now + 3)
+            else { throw AskedStore.OtherReply() }
+            found += page.certificates
+            next = page.next
+            pages += 1
+        } while next != nil
+        #expect(pages == 2)
+        #expect(Set(found.map(\.serial.bytes)) == [Fixture.serial(1).bytes, Fixture.serial(3).bytes])
+        #expect(found.first { $0.serial == Fixture.serial(1) }?.reason == .certificateHold)
+        #expect(found.first { $0.serial == Fixture.serial(3) }?.reason == .cessationOfOperation)
+        #expect(found.first { $0.serial == Fixture.serial(3) }?.revokedAt == now + 2)
+        #expect(try store.perform(.drawRevocationListNumber, at: now) == .revocationListNumber(now))
+        #expect(try store.perform(.drawRevocationListNumber, at: now) == .revocationListNumber(now + 1))
+        guard case .registered = try store.initialize(store.initialization(9, nonce: good(9)), at: now) else {
+            throw AskedStore.OtherReply()
+        }
+        let again = KeyBinding(
+            hardwareKey: Fixture.hardwareKey(9), key: Fixture.bindingKey(9), nonce: good(109),
+            epoch: store.identity.epoch, counter: 1, shown: [], mode: .strict, admission: .open, overlap: 0,
+            serial: Fixture.serial(1), notAfter: now + 3_600)
+        #expect(try store.bind(again, at: now).refusal == .serialUsed)
+    }
+
+    @Test(
+        "a receipt is claimed once, and settled only in place of the one that was looked at",
+        arguments: StoreKind.allCases)
+    func receipts(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        var ids: [DeviceID] = []
+        for number in 1...3 {
+            guard
+                case .registered(let device) = try store.initialize(
+                    store.initialization(number), at: Int64(1_000 + number))
+            else { throw AskedStore.OtherReply() }
+            ids.append(device.device.id)
+        }
+        try store.perform(.revoke(ids[1]))
+        func claim(_ limit: Int, at time: Int64) throws -> ClaimedReceipts {
+            guard
+                case .claimedReceipts(let claimed) =
+                    try store.perform(.claimReceipts(ReceiptClaim(at: time, until: time + 100, limit: limit)))
+            else { throw AskedStore.OtherReply() }
+            return claimed
+        }
+        let first = try claim(1, at: 1_050)
+        #expect(first.devices.map(\.device.id) == [ids[0]])
+        #expect(first.isMoreDue)
+        #expect(try claim(5, at: 1_050).devices.map(\.device.id) == [ids[2]])
+        #expect(try claim(5, at: 1_050).devices == [])
+        let newer = ReceiptResult.Newer(content: [9, 9], riskMetric: 30)
+        let result = ReceiptResult(
+            device: ids[0], previous: [1, 2, 3], newer: newer, createdAt: 900, nextAt: 5_000, askedAt: 1_060,
+            outcome: .refreshed, failures: 0)
+        guard case .settledReceipt(.settled(let details)) = try store.perform(.settleReceipt(result)) else {
+            throw AskedStore.OtherReply()
+        }
+        #expect(details.attestation?.receipt == [9, 9])
+        #expect(details.attestation?.riskMetric == 30)
+        #expect(details.refresh?.outcome == .refreshed)
+        #expect(details.refresh?.nextAt == 5_000)
+        #expect(try store.perform(.settleReceipt(result)) == .settledReceipt(.superseded))
+        let app = Fixture.identity(1).app
+        #expect(
+            try store.perform(
+                .receiptFigures(ceilings: [(app, 29), (app, 30)] as [(app: AppID, highest: UInt32)], at: 2_000))
+                == .receiptFigures(ReceiptFigures(aboveCeiling: [1, 0], oldestDue: 1_150)))
+    }
+}

@@ -1,0 +1,193 @@
+import EventLoop
+import Testing
+import Vocabulary
+
+@testable import Registry
+
+@Suite("Gateways that share a database", .enabled(if: PostgreSQLServer.shared != nil))
+struct SharedDatabaseTests {
+    private let place: PostgreSQLPlace
+    private let first: AskedStore
+    private let second: AskedStore
+
+    init() throws {
+        place = try PostgreSQLPlace()
+        first = try AskedStore(place)
+        second = try AskedStore(place)
+    }
+
+    /// Lets both serve until the condition holds for the second.
+    private func hears(_ condition: @escaping () -> Bool) -> Bool { second.run(until: condition) }
+
+    @Test("they are one store: the same id and epoch, whoever comes first")
+    func identity() throws {
+        #expect(first.identity == second.identity)
+    }
+
+    @Test("many that open an empty database at once agree")
+    func openedAtOnce() async throws {
+        let settings = place.server.settings(try place.server.makeDatabase())
+        let identities = try await withThrowingTaskGroup(of: StoreIdentity.self) { group in
+            for _ in 0..<6 { group.addTask { try DatabaseAccess(settings).identity } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(identities.count == 6)
+        #expect(Set(identities.map(\.store)).count == 1)
+        #expect(Set(identities.map(\.epoch)).count == 1)
+    }
+
+    @Test("a value that one has committed is refused by the other, which knew nothing of it, and one in between is not")
+    func replayedElsewhere() throws {
+        let id = try first.populate(1)[0]
+        // Both know the device at 0.
+        #expect(try first.find(1)?.window.highest == 0)
+        #expect(try second.find(1)?.window.highest == 0)
+        #expect(try first.commit(id, 1, 5) == .committed)
+        #expect(
+            try second.commit([
+                second.entry(id, 1, 5), second.entry(id, 1, 4), second.entry(id, 1, 3, mode: .unspent),
+            ]) == [.replayed, .late, .committed])
+        // What the second has learnt is told to its workers.
+        let windows = second.changes.compactMap { change -> CounterWindow? in
+            if case .window(let window, id) = change { window } else { nil }
+        }
+        #expect(windows.contains { $0.highest == 5 })
+        #expect(try first.commit(id, 1, 3, mode: window(1024)) == .replayed)
+    }
+
+    @Test("of values that both want at the same time, each is committed once")
+    func contended() throws {
+        let ids = try first.populate(3)
+        for (index, store) in [first, second].enumerated() {
+            for number in 1...3 { _ = try store.find(number) }
+            #expect(index < 2)
+        }
+        var committed: [[UInt32]: Int] = [:]
+        var outcomes: [CounterOutcome] = []
+        var asked = 0
+        for counter: UInt32 in 1...40 {
+            for store in [first, second] {
+                let entries = ids.enumerated().map { store.entry($1, $0 + 1, counter, mode: .unspent) }
+                asked += entries.count
+                store.backend.commit(entries) { index, outcome in
+                    outcomes.append(outcome)
+                    if outcome == .committed { committed[[UInt32(index), counter], default: 0] += 1 }
+                }
+            }
+        }
+        #expect(runBoth { outcomes.count == asked })
+        #expect(committed.values.allSatisfy { $0 == 1 })
+        // None is lost but where too many others came in between, which is said.
+        let given = outcomes.count { $0 == .storeUnavailable }
+        #expect(committed.count + given >= 120)
+        #expect(outcomes.allSatisfy { [.committed, .replayed, .storeUnavailable].contains($0) })
+    }
+
+    /// Serves the loops of both in turn.
+    private func runBoth(until condition: @escaping () -> Bool) -> Bool {
+        let deadline = Instant.now + .seconds(60)
+        while !condition(), Instant.now < deadline {
+            for store in [first, second] {
+                let pause = LoopTimer(loop: store.loop, interval: .milliseconds(2)) { store.loop.stop() }
+                withExtendedLifetime(pause) { store.loop.run() }
+            }
+        }
+        return condition()
+    }
+
+    @Test("a revocation at one is heard by the other, and refuses what it had accepted; so is the end of a binding")
+    func revokedElsewhere() throws {
+        let ids = try first.populate(2)
+        // Nothing is left to be heard, so that what is known from here on stays known.
+        let confirmed = second.confirmations
+        #expect(hears { second.confirmations >= confirmed + 3 })
+        for (index, id) in ids.enumerated() {
+            #expect(try second.commit(id, index + 1, 1) == .committed)
+        }
+        try first.perform(.revoke(ids[0]))
+        try first.perform(.endBinding(Fixture.bindingKey(2)))
+        // Before it has heard: the database decides.
+        #expect(
+            try second.commit([second.entry(ids[0], 1, 2), second.entry(ids[1], 2, 2)])
+                == [.deviceRevoked, .bindingEnded])
+        #expect(hears { second.closed.count == 2 })
+        #expect(second.closed == [Fixture.bindingKey(1), Fixture.bindingKey(2)])
+        try first.perform(.restore(ids[0]))
+        #expect(try second.commit(ids[0], 1, 2) == .committed)
+    }
+
+    @Test("a notification is not needed: changes are found by looking")
+    func lookedFor() throws {
+        let ids = try first.populate(3)
+        // Every notification has been followed.
+        #expect(hears { second.changes.count { if case .device = $0 { true } else { false } } == 3 })
+        let confirmed = second.confirmations
+        #expect(hears { second.confirmations >= confirmed + 3 })
+        let heard = second.changes.count
+        // As from a gateway whose notification was lost: written by hand.
+        _ = try place.execute(
+            """
+            UPDATE device SET revoked_at = 7 WHERE id = \(ids[0]); UPDATE feed SET last = last + 1;
+            INSERT INTO change (seq, device, changed_at) SELECT last, \(ids[0]), 1000 FROM feed
+            """)
+        #expect(hears { second.closed.contains(Fixture.bindingKey(1)) })
+        #expect(second.changes.count > heard)
+    }
+
+    @Test("changes that were missed end the connection, and memory with it")
+    func missed() throws {
+        let ids = try first.populate(1)
+        #expect(hears { second.changes.contains { if case .device = $0 { true } else { false } } })
+        _ = try place.execute(
+            """
+            UPDATE feed SET last = last + 3;
+            INSERT INTO change (seq, device, changed_at) SELECT last, \(ids[0]), 1000 FROM feed
+            """)
+        #expect(hears { second.recoveries == 1 })
+        #expect(second.failures == ["changes were missed"])
+        #expect(try second.commit(ids[0], 1, 1) == .committed)
+    }
+
+    @Test("nonces and tokens are used once among all of them")
+    func singleUse() throws {
+        let request = first.initialization(1)
+        guard case .registered = try first.initialize(request) else { throw AskedStore.OtherReply() }
+        #expect(try second.initialize(second.initialization(2, nonce: request.nonce)).refusal == .nonceUsed)
+        guard case .registered = try second.initialize(second.initialization(2)) else { throw AskedStore.OtherReply() }
+        let token = Admission.token(Fixture.token(1), subject: Fixture.subject(1))
+        #expect(try first.bind(first.keyBinding(1, key: 1, nonce: 1, counter: 1, admission: token)).kind == .first)
+        #expect(
+            try second.bind(second.keyBinding(2, key: 2, nonce: 2, counter: 1, admission: token)).refusal == .tokenUsed)
+    }
+
+    @Test("two that bind one key at once: it is bound once")
+    func boundOnce() throws {
+        for number in 1...2 {
+            guard case .registered = try first.initialize(first.initialization(number)) else {
+                throw AskedStore.OtherReply()
+            }
+        }
+        var verdicts: [KeyBindingVerdict] = []
+        for (index, store) in [first, second].enumerated() {
+            let request = store.keyBinding(index + 1, key: 9, nonce: index, counter: 1)
+            store.backend.perform(.bindKey(request), at: 1_000) { result in
+                if case .success(.keyBinding(let verdict)) = result { verdicts.append(verdict) }
+            }
+        }
+        #expect(runBoth { verdicts.count == 2 })
+        #expect(verdicts.compactMap(\.kind) == [.first])
+        #expect(verdicts.compactMap(\.refusal) == [.keyBound])
+    }
+
+    @Test("an epoch that one has drawn is the other's as well, in its next look")
+    func epoch() throws {
+        let id = try first.populate(1)[0]
+        let outstanding = second.entry(id, 1, 1)
+        try first.perform(.renewEpoch)
+        #expect(second.identity != first.identity)
+        // Before it has looked: the database knows better, and nothing is written.
+        #expect(try second.commit([outstanding]) == [.epochChanged])
+        #expect(hears { second.identity == first.identity })
+        #expect(try second.commit(id, 1, 1) == .committed)
+    }
+}
