@@ -56,9 +56,11 @@ final class StoreConnection {
         try queue.inDatabase { database in
             let found = try Int32.fetchOne(database, sql: "PRAGMA application_id")
             if found != Schema.applicationID {
-                let tables = try Int.fetchOne(
-                    database, sql: "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'grdb_%'")
-                guard creating, found == 0, tables == 0 else { throw StoreOpenError.foreign(path: path) }
+                // The table of migrations, with its index, is there before the first of them: all of a store whose creation
+                // was cut short.
+                let others = try Int.fetchOne(
+                    database, sql: "SELECT count(*) FROM sqlite_schema WHERE tbl_name <> 'grdb_migrations'")
+                guard creating, found == 0, others == 0 else { throw StoreOpenError.foreign(path: path) }
             }
             if try Schema.migrator.hasBeenSuperseded(database) { throw StoreOpenError.newerSchema(path: path) }
             let finding = try String.fetchOne(database, sql: "PRAGMA quick_check(1)") ?? ""
