@@ -121,7 +121,6 @@ private func openFile(
 
 private func closeFile(_ file: UnsafeMutablePointer<sqlite3_file>?) -> Int32 {
     withFile(file) { opened in
-        opened.disk.close(opened.path)
         Unmanaged.passUnretained(opened).release()
         file?.pointee.pMethods = nil
         return SQLITE_OK

@@ -1,11 +1,13 @@
 import Foundation
 import GRDBSQLite
+import Glibc
 import Synchronization
+
+@testable import Registry
 
 /// A directory as if it lay on a disk of its own, for SQLite: the power can fail, and so can each operation.
 ///
-/// What is written lies in memory until it is synced. The files of the directory are what was synced after a cut, and what was
-/// written once SQLite has closed them. Names are no more durable than content: files come and go with the next sync of the
+/// The files of the directory are what the kernel has of them; after a cut, what was synced, and any part of the rest. Names are no more durable than content: files come and go with the next sync of the
 /// directory, which SQLite makes with the first sync of a new journal or log.
 final class FailingDisk: Sendable {
     enum Operation: CaseIterable {
@@ -26,8 +28,8 @@ final class FailingDisk: Sendable {
     private struct State {
         var generator: SeededGenerator
         var images: [String: DiskImage] = [:]
-        /// How often each is open.
-        var handles: [String: Int] = [:]
+        /// Which files they are.
+        var identities: [String: StoreFile.Identity] = [:]
         /// Files made since the directory was synced last.
         var fresh: Set<String> = []
         /// Files deleted since then, as they were on the disk.
@@ -94,28 +96,18 @@ final class FailingDisk: Sendable {
     func open(_ path: String, creates: Bool) -> Int32 {
         state.withLock { state in
             if fails(.open, &state) { return SQLITE_CANTOPEN }
+            look(at: path, &state)
             if state.images[path] == nil {
-                if let content = FileManager.default.contents(atPath: path) {
-                    state.images[path] = DiskImage([UInt8](content))
-                } else if creates {
+                if creates {
                     guard changes(&state) else { return SQLITE_CANTOPEN }
                     guard FileManager.default.createFile(atPath: path, contents: nil) else { return SQLITE_CANTOPEN }
-                    state.images[path] = DiskImage([])
+                    look(at: path, &state)
                     state.fresh.insert(path)
                 } else {
                     return SQLITE_CANTOPEN
                 }
             }
-            state.handles[path, default: 0] += 1
             return SQLITE_OK
-        }
-    }
-
-    func close(_ path: String) {
-        state.withLock { state in
-            state.handles[path, default: 1] -= 1
-            guard state.handles[path] == 0, let image = state.images[path] else { return }
-            save(image.content, path)
         }
     }
 
@@ -142,8 +134,14 @@ final class FailingDisk: Sendable {
             if state.fault?.isFull != true || isLarger, fails(.write, &state) {
                 return state.fault?.isFull == true ? SQLITE_FULL : SQLITE_IOERR | 3 << 8
             }
-            // In memory before the power fails: a part of it may be on the disk.
-            state.images[path]?.write(bytes, at: offset)
+            // Before the power fails: a part of it may be on the disk.
+            if !state.isOff {
+                state.images[path]?.write(bytes, at: offset)
+                update(path) { descriptor in
+                    // A test's file: what cannot be written there shows in the test.
+                    _ = bytes.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, off_t(offset)) }
+                }
+            }
             return changes(&state) ? SQLITE_OK : SQLITE_IOERR | 3 << 8
         }
     }
@@ -152,6 +150,7 @@ final class FailingDisk: Sendable {
         state.withLock { state in
             if fails(.truncate, &state) { return SQLITE_IOERR | 6 << 8 }
             state.images[path]?.truncate(to: size)
+            update(path) { _ = ftruncate($0, off_t(size)) }
             return changes(&state) ? SQLITE_OK : SQLITE_IOERR | 6 << 8
         }
     }
@@ -176,11 +175,12 @@ final class FailingDisk: Sendable {
             if fails(.delete, &state) { return SQLITE_IOERR | 10 << 8 }
             guard FileManager.default.fileExists(atPath: path) else { return SQLITE_IOERR | 23 << 8 }
             guard changes(&state) else { return SQLITE_IOERR | 10 << 8 }
+            look(at: path, &state)
             let image = state.images.removeValue(forKey: path)
             // Nothing is known of the content of a file that was never durable.
+            state.identities[path] = nil
             if state.fresh.remove(path) == nil {
-                state.undead[path] =
-                    image?.cut(&state.generator) ?? FileManager.default.contents(atPath: path).map { [UInt8]($0) }
+                state.undead[path] = image?.cut(&state.generator)
             }
             try? FileManager.default.removeItem(atPath: path)
             if syncsDirectory { syncDirectory(&state) }
@@ -191,12 +191,28 @@ final class FailingDisk: Sendable {
     /// Whether there is such a file; like SQLite's own VFS, which takes an empty one for none.
     func exists(_ path: String) -> Bool {
         state.withLock { state in
-            if let image = state.images[path] { return !image.content.isEmpty }
-            return !(FileManager.default.contents(atPath: path) ?? Data()).isEmpty
+            look(at: path, &state)
+            return state.images[path]?.content.isEmpty == false
         }
     }
 
     // MARK: -
+
+    /// Takes a file as it is that did not come about through SQLite: whoever made it has synced it, and its name.
+    private func look(at path: String, _ state: inout State) {
+        let found = StoreFile.identity(of: path)
+        if found == state.identities[path] { return }
+        state.identities[path] = found
+        state.images[path] = found == nil ? nil : DiskImage([UInt8](FileManager.default.contents(atPath: path) ?? Data()))
+        state.fresh.remove(path)
+    }
+
+    private func update(_ path: String, _ body: (Int32) -> Void) {
+        let descriptor = Glibc.open(path, O_WRONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        defer { Glibc.close(descriptor) }
+        body(descriptor)
+    }
 
     private func wait() {
         guard state.withLock({ $0.isSyncHeld }) else { return }
@@ -246,7 +262,7 @@ final class FailingDisk: Sendable {
             }
         }
         state.images.removeAll()
-        state.handles.removeAll()
+        state.identities.removeAll()
         syncDirectory(&state)
     }
 

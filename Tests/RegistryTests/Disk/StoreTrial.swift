@@ -20,6 +20,8 @@ final class StoreTrial {
     /// Devices by their numbers, with the ids that were acknowledged.
     private var registered: [Int: DeviceID] = [:]
     private var revoked: Set<Int> = []
+    /// Those whose revocation was not acknowledged.
+    private var doubtful: Set<Int> = []
     private var usedNonces: Set<Int> = []
     private var number = 0
 
@@ -95,7 +97,7 @@ final class StoreTrial {
         }
     }
 
-    private var active: [Int] { registered.keys.filter { !revoked.contains($0) }.sorted() }
+    private var active: [Int] { registered.keys.filter { !revoked.contains($0) && !doubtful.contains($0) }.sorted() }
 
     private func commit(_ store: RegistryStore) {
         var batch: [(number: Int, counter: UInt32)] = []
@@ -140,8 +142,7 @@ final class StoreTrial {
         guard active.count > 4, let number = active.randomElement(using: &generator), let id = registered[number] else {
             return
         }
-        guard (try? store.revoke(id)) != nil else { return }
-        revoked.insert(number)
+        if (try? store.revoke(id)) != nil { revoked.insert(number) } else { doubtful.insert(number) }
     }
 
     private func initialize(_ store: RegistryStore) {
@@ -165,7 +166,7 @@ final class StoreTrial {
         guard store.isAvailable else { return }
         recoveries += 1
         // What its memory held as spent is so, and from here on in the file too.
-        for (number, counters) in unknown where !revoked.contains(number) {
+        for (number, counters) in unknown where !revoked.contains(number) && !doubtful.contains(number) {
             let reach = (highest[number] ?? 0) - min(highest[number] ?? 0, 1_000)
             committed[number, default: []].formUnion(counters)
             refuse(counters.filter { $0 > reach }, of: number, store, "not acknowledged, and in memory")
@@ -186,12 +187,13 @@ final class StoreTrial {
             guard let details = try? store.show(.hardwareKey(Fixture.hardwareKey(number))), details.device.id == id
             else { return isBroken("device \(number) is gone") }
             let isRevoked = details.device.state == .revoked
-            if revoked.contains(number) != isRevoked {
-                // A revocation that was not acknowledged may hold all the same.
-                guard isRevoked else { return isBroken("device \(number) is no longer revoked") }
-                revoked.insert(number)
+            if revoked.contains(number), !isRevoked { return isBroken("device \(number) is no longer revoked") }
+            if isRevoked, !revoked.contains(number), !doubtful.contains(number) {
+                return isBroken("device \(number) is revoked, and by nobody")
             }
+            if isRevoked { revoked.insert(number) }
         }
+        doubtful = []
         for number in usedNonces {
             let verdict = try? store.initialize(
                 store.initialization(number + 1_000_000, nonce: Fixture.nonce(number)), at: 1_000)
