@@ -73,7 +73,9 @@ final class StoreConnection {
     private static func setDurability(_ queue: DatabaseQueue, _ options: StoreOptions, path: String) throws {
         try queue.inDatabase { database in
             let mode = try String.fetchOne(database, sql: "PRAGMA journal_mode = WAL") ?? ""
-            guard mode == "wal" else { throw StoreOpenError.failed(path: path, detail: "SQLite keeps a log of kind \(mode)") }
+            guard mode == "wal" else {
+                throw StoreOpenError.failed(path: path, detail: "SQLite keeps a log of kind \(mode)")
+            }
             try database.execute(sql: "PRAGMA synchronous = \(options.durability.rawValue)")
             // Never a checkpoint inside COMMIT: it would make one request in some thousand wait for the whole log.
             try database.execute(sql: "PRAGMA wal_autocheckpoint = 0")

@@ -203,7 +203,8 @@ final class FailingDisk: Sendable {
         let found = StoreFile.identity(of: path)
         if found == state.identities[path] { return }
         state.identities[path] = found
-        state.images[path] = found == nil ? nil : DiskImage([UInt8](FileManager.default.contents(atPath: path) ?? Data()))
+        state.images[path] =
+            found == nil ? nil : DiskImage([UInt8](FileManager.default.contents(atPath: path) ?? Data()))
         state.fresh.remove(path)
     }
 
