@@ -158,4 +158,39 @@ struct DiskFaultTests {
             #expect(try Data(contentsOf: URL(filePath: scratch.file())) == damaged)
         }
     }
+
+    @Test("a log that is damaged before its last commit is refused, and not touched; at its end it is a power cut's")
+    func damagedLog() throws {
+        let scratch = try Scratch(inMemory: true)
+        let store = try RegistryStore(path: scratch.file(), creating: true)
+        try store.populate(2)
+        for counter: UInt32 in 1...12 { #expect(store.commit(1, counter) == .committed) }
+        // What a crash leaves.
+        let path = try scratch.copy(to: "left.db")
+        let (file, log) = (URL(filePath: path), URL(filePath: path + "-wal"))
+        let (content, whole) = (try Data(contentsOf: file), try Data(contentsOf: log))
+        let starts = Array(stride(from: 32, to: whole.count, by: 24 + 4_096))
+        #expect(starts.count > 20)
+        var opened = 0
+        for (index, start) in starts.enumerated() {
+            var damaged = whole
+            damaged[start + 24 + 1_000] ^= 0x10
+            try content.write(to: file)
+            try damaged.write(to: log)
+            let commits = starts[index...].count { whole[$0 + 4..<$0 + 8].contains { $0 != 0 } }
+            if commits < 2 {
+                let left = try RegistryStore(path: path, creating: false)
+                #expect(left.commit(1, 11) == .replayed, "frame \(index)")
+                opened += 1
+            } else {
+                let error = #expect(throws: StoreOpenError.self, "frame \(index)") {
+                    try RegistryStore(path: path, creating: false)
+                }
+                #expect(error?.description.contains("restore it from a backup (its log is damaged") == true)
+                #expect(try Data(contentsOf: log) == damaged)
+                #expect(try Data(contentsOf: file) == content)
+            }
+        }
+        #expect(opened >= 1)
+    }
 }

@@ -14,12 +14,15 @@ final class StoreConnection {
     /// - Parameter creating: whether an absent or empty file becomes a new store.
     init(path: String, creating: Bool, options: StoreOptions) throws(StoreOpenError) {
         try StoreFile.prepare(path, creating: creating)
+        try LogCheck.check(path)
         try StoreFile.settleLog(of: path)
         do {
             queue = try DatabaseQueue(path: path, configuration: Self.configuration(options))
             try Self.check(queue, path: path, creating: creating)
             // Before the first write.
             try Self.setDurability(queue, options, path: path)
+            // Whatever is written next begins the log anew: no frame of before can stand behind one of now.
+            try queue.inDatabase { _ = try $0.checkpoint(.passive) }
             try Schema.migrator.migrate(queue)
             identity = try queue.inDatabase { try StoreIdentity.read($0) }
         } catch let error as StoreOpenError {
