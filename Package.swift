@@ -229,7 +229,10 @@ let package = Package(
             name: "EventLoopTests", dependencies: ["EventLoop", "Bytes", "TestVectors"], swiftSettings: settings),
         .testTarget(
             name: "RegistryTests",
-            dependencies: ["Registry", "EventLoop", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift")],
+            dependencies: [
+                "Registry", "EventLoop", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
+                .product(name: "GRDBSQLite", package: "GRDB.swift"),
+            ],
             swiftSettings: settings),
         .testTarget(
             name: "ServerTests", dependencies: ["Server", "Bytes", "EventLoop", "HTTP", "TestVectors"],

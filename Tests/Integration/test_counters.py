@@ -121,6 +121,19 @@ def test_a_proof_does_not_pass_again_when_the_registry_is_put_back_from_a_copy(s
     assert [r.target for r in attested.upstream.requests].count("/once") == 1
 
 
+def test_a_proof_for_one_store_does_not_pass_at_another_with_the_same_secret(start_attested):
+    """As when the secret was copied with the conf file: the store's own id is in the key of its challenges."""
+    one = start_attested()
+    other = start_attested(registry={"secret": one.gateway.conf["registry"]["secret"]})
+    assert one.challenges.secret == other.challenges.secret and one.challenges.store != other.challenges.store
+    phone = other.phone
+    with other.nothing_forwarded_at_all(), phone.connect() as client:
+        data = phone.request(path="/a", nonce=one.phone.challenge())
+        assert_denied(other.gateway, client.exchange(data), "challenge_required", 401)
+    with phone.connect() as client:
+        assert client.exchange(phone.request(path="/a")).status == 200
+
+
 def test_a_fresh_epoch_refuses_earlier_proofs_at_a_running_gateway_and_after_a_reload(start_attested):
     attested = start_attested(workers=2)
     phone, gateway = attested.phone, attested.gateway

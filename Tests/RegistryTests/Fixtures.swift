@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Testing
 import Vocabulary
 
@@ -8,8 +9,12 @@ import Vocabulary
 final class Scratch {
     let path: String
 
-    init() throws {
-        let url = FileManager.default.temporaryDirectory.appending(path: "registry-\(UUID().uuidString)")
+    /// - Parameter inMemory: whether it may lie where nothing waits for a disk, for one that is simulated anyway.
+    init(inMemory: Bool = false) throws {
+        let memory = URL(filePath: "/dev/shm")
+        let isThere = inMemory && access(memory.path, W_OK) == 0
+        let url = (isThere ? memory : FileManager.default.temporaryDirectory).appending(
+            path: "registry-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
         path = url.path
     }

@@ -18,6 +18,8 @@ public final class RegistryStore {
     /// The files that were opened, by name.
     private var files: [String: StoreFile.Identity?] = [:]
     private var connection: StoreConnection?
+    /// One that was dropped, and that cannot be closed yet: closing it moves its log into the file.
+    private var dropped: StoreConnection?
 
     var devices: ClockCache<DeviceID, WriterRecord>
     var bindings: ClockCache<KeyID, WriterBinding>
@@ -50,6 +52,8 @@ public final class RegistryStore {
         self.connection = connection
         rememberFiles()
     }
+
+    deinit { closeDropped() }
 
     /// Whether operations are possible.
     public var isAvailable: Bool { connection != nil }
@@ -89,6 +93,8 @@ public final class RegistryStore {
     /// Memory is a floor: what it holds as spent stays so, whatever the file says, and is written to it before this
     /// returns. - Throws: nothing has changed then, and it can be tried again.
     public func reopen() throws(StoreOpenError) {
+        if dropped != nil { try StoreFile.settleLog(of: path) }
+        dropped = nil
         connection = nil
         let connection = try StoreConnection(path: path, creating: false, options: options)
         guard connection.identity == identity else { throw .replaced(path: path) }
@@ -141,10 +147,22 @@ public final class RegistryStore {
         }
     }
 
+    private func closeDropped() {
+        guard dropped != nil else { return }
+        do throws(StoreOpenError) {
+            try StoreFile.settleLog(of: path)
+            dropped = nil
+        } catch {
+            // The same is tried when the store is opened again.
+        }
+    }
+
     private func drop(_ error: any Error) -> StoreError {
         if let refusal = error as? StoreError, refusal != .unavailable { return refusal }
         lastFault = StoreFault(error).detail
+        dropped = connection
         connection = nil
+        closeDropped()
         return .unavailable
     }
 }

@@ -14,11 +14,15 @@ final class StoreConnection {
     /// - Parameter creating: whether an absent or empty file becomes a new store.
     init(path: String, creating: Bool, options: StoreOptions) throws(StoreOpenError) {
         try StoreFile.prepare(path, creating: creating)
+        try LogCheck.check(path)
+        try StoreFile.settleLog(of: path)
         do {
             queue = try DatabaseQueue(path: path, configuration: Self.configuration(options))
             try Self.check(queue, path: path, creating: creating)
-            // Before the first write of ours: GRDB has just set NORMAL, as it does whenever it turns WAL on.
+            // Before the first write.
             try Self.setDurability(queue, options, path: path)
+            // Whatever is written next begins the log anew: no frame of before can stand behind one of now.
+            try queue.inDatabase { _ = try $0.checkpoint(.passive) }
             try Schema.migrator.migrate(queue)
             identity = try queue.inDatabase { try StoreIdentity.read($0) }
         } catch let error as StoreOpenError {
@@ -40,7 +44,8 @@ final class StoreConnection {
     private static func configuration(_ options: StoreOptions) -> Configuration {
         var configuration = Configuration()
         configuration.label = "registry"
-        configuration.journalMode = .wal
+        // Not GRDB's WAL: that writes to the file before it was looked at, and has commits return before they are durable.
+        configuration.journalMode = .default
         configuration.prepareDatabase { database in
             // Before WAL mode, so that SQLite keeps the index of the log in its own memory: no shared memory file, no
             // locking calls in each transaction, and no other process changes a counter under us.
@@ -56,9 +61,11 @@ final class StoreConnection {
         try queue.inDatabase { database in
             let found = try Int32.fetchOne(database, sql: "PRAGMA application_id")
             if found != Schema.applicationID {
-                let tables = try Int.fetchOne(
-                    database, sql: "SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'grdb_%'")
-                guard creating, found == 0, tables == 0 else { throw StoreOpenError.foreign(path: path) }
+                // The table of migrations, with its index, is there before the first of them: all of a store whose creation
+                // was cut short.
+                let others = try Int.fetchOne(
+                    database, sql: "SELECT count(*) FROM sqlite_schema WHERE tbl_name <> 'grdb_migrations'")
+                guard creating, found == 0, others == 0 else { throw StoreOpenError.foreign(path: path) }
             }
             if try Schema.migrator.hasBeenSuperseded(database) { throw StoreOpenError.newerSchema(path: path) }
             let finding = try String.fetchOne(database, sql: "PRAGMA quick_check(1)") ?? ""
@@ -68,6 +75,10 @@ final class StoreConnection {
 
     private static func setDurability(_ queue: DatabaseQueue, _ options: StoreOptions, path: String) throws {
         try queue.inDatabase { database in
+            let mode = try String.fetchOne(database, sql: "PRAGMA journal_mode = WAL") ?? ""
+            guard mode == "wal" else {
+                throw StoreOpenError.failed(path: path, detail: "SQLite keeps a log of kind \(mode)")
+            }
             try database.execute(sql: "PRAGMA synchronous = \(options.durability.rawValue)")
             // Never a checkpoint inside COMMIT: it would make one request in some thousand wait for the whole log.
             try database.execute(sql: "PRAGMA wal_autocheckpoint = 0")

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// The database file before SQLite sees it.
+/// The database file, and its log, before SQLite sees them.
 enum StoreFile {
     /// Creates the file, readable by its owner alone, or finds that it is there. SQLite gives its log the same mode.
     static func prepare(_ path: String, creating: Bool) throws(StoreOpenError) {
@@ -15,6 +15,44 @@ enum StoreFile {
         }
         close(descriptor)
         try syncDirectory(of: path)
+    }
+
+    /// Makes what the log seems to hold what it does hold, before anything is built on it: a copy takes its place.
+    ///
+    /// After a sync that failed, the kernel reads back what never reached the disk, and has its next sync succeed without
+    /// writing it. Commits behind such a gap would be lost with it in a power cut, and so would what was moved into the
+    /// database from there. Nobody who opens a log can tell whether that has happened to whoever had it before.
+    static func settleLog(of path: String) throws(StoreOpenError) {
+        let log = path + "-wal"
+        let copy = log + ".copy"
+        let source = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard source >= 0 else {
+            if errno == ENOENT { return }
+            throw failure(path, "read the log of")
+        }
+        defer { close(source) }
+        // Of a process that was killed while it copied.
+        unlink(copy)
+        let target = open(copy, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard target >= 0 else { throw failure(path, "copy the log of") }
+        let isCopied = copyAll(from: source, to: target) && fdatasync(target) == 0 && rename(copy, log) == 0
+        let reason = errno
+        close(target)
+        guard isCopied else {
+            unlink(copy)
+            errno = reason
+            throw failure(path, "copy the log of")
+        }
+        try syncDirectory(of: path)
+    }
+
+    private static func copyAll(from source: Int32, to target: Int32) -> Bool {
+        while true {
+            // In the kernel; at most 2 GiB at a time (sendfile(2)).
+            let count = sendfile(target, source, nil, 1 << 30)
+            if count == 0 { return true }
+            if count < 0, errno != EINTR { return false }
+        }
     }
 
     /// Which file has the name now; nil if none has. Names can be given to other files while one is open.

@@ -4,7 +4,7 @@ public enum StoreOpenError: Error, Equatable, Sendable {
     case missing(path: String)
     /// Another process, or another store of this one, has it open. The path is the database's.
     case locked(path: String)
-    /// The file is no SQLite database, or one of something else.
+    /// The file is no SQLite database, or one of something else; or one of ours whose first page is damaged.
     case foreign(path: String)
     /// The database is damaged; restore it from a backup.
     case corrupted(path: String, detail: String)
@@ -24,7 +24,7 @@ extension StoreOpenError: CustomStringConvertible {
         switch self {
         case .missing(let path): "\(path): no such file: a gateway makes it when it first starts"
         case .locked(let path): "\(path): in use by another process"
-        case .foreign(let path): "\(path): not a registry of attestgate"
+        case .foreign(let path): "\(path): not a registry of attestgate; if it was one, restore it from a backup"
         case .corrupted(let path, let detail): "\(path): damaged, restore it from a backup (\(detail))"
         case .newerSchema(let path): "\(path): written by a later version of attestgate"
         case .notDurable(let path, let found): "\(path): SQLite would not use synchronous=FULL (it reports \(found))"

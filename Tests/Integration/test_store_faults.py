@@ -1,0 +1,130 @@
+"""The registry's file on a disk of its own that fills up or is made read-only, and a file that is damaged."""
+
+import os
+import random
+import subprocess
+from contextlib import contextmanager
+
+import pytest
+
+from denials import assert_denied
+from exposition import scrape
+from pki import attestgate
+from waiting import eventually
+
+SEED = int(os.environ.get("ATTESTGATE_SEED", random.randrange(2**32)))
+
+
+def mount(*arguments):
+    return subprocess.run(["mount", *map(str, arguments)], capture_output=True, text=True)
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A disk of 4 MiB."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    done = mount("-t", "tmpfs", "-o", "size=4m", "tmpfs", directory)
+    if done.returncode != 0:
+        pytest.skip(f"nothing can be mounted here: {done.stderr.strip()}")
+    yield directory
+    subprocess.run(["umount", "-l", directory], check=True)
+
+
+@contextmanager
+def filled(disk):
+    ballast = disk / "ballast"
+    with open(ballast, "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            pass
+    yield
+    ballast.unlink()
+
+
+def test_a_full_disk_refuses_what_needs_the_registry_and_no_more_until_there_is_room(start_attested, disk):
+    attested = start_attested(registry={"path": str(disk / "registry.sqlite")}, counter="window 1024")
+    gateway, phone = attested.gateway, attested.phone
+    refused = []
+    with filled(disk), phone.connect() as client:
+        # The log has room for some: it was longer before.
+        def is_refused():
+            refused.append(phone.request(path="/a"))
+            response = client.exchange(refused[-1])
+            return response if response.status != 200 else None
+        assert_denied(gateway, eventually(is_refused, "the disk to be full"), "store_unavailable", 503)
+        eventually(lambda: "database or disk is full" in gateway.errors, lambda: f"the log to say so\n{gateway.errors}")
+        assert "what needs it is refused" in gateway.errors
+        assert scrape(gateway)("attestgate_registry_available") == 0
+        assert scrape(gateway)("attestgate_registry_errors_total") >= 1
+        assert_denied(gateway, client.exchange(phone.request(path="/a")), "store_unavailable", 503)
+
+    def recovers():
+        with phone.connect() as client:
+            return client.exchange(phone.request(path="/a")).status == 200
+    eventually(recovers, lambda: f"the store to recover\n{gateway.errors}")
+    assert "registry: serves again" in gateway.errors
+    passed = [request.target for request in attested.upstream.requests].count("/a")
+    with phone.connect() as client:
+        for data in refused:
+            assert_denied(gateway, client.exchange(data), "counter_replayed", 401)
+    assert [request.target for request in attested.upstream.requests].count("/a") == passed
+
+
+def test_a_registry_on_a_disk_that_is_read_only_is_refused_at_the_start_and_taken_once_it_is_not(start_attested, disk):
+    attested = start_attested(registry={"path": str(disk / "registry.sqlite")})
+    gateway, phone = attested.gateway, attested.phone
+    data = phone.request(path="/a")
+    with phone.connect() as client:
+        assert client.exchange(data).status == 200
+    gateway.halt()
+    done = mount("-o", "remount,ro", disk)
+    assert done.returncode == 0, done.stderr
+    try:
+        status, said = start_in_vain(gateway)
+        assert status == 1
+        assert f"registry: {disk}: files cannot be made in it" in said
+    finally:
+        assert mount("-o", "remount,rw", disk).returncode == 0
+    gateway.start()
+    with phone.connect() as client:
+        assert_denied(gateway, client.exchange(data), "counter_replayed", 401)
+        assert client.exchange(phone.request(path="/a")).status == 200
+
+
+def start_in_vain(gateway):
+    done = subprocess.run(
+        gateway.command(), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+    return done.returncode, done.stderr
+
+
+def test_a_damaged_file_is_refused_with_the_way_to_restore_and_a_copy_put_back_serves(start_attested):
+    print(f"seed {SEED}")
+    chance = random.Random(SEED)
+    attested = start_attested()
+    gateway, phone = attested.gateway, attested.phone
+    path = gateway.conf["registry"]["path"]
+    spent = phone.request(path="/a")
+    gateway.halt()
+    backup = open(path, "rb").read()
+    page = chance.randrange(1, len(backup) // 4096)
+    for offset in (0, page * 4096):
+        damaged = bytearray(backup)
+        damaged[offset:offset + 64] = chance.randbytes(64)
+        open(path, "wb").write(damaged)
+        status, said = start_in_vain(gateway)
+        assert status == 1
+        assert path in said and "restore it from a backup" in said, said
+        done = attestgate("device", "list", "--config", gateway.conf_path)
+        assert done.returncode != 0 and "restore it from a backup" in done.stderr, done.stderr
+        assert open(path, "rb").read() == damaged
+    open(path, "wb").write(backup)
+    gateway.renew_epoch()
+    gateway.start()
+    with phone.connect() as client:
+        # Signed before: whether it was used since the copy, the copy cannot say.
+        assert_denied(gateway, client.exchange(spent), "challenge_required", 401)
+        phone.kept = None
+        assert client.exchange(phone.request(path="/a")).status == 200
