@@ -201,7 +201,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
 
     public init(
         version: String, process: Int, startedAt: Int64, file: String, obstacles: [String], generation: Int,
-        lastReload: Reload?, workers: [Worker], listeners: [String], hosts: [Host] = [], enrolment: Enrolment?, upstreams: [Upstream],
+        lastReload: Reload?, workers: [Worker], listeners: [String], hosts: [Host] = [], enrolment: Enrolment?,
+        upstreams: [Upstream],
         certificates: [Certificate], apps: [App], registry: Registry?
     ) {
         self.version = version
