@@ -25,7 +25,7 @@ struct Reload: ParsableCommand {
         let socket = try socket ?? file.administrationSocket(otherwise: "say --socket, or send SIGHUP")
         do {
             let client = AdministrationClient(socketPath: socket, patience: .seconds(Self.patienceSeconds))
-            let served = try client.status().file
+            let served = try client.configurationFile()
             guard file.isFile(at: served) else {
                 throw Failure(
                     "not reloaded: the gateway at \(socket) was started with \(served), and reads \(file.config) never")

@@ -6,7 +6,6 @@ enum StatusListing {
         var rows = [
             ["version", "\(status.version), process \(status.process), started \(status.startedAt)"],
             ["ready", status.obstacles.isEmpty ? "yes" : "no: \(status.obstacles.joined(separator: "; "))"],
-            ["conf file", status.file],
             ["generation", String(status.generation)],
         ]
         if let reload = status.lastReload {

@@ -180,8 +180,6 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public let version: String
     public let process: Int
     public let startedAt: String
-    /// The conf file that it reads, at the start and in every reload: an absolute path.
-    public let file: String
     /// Why it is not ready; empty if it is.
     public let obstacles: [String]
     public let generation: Int
@@ -200,15 +198,13 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public let registry: Registry?
 
     public init(
-        version: String, process: Int, startedAt: Int64, file: String, obstacles: [String], generation: Int,
-        lastReload: Reload?, workers: [Worker], listeners: [String], hosts: [Host] = [], enrolment: Enrolment?,
-        upstreams: [Upstream],
+        version: String, process: Int, startedAt: Int64, obstacles: [String], generation: Int, lastReload: Reload?,
+        workers: [Worker], listeners: [String], hosts: [Host] = [], enrolment: Enrolment?, upstreams: [Upstream],
         certificates: [Certificate], apps: [App], registry: Registry?
     ) {
         self.version = version
         self.process = process
         self.startedAt = Timestamp.text(of: startedAt)
-        self.file = file
         self.obstacles = obstacles
         self.generation = generation
         self.lastReload = lastReload
@@ -223,7 +219,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     }
 
     private enum CodingKeys: String, CodingKey {
-        case version, process, file, obstacles, generation, workers, listeners, hosts, enrolment, upstreams
+        case version, process, obstacles, generation, workers, listeners, hosts, enrolment, upstreams
         case certificates, apps, registry
         case startedAt = "started_at"
         case lastReload = "last_reload"

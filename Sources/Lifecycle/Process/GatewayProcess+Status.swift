@@ -74,8 +74,8 @@ extension GatewayProcess {
         }
         let upstreams = WorkerSnapshot.Upstream.sum(of: Array(latest.values))
         return StatusDocument(
-            version: GatewayVersion.text, process: Int(getpid()), startedAt: startedAt, file: file,
-            obstacles: obstacles, generation: order.number, lastReload: lastReload,
+            version: GatewayVersion.text, process: Int(getpid()), startedAt: startedAt, obstacles: obstacles,
+            generation: order.number, lastReload: lastReload,
             workers: latest.sorted { $0.key < $1.key }.map { number, snapshot in
                 StatusDocument.Worker(
                     worker: number, up: answered.contains(number), generation: snapshot.generation,

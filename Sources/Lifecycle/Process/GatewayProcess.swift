@@ -151,7 +151,7 @@ public final class GatewayProcess {
                 administration = try AdministrationServer(
                     loop: loop, socketPath: path, listeners: blueprint.administrationListeners,
                     registry: order.enforcement?.registry, subjects: subjects,
-                    endpoints: [reloadEndpoint, metricsEndpoint, statusEndpoint] + healthEndpoints
+                    endpoints: [reloadEndpoint, reloadedFileEndpoint, metricsEndpoint, statusEndpoint] + healthEndpoints
                 ) { [logger] change in logger.notice("administration: \(change)") }
             } catch {
                 throw StartupError(error.description)
