@@ -6,6 +6,19 @@ public enum ProtocolName: String, CaseIterable, Sendable {
 
 extension ProtocolName {
     static let key = Key(
-        "protocols", .distinct(.choice as Kind<ProtocolName>, minimum: 1), whenMissing: .means("[http/1.1]"),
+        "protocols", .distinct(.protocolName, minimum: 1), whenMissing: .means("[h2, http/1.1]"),
         "What is spoken there, the one that is preferred first.")
+}
+
+extension Kind where Value == ProtocolName {
+    fileprivate static var protocolName: Kind {
+        let choice = Kind.choice
+        return Kind(expected: choice.expected) { item, reading in
+            guard item.text == "h2c" else { return choice.read(item, reading) }
+            reading.refuse(
+                item.place, "HTTP/2 in the clear (`h2c`) is not spoken to clients", expected: choice.expected,
+                suggestion: ProtocolName.http2.rawValue)
+            return nil
+        }
+    }
 }

@@ -6,6 +6,7 @@ enum RouteRelations {
         checkNames(routes, reading)
         checkOverlaps(routes, reading)
         warnOfWeaker(routes, reading)
+        warnOfStars(routes, reading)
     }
 
     private static func checkNames(_ routes: [PlacedRoute], _ reading: Reading) {
@@ -44,6 +45,15 @@ enum RouteRelations {
                 "the route `\(first.owner)` has the same host and path already for "
                     + shared.map(\.method).joined(separator: ", "),
                 expected: "another host or path, or methods of its own")
+        }
+    }
+
+    /// Elsewhere `/x/*` stands for all paths below `/x`; here it fits the path that has the star in it, which nobody asks for.
+    private static func warnOfStars(_ routes: [PlacedRoute], _ reading: Reading) {
+        for (route, item) in routes where route.path.split(separator: "/").contains("*") {
+            reading.warn(
+                item.place(of: "path"), "`*` stands for itself: the route `\(route.name)` fits no path without it",
+                expected: "a path without it, which fits all below it too")
         }
     }
 

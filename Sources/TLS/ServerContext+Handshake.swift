@@ -33,7 +33,8 @@ nonisolated func verifyClientCertificate(
 
 /// ALPN (RFC 7301): what the host speaks and the client offers, or the alert for clients that offer only others.
 nonisolated func selectProtocol(
-    _: OpaquePointer?, _ out: UnsafeMutablePointer<UnsafePointer<UInt8>?>?, _ outLength: UnsafeMutablePointer<UInt8>?,
+    _ connection: OpaquePointer?, _ out: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+    _ outLength: UnsafeMutablePointer<UInt8>?,
     _ offered: UnsafePointer<UInt8>?, _ offeredLength: UInt32, _ argument: UnsafeMutableRawPointer?
 ) -> Int32 {
     guard let argument, let offered else { return SSL_TLSEXT_ERR_ALERT_FATAL }
@@ -41,6 +42,7 @@ nonisolated func selectProtocol(
     let context = Unmanaged<ServerContext>.fromOpaque(argument).takeUnretainedValue()
     let list = UnsafeBufferPointer(start: offered, count: Int(offeredLength))
     guard let place = ApplicationProtocol.choose(context.protocols, among: list.span) else {
+        connection.flatMap(HandshakeRecord.of)?.helloFault = .protocolUnknown(context.protocols)
         return SSL_TLSEXT_ERR_ALERT_FATAL
     }
     // The answer may point into the client's list, which lives as long as the handshake.

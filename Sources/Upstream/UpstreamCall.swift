@@ -9,6 +9,8 @@ open class UpstreamCall {
     public internal(set) final var carrier: UpstreamCarrier?
     /// The place of the server that was asked last; nil while none was.
     public internal(set) final var lastServer: Int?
+    /// A connection was there or begun for it, whatever came of that.
+    public internal(set) final var isPlaced = false
     /// Where it waits for a connection; outlives that, for whoever ends the call asks it to.
     final unowned var queue: UpstreamPool?
     final var ticket: UInt64 = 0

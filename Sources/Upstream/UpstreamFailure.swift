@@ -29,13 +29,22 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
     /// It switched protocols as it was asked, but its 101 is no valid answer to the WebSocket's handshake.
     case upgradeInvalid(WebSocketAnswerFault)
     /// It is to speak HTTP/2, and what it speaks is something else.
-    case notHTTP2(server: String)
+    case notHTTP2(server: String, HTTP2Absence)
+    /// It is to speak HTTP/1.1, and has answered in HTTP/2.
+    case answeredInHTTP2(server: String)
     /// It has refused the stream, or goes away, before it processed anything of the request (RFC 9113 section 8.7).
     case refused
     /// It has reset the stream.
     case reset(HTTP2ErrorCode)
     /// It has broken a rule of HTTP/2 that is the whole connection's.
     case http2(HTTP2Fault)
+}
+
+/// What a server did instead of beginning with SETTINGS (RFC 9113 section 3.4).
+public enum HTTP2Absence: Equatable, Sendable {
+    case saidOtherwise
+    /// In the clear, where a server that expects TLS does so, with an alert or without a word.
+    case ended
 }
 
 extension UpstreamFailure {
@@ -52,7 +61,7 @@ extension UpstreamFailure {
         case .connectTimeout: 3
         case .disconnected: 4
         case .tls: 5
-        case .notHTTP2: 6
+        case .notHTTP2, .answeredInHTTP2: 6
         // These come without a connection, or after a request was sent.
         case .connectionLimit, .waitingTimeout, .requestLimit, .responseTimeout, .malformed, .unexpectedUpgrade,
             .upgradeInvalid, .refused, .reset, .http2:
@@ -122,7 +131,7 @@ extension UpstreamFailure {
         case .requestLimit: .requestLimit
         case .disconnected: .disconnected
         case .responseTimeout: .responseTimeout
-        case .malformed: .malformed
+        case .malformed, .answeredInHTTP2: .malformed
         case .unexpectedUpgrade: .unexpectedUpgrade
         case .upgradeInvalid: .upgradeInvalid
         case .notHTTP2: .notHTTP2
@@ -148,7 +157,10 @@ extension UpstreamFailure {
         case .responseTimeout: "the upstream did not answer in time"
         case .malformed(let fault): "malformed response: \(fault.reason)"
         case .unexpectedUpgrade: "the upstream switched protocols unasked"
-        case .notHTTP2(let server): "\(server) does not speak HTTP/2: it did not begin with SETTINGS"
+        case .notHTTP2(let server, .saidOtherwise): "\(server) does not speak HTTP/2: it did not begin with SETTINGS"
+        case .notHTTP2(let server, .ended):
+            "\(server) does not speak HTTP/2: it ended the connection before its SETTINGS (TLS there?)"
+        case .answeredInHTTP2(let server): "\(server) answered in HTTP/2: set `protocol: h2`"
         case .refused: "the upstream has not processed the request: it refuses it, or goes away"
         case .reset(let code): "the upstream reset the stream: \(code.reason)"
         case .http2(let fault): "the upstream broke HTTP/2: \(fault.reason)"

@@ -8,6 +8,16 @@ struct ConfigurationFile: ParsableArguments {
     @Option(name: .long, help: ArgumentHelp("The conf file.", valueName: "FILE"))
     var config: String
 
+    /// Links are not followed: where one leads may change, and it is the one that is read.
+    var absolutePath: String { URL(fileURLWithPath: config).standardizedFileURL.path }
+
+    /// Whether it is the file at that path now, whatever links lead to either.
+    func isFile(at path: String) -> Bool { Self.place(of: config) == Self.place(of: path) }
+
+    private static func place(of path: String) -> String {
+        URL(fileURLWithPath: path).standardizedFileURL.resolvingSymlinksInPath().path
+    }
+
     /// Reads the file alone, and not what it refers to: a revocation must not fail for a certificate that is gone. What is
     /// doubtful in it is for those to hear who run it.
     func read() throws -> Configuration {

@@ -8,6 +8,8 @@ struct Reload: ParsableCommand {
             Asks through the socket that the conf file names in `administration`, and waits until the new configuration is \
             served. Connections that are open keep the one they came in under.
 
+            The gateway reads the file that it was started with. If FILE is another one, it is not asked to.
+
             Exit status: 0 served, 1 not, and nothing has changed.
             """)
 
@@ -21,10 +23,15 @@ struct Reload: ParsableCommand {
 
     func run() throws {
         let socket = try socket ?? file.administrationSocket(otherwise: "say --socket, or send SIGHUP")
-        do throws(AdministrationClientError) {
+        do {
             let client = AdministrationClient(socketPath: socket, patience: .seconds(Self.patienceSeconds))
-            print("generation \(try client.reload()) is served")
-        } catch {
+            let served = try client.configurationFile()
+            guard file.isFile(at: served) else {
+                throw Failure(
+                    "not reloaded: the gateway at \(socket) was started with \(served), and reads \(file.config) never")
+            }
+            print("generation \(try client.reload()) of \(served) is served")
+        } catch let error as AdministrationClientError {
             switch error {
             case .refused(let fault): throw Failure("not reloaded, nothing has changed: \(fault.description)")
             default: throw Failure("\(DeviceAdministrationError.gateway(socket: socket, error))")

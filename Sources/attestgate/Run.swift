@@ -28,7 +28,8 @@ struct Run: ParsableCommand {
         do {
             let (path, role) = (file.config, role)
             try GatewayProcess.run(
-                blueprint, source: { () throws(StartupError) in try Blueprint.read(path, for: role) },
+                blueprint, file: file.absolutePath,
+                source: { () throws(StartupError) in try Blueprint.read(path, for: role) },
                 mayOverlap: overlap)
         } catch {
             throw Failure("\(error)")

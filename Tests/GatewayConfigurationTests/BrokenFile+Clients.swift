@@ -4,6 +4,18 @@
 extension BrokenFile {
     static let clients = [
         BrokenFile(
+            "HTTP/2 in the clear",
+            "    tls:\n      certificate: server.pem\n",
+            "    protocols: [▶h2c]\n    tls:\n      certificate: server.pem\n",
+            "HTTP/2 in the clear (`h2c`) is not spoken to clients",
+            suggestion: "h2"),
+        BrokenFile(
+            "a protocol that nobody knows",
+            "    tls:\n      certificate: server.pem\n",
+            "    protocols: [h2, ▶http/1]\n    tls:\n      certificate: server.pem\n",
+            "`http/1` is not known here",
+            suggestion: "http/1.1"),
+        BrokenFile(
             "no kind of certificate",
             "      authorities: [ca.pem]\n",
             "      authorities: [ca.pem]\n      accept: ▶[]\n",

@@ -10,6 +10,7 @@ struct ConfigurationTests {
         #expect(warnings.isEmpty)
         #expect(configuration.workers == .automatic)
         #expect(configuration.listeners.map(\.tls.policy) == [.modern])
+        #expect(configuration.listeners.map(\.protocols) == [[.http2, .http11]])
         let upstream = try #require(configuration.upstreams["records"])
         #expect(!upstream.isPlaintextAccepted && upstream.tls == nil)
         #expect(upstream.connections == 1024)

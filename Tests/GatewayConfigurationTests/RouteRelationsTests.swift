@@ -53,6 +53,17 @@ struct RouteRelationsTests {
         #expect(warnings.first?.message.contains("requires less (certificate) than `r` below it (device)") == true)
     }
 
+    @Test(
+        "a star as a segment is a warning, since it stands for itself; one among others is a name like any",
+        arguments: [
+            ("/records/*", true), ("/records/*/x", true), ("/*", true), ("/records", false), ("/records/a*", false),
+            ("/records/**", false),
+        ])
+    func stars(path: String, isDoubtful: Bool) throws {
+        let warnings = try Conf.read(Conf.valid(replacing: "path: /records", by: "path: \(path)")).warnings
+        #expect(warnings.map { $0.message.hasPrefix("`*` stands for itself") } == (isDoubtful ? [true] : []))
+    }
+
     @Test("levels are ranked from the certificate to the request proof")
     func rank() {
         #expect(RouteConfiguration.Requirement.certificate < .device)

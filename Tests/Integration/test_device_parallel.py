@@ -87,6 +87,17 @@ def test_all_go_at_once_on_one_connection_of_http_2(start_device, own_upstream):
     assert connections(device.gateway) - before == 1
 
 
+@pytest.mark.parametrize("arguments", [
+    [], ["--no-proof"], ["--parallel", 3], ["--no-proof", "--parallel", 3], ["--print-proof"]])
+def test_a_listener_without_http_2_is_a_failure_where_http_2_is_demanded(start_device, own_upstream, arguments):
+    device = start_device(counter="window 64", protocols=["http/1.1"])
+    own_upstream.answer = lambda _: OK
+    done = device.request("--http2", *arguments)
+    assert done.returncode == 16 and "does not speak HTTP/2" in done.stderr + done.stdout, (done.stdout, done.stderr)
+    assert "200" not in done.stdout and "ok" not in done.stdout
+    assert device.request().returncode == 0
+
+
 def test_without_http_2_each_has_a_connection(start_device, own_upstream):
     device = start_device(counter="window 64")
     assert device.request().returncode == 0

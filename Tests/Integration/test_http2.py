@@ -122,12 +122,26 @@ def test_the_conf_file_says_what_is_preferred(start_gateway, own_upstream, phone
 def test_who_has_nothing_in_common_is_told_so_and_who_says_nothing_speaks_http_1_1(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, protocols=["h2"])
     assert s_client_alert(s_client(gateway, "-alpn", "http/1.1", identity=phone)) == 120
-    assert_connection_refused(gateway, "handshake_failed")
+    assert "spoken here: h2" in assert_connection_refused(gateway, "handshake_failed")["detail"]
     # RFC 9113 section 3.3: nobody takes silence for HTTP/2.
     for options in [["-tls1_3"], ["-tls1_3", "-servername", "localhost"]]:
         assert s_client_alert(s_client(gateway, *options, identity=phone)) == 120
     assert "no protocol" in assert_connection_refused(gateway, "handshake_failed", count=3)["detail"]
     assert own_upstream.byte_count == 0
+
+
+def test_both_are_spoken_where_the_conf_file_does_not_say(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+    del gateway.conf["listeners"][0]["protocols"]
+    gateway.write_conf()
+    gateway.halt()
+    gateway.start()
+    for offered, chosen in [(["http/1.1", "h2"], "h2"), (["http/1.1"], "http/1.1"), ([], None)]:
+        context = tls_context(gateway.pki, phone)
+        if offered:
+            context.set_alpn_protocols(offered)
+        with Client(gateway, phone, context=context) as client:
+            assert client.socket.selected_alpn_protocol() == chosen
 
 
 def test_the_preface_of_http_2_is_no_request_of_http_1_1(gateway, upstream, phone, nothing_forwarded):

@@ -41,7 +41,7 @@ def test_a_reload_changes_routes_upstreams_and_limits(reloadable, own_upstream, 
             gateway.conf["limits"] = {"target": 128}
             gateway.write_conf()
             done = reload(gateway)
-            assert (done.returncode, done.stdout) == (0, "generation 2 is served\n"), done.stderr
+            assert (done.returncode, done.stdout) == (0, f"generation 2 of {gateway.conf_path} is served\n"), done.stderr
             with Client(gateway, phone) as new:
                 assert new.exchange(get("/new")).status == 200
                 assert_denied(gateway, new.exchange(get("/a")), "route_unknown", 404)
@@ -52,6 +52,25 @@ def test_a_reload_changes_routes_upstreams_and_limits(reloadable, own_upstream, 
             assert_denied(gateway, old.exchange(get("/nowhere", host="example.org")), "route_unknown", 404)
     finally:
         second.close()
+
+
+def test_a_reload_by_another_file_than_the_gateways_is_refused(reloadable, phone, tmp_path):
+    """It would be told of a success, and its file never be read: both name the same socket."""
+    gateway, other = reloadable, tmp_path / "other.yaml"
+    other.write_text(json.dumps(dict(gateway.conf, routes=[])))
+    for path in [other, tmp_path / "." / "other.yaml"]:
+        done = attestgate("reload", "--config", path)
+        assert done.returncode == 1 and not done.stdout
+        assert f"was started with {gateway.conf_path}" in done.stderr and str(path) in done.stderr, done.stderr
+    status = json.loads(ask(gateway, "/status")[2])
+    assert status["generation"] == 1 and "last_reload" not in status
+    assert json.loads(ask(gateway, "/reload")[2]) == {"file": str(gateway.conf_path)}
+    # A link to the file is the file, and so is any spelling of its path.
+    link = tmp_path / "link.yaml"
+    link.symlink_to(gateway.conf_path)
+    for number, path in enumerate([link, f"{gateway.conf_path.parent}/./{gateway.conf_path.name}"], 2):
+        done = attestgate("reload", "--config", path)
+        assert (done.returncode, done.stdout) == (0, f"generation {number} of {gateway.conf_path} is served\n"), done.stderr
 
 
 def test_sighup_reloads_as_well(reloadable, phone):

@@ -14,9 +14,10 @@ from denials import assert_denied
 from exposition import scrape
 from http2_client import HTTP2Client, StreamReset
 from http2_service import (
-    CANCEL, CONTINUATION, DATA, END_HEADERS, HEADERS, HTTP2Service, INTERNAL_ERROR, OK, PADDED, PING, PUSH_PROMISE,
-    REFUSED_STREAM, SETTINGS, WINDOW_UPDATE, Gone, frame, serve_well)
+    CANCEL, CONTINUATION, DATA, END_HEADERS, GOAWAY, HEADERS, HTTP2Service, INTERNAL_ERROR, OK, PADDED, PING, PUSH_PROMISE,
+    REFUSED_STREAM, SETTINGS, WINDOW_UPDATE, Connection, Gone, frame, serve_well, settings)
 from paths import PATIENCE
+from ports import uncommon_port
 from services import Services
 from waiting import eventually
 
@@ -252,6 +253,92 @@ def test_content_that_is_too_much_to_be_kept_is_not_sent_again(start_gateway, se
 
 
 @pytest.mark.parametrize("method,is_repeated", [("GET", True), ("POST", False)])
+def tls_port(serve, pki):
+    return serve(tls=Services(pki).context())
+
+
+def leaving(serve, _):
+    return serve(lambda _: None)
+
+
+def reading_and_leaving(serve, _):
+    return serve(lambda connection: connection._exactly(3))
+
+
+@pytest.mark.parametrize("begin", [tls_port, leaving, reading_and_leaving])
+def test_a_server_that_leaves_before_its_settings_is_said_to_speak_no_http_2(start_gateway, serve, pki, phone, begin):
+    service = begin(serve, pki)
+    gateway = behind(start_gateway, service)
+    with Client(gateway, phone) as client:
+        entry = assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
+    assert entry["detail"] == (
+        f"{service.address} does not speak HTTP/2: it ended the connection before its SETTINGS (TLS there?)"), entry
+    assert failures(gateway) == {"not_http2": 1} and service.requests == []
+
+
+def at_once(connection):
+    connection.send(settings())
+    connection.listen()
+
+
+def by_octets(connection):
+    for octet in settings(streams=100):
+        connection.send(bytes([octet]))
+    connection.listen()
+
+
+def behind_the_request(connection):
+    connection._exactly(3)
+    connection.send(settings(window=100) + frame(GOAWAY, 0, 0, bytes(8)))
+
+
+def going_away(connection):
+    connection._exactly(3)
+    connection.go_away(0, 1)
+
+
+@pytest.mark.parametrize("script", [at_once, by_octets, behind_the_request, going_away])
+def test_a_server_of_http_2_that_is_asked_by_http_1_1_is_known_by_its_answer(start_gateway, serve, phone, script):
+    service = serve(script)
+    gateway = start_gateway({"service": {"servers": [service.address]}}, ROUTES)
+    with Client(gateway, phone) as client:
+        entry = assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
+    assert entry["detail"] == f"{service.address} answered in HTTP/2: set `protocol: h2`", entry
+    assert failures(gateway) == {"malformed": 1} and not service.faults
+
+
+def test_what_only_begins_like_http_2_is_a_malformed_response(start_gateway, serve, phone):
+    for said in [frame(SETTINGS, 0, 1), frame(PING, 0, 0, bytes(8)), b"\0\0\0HTTP/1.1 200 OK"]:
+        service = serve(lambda connection, said=said: (connection._exactly(3), connection.send(said + b"\r\n\r\n"), connection.listen()))
+        gateway = start_gateway({"service": {"servers": [service.address]}}, ROUTES)
+        with Client(gateway, phone) as client:
+            entry = assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
+        assert "malformed response" in entry["detail"], entry
+
+
+@pytest.mark.parametrize("protocol", ["h2", "http/1.1"])
+def test_the_log_counts_as_forwarded_what_a_connection_was_begun_for(start_gateway, serve, phone, protocol):
+    """Over HTTP/2 a request waits for SETTINGS, over HTTP/1.1 it is written before: no difference to who reads the log."""
+    gone, silent = f"127.0.0.1:{uncommon_port()}", serve(Connection.listen).address
+    for address, code, status in [(gone, "upstream_unavailable", 502), (silent, "upstream_timeout", 504)]:
+        gateway = start_gateway({"service": {"servers": [address], "protocol": protocol, **QUICK}}, ROUTES)
+        with Client(gateway, phone) as client:
+            entry = assert_denied(gateway, client.exchange(get("/")), code, status)
+        assert entry["decision"] == "forwarded" and entry["server"] == address, entry
+        assert scrape(gateway)("attestgate_requests_total", route="all", decision="forwarded") == 1
+
+
+def test_the_log_counts_as_denied_what_found_no_place_at_the_upstream(start_gateway, serve, phone):
+    silent = serve(Connection.listen)
+    gateway = behind(start_gateway, silent, connect_timeout="30s", connections=1, idle_connections=1, streams=1, waiting=1,
+        waiting_timeout="100ms")
+    with HTTP2Client(gateway, phone) as client:
+        client.start("GET", "/first")
+        response = client.get("/second")
+    entry = assert_denied(gateway, response, "upstream_busy", 503)
+    assert entry["decision"] == "denied", entry
+
+
 def test_what_may_have_been_processed_is_sent_again_only_if_that_does_no_harm(
         start_gateway, serve, phone, method, is_repeated):
     def leave(connection):

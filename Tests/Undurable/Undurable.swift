@@ -11,6 +11,6 @@ enum Undurable {
         var blueprint = try Blueprint(configuration)
         blueprint.durability = .normal
         let once = blueprint
-        try GatewayProcess.run(once, source: { once }, mayOverlap: true)
+        try GatewayProcess.run(once, file: "", source: { once }, mayOverlap: true)
     }
 }

@@ -20,6 +20,15 @@ public struct AdministrationClient: Sendable {
         return answer
     }
 
+    /// The absolute path of the conf file that the gateway was started with, and reads in every reload.
+    public func configurationFile() throws(AdministrationClientError) -> String {
+        let content = try answered(ClientRequest(.get, "/reload"))
+        guard let file = (try? JSONText.decode([String: String].self, from: content))?["file"] else {
+            throw .malformed
+        }
+        return file
+    }
+
     /// Has the gateway load its conf file anew. - Returns: the number of the generation it serves then.
     public func reload() throws(AdministrationClientError) -> Int {
         let content = try answered(ClientRequest(.post, "/reload"))

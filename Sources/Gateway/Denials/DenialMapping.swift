@@ -56,7 +56,7 @@ extension Denial {
             case .connectTimeout, .responseTimeout: .upstreamTimeout
             case .connectionLimit, .waitingTimeout, .requestLimit: .upstreamBusy
             case .unresolved, .unreachable, .tls, .disconnected, .malformed, .unexpectedUpgrade, .upgradeInvalid,
-                .notHTTP2, .refused, .reset, .http2:
+                .notHTTP2, .answeredInHTTP2, .refused, .reset, .http2:
                 .upstreamUnavailable
             }
     }

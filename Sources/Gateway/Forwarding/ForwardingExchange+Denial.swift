@@ -10,6 +10,7 @@ extension ForwardingExchange {
     func deny(_ excess: RateExcess) { deny(Refusal(excess)) }
 
     func deny(_ refusal: Refusal) {
+        noteBegunConnection()
         call.cancel()
         stopWaiting()
         // What the client was told stays what the log says; what cuts off the upstream's response is told to the log alone.

@@ -42,7 +42,7 @@ extension ForwardingExchange {
     private func send(on carrier: UpstreamCarrier) {
         guard let method = head.routedMethod, let route else { return }
         let upstream = gateway.routes.routes[route].upstream
-        decision = content?.isVerified == false ? .partial : .forwarded
+        noteForwarding()
         stage = .forwarding
         let framing = content?.framing(replacing: head.framing) ?? head.framing
         let fields: DeviceFields?
@@ -60,6 +60,14 @@ extension ForwardingExchange {
         } else if head.expectsContinue, !isRetried {
             sendContinue()
         }
+    }
+
+    private func noteForwarding() { decision = content?.isVerified == false ? .partial : .forwarded }
+
+    /// What ends here may have waited for a connection that was begun for it. Over HTTP/1.1 the request is written meanwhile, over
+    /// HTTP/2 it waits for the server's SETTINGS; that is no difference to who reads the log.
+    func noteBegunConnection() {
+        if stage == .queued, decision == nil, call.isPlaced { noteForwarding() }
     }
 
     /// The wait for a connection is over.

@@ -154,6 +154,7 @@ final class ForwardingExchange: Exchange {
             tunnelAbandoned()
         } else {
             isAborted = true
+            noteBegunConnection()
             call.cancel()
         }
     }

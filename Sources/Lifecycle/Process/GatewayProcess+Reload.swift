@@ -152,6 +152,13 @@ extension GatewayProcess {
         }
     }
 
+    /// `GET /reload`: what a reload would read. Not in the status, which says nothing of where files lie.
+    var reloadedFileEndpoint: AdministrationEndpoint {
+        AdministrationEndpoint(.get, "/reload") { [file] _, reply throws(AdministrationFault) in
+            reply.send(AdministrationResponse(json: ["file": file]))
+        }
+    }
+
     /// `POST /reload`: answered when the change is served, or has failed.
     var reloadEndpoint: AdministrationEndpoint {
         AdministrationEndpoint(.post, "/reload") { [unowned self] request, reply throws(AdministrationFault) in

@@ -21,6 +21,8 @@ public final class GatewayProcess {
     }
 
     let source: Source
+    /// What `source` reads, for people: an absolute path.
+    let file: String
     let loop: Loop
     let events: Mailbox<Event>
     private let errorWriter: LogWriter
@@ -56,7 +58,8 @@ public final class GatewayProcess {
     /// Sessions kept for resumption: some 130 MB when the table is full.
     private static let sessionLimit = 20_000
 
-    private init(_ blueprint: Blueprint, source: @escaping Source, mayOverlap: Bool) throws {
+    private init(_ blueprint: Blueprint, file: String, source: @escaping Source, mayOverlap: Bool) throws {
+        self.file = file
         self.source = source
         self.mayOverlap = mayOverlap
         loop = try Loop()
@@ -85,13 +88,14 @@ public final class GatewayProcess {
     /// Runs the gateway until a signal stops it.
     ///
     /// - Parameters:
-    ///   - source: reads the configuration anew, for a reload.
+    ///   - file: the absolute path of the conf file.
+    ///   - source: reads it anew, for a reload.
     ///   - mayOverlap: whether another process may be listening on the same addresses, to be stopped once this one serves.
     /// - Throws: `StartupError` if it cannot start; nothing was served then.
-    public static func run(_ blueprint: Blueprint, source: @escaping Source, mayOverlap: Bool) throws {
+    public static func run(_ blueprint: Blueprint, file: String, source: @escaping Source, mayOverlap: Bool) throws {
         SignalWatcher.ignoreWriteSignals()
         do {
-            let process = try GatewayProcess(blueprint, source: source, mayOverlap: mayOverlap)
+            let process = try GatewayProcess(blueprint, file: file, source: source, mayOverlap: mayOverlap)
             defer { process.errorWriter.stop() }
             try process.serve()
         } catch let error as EventLoopError {
@@ -147,7 +151,7 @@ public final class GatewayProcess {
                 administration = try AdministrationServer(
                     loop: loop, socketPath: path, listeners: blueprint.administrationListeners,
                     registry: order.enforcement?.registry, subjects: subjects,
-                    endpoints: [reloadEndpoint, metricsEndpoint, statusEndpoint] + healthEndpoints
+                    endpoints: [reloadEndpoint, reloadedFileEndpoint, metricsEndpoint, statusEndpoint] + healthEndpoints
                 ) { [logger] change in logger.notice("administration: \(change)") }
             } catch {
                 throw StartupError(error.description)

@@ -8,8 +8,10 @@ enum ClientHelloFault: Error, Equatable {
     case serverNameNoHost
     /// After a HelloRetryRequest the client asks for another host than before.
     case serverNameChanged
-    /// The client names no protocol (ALPN), and HTTP/1.1, which that would mean, is not spoken here.
-    case protocolMissing
+    /// The client names no protocol (ALPN), and HTTP/1.1, which that would mean, is not spoken here, but these are.
+    case protocolMissing([ApplicationProtocol])
+    /// It names others than these.
+    case protocolUnknown([ApplicationProtocol])
     /// OpenSSL has no memory for the host's settings.
     case noMemory
 
@@ -19,7 +21,7 @@ enum ClientHelloFault: Error, Equatable {
         case .serverNameMalformed: SSL_AD_DECODE_ERROR
         case .serverNameNoHost, .serverNameChanged: SSL_AD_ILLEGAL_PARAMETER
         // RFC 7301 section 3.2 has it for names that do not fit; OpenSSL asks nobody where there are none.
-        case .protocolMissing: SSL_AD_NO_APPLICATION_PROTOCOL
+        case .protocolMissing, .protocolUnknown: SSL_AD_NO_APPLICATION_PROTOCOL
         case .noMemory: SSL_AD_INTERNAL_ERROR
         }
     }
@@ -30,8 +32,14 @@ enum ClientHelloFault: Error, Equatable {
         case .serverNameMalformed: "the extension server_name is malformed"
         case .serverNameNoHost: "the extension server_name holds no host name"
         case .serverNameChanged: "the second ClientHello asks for another host than the first"
-        case .protocolMissing: "the client has named no protocol (ALPN)"
+        case .protocolMissing(let spoken): "the client names no protocol (ALPN); spoken here: \(Self.names(of: spoken))"
+        case .protocolUnknown(let spoken):
+            "no application protocol: the client names none (ALPN) that is spoken here: \(Self.names(of: spoken))"
         case .noMemory: "there is no memory for the settings of the host"
         }
+    }
+
+    private static func names(of protocols: [ApplicationProtocol]) -> String {
+        protocols.map(\.name).joined(separator: ", ")
     }
 }

@@ -48,7 +48,9 @@ extension VirtualHosts {
         let (context, name) = choose(asked)
         record.hostChosen(context, name)
         guard context.takeOver(connection) else { throw .noMemory }
-        guard context.protocols.contains(.http11) || Self.namesProtocols(connection) else { throw .protocolMissing }
+        guard context.protocols.contains(.http11) || Self.namesProtocols(connection) else {
+            throw .protocolMissing(context.protocols)
+        }
     }
 
     private static func namesProtocols(_ connection: OpaquePointer) -> Bool {

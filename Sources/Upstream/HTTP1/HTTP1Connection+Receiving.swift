@@ -14,7 +14,8 @@ extension HTTP1Connection {
         guard room > 0 else { return false }
         switch transport.read(from: self, into: &input) {
         // Nothing was asked yet, so this answers nothing: it may have been sent ahead, for another client to take.
-        case .done where !hasSent: fail(.disconnected)
+        case .done where !hasSent:
+            fail(HTTP2Beginning.look(at: input.readable) == .whole ? .answeredInHTTP2(server: place) : .disconnected)
         case .done(let count):
             advance()
             // A read that left room has emptied the socket; the next one would only say so.
@@ -48,7 +49,13 @@ extension HTTP1Connection {
 
     /// - Returns: whether there is more to do now.
     private func parseHead(_ call: UpstreamCall) -> Bool {
-        guard !input.isEmpty else { return false }
+        switch HTTP2Beginning.look(at: input.readable) {
+        case .none: break
+        case .part: return false
+        case .whole:
+            fail(.answeredInHTTP2(server: place))
+            return false
+        }
         let length: Int
         do throws(MessageFault) {
             switch try parser.parse(input.readable, answering: call.method, into: &head) {

@@ -199,7 +199,7 @@ public final class HTTP1Connection: UpstreamConnection {
 
     func fail(_ failure: UpstreamFailure) {
         let hasEnded = failure == .disconnected || failure.kind == .tls
-        guard !hasEnded || hasSent else { return notSent(failure) }
+        if !hasSent, hasEnded || failure == .answeredInHTTP2(server: place) { return notSent(failure) }
         let isUnanswered = hasEnded && phase == .head && input.isEmpty && interimResponses == 0
         // A server may close a connection that was long unused, whatever is on its way there, or whose request does not come to
         // its end: no fault of it, and a client that dawdles must not have it ejected.

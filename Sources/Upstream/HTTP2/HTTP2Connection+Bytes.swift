@@ -59,12 +59,19 @@ extension HTTP2Connection {
     /// The server has ended the connection, or made it end.
     private func ended(_ failure: UpstreamFailure) {
         guard isGreeted else {
-            // Before its SETTINGS: whatever it speaks, it is no HTTP/2. One that says nothing may have other reasons to leave.
-            return notSent(lastReceived.nanoseconds > 0 ? .notHTTP2(server: place) : failure)
+            return notSent(ungreeted(failure))
         }
         // What is still to be said, GOAWAY above all, goes as far as the socket takes it.
         if case .http2 = failure { flush() }
         lose(failure)
+    }
+
+    /// Before its SETTINGS: whatever it speaks, it is no HTTP/2. One that has agreed on it in TLS and says nothing may have other reasons
+    /// to leave.
+    private func ungreeted(_ failure: UpstreamFailure) -> UpstreamFailure {
+        if case .http2 = failure { return .notHTTP2(server: place, .saidOtherwise) }
+        if transport.isPlain { return .notHTTP2(server: place, .ended) }
+        return lastReceived.nanoseconds > 0 ? .notHTTP2(server: place, .saidOtherwise) : failure
     }
 
     // MARK: - Out

@@ -84,6 +84,7 @@ public final class UpstreamPool {
         call.key = key
         call.tried = ServerSet()
         call.lastServer = nil
+        call.isPlaced = false
         call.kept.reset()
         if let limit = settings.requests, underWay + waiting.count >= limit { throw .requestLimit }
         return try connectionOrWait(call, isFresh: false)
@@ -160,6 +161,7 @@ public final class UpstreamPool {
 
     func callBegins(_ call: UpstreamCall, at server: Int) {
         call.lastServer = server
+        call.isPlaced = true
         states[server].busy += 1
         underWay += 1
         servers[server].tally.counts.requests += 1

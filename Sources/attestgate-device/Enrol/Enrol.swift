@@ -91,7 +91,9 @@ struct Enrol: ParsableCommand {
         let transfer = transfer
         let resolve = CurlList(transfer.resolve)
         let runner = EnrolmentRunner(
-            device, attestor, try CurlTransfer { try transfer.apply(to: $0, resolve) }, library, alteration: alter)
+            device, attestor,
+            try CurlTransfer(isHTTP2: transfer.http2) { try transfer.apply(to: $0, resolve) }, library,
+            alteration: alter)
         try runner.run(record, form: clientData, admissionToken: try admissionToken.map(token))
     }
 

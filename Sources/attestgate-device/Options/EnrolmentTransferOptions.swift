@@ -11,7 +11,7 @@ struct EnrolmentTransferOptions: ParsableArguments {
     @Option(help: ArgumentHelp("HOST:PORT:ADDRESS: connect there for that host and port.", valueName: "ENTRY"))
     var resolve: [String] = []
 
-    @Flag(name: .customLong("http2"), help: "Speak HTTP/2 (HTTP/1.1 otherwise).")
+    @Flag(name: .customLong("http2"), help: "Speak HTTP/2, and fail where the server does not (HTTP/1.1 otherwise).")
     var http2 = false
 
     @Option(help: ArgumentHelp("Most seconds for each transfer.", valueName: "SECONDS"))
@@ -30,7 +30,6 @@ struct EnrolmentTransferOptions: ParsableArguments {
         try settings.set(CURLOPT_NOSIGNAL, 1)
         try settings.set(CURLOPT_TIMEOUT, maxTime)
         try settings.set(CURLOPT_VERBOSE, verbose ? 1 : 0)
-        try settings.set(CURLOPT_HTTP_VERSION, http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1)
         try settings.set(CURLOPT_RESOLVE, resolve)
         if let ca { try settings.set(CURLOPT_CAINFO, ca) }
     }

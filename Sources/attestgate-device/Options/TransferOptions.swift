@@ -8,7 +8,7 @@ struct TransferOptions: ParsableArguments {
     @Option(help: ArgumentHelp("HOST:PORT:ADDRESS: connect there for that host and port.", valueName: "ENTRY"))
     var resolve: [String] = []
 
-    @Flag(name: .customLong("http2"), help: "Speak HTTP/2 (HTTP/1.1 otherwise).")
+    @Flag(name: .customLong("http2"), help: "Speak HTTP/2, and fail where the server does not (HTTP/1.1 otherwise).")
     var http2 = false
 
     @Option(help: ArgumentHelp("The client certificate (DIR/certificate.pem).", valueName: "PEM"))

@@ -10,7 +10,7 @@ final class CurlGroup {
     ///   - configure: sets what every transfer has in common.
     init(_ count: Int, onOneConnection: Bool, configure: @escaping (CurlSettings) throws -> Void) throws {
         transfers = try (0..<count).map { _ in
-            try CurlTransfer { settings in
+            try CurlTransfer(isHTTP2: onOneConnection) { settings in
                 try configure(settings)
                 // Whoever comes while the connection is being made waits for it.
                 if onOneConnection { try settings.set(CURLOPT_PIPEWAIT, 1) }

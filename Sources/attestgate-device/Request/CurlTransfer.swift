@@ -3,7 +3,7 @@ internal import Foundation
 
 /// A transfer that gave no response.
 struct TransferError: Error, CustomStringConvertible {
-    /// libcurl's code, which is curl's exit code: 6 name, 7 connection, 28 time, 35 TLS, 56 receiving, 60 server certificate.
+    /// libcurl's code, which is curl's exit code: 6 name, 7 connection, 16 no HTTP/2, 28 time, 35 TLS, 56 receiving, 60 server certificate.
     let code: Int32
     let description: String
 }
@@ -37,7 +37,10 @@ final class CurlTransfer {
     typealias Receiver = (Head, UnsafeRawBufferPointer) -> Bool
 
     let curl: OpaquePointer
+    private let isHTTP2: Bool
     private let configure: (CurlSettings) throws -> Void
+    /// The server has answered in another version than the one that was demanded.
+    private var isOtherVersion = false
     /// What libcurl says of a transfer that fails, an alert by its name. It writes there for as long as the handle lives.
     private let reason = UnsafeMutablePointer<CChar>.allocate(capacity: Int(CURL_ERROR_SIZE))
     private var head = Head()
@@ -45,12 +48,15 @@ final class CurlTransfer {
     /// What the transfer under way refers to.
     private var lines: CurlList?
 
-    /// - Parameter configure: sets what every transfer has in common.
-    init(configure: @escaping (CurlSettings) throws -> Void) throws {
+    /// - Parameters:
+    ///   - isHTTP2: whether HTTP/2 is spoken, and nothing else will do.
+    ///   - configure: sets what every transfer has in common.
+    init(isHTTP2: Bool, configure: @escaping (CurlSettings) throws -> Void) throws {
         guard curl_global_init(Int(CURL_GLOBAL_ALL)) == CURLE_OK, let curl = curl_easy_init() else {
             throw TransferError(code: 2, description: "libcurl cannot be used")
         }
         self.curl = OpaquePointer(curl)
+        self.isHTTP2 = isHTTP2
         self.configure = configure
     }
 
@@ -71,6 +77,9 @@ final class CurlTransfer {
         curl_easy_reset(handle)
         let settings = CurlSettings(handle)
         try configure(settings)
+        try settings.set(CURLOPT_HTTP_VERSION, isHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1)
+        // What a proxy on the way answers is nobody's response.
+        try settings.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         try settings.set(CURLOPT_URL, outgoing.url)
         try settings.setMethod(outgoing.method, outgoing.content)
         let lines = CurlList(outgoing.lines.map(\.text))
@@ -83,12 +92,18 @@ final class CurlTransfer {
         reason[0] = 0
         ag_curl_set_pointer(handle, CURLOPT_ERRORBUFFER, reason)
         head = Head()
+        isOtherVersion = false
         self.receiver = receiver
     }
 
     /// The head of the response, or why there is none. To be called once with what became of the transfer.
     func finish(_ code: CURLcode) throws(TransferError) -> Head {
         receiver = { _, _ in true }
+        guard !isOtherVersion else {
+            throw TransferError(
+                code: Int32(CURLE_HTTP2.rawValue),
+                description: "the server does not speak HTTP/2: its `protocols` have no h2, or it chose HTTP/1.1")
+        }
         guard code == CURLE_OK else {
             let text = String(cString: reason)
             throw TransferError(
@@ -98,7 +113,13 @@ final class CurlTransfer {
         return head
     }
 
-    fileprivate func take(headLine line: UnsafeRawBufferPointer) {
+    /// - Returns: false to stop the transfer.
+    fileprivate func take(headLine line: UnsafeRawBufferPointer) -> Bool {
+        // libcurl takes HTTP/1.1 where it was asked for HTTP/2 and the server has none: that says nothing of HTTP/2.
+        if isHTTP2, line.starts(with: Array("HTTP/1".utf8)) {
+            isOtherVersion = true
+            return false
+        }
         if line.starts(with: Array("HTTP/".utf8)) {
             // Interim responses come before the one that counts.
             var status = 0
@@ -106,6 +127,7 @@ final class CurlTransfer {
             head = Head(status: status)
         }
         head.bytes += line
+        return true
     }
 
     fileprivate func take(content: UnsafeRawBufferPointer) -> Bool { receiver(head, content) }
@@ -117,8 +139,8 @@ private nonisolated func headReceived(
 ) -> Int {
     guard let bytes, let context else { return 0 }
     let transfer = Unmanaged<CurlTransfer>.fromOpaque(context).takeUnretainedValue()
-    transfer.take(headLine: UnsafeRawBufferPointer(start: bytes, count: size * count))
-    return size * count
+    let isTaken = transfer.take(headLine: UnsafeRawBufferPointer(start: bytes, count: size * count))
+    return isTaken ? size * count : 0
 }
 
 private nonisolated func contentReceived(

@@ -16,7 +16,7 @@ struct Request: ParsableCommand {
             make requests that are refused. Such a request is sent once, whatever the answer.
 
             Exit status: 0 answered, 1 no device or no challenge, 2 usage, 22 status 400 or above with --fail; without a \
-            response curl's own (with --parallel, of the first that had none), as in 7 no connection, 28 time is up, 35 or 56 TLS refused, 60 server not trusted.
+            response curl's own (with --parallel, of the first that had none), as in 7 no connection, 16 no HTTP/2 with --http2, 28 time is up, 35 or 56 TLS refused, 60 server not trusted.
             """)
 
     @Option(help: ArgumentHelp("The device, made by `create`.", valueName: "DIR"))
@@ -97,7 +97,7 @@ struct Request: ParsableCommand {
         let configure: (CurlSettings) throws -> Void = { try transfer.apply(to: $0, device, resolve) }
         let runner = try RequestRunner(
             plan(), phone.phone(device, library), isGenuine: phone.isGenuine,
-            CurlTransfer(configure: configure), library, include: transfer.include,
+            CurlTransfer(isHTTP2: transfer.http2, configure: configure), library, include: transfer.include,
             trace: { if isVerbose { Terminal.say($0) } })
         if printProof {
             for line in try runner.proofAlone().lines { Terminal.put(line: "\(line.name): \(line.value)") }
@@ -153,8 +153,6 @@ extension TransferOptions {
         try settings.set(CURLOPT_PATH_AS_IS, 1)
         try settings.set(CURLOPT_TIMEOUT, maxTime)
         try settings.set(CURLOPT_VERBOSE, verbose ? 1 : 0)
-        try settings.set(
-            CURLOPT_HTTP_VERSION, http2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1)
         try settings.set(CURLOPT_RESOLVE, resolve)
         if let cacert { try settings.set(CURLOPT_CAINFO, cacert) }
         if !noCertificate {
