@@ -1,5 +1,6 @@
 """gRPC, end to end: grpcio's client and grpcio's service, and the gateway between them."""
 
+import json
 import re
 import subprocess
 import threading
@@ -11,10 +12,12 @@ import pytest
 from client import Client, get
 from denials import assert_denied, wait_for_count
 from exposition import scrape
+from gateway import APP
 from grpc_peer import GRPCClient, GRPCService, Requests, status_of
 from http2_client import HTTP2Client
-from paths import PATIENCE
+from paths import BINARY, ENVIRONMENT, PATIENCE
 from phone import HardwareKey, Phone
+from pki import attestgate
 from services import Services
 from waiting import eventually
 
@@ -605,3 +608,58 @@ def test_a_client_that_streams_may_pause_for_as_long_as_its_route_says(start, tr
     patient.end()
     hurried.end()
     assert list(answers) == []
+
+
+# The software phone.
+
+FRAME = b"\0\0\0\0\1x"
+
+
+@pytest.fixture
+def software_phone(start, pki, tmp_path):
+    """attestgate-device, registered with a gateway in front of a service of gRPC, as docs/device-tool.md has it."""
+    service, gateway, _ = start(routes=[{"name": "all", "host": "localhost", "path": "/", "require": "request-proof"}])
+    directory, frame = tmp_path / "device", tmp_path / "frame"
+    frame.write_bytes(FRAME)
+    tool = BINARY.with_name("attestgate-device")
+
+    def run(*arguments):
+        return subprocess.run([tool, *map(str, arguments)], capture_output=True, timeout=PATIENCE, env=ENVIRONMENT)
+    done = run("create", "--directory", directory, "--app-id", APP, "--json")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    issued = attestgate(
+        "pki", "issue", "--directory", pki.directory, "--certificate-key", made["certificate_key"], "--out", made["certificate"])
+    assert issued.returncode == 0, issued.stderr
+    gateway.device_command("add", "--app-id", APP, "--public-key", made["public_key"], "--certificate-key", made["certificate"])
+
+    def call(*arguments):
+        return run(
+            "request", "--directory", directory, "--cacert", pki.server_ca, "--http2", "-v", "-d", f"@{frame}",
+            "-H", "Content-Type: application/grpc", "-H", "te: trailers", *arguments,
+            f"https://localhost:{gateway.port}/test.Records/Echo")
+    return service, gateway, call
+
+
+def test_the_software_phone_calls_a_service_and_shows_what_is_refused(software_phone):
+    service, _, call = software_phone
+    done = call()
+    assert (done.returncode, done.stdout) == (0, FRAME), done.stderr
+    assert b"grpc-status: 0" in done.stderr
+    done = call("--replay")
+    assert b"first: 200\n" in done.stderr and b"replay: 401 counter_replayed\n" in done.stderr
+    done = call("--no-proof")
+    assert done.stdout == b"" and b"grpc-status: 16" in done.stderr and b"attest-denial: proof_required" in done.stderr
+    assert len(service.said) == 2
+
+
+def test_the_software_phone_takes_the_next_challenge_from_a_refused_call(software_phone):
+    service, gateway, call = software_phone
+    assert call().returncode == 0
+    # The challenge that is kept is of another epoch now.
+    gateway.halt()
+    gateway.renew_epoch()
+    gateway.start()
+    done = call()
+    assert (done.returncode, done.stdout) == (0, FRAME), done.stderr
+    assert b"refused as challenge_required" in done.stderr and len(service.said) == 2
