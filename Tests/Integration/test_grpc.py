@@ -9,6 +9,8 @@ from email.utils import parsedate_to_datetime
 import grpc
 import pytest
 
+import http2_web_sockets
+from challenges import ChallengeMaker
 from client import Client, get
 from denials import assert_denied, wait_for_count
 from exposition import scrape
@@ -298,6 +300,11 @@ def test_a_service_is_replaced_under_load_and_no_call_fails(start, serve, servic
 
 # What the gateway says.
 
+def challenge_in(metadata):
+    form = r'attest=\(.+\);created;nonce="([A-Za-z0-9_-]{78})";tag="attestgate-request"'
+    return re.fullmatch(form, metadata["accept-signature"])[1]
+
+
 class Denied:
     """What a gRPC client sees of a call that the gateway refuses: all of it metadata, which this asserts of every denial."""
 
@@ -318,9 +325,7 @@ class Denied:
 
     @property
     def challenge(self):
-        asked = re.fullmatch(
-            r'attest=\((.+)\);created;nonce="([A-Za-z0-9_-]{78})";tag="attestgate-request"', self.metadata["accept-signature"])
-        return asked[2]
+        return challenge_in(self.metadata)
 
 
 def test_a_device_nobody_knows_is_told_to_enrol_and_a_route_nobody_knows_is_unimplemented(start, transport):
@@ -445,6 +450,15 @@ def test_whoever_speaks_no_grpc_gets_its_json(strangers, phone, content_type):
         assert not [name for name, _ in response.fields if name.startswith("grpc-") or name == "attest-denial"]
 
 
+def test_a_web_socket_is_no_call_whatever_it_says_of_content(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, [
+        {"name": "all", "host": "localhost", "path": "/"},
+        {"name": "chat", "host": "localhost", "path": "/chat", "websocket": "allowed"}])
+    with HTTP2Client(gateway, phone) as client:
+        response = client.response(http2_web_sockets.connect(client, fields=call_head("application/grpc")))
+        assert_denied(gateway, response, "method_refused", 405)
+
+
 def test_over_http11_there_is_no_grpc(strangers, phone):
     with Client(strangers, phone) as client:
         response = client.exchange(get("/", "Content-Type: application/grpc", method="POST"))
@@ -538,6 +552,24 @@ def test_a_component_that_is_not_covered_is_named(proven, attempt):
         gateway, lambda: attempt(covered=["@method", "@authority", "@path", "@query", "content-digest"]),
         "proof_incomplete", 401, Code.UNAUTHENTICATED)
     assert " Missing: content-type. " in denied.message
+
+
+def test_the_next_challenge_is_metadata_of_an_answer(proven, pki):
+    service, gateway, phone = proven
+    gateway.halt()
+    aged = ChallengeMaker(gateway)
+    gateway.start()
+    with GRPCClient(gateway.port, pki, phone.identity) as client:
+        metadata = proof_of(phone, "Echo", b"hello", nonce=aged.make(age=200))
+        content, call = client.call("Echo", b"hello", metadata=metadata)
+        assert content == b"hello"
+        assert "accept-signature" not in dict(call.trailing_metadata())
+        challenge = challenge_in(dict(call.initial_metadata()))
+        # The service's own error brings it as well.
+        frame = proof_of(phone, "Fail", b"", nonce=aged.make(age=200))
+        code, _, trailing = status_of(lambda: client.unary("Fail", b"", metadata=frame))
+        assert code == Code.FAILED_PRECONDITION and "attest-denial" not in trailing and challenge_in(trailing)
+        assert client.unary("Echo", b"hello", metadata=proof_of(phone, "Echo", b"hello", nonce=challenge)) == b"hello"
 
 
 def test_a_clock_that_is_wrong_can_be_set_by_the_metadata(proven, attempt):
