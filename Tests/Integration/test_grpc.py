@@ -572,6 +572,27 @@ def test_the_next_challenge_is_metadata_of_an_answer(proven, pki):
         assert client.unary("Echo", b"hello", metadata=proof_of(phone, "Echo", b"hello", nonce=challenge)) == b"hello"
 
 
+RETRIES = [("grpc.enable_retries", 1), ("grpc.service_config", json.dumps({"methodConfig": [{
+    "name": [{}], "retryPolicy": {
+        "maxAttempts": 3, "initialBackoff": "0.01s", "maxBackoff": "0.02s", "backoffMultiplier": 1,
+        "retryableStatusCodes": ["UNAVAILABLE"]}}]}))]
+
+
+def test_no_library_sends_a_good_proof_again_and_any_may_where_none_is_asked_for(proven, pki):
+    """Else the second answer, `counter_replayed`, would hide what has become of the call."""
+    service, gateway, phone = proven
+    service.stop().wait()
+    with GRPCClient(gateway.port, pki, phone.identity, options=RETRIES) as client:
+        metadata = proof_of(phone, "Echo", b"hello")
+        Denied(gateway, lambda: client.unary("Echo", b"hello", metadata=metadata), "upstream_unavailable", 502, Code.UNAVAILABLE)
+        assert status_of(lambda: client.unary("Both", b""))[0] == Code.UNAVAILABLE
+
+    def attempts(route):
+        return len([line for line in gateway.access() if line["event"] == "request" and line.get("route") == route])
+    eventually(lambda: attempts("streams") == 3, "all attempts of the other call to be logged")
+    assert attempts("proven") == 1
+
+
 def test_a_clock_that_is_wrong_can_be_set_by_the_metadata(proven, attempt):
     _, gateway, _ = proven
     denied = Denied(gateway, lambda: attempt(created=1), "proof_stale", 401, Code.UNAUTHENTICATED)

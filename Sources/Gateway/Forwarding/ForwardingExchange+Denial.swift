@@ -49,6 +49,8 @@ extension ForwardingExchange {
         let isSent = sendHead(status, content: .none, isLast: isLast) { output in
             output.appendField("Content-Type", "application/grpc")
             gateway.denials.appendFields(of: refusal, trace.id, to: &output)
+            // gRFC A6: no retry, no hedging. The library would send the same proof again, whose counter may be spent.
+            if proof != nil { output.appendField("grpc-retry-pushback-ms", "-1") }
             appendFields(of: refusal, to: &output)
         }
         guard isSent else { return abort() }
