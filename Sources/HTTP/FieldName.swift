@@ -16,6 +16,8 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
     case forwarded, via
     // Message signatures and digests (RFC 9421, RFC 9530).
     case signatureInput, signature, contentDigest, acceptSignature
+    // Said by gateways of this kind about their refusals.
+    case attestDenial
     // WebSockets (RFC 6455 section 11.3).
     case secWebSocketKey, secWebSocketVersion, secWebSocketAccept
     // W3C Trace Context.
@@ -68,6 +70,7 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
         case .signature: "signature"
         case .contentDigest: "content-digest"
         case .acceptSignature: "accept-signature"
+        case .attestDenial: "attest-denial"
         case .secWebSocketKey: "sec-websocket-key"
         case .secWebSocketVersion: "sec-websocket-version"
         case .secWebSocketAccept: "sec-websocket-accept"

@@ -25,4 +25,38 @@ struct DenialResponsesTests {
             #expect(object.count == 4)
         }
     }
+
+    @Test("are fields alone to gRPC clients, of one line each, that say the same", arguments: Denial.allCases)
+    func fields(_ denial: Denial) throws {
+        guard let status = denial.grpcStatus else { return }
+        let responses = DenialResponses(uriPrefix: "https://example.org/#")
+        for (component, missing) in [
+            (nil, ""), ("x-location", " Missing: x-location."), ("a%b%", " Missing: a%25b%25."),
+        ] {
+            let refusal = Refusal(denial, "not for the client", component: component)
+            var output = ByteBuffer(pool: BufferPool())
+            responses.appendFields(of: refusal, TraceID(high: 1, low: 2), to: &output)
+            let code = String(describing: denial.row.code)
+            let lines = [
+                "grpc-status: \(status.rawValue)", "Attest-Denial: \(code)",
+                "grpc-message: \(code): \(denial.row.sentence)\(missing) Trace: 00000000000000010000000000000002",
+            ]
+            let expected = lines.map { $0 + "\r\n" }.joined()
+            #expect(String(decoding: output.copy(), as: UTF8.self) == expected)
+        }
+    }
+
+    @Test("say every octet of a component to gRPC clients, however it is spelled")
+    func component() throws {
+        let responses = DenialResponses(uriPrefix: "")
+        let name = String(String.UnicodeScalarView((0...0x7f).map { Unicode.Scalar(UInt8($0)) })) + "ä"
+        var output = ByteBuffer(pool: BufferPool())
+        responses.appendFields(of: Refusal(.proofIncomplete, component: name), TraceID(high: 1, low: 2), to: &output)
+        let text = String(decoding: output.copy(), as: UTF8.self)
+        let message = try #require(text.components(separatedBy: "grpc-message: ").last).dropLast(2)
+        // gRPC's Percent-Byte-Unencoded: %x20-24 and %x26-7E.
+        #expect(message.utf8.allSatisfy { (0x20...0x7e).contains($0) })
+        #expect(message.removingPercentEncoding?.contains(" Missing: \(name). Trace: ") == true)
+        #expect(message.contains("%00%01") && message.contains("%0D%0E") && message.contains("$%25&"))
+    }
 }

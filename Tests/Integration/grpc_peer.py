@@ -130,7 +130,7 @@ class GRPCClient:
     """Its certificate is `identity`'s; without, it has none and speaks in the clear."""
 
     def __init__(self, port, pki=None, identity=None, options=()):
-        options = [*SIZES, *OWN, *options]
+        options = list(dict([*SIZES, *OWN, *options]).items())
         if identity:
             credentials = grpc.ssl_channel_credentials(
                 pki.server_ca.read_bytes(), identity.key.read_bytes(), identity.certificate.read_bytes())

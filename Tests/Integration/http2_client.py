@@ -33,6 +33,8 @@ class Stream:
         self.response = None
         self.interim = []
         self.is_ended = False
+        # END_STREAM stood on the response's HEADERS.
+        self.is_ended_by_head = False
         # The code of RST_STREAM.
         self.reset = None
         # Whether the window is given back as content comes.
@@ -263,6 +265,7 @@ class HTTP2Client:
             fields = list(event.headers)
             assert fields[0][0] == ":status"
             stream.response = Response(int(fields[0][1]), fields[1:])
+            stream.is_ended_by_head = event.stream_ended is not None
         elif isinstance(event, h2.events.TrailersReceived):
             stream.response.trailers = list(event.headers)
         elif isinstance(event, h2.events.DataReceived):

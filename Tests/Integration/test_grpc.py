@@ -1,14 +1,25 @@
 """gRPC, end to end: grpcio's client and grpcio's service, and the gateway between them."""
 
+import json
+import re
+import subprocess
 import threading
+from email.utils import parsedate_to_datetime
 
 import grpc
 import pytest
 
+import http2_web_sockets
+from challenges import ChallengeMaker
+from client import Client, get
+from denials import assert_denied, wait_for_count
 from exposition import scrape
+from gateway import APP
 from grpc_peer import GRPCClient, GRPCService, Requests, status_of
-from paths import PATIENCE
-from phone import Phone
+from http2_client import HTTP2Client
+from paths import BINARY, ENVIRONMENT, PATIENCE
+from phone import HardwareKey, Phone
+from pki import attestgate
 from services import Services
 from waiting import eventually
 
@@ -289,25 +300,188 @@ def test_a_service_is_replaced_under_load_and_no_call_fails(start, serve, servic
 
 # What the gateway says.
 
-def test_denials_are_status_codes(start, transport, pki):
-    """grpcio makes them of the HTTP status (gRPC's http-grpc-status-mapping)."""
+def challenge_in(metadata):
+    form = r'attest=\(.+\);created;nonce="([A-Za-z0-9_-]{78})";tag="attestgate-request"'
+    return re.fullmatch(form, metadata["accept-signature"])[1]
+
+
+class Denied:
+    """What a gRPC client sees of a call that the gateway refuses: all of it metadata, which this asserts of every denial."""
+
+    def __init__(self, gateway, call, code, status, grpc_code):
+        self.code, self.message, self.metadata = status_of(call)
+        assert self.code == grpc_code, self.message
+        assert self.metadata["attest-denial"] == code
+        said, trace = re.fullmatch(rf"{code}: (.+\.) Trace: ([0-9a-f]{{32}})", self.message).groups()
+        assert said[0].isupper()
+        assert self.metadata["cache-control"] == "no-store" and self.metadata["date"].endswith(" GMT")
+        # To everybody else it is the same denial as ever.
+        self.entry = gateway.logged(trace_id=trace)
+        assert (self.entry["denial"], self.entry["status"], self.entry["protocol"]) == (code, status, "HTTP/2")
+        assert self.entry["response_bytes"] == 0
+        wait_for_count(gateway, 1, "attestgate_denials_total", code=code)
+        assert ("accept-signature" in self.metadata) == (status == 401)
+        assert ("www-authenticate" in self.metadata) == (status == 401)
+
+    @property
+    def challenge(self):
+        return challenge_in(self.metadata)
+
+
+def test_a_device_nobody_knows_is_told_to_enrol_and_a_route_nobody_knows_is_unimplemented(start, transport):
     service, gateway, client = start(
-        transport, routes=[
-            {"name": "records", "host": "localhost", "path": "/test.Records", "require": "device"},
-            {"name": "proven", "host": "localhost", "path": "/proven.Records", "require": "request-proof"}])
-    code, details, _ = status_of(lambda: client.unary("Echo"))
-    assert code == Code.UNAUTHENTICATED and "401" in details
-    assert status_of(lambda: client.unary("/nowhere.Records/Echo"))[0] == Code.UNIMPLEMENTED
-    gateway.logged(denial="device_unknown", status=401)
+        transport, routes=[{"name": "records", "host": "localhost", "path": "/test.Records", "require": "device"}])
+    Denied(gateway, lambda: client.unary("Echo"), "device_unknown", 401, Code.UNAUTHENTICATED)
+    # With content that is larger than any window: nobody waits for the rest of it.
+    Denied(gateway, lambda: client.unary("Echo", bytes(1 << 20)), "device_unknown", 401, Code.UNAUTHENTICATED)
+    Denied(gateway, lambda: client.unary("/nowhere.Records/Echo"), "route_unknown", 404, Code.UNIMPLEMENTED)
     assert service.said == []
+
+
+def test_streams_are_refused_as_calls_are(start):
+    _, gateway, client = start(
+        routes=[{"name": "records", "host": "localhost", "path": "/test.Records", "require": "device"}])
+    requests = Requests()
+    requests.send(b"first")
+    for call in [
+            lambda: client.down("Down", b"1 1"), lambda: client.up("Up", iter([b"x"] * 10)),
+            lambda: client.both("Both", requests)]:
+        Denied(gateway, call, "device_unknown", 401, Code.UNAUTHENTICATED)
+    requests.end()
 
 
 def test_a_service_that_is_not_there_is_unavailable(start, transport):
     service, gateway, client = start(transport)
     service.stop().wait()
-    code, details, _ = status_of(lambda: client.unary("Echo"))
-    assert code == Code.UNAVAILABLE and "502" in details
-    gateway.logged(denial="upstream_unavailable", status=502)
+    Denied(gateway, lambda: client.unary("Echo"), "upstream_unavailable", 502, Code.UNAVAILABLE)
+
+
+def test_a_client_that_asks_too_often_is_told_for_how_long_to_wait(start):
+    # One more comes so late that no test waits for it.
+    service, gateway, client = start(limits={"rate_per_source": "1/m burst 1"})
+    assert client.unary("Echo", b"first") == b"first"
+    denied = Denied(gateway, lambda: client.unary("Echo"), "rate_limited", 429, Code.UNAVAILABLE)
+    assert 1 <= int(denied.metadata["retry-after"]) <= 60 and denied.metadata["ratelimit"].startswith('"source";r=0')
+    assert len(service.said) == 1
+
+
+def test_content_beyond_the_routes_limit_has_a_code_of_its_own(start):
+    """gRPC would make UNKNOWN of 413. Its length was not known before it came."""
+    _, gateway, client = start(routes=[{"name": "all", "host": "localhost", "path": "/", "content_limit": 1000}])
+    Denied(gateway, lambda: client.unary("Echo", bytes(2000)), "too_large", 413, Code.RESOURCE_EXHAUSTED)
+
+
+def test_what_was_answered_already_is_cut_off_as_ever(start):
+    """A call that has an answer gets no other one: its client sees the stream's end, and what it was told stands."""
+    service, gateway, client = start(routes=[{"name": "all", "host": "localhost", "path": "/", "content_limit": 1000}])
+    requests = Requests()
+    answers = client.both("Both", requests)
+    requests.send(b"first")
+    assert next(answers) == b"tsrif"
+    requests.send(bytes(2000))
+    code, _, metadata = status_of(lambda: answers)
+    requests.end()
+    assert code == Code.INTERNAL and "attest-denial" not in metadata
+    gateway.logged(denial="too_large", status=200)
+
+
+class Liar(GRPCService):
+    """Says what is the gateway's to say, in its head and in its trailers."""
+
+    LIES = (("attest-denial", "device_revoked"), ("accept-signature", "attest=()"))
+
+    def echo(self, request, context):
+        context.send_initial_metadata(self.LIES)
+        context.set_trailing_metadata((*self.LIES, ("x-trailing", "last")))
+        return request
+
+    def fail(self, request, context):
+        """As Trailers-Only."""
+        context.set_trailing_metadata(self.LIES)
+        context.abort(Code.UNAUTHENTICATED, "device_revoked: not the gateway's word")
+
+
+def test_no_service_says_what_the_gateway_refuses(start):
+    service = Liar()
+    try:
+        _, _, client = start(service=service)
+        content, call = client.call("Echo", b"hello")
+        said = dict(call.initial_metadata()), dict(call.trailing_metadata())
+        assert content == b"hello" and said[1]["x-trailing"] == "last"
+        code, _, trailing = status_of(lambda: client.unary("Fail"))
+        assert code == Code.UNAUTHENTICATED
+        for metadata in [*said, trailing]:
+            assert "attest-denial" not in metadata and "accept-signature" not in metadata
+    finally:
+        service.stop()
+
+
+# What others see of it.
+
+@pytest.fixture
+def strangers(start_gateway, own_upstream, pki):
+    """A gateway that knows none of the devices that come."""
+    return start_gateway(
+        {"service": own_upstream.address}, [{"name": "all", "host": "localhost", "path": "/", "require": "device"}])
+
+
+def call_head(content_type):
+    return [("content-type", content_type), ("te", "trailers")]
+
+
+@pytest.mark.parametrize("content_type", ["application/grpc", "application/grpc+proto", "Application/gRPC;a=b"])
+def test_a_refused_call_is_one_head_that_ends_its_stream_with_the_denials_status(strangers, phone, content_type):
+    with HTTP2Client(strangers, phone) as client:
+        number = client.start("POST", "/test.Records/Echo", call_head(content_type), end=False)
+        response = client.response(number)
+        assert (response.status, response.content) == (401, b"")
+        fields = dict(response.fields)
+        assert fields["content-type"] == "application/grpc" and fields["grpc-status"] == "16"
+        assert fields["attest-denial"] == "device_unknown" and fields["grpc-message"].startswith("device_unknown: The key")
+        assert response.value("accept-signature") and response.value("www-authenticate") == 'Signature realm="attestgate"'
+        assert client.streams[number].is_ended_by_head
+
+
+@pytest.mark.parametrize("content_type", ["application/grpc-web", "application/grpc-web+proto", "application/grpcx", "application/json"])
+def test_whoever_speaks_no_grpc_gets_its_json(strangers, phone, content_type):
+    with HTTP2Client(strangers, phone) as client:
+        response = client.response(client.start("POST", "/", call_head(content_type)))
+        assert_denied(strangers, response, "device_unknown", 401)
+        assert not [name for name, _ in response.fields if name.startswith("grpc-") or name == "attest-denial"]
+
+
+def test_a_web_socket_is_no_call_whatever_it_says_of_content(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, [
+        {"name": "all", "host": "localhost", "path": "/"},
+        {"name": "chat", "host": "localhost", "path": "/chat", "websocket": "allowed"}])
+    with HTTP2Client(gateway, phone) as client:
+        response = client.response(http2_web_sockets.connect(client, fields=call_head("application/grpc")))
+        assert_denied(gateway, response, "method_refused", 405)
+
+
+def test_over_http11_there_is_no_grpc(strangers, phone):
+    with Client(strangers, phone) as client:
+        response = client.exchange(get("/", "Content-Type: application/grpc", method="POST"))
+        assert_denied(strangers, response, "device_unknown", 401)
+        assert response.values("grpc-status") == response.values("attest-denial") == []
+
+
+def test_a_head_that_cannot_be_read_is_answered_as_ever(strangers, phone):
+    with HTTP2Client(strangers, phone) as client:
+        response = client.response(client.start("POST", "/a//b", call_head("application/grpc")))
+        assert_denied(strangers, response, "request_malformed", 400)
+
+
+def test_curl_sees_status_and_fields(strangers, phone, pki):
+    done = subprocess.run(
+        ["curl", "-sS", "-i", "--http2", "--cacert", pki.server_ca, "--cert", phone.certificate, "--key", phone.key,
+         "-H", "Content-Type: application/grpc", "-H", "te: trailers", "--data-binary", "@-",
+         f"https://localhost:{strangers.port}/test.Records/Echo"],
+        input=b"\0\0\0\0\x01x", capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.decode().splitlines()
+    assert lines[0].startswith("HTTP/2 401") and "grpc-status: 16" in lines and "attest-denial: device_unknown" in lines
+    assert lines[-1] == "" and [line for line in lines if line.startswith("accept-signature: attest=(")]
 
 
 # Proofs.
@@ -321,13 +495,109 @@ def proven(start, pki, transport):
     return service, gateway, Phone(gateway, pki.phone(f"grpc-{gateway.port}"))
 
 
-def proof_of(phone, name, message):
+def proof_of(phone, name, message, **change):
     """The metadata that proves a unary call: over the gRPC frame, which is the content."""
     frame = b"\0" + len(message).to_bytes(4, "big") + message
     fields = phone.proof(
         "POST", f"/test.Records/{name}", authority=f"localhost:{phone.gateway.port}", content=frame,
-        fields=[("Content-Type", "application/grpc")])
+        fields=[("Content-Type", "application/grpc")], **change)
     return [(name.lower(), value) for name, value in fields]
+
+
+@pytest.fixture
+def attempt(proven, pki):
+    """Calls Echo with a proof bent by `change`."""
+    _, gateway, phone = proven
+    with GRPCClient(gateway.port, pki, phone.identity) as client:
+        yield lambda **change: client.unary("Echo", b"hello", metadata=proof_of(phone, "Echo", b"hello", **change))
+
+
+def test_a_client_without_a_challenge_takes_it_from_the_metadata(proven, pki):
+    service, gateway, phone = proven
+    with GRPCClient(gateway.port, pki, phone.identity) as client:
+        denied = Denied(gateway, lambda: client.unary("Echo", b"hello"), "proof_required", 401, Code.UNAUTHENTICATED)
+        # The message's own fields are among what is asked for.
+        assert '"content-digest"' in denied.metadata["accept-signature"] and '"content-type"' in denied.metadata["accept-signature"]
+        metadata = proof_of(phone, "Echo", b"hello", nonce=denied.challenge)
+        assert client.unary("Echo", b"hello", metadata=metadata) == b"hello"
+        # The very same once more, as a library does that retries by itself.
+        denied = Denied(
+            gateway, lambda: client.unary("Echo", b"hello", metadata=metadata), "counter_replayed", 401, Code.UNAUTHENTICATED)
+        assert client.unary("Echo", b"hello", metadata=proof_of(phone, "Echo", b"hello", nonce=denied.challenge)) == b"hello"
+    assert len(service.said) == 2
+
+
+@pytest.mark.parametrize("code, change", [
+    ("challenge_required", {"nonce": "A" * 78}),
+    ("proof_stale", {"created": 1_700_000_000}),
+    ("counter_late", {"counter": 1}),
+    ("proof_invalid", {"key": HardwareKey()}),
+    ("proof_malformed", {"label": "attest", "extra": ";alg=\"none\""}),
+])
+def test_a_refused_proof_says_why_and_the_next_one_passes(proven, attempt, code, change):
+    """All are UNAUTHENTICATED; what is to be done differs, and the code tells."""
+    service, gateway, phone = proven
+    for _ in range(2):
+        # Then 1 is behind, and was never used.
+        phone.counter += 1
+        assert attempt() == b"hello"
+    denied = Denied(gateway, lambda: attempt(**change), code, 401, Code.UNAUTHENTICATED)
+    assert attempt(nonce=denied.challenge) == b"hello"
+    assert len(service.said) == 3
+
+
+def test_a_component_that_is_not_covered_is_named(proven, attempt):
+    _, gateway, _ = proven
+    denied = Denied(
+        gateway, lambda: attempt(covered=["@method", "@authority", "@path", "@query", "content-digest"]),
+        "proof_incomplete", 401, Code.UNAUTHENTICATED)
+    assert " Missing: content-type. " in denied.message
+
+
+def test_the_next_challenge_is_metadata_of_an_answer(proven, pki):
+    service, gateway, phone = proven
+    gateway.halt()
+    aged = ChallengeMaker(gateway)
+    gateway.start()
+    with GRPCClient(gateway.port, pki, phone.identity) as client:
+        metadata = proof_of(phone, "Echo", b"hello", nonce=aged.make(age=200))
+        content, call = client.call("Echo", b"hello", metadata=metadata)
+        assert content == b"hello"
+        assert "accept-signature" not in dict(call.trailing_metadata())
+        challenge = challenge_in(dict(call.initial_metadata()))
+        # The service's own error brings it as well.
+        frame = proof_of(phone, "Fail", b"", nonce=aged.make(age=200))
+        code, _, trailing = status_of(lambda: client.unary("Fail", b"", metadata=frame))
+        assert code == Code.FAILED_PRECONDITION and "attest-denial" not in trailing and challenge_in(trailing)
+        assert client.unary("Echo", b"hello", metadata=proof_of(phone, "Echo", b"hello", nonce=challenge)) == b"hello"
+
+
+RETRIES = [("grpc.enable_retries", 1), ("grpc.service_config", json.dumps({"methodConfig": [{
+    "name": [{}], "retryPolicy": {
+        "maxAttempts": 3, "initialBackoff": "0.01s", "maxBackoff": "0.02s", "backoffMultiplier": 1,
+        "retryableStatusCodes": ["UNAVAILABLE"]}}]}))]
+
+
+def test_no_library_sends_a_good_proof_again_and_any_may_where_none_is_asked_for(proven, pki):
+    """Else the second answer, `counter_replayed`, would hide what has become of the call."""
+    service, gateway, phone = proven
+    service.stop().wait()
+    with GRPCClient(gateway.port, pki, phone.identity, options=RETRIES) as client:
+        metadata = proof_of(phone, "Echo", b"hello")
+        Denied(gateway, lambda: client.unary("Echo", b"hello", metadata=metadata), "upstream_unavailable", 502, Code.UNAVAILABLE)
+        assert status_of(lambda: client.unary("Both", b""))[0] == Code.UNAVAILABLE
+
+    def attempts(route):
+        return len([line for line in gateway.access() if line["event"] == "request" and line.get("route") == route])
+    eventually(lambda: attempts("streams") == 3, "all attempts of the other call to be logged")
+    assert attempts("proven") == 1
+
+
+def test_a_clock_that_is_wrong_can_be_set_by_the_metadata(proven, attempt):
+    _, gateway, _ = proven
+    denied = Denied(gateway, lambda: attempt(created=1), "proof_stale", 401, Code.UNAUTHENTICATED)
+    date = int(parsedate_to_datetime(denied.metadata["date"]).timestamp())
+    assert attempt(created=date, nonce=denied.challenge) == b"hello"
 
 
 def test_a_proven_call_reaches_the_service_once(proven, pki):
@@ -340,17 +610,17 @@ def test_a_proven_call_reaches_the_service_once(proven, pki):
             got = service.metadata("Echo")
             assert got["attest-counter"] == [str(phone.counter)] and "signature" not in got
             before = len(service.said)
-            code, details, _ = status_of(lambda: client.unary("Echo", message, metadata=metadata))
-            assert (code, len(service.said)) == (Code.UNAUTHENTICATED, before), details
-        gateway.logged(denial="counter_replayed")
+            Denied(
+                gateway, lambda: client.unary("Echo", message, metadata=metadata), "counter_replayed", 401, Code.UNAUTHENTICATED)
+            assert len(service.said) == before
 
 
 def test_a_call_that_is_not_what_was_proven_reaches_no_service(proven, pki):
     service, gateway, phone = proven
     with GRPCClient(gateway.port, pki, phone.identity) as client:
-        assert status_of(lambda: client.unary("Echo", b"other", metadata=proof_of(phone, "Echo", b"content")))[0] != Code.OK
-        gateway.logged(denial="body_digest_mismatch")
-        assert status_of(lambda: client.unary("Echo", b"none"))[0] == Code.UNAUTHENTICATED
+        metadata = proof_of(phone, "Echo", b"content")
+        Denied(
+            gateway, lambda: client.unary("Echo", b"other", metadata=metadata), "body_digest_mismatch", 400, Code.INTERNAL)
         assert service.said == []
 
 
@@ -391,3 +661,58 @@ def test_a_client_that_streams_may_pause_for_as_long_as_its_route_says(start, tr
     patient.end()
     hurried.end()
     assert list(answers) == []
+
+
+# The software phone.
+
+FRAME = b"\0\0\0\0\1x"
+
+
+@pytest.fixture
+def software_phone(start, pki, tmp_path):
+    """attestgate-device, registered with a gateway in front of a service of gRPC, as docs/device-tool.md has it."""
+    service, gateway, _ = start(routes=[{"name": "all", "host": "localhost", "path": "/", "require": "request-proof"}])
+    directory, frame = tmp_path / "device", tmp_path / "frame"
+    frame.write_bytes(FRAME)
+    tool = BINARY.with_name("attestgate-device")
+
+    def run(*arguments):
+        return subprocess.run([tool, *map(str, arguments)], capture_output=True, timeout=PATIENCE, env=ENVIRONMENT)
+    done = run("create", "--directory", directory, "--app-id", APP, "--json")
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    issued = attestgate(
+        "pki", "issue", "--directory", pki.directory, "--certificate-key", made["certificate_key"], "--out", made["certificate"])
+    assert issued.returncode == 0, issued.stderr
+    gateway.device_command("add", "--app-id", APP, "--public-key", made["public_key"], "--certificate-key", made["certificate"])
+
+    def call(*arguments):
+        return run(
+            "request", "--directory", directory, "--cacert", pki.server_ca, "--http2", "-v", "-d", f"@{frame}",
+            "-H", "Content-Type: application/grpc", "-H", "te: trailers", *arguments,
+            f"https://localhost:{gateway.port}/test.Records/Echo")
+    return service, gateway, call
+
+
+def test_the_software_phone_calls_a_service_and_shows_what_is_refused(software_phone):
+    service, _, call = software_phone
+    done = call()
+    assert (done.returncode, done.stdout) == (0, FRAME), done.stderr
+    assert b"grpc-status: 0" in done.stderr
+    done = call("--replay")
+    assert b"first: 200\n" in done.stderr and b"replay: 401 counter_replayed\n" in done.stderr
+    done = call("--no-proof")
+    assert done.stdout == b"" and b"grpc-status: 16" in done.stderr and b"attest-denial: proof_required" in done.stderr
+    assert len(service.said) == 2
+
+
+def test_the_software_phone_takes_the_next_challenge_from_a_refused_call(software_phone):
+    service, gateway, call = software_phone
+    assert call().returncode == 0
+    # The challenge that is kept is of another epoch now.
+    gateway.halt()
+    gateway.renew_epoch()
+    gateway.start()
+    done = call()
+    assert (done.returncode, done.stdout) == (0, FRAME), done.stderr
+    assert b"refused as challenge_required" in done.stderr and len(service.said) == 2

@@ -55,6 +55,19 @@ struct AttestedClientTests {
         #expect(await Sample.text(gateway.sent[1].signatureInput).contains(#"nonce="b""#))
     }
 
+    @Test(
+        "what a new proof mends of calls of gRPC is not shown either", arguments: ["challenge_required", "proof_stale"])
+    func mendedCall(_ denial: String) async throws {
+        let gateway = Gateway([
+            Sample.answer(204, challenge: "a"),
+            GatewayAnswer(denial: denial, acceptSignature: [Sample.acceptSignature("b")], date: nil),
+            GatewayAnswer(denial: nil, acceptSignature: [], date: nil),
+        ])
+        #expect(try await perform(gateway) == 2)
+        let last = try #require(await gateway.sent.last)
+        #expect(Sample.text(last.signatureInput).contains(#"nonce="b""#))
+    }
+
     @Test("a counter's refusal is the caller's to decide about")
     func counters() async throws {
         let answers = [

@@ -72,6 +72,28 @@ struct GatewayAnswerTests {
         #expect(GatewayAnswer(status: 401, acceptSignature: [], date: nil, content: long).denial == nil)
     }
 
+    @Test("of a call of gRPC, metadata says what status and content say of others", arguments: Denial.allCases)
+    func metadata(_ denial: Denial) throws {
+        guard let status = denial.status else { return }
+        let code = String(describing: denial.row.code)
+        let date = "Sun, 06 Nov 1994 08:49:37 GMT"
+        let answer = GatewayAnswer(denial: code, acceptSignature: [Sample.acceptSignature("abc")], date: date)
+        // One code stands for three statuses, and the first of them is as good as the others.
+        let expected = code == "too_large" ? 413 : Int(status)
+        #expect(answer == Sample.answer(expected, code, challenge: "abc", date: date))
+        #expect(answer.challenge != nil && answer.date == 784_111_777)
+        let shown = GatewayAnswer(status: Int(status), denial: code, acceptSignature: [], date: nil)
+        #expect(shown == Sample.answer(Int(status), code))
+    }
+
+    @Test("a call of gRPC that the gateway has not refused, or as nobody here knows, asks for no other proof")
+    func unrefused() {
+        let answer = GatewayAnswer(denial: nil, acceptSignature: [Sample.acceptSignature("abc")], date: nil)
+        #expect(answer == Sample.answer(200, challenge: "abc"))
+        let unknown = GatewayAnswer(denial: "unheard_of", acceptSignature: [], date: nil)
+        #expect(unknown == Sample.answer(400, "unheard_of"))
+    }
+
     @Test(
         "dates are read in HTTP's one form",
         arguments: [

@@ -27,15 +27,17 @@ private enum DenialPage {
             "the log. `request_timeout`, `request_malformed` and `too_large` end a connection of HTTP/1.1, for what follows cannot",
             "be trusted to be a request; with HTTP/2 they end the stream. What is told by GOAWAY ends a connection of HTTP/2 with all its",
             "streams.", "",
+            "A call of gRPC has no content that its client would see: over HTTP/2 the same is said by `grpc-status`, the code by `attest-denial`, all else by",
+            "`grpc-message` ([what such a client does](protocol.md#grpc)).", "",
             "*Retry* says whether sending the same request again can do harm: `safe`, no complete request reached the service",
             "(content that was refused half-way may have begun to); `unknown`, the service may have acted, so only a request",
             "that may be repeated should be.", "",
-            "| code | answer | whose fault | retry | meaning |", "|---|---|---|---|---|",
+            "| code | answer | gRPC | whose fault | retry | meaning |", "|---|---|---|---|---|---|",
         ]
         for denial in Denial.allCases {
             let row = denial.row
             lines.append(
-                "| `\(row.code)` | \(answer(row.answer)) | \(row.fault.rawValue) | \(row.retry.rawValue) | \(row.sentence) |"
+                "| `\(row.code)` | \(answer(row.answer)) | \(denial.grpcStatus?.name ?? "") | \(row.fault.rawValue) | \(row.retry.rawValue) | \(row.sentence) |"
             )
         }
         return lines.joined(separator: "\n") + "\n"

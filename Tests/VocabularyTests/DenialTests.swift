@@ -13,11 +13,11 @@ struct DenialTests {
         #expect(twins.allSatisfy { $0.row.fault == denial.row.fault })
     }
 
-    @Test("codes and sentences need no escaping in JSON", arguments: Denial.allCases)
+    @Test("codes and sentences need no escaping in JSON, nor in gRPC's messages", arguments: Denial.allCases)
     func needNoEscape(_ denial: Denial) {
         let text = String(describing: denial.row.code) + String(describing: denial.row.sentence)
         #expect(
-            text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7f && $0 != UInt8(ascii: "\"") && $0 != UInt8(ascii: "\\") })
+            text.utf8.allSatisfy { (0x20..<0x7f).contains($0) && !"\"\\%".utf8.contains($0) })
     }
 
     @Test("a request may be sent again without harm unless an upstream may have seen it, or its like")

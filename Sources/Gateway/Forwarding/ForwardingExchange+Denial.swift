@@ -20,14 +20,16 @@ extension ForwardingExchange {
         content = nil
         let denial = refusal.denial
         guard !isAnswered, let status = denial.status else { return abort() }
-        let length = gateway.denials.contentLength(of: refusal)
-        let isHead = head.method == .head
         // Anybody can make a key and connect with it. Each that nobody knows shall at least cost a handshake.
         // What a client has sent behind a request for another protocol is never read as another request.
         let isLast = denial == .deviceUnknown && isSelfSigned || isUpgradeAsked
+        guard !isGRPC else { return denyCall(status, refusal, isLast: isLast) }
+        let length = gateway.denials.contentLength(of: refusal)
+        let isHead = head.method == .head
         let isSent = sendHead(
             status, content: isHead ? .none : .length(length), statedLength: length, isLast: isLast
         ) { output in
+            output.appendField("Content-Type", "application/json")
             appendFields(of: refusal, to: &output)
         }
         guard isSent else { return abort() }
@@ -39,9 +41,25 @@ extension ForwardingExchange {
         _ = sendEnd()
     }
 
+    /// Over HTTP/1.1 there is no gRPC, whatever the media type says.
+    private var isGRPC: Bool { version == .http2 && GRPCCall.isMeant(by: head, headBytes.readable) }
+
+    /// gRPC's Trailers-Only: a head that ends the stream has all there is to say, for the libraries show nothing of content. What they make
+    /// of an answer is what `grpc-status` says where they find one, so the HTTP status can stay what it is for everybody on the way.
+    private func denyCall(_ status: UInt16, _ refusal: Refusal, isLast: Bool) {
+        let isSent = sendHead(status, content: .none, isLast: isLast) { output in
+            output.appendField("Content-Type", "application/grpc")
+            gateway.denials.appendFields(of: refusal, trace.id, to: &output)
+            // gRFC A6: no retry, no hedging. The library would send the same proof again, whose counter may be spent.
+            if proof != nil { output.appendField("grpc-retry-pushback-ms", "-1") }
+            appendFields(of: refusal, to: &output)
+        }
+        guard isSent else { return abort() }
+        _ = sendEnd()
+    }
+
     private func appendFields(of refusal: Refusal, to output: inout ByteBuffer) {
         let denial = refusal.denial
-        output.appendField("Content-Type", "application/json")
         output.appendField("Cache-Control", "no-store")
         gateway.appendDate(to: &output)
         refusal.excess?.append(to: &output)

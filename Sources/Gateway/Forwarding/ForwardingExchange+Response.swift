@@ -36,8 +36,9 @@ extension ForwardingExchange {
 
     /// Whether a field of a response goes on, in its head or in its trailers.
     private func goesOn(_ field: HeaderField) -> Bool {
-        // Accept-Signature is the gateway's to say.
+        // Accept-Signature is the gateway's to say, and what it refuses.
         !field.name.isHopByHop && field.name != .contentLength && field.name != .acceptSignature
+            && field.name != .attestDenial
             // It answers the key that the gateway has made.
             && (field.name != .secWebSocketAccept || version != .http2)
     }

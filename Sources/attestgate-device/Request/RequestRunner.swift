@@ -182,8 +182,12 @@ final class RequestRunner {
 extension GatewayAnswer {
     /// - Parameter beginning: of the content, as far as a refusal's goes.
     init(_ head: CurlTransfer.Head, _ beginning: [UInt8]) {
-        self.init(
-            status: head.status, acceptSignature: head.values("accept-signature"), date: head.values("date").first,
-            content: beginning)
+        let (challenge, date) = (head.values("accept-signature"), head.values("date").first)
+        if let denial = head.values("attest-denial").first {
+            // A call of gRPC: there is no content.
+            self.init(status: head.status, denial: denial, acceptSignature: challenge, date: date)
+        } else {
+            self.init(status: head.status, acceptSignature: challenge, date: date, content: beginning)
+        }
     }
 }

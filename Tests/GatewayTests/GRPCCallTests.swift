@@ -1,0 +1,29 @@
+import Testing
+
+@testable import Gateway
+
+@Suite("Calls of gRPC")
+struct GRPCCallTests {
+    @Test(
+        "are told by their media type",
+        arguments: [
+            "application/grpc", "application/grpc+proto", "application/grpc+json", "Application/GRPC",
+            "application/grpc;charset=utf-8", "application/grpc ; a=b",
+        ])
+    func calls(_ contentType: String) {
+        #expect(isCall(contentType))
+    }
+
+    @Test(
+        "are not what is only called alike",
+        arguments: [
+            "", "application/grp", "application/json", "application/grpc-web", "application/grpc-web+proto",
+            "application/grpc-web-text", "application/grpcx", " application/grpc", "text/application/grpc",
+            "application/json;application/grpc",
+        ])
+    func others(_ contentType: String) {
+        #expect(!isCall(contentType))
+    }
+
+    private func isCall(_ contentType: String) -> Bool { GRPCCall.isMeant(by: Array(contentType.utf8).span) }
+}
