@@ -11,8 +11,7 @@ final class RequestStream: HTTP2Stream {
     /// Its place among the connection's streams.
     let place: Int
     private(set) var exchange: Exchange?
-    /// The exchange serves a request.
-    private(set) var isServing = false
+    private var phase = Phase.waiting
     /// How long the client is waited for.
     private(set) var time: ClientTime
     /// Whether the request asks for a tunnel, or has become one.
@@ -31,6 +30,19 @@ final class RequestStream: HTTP2Stream {
     private var framed: UInt64 = 0
     private var isMoved = false
 
+    /// How far it has come with the one request that a stream carries.
+    private enum Phase {
+        /// None has begun.
+        case waiting
+        /// The exchange serves it.
+        case serving
+        /// It is settled, and none comes before the stream has ended: the end of a tunnel may still wait for the client to read.
+        case over
+    }
+
+    /// The exchange serves a request.
+    var isServing: Bool { phase == .serving }
+
     init(of owner: HTTP2Connection, pool: BufferPool) {
         self.owner = owner
         place = owner.streams.count
@@ -48,6 +60,7 @@ final class RequestStream: HTTP2Stream {
     // MARK: - The request
 
     override func headReceived() {
+        guard phase == .waiting else { return }
         guard owner.admits(self) else { return reset(.refusedStream) }
         let exchange = begin()
         swap(&head, &exchange.head)
@@ -64,9 +77,10 @@ final class RequestStream: HTTP2Stream {
     }
 
     private func begin() -> Exchange {
+        precondition(phase == .waiting, "a stream carries one request")
         let exchange = currentExchange()
         exchange.beganAt = owner.now
-        isServing = true
+        phase = .serving
         isContentHeld = false
         isContentOver = false
         isComplete = false
@@ -130,11 +144,15 @@ final class RequestStream: HTTP2Stream {
         if !isComplete { exchange.requestFaulted(fault) }
     }
 
-    /// The exchange, where nothing more of the request comes; also if its head was never complete.
+    /// The exchange, where nothing more of the request comes; also if its head was never complete. None if all is settled.
     private func served() -> Exchange? {
         time.contentEnded()
         isContentOver = true
-        if isServing { return exchange }
+        switch phase {
+        case .serving: return exchange
+        case .over: return nil
+        case .waiting: break
+        }
         guard owner.admits(self) else {
             reset(.refusedStream)
             return nil
@@ -259,6 +277,7 @@ final class RequestStream: HTTP2Stream {
     func headOverdue() {
         showIncompleteHead()
         guard let exchange = served() else { return }
+        disregardRequest()
         // Of trailers, the response may have begun.
         if exchange.isAnswered { cutOff(.content) } else { exchange.requestTimedOut() }
     }
@@ -277,15 +296,18 @@ final class RequestStream: HTTP2Stream {
     }
 
     override func ended() {
-        guard isServing, let exchange else { return }
-        if isCutOff { exchange.abandoned() }
-        conclude(exchange)
+        if isServing, let exchange {
+            if isCutOff { exchange.abandoned() }
+            conclude(exchange)
+        }
+        phase = .waiting
     }
 
+    /// The exchange is done with the request, perhaps before the stream is.
     func conclude(_ exchange: Exchange) {
         exchange.ended()
         exchange.reset()
-        isServing = false
+        phase = .over
         tunnel = .none
         owner.requestEnded()
     }

@@ -26,6 +26,8 @@ extension HTTP2Session {
     /// All fields of a request are there.
     func headEnded(_ stream: HTTP2Stream, endsStream: Bool) {
         stream.state.clientEnded = endsStream
+        // It came too late, and was answered.
+        guard !stream.state.isSeen, !stream.state.isReset else { return incoming.drop() }
         do throws(MessageFault) {
             let length = try incoming.finish(&stream.head, &stream.headBytes, endsStream: endsStream)
             stream.state.missing = endsStream ? nil : length
@@ -143,6 +145,12 @@ extension HTTP2Session {
         } else {
             unsafe nghttp2_session_consume_connection(library, count)
         }
+    }
+
+    func disregard(_ stream: HTTP2Stream) {
+        stream.state.isListening = false
+        stream.state.isSeen = true
+        dropWaiting(stream)
     }
 
     /// The request is malformed (RFC 9113 section 8.1.1).

@@ -152,6 +152,12 @@ open class HTTP2Stream {
         session?.submitReset(code, on: self)
     }
 
+    /// Nothing more of the request is to be told, whatever of it comes; what of its content has waited is dropped.
+    public final func disregardRequest() {
+        guard isOpen else { return }
+        session?.disregard(self)
+    }
+
     /// Content is wanted again.
     public final func contentWanted() {
         guard isOpen else { return }
@@ -167,7 +173,7 @@ struct StreamState {
     var isHeld = false
     /// What comes is of use: the request is well-formed, and nobody has reset it.
     var isListening = false
-    /// The head, or what is wrong with it, was told.
+    /// The head, or what is wrong with it, was told, or nobody wants to hear it.
     var isSeen = false
     var clientEnded = false
     var toldEnd = false
