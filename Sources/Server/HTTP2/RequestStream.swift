@@ -31,9 +31,11 @@ final class RequestStream: HTTP2Stream {
     private var isMoved = false
 
     /// How far it has come with the one request that a stream carries.
-    private enum Phase {
+    private enum Phase: Equatable {
         /// None has begun.
         case waiting
+        /// Its head waits for the end of the stream, as long as for the rest of a head.
+        case held(until: Instant)
         /// The exchange serves it.
         case serving
         /// It is settled, and none comes before the stream has ended: the end of a tunnel may still wait for the client to read.
@@ -42,6 +44,14 @@ final class RequestStream: HTTP2Stream {
 
     /// The exchange serves a request.
     var isServing: Bool { phase == .serving }
+
+    /// No exchange has begun with the request.
+    private var isUnserved: Bool {
+        switch phase {
+        case .waiting, .held: true
+        case .serving, .over: false
+        }
+    }
 
     init(of owner: HTTP2Connection, pool: BufferPool) {
         self.owner = owner
@@ -59,8 +69,14 @@ final class RequestStream: HTTP2Stream {
 
     // MARK: - The request
 
+    override func headHeld() {
+        let end = owner.headEnd(of: self)
+        phase = .held(until: end)
+        owner.wait(until: end)
+    }
+
     override func headReceived() {
-        guard phase == .waiting else { return }
+        guard isUnserved else { return }
         guard owner.admits(self) else { return reset(.refusedStream) }
         let exchange = begin()
         swap(&head, &exchange.head)
@@ -77,7 +93,7 @@ final class RequestStream: HTTP2Stream {
     }
 
     private func begin() -> Exchange {
-        precondition(phase == .waiting, "a stream carries one request")
+        precondition(isUnserved, "a stream carries one request")
         let exchange = currentExchange()
         exchange.beganAt = owner.now
         phase = .serving
@@ -151,7 +167,7 @@ final class RequestStream: HTTP2Stream {
         switch phase {
         case .serving: return exchange
         case .over: return nil
-        case .waiting: break
+        case .waiting, .held: break
         }
         guard owner.admits(self) else {
             reset(.refusedStream)
@@ -256,6 +272,11 @@ final class RequestStream: HTTP2Stream {
     /// - Parameter isWindowShut: whether no stream of the connection may be sent content, since others have not been taken.
     /// - Returns: until when the client is waited for.
     func judge(now: Instant, isWindowShut: Bool) -> Instant? {
+        if case .held(let end) = phase {
+            guard end <= now else { return end }
+            headOverdue()
+            return nil
+        }
         guard isServing, let exchange, !isCutOff else { return nil }
         guard !tunnel.isOpen else { return judgeTunnel(now: now) }
         guard let end = measureResponse(now: now), end <= now else { return time.end }
@@ -273,7 +294,7 @@ final class RequestStream: HTTP2Stream {
         return nil
     }
 
-    /// The rest of the head has not come in time.
+    /// The rest of the head, or the end that it waits for, has not come in time.
     func headOverdue() {
         showIncompleteHead()
         guard let exchange = served() else { return }

@@ -29,6 +29,9 @@ open class HTTP2Stream {
     /// The request has begun, and nobody has been told of it.
     final var isUnseen: Bool { id != 0 && !state.isSeen && !state.isAnswered && !state.isReset }
 
+    /// The head waits for the end of the stream.
+    final var isHeld: Bool { state.isHeld && state.isListening }
+
     /// How much of `waiting.front` may be handed on.
     final var free: Int { min(waiting.frontCount, waiting.count - (state.isLastKept ? 1 : 0)) }
 
@@ -44,6 +47,8 @@ open class HTTP2Stream {
     /// The head is complete and well-formed. Content follows if `head.framing` says so, and where `head.opensWebSocket` what the
     /// tunnel is to carry: it may come before it is open.
     open func headReceived() {}
+    /// The head is complete, but its Content-Length of 0 has to be shown true by the end of the stream, at which follows `headReceived`.
+    open func headHeld() {}
     /// Content has arrived. - Returns: how much of it was taken; if not all, `contentWanted()` is to be called later.
     open func receive(content: Span<UInt8>) -> Int { content.count }
     /// All content that has arrived was taken; more may follow.
