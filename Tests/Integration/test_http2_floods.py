@@ -77,6 +77,10 @@ FLOODS = {
     "empty frames": Flood("empty_frames", lambda: (
         frame(HEADERS, OPEN, 1, HEAD) if n == 0 else frame(DATA, 0, 1) for n in range(N)), 101, 10),
     "fields of a stream that is gone": Flood("empty_frames", lambda: unwanted_fields(N), 101, 10),
+    # 64 are let pass: they may have been on their way when their request ended.
+    "content of a stream that is gone": Flood("empty_frames", lambda: (
+        frame(HEADERS, OPEN, 1, HEAD) + frame(RST_STREAM, 0, 1, struct.pack(">I", 8)) if n == 0 else frame(DATA, 0, 1, b"x")
+        for n in range(N)), 165, 10),
     # CVE-2024-28182.
     "continuations": Flood("continuations", lambda: (
         frame(HEADERS, 0x1, 1, HEAD) if n == 0 else frame(CONTINUATION, 0, 1, b"\x00\x01x\x01y") for n in range(N)), 9),

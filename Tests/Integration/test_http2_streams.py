@@ -14,7 +14,7 @@ import pytest
 from denials import assert_connection_refused, assert_denied
 from exposition import scrape
 from http2_client import ConnectionOver, HTTP2Client, Stream, StreamReset
-from http2_frames import GOAWAY, frame
+from http2_frames import GOAWAY, frame, headers, literal
 from pki import attestgate
 from waiting import eventually
 
@@ -297,6 +297,35 @@ def test_a_request_that_is_held_back_is_served_when_its_end_comes(gateway, upstr
     http2.ping()
     http2.send(number, end=True)
     assert http2.response(number).status == 200 and upstream.last_request().target == "/held"
+
+
+def test_a_request_that_is_held_back_for_too_long_is_answered_408_and_the_connection_goes_on(
+        start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, timeouts={"head": "1s"})
+    with HTTP2Client(gateway, phone) as http2:
+        waiting = http2.start("POST", "/held", [("content-length", "0")], end=False)
+        assert_denied(gateway, http2.response(waiting), "request_timeout", 408)
+        assert http2.get("/").status == 200
+        assert not http2.going_away
+    assert [r.target for r in own_upstream.requests] == ["/"]
+
+
+def test_a_block_without_an_end_ends_the_connection_also_where_its_stream_is_over(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, timeouts={"head": "1s"})
+    held = Held(own_upstream)
+    held.release("/over")
+    with HTTP2Client(gateway, phone) as http2:
+        over = http2.start("GET", "/over")
+        http2.response(over)
+        under_way = http2.start("GET", "/under_way")
+        own_upstream.wait_for_requests(2)
+        http2.send_bytes(headers(over, literal(b"x-t", b"1"), ends_block=False))
+        http2.pump_until(lambda: http2.going_away)
+        assert http2.going_away == [(Codes.NO_ERROR, under_way)]
+        # What is under way is completed.
+        held.release("/under_way")
+        assert http2.response(under_way).status == 200
+        http2.wait_for_end()
 
 
 def test_open_streams_are_counted(start_gateway, own_upstream, phone):

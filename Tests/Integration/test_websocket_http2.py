@@ -10,11 +10,13 @@ import threading
 import time
 
 import h2.errors
+import h2.settings
 import pytest
 
 from denials import NothingForwarded, assert_denied
 from exposition import scrape
 from http2_client import ConnectionOver, HTTP2Client, StreamReset
+from http2_frames import PING, frame, headers, literal
 from http2_web_sockets import ENABLE_CONNECT_PROTOCOL, StreamSocket, connect, switches_by_key
 from memory_states import KIB, proportional_bytes
 from phone import Phone
@@ -494,6 +496,42 @@ def test_a_client_that_never_reads_is_cut_off_and_its_connection_goes_on(start, 
 
 
 # The ends.
+
+@pytest.mark.parametrize("ends_block", [True, False], ids=["trailers", "a block without an end"])
+def test_what_comes_on_a_tunnels_stream_before_its_end_has_left_ends_nothing_else(start, phone, service, raw, ends_block):
+    """The tunnel is settled; END_STREAM waits, since the client takes nothing at all."""
+    gateway = start(timeouts={"head": "1s"})
+    trace, ends = Trace(), threading.Event()
+
+    def end_when_told(connection):
+        head = connection.read_head()
+        connection.send(switching(accept=accept_of(head.values("sec-websocket-key")[0])))
+        ends.wait(60)
+    raw.script = end_when_told
+    service.sent = 0
+    with HTTP2Client(gateway, phone) as other, HTTP2Client(gateway, phone) as http2:
+        http2.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+        largest = (1 << 31) - 1
+        http2.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: largest})
+        http2.h2.increment_flow_control_window(largest - 65_535)
+        http2.ping()
+        tunnel = StreamSocket(http2, "/raw", trace.fields)
+        http2.head(connect(http2, f"/flood/{1 << 30}"))
+        # Nothing is read from here on. With every frame of the client the gateway tries to write, until the kernel takes no octet more.
+        sent, rounds = -1, 0
+        while rounds < 20:
+            sent, rounds = service.sent, rounds + 1 if service.sent == sent else 0
+            http2.socket.sendall(frame(PING, payload=bytes(8)))
+            time.sleep(0.1)
+        ends.set()
+        trace.ended(gateway, tunnel_end="service")
+        http2.socket.sendall(headers(tunnel.number, literal(b"x-t", b"1"), ends_block=ends_block))
+        if not ends_block:
+            # The time for a head passes.
+            time.sleep(2)
+        StreamSocket(other).echo(b"good")
+        assert gateway.process.poll() is None
+
 
 def test_a_service_that_ends_is_heard_to_its_last_byte(gateway, http2, raw):
     trace = Trace()

@@ -20,6 +20,7 @@ struct FrameWatch {
     }
 
     private static let endStream: UInt8 = 0x1
+    private static let endHeaders: UInt8 = 0x4
     private static let acknowledgement: UInt8 = 0x1
     private static let headerLength = 9
 
@@ -33,6 +34,10 @@ struct FrameWatch {
     private var header: UInt64 = 0
     private var stream: UInt32 = 0
     private var headerCount = 0
+    /// Of the last frame.
+    private var type: UInt8 = 0
+    /// CONTINUATION has to follow.
+    private var isBlockOpen = false
 
     /// The highest stream the client has opened, and which of those below: bit n is of stream highest - 2(n + 1).
     private var highestStream: UInt32 = 0
@@ -46,6 +51,10 @@ struct FrameWatch {
     private var windowUpdateCredit = 0
     private var pingCredit = 0
     private var resetCredit = 0
+    /// In the server role: DATA frames of any length or with END_STREAM, and those of them that were of streams that are over.
+    private var data: UInt64 = 0
+    private var lateData: UInt64 = 0
+    private var lateDataCredit = 0
 
     private var settings = TokenBucket()
     private var pings = TokenBucket()
@@ -59,6 +68,9 @@ struct FrameWatch {
     static let prefaceLength = 24
     /// More credit than this nobody needs at once.
     private static let creditLimit = 4096
+
+    /// What of a request may well be on its way when it was answered, or reset: a stream's window in frames of half a KiB.
+    private static let lateDataPerRequest = 64
 
     /// More than a head, trailers, and the interim responses that are admitted before them no response has.
     private static let answersPerRequest = 18
@@ -99,7 +111,7 @@ struct FrameWatch {
 
     /// Of the frame whose header is complete.
     private mutating func judge(_ length: Int, _ now: Instant) -> HTTP2Fault? {
-        let type = UInt8(truncatingIfNeeded: header >> 8)
+        type = UInt8(truncatingIfNeeded: header >> 8)
         let number = stream & 0x7fff_ffff
         if role == .client {
             // A server's preface is its settings (RFC 9113 section 3.4). What speaks HTTP/1.1 begins with other octets.
@@ -119,9 +131,9 @@ struct FrameWatch {
         _ type: UInt8, _ flags: UInt8, _ length: Int, _ stream: UInt32, _ now: Instant
     ) -> HTTP2Excess? {
         switch type {
-        case FrameType.data: length > 0 || flags & Self.endStream != 0 ? nil : countEmptyFrame(now: now)
-        case FrameType.headers: role == .server ? beginBlock(length, stream, now) : beginAnswer(length, now)
-        case FrameType.continuation: continueBlock(length, now)
+        case FrameType.data: countData(length, flags, now)
+        case FrameType.headers: role == .server ? beginBlock(length, flags, stream, now) : beginAnswer(length, now)
+        case FrameType.continuation: continueBlock(length, flags, now)
         case FrameType.priority: Self.take(&priorities, limits.priorities, now, .priorities)
         case FrameType.reset: spend(&resetCredit) ? nil : Self.take(&resets, limits.resets, now, .resets)
         case FrameType.settings: Self.take(&settings, limits.settings, now, .settings)
@@ -134,7 +146,8 @@ struct FrameWatch {
 
     /// A new stream, its trailers, or fields for a stream that is no longer there: these are decoded as well, for the sake
     /// of the table, and lead to nothing.
-    private mutating func beginBlock(_ length: Int, _ stream: UInt32, _ now: Instant) -> HTTP2Excess? {
+    private mutating func beginBlock(_ length: Int, _ flags: UInt8, _ stream: UInt32, _ now: Instant) -> HTTP2Excess? {
+        isBlockOpen = flags & Self.endHeaders == 0
         continuations = 0
         blockLength = length
         guard length <= limits.headerBlock else { return .headerBlock }
@@ -143,6 +156,7 @@ struct FrameWatch {
             openedBelow = openedBelow << distance | 1 << (distance - 1)
             highestStream = stream
             trailers = min(trailers + 1, limits.concurrentStreams)
+            lateDataCredit = min(lateDataCredit + Self.lateDataPerRequest, Self.creditLimit)
             return nil
         }
         guard trailers == 0 else {
@@ -161,12 +175,40 @@ struct FrameWatch {
     }
 
     /// CVE-2024-28182: a block without an end.
-    private mutating func continueBlock(_ length: Int, _ now: Instant) -> HTTP2Excess? {
+    private mutating func continueBlock(_ length: Int, _ flags: UInt8, _ now: Instant) -> HTTP2Excess? {
+        isBlockOpen = flags & Self.endHeaders == 0
         continuations += 1
         blockLength += length
         guard continuations <= limits.continuations else { return .continuations }
         guard blockLength <= limits.headerBlock else { return .headerBlock }
         return length == 0 ? countEmptyFrame(now: now) : nil
+    }
+
+    /// In the server role: whether a block of fields has begun, whosever it is, and is not complete.
+    var isMidBlock: Bool {
+        isBlockOpen || skip > 0 && (type == FrameType.headers || type == FrameType.continuation)
+    }
+
+    private mutating func countData(_ length: Int, _ flags: UInt8, _ now: Instant) -> HTTP2Excess? {
+        guard length > 0 || flags & Self.endStream != 0 else { return countEmptyFrame(now: now) }
+        data += 1
+        return nil
+    }
+
+    /// In the server role, when the library has read all that was looked at: counts DATA of streams that are over, which it reads
+    /// over and does not tell of.
+    ///
+    /// - Parameter told: how many that were looked at it has told of so far, but those without content or END_STREAM.
+    mutating func settleData(told: UInt64, now: Instant) -> HTTP2Excess? {
+        // Of one whose payload is not complete nobody knows yet.
+        let open: UInt64 = type == FrameType.data && skip > 0 ? 1 : 0
+        guard data > told + lateData + open else { return nil }
+        for _ in 0..<(data - told - lateData - open) {
+            lateData += 1
+            guard !spend(&lateDataCredit) else { continue }
+            if let excess = countEmptyFrame(now: now) { return excess }
+        }
+        return nil
     }
 
     /// In the client role: a head or trailers, or fields for a stream that is no longer there.

@@ -12,6 +12,8 @@ public struct HTTP2Limits: Sendable {
     public var headerList = 16 * 1024
     /// Octets of the table that a client compresses its fields with, and of ours (SETTINGS_HEADER_TABLE_SIZE).
     public var headerTable = 4096
+    /// Requests that wait for the end of their stream before anybody sees them: Content-Length is 0, and END_STREAM did not come with it.
+    public var heldRequests = 16
     /// Octets of content that a client may send ahead on one stream (SETTINGS_INITIAL_WINDOW_SIZE), and on all of them;
     /// the latter at least 65,535, with which a connection begins (RFC 9113 section 6.9.2).
     public var streamWindow = 32 * 1024

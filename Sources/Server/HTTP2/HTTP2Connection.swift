@@ -29,7 +29,7 @@ final class HTTP2Connection: ConnectionProtocol {
 
     /// Nothing has been under way for as long as may be by then.
     private var idleEnd: Instant
-    /// The stream whose head has begun, and when it is overdue.
+    /// The stream whose head has begun, 0 for one that is over, and when it is overdue.
     private var awaitedHead: (stream: Int32, end: Instant)?
     /// The connection's deadline as it was set last: never later than anything that is waited for.
     private var deadline = Instant(nanoseconds: .max)
@@ -208,11 +208,18 @@ final class HTTP2Connection: ConnectionProtocol {
 
     /// A head that has begun must be complete in time: it keeps every other frame from coming (RFC 9113 section 4.3).
     private func awaitHead() {
-        guard let stream = session.incompleteHead else { return awaitedHead = nil }
-        guard awaitedHead?.stream != stream.number else { return }
+        guard session.isMidBlock else { return awaitedHead = nil }
+        let stream = session.incompleteHead?.number ?? 0
+        guard awaitedHead?.stream != stream else { return }
         let end = now + settings.headTimeout
-        awaitedHead = (stream.number, end)
+        awaitedHead = (stream, end)
         wait(until: end)
+    }
+
+    /// - Returns: by when what belongs to a head that has just come has to be there.
+    func headEnd(of stream: RequestStream) -> Instant {
+        guard let awaitedHead, awaitedHead.stream == stream.number else { return now + settings.headTimeout }
+        return awaitedHead.end
     }
 
     override func deadlinePassed() {

@@ -88,6 +88,8 @@ extension RequestStream {
             // It has no end that could reach the client.
             reset(.cancel)
         }
+        // The end may wait until the client reads; whatever it sends meanwhile, there is nobody left to hear it.
+        disregardRequest()
         let connection = owner.connection
         conclude(exchange)
         connection.settle()

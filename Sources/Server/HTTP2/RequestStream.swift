@@ -11,8 +11,7 @@ final class RequestStream: HTTP2Stream {
     /// Its place among the connection's streams.
     let place: Int
     private(set) var exchange: Exchange?
-    /// The exchange serves a request.
-    private(set) var isServing = false
+    private var phase = Phase.waiting
     /// How long the client is waited for.
     private(set) var time: ClientTime
     /// Whether the request asks for a tunnel, or has become one.
@@ -31,6 +30,29 @@ final class RequestStream: HTTP2Stream {
     private var framed: UInt64 = 0
     private var isMoved = false
 
+    /// How far it has come with the one request that a stream carries.
+    private enum Phase: Equatable {
+        /// None has begun.
+        case waiting
+        /// Its head waits for the end of the stream, as long as for the rest of a head.
+        case held(until: Instant)
+        /// The exchange serves it.
+        case serving
+        /// It is settled, and none comes before the stream has ended: the end of a tunnel may still wait for the client to read.
+        case over
+    }
+
+    /// The exchange serves a request.
+    var isServing: Bool { phase == .serving }
+
+    /// No exchange has begun with the request.
+    private var isUnserved: Bool {
+        switch phase {
+        case .waiting, .held: true
+        case .serving, .over: false
+        }
+    }
+
     init(of owner: HTTP2Connection, pool: BufferPool) {
         self.owner = owner
         place = owner.streams.count
@@ -47,7 +69,14 @@ final class RequestStream: HTTP2Stream {
 
     // MARK: - The request
 
+    override func headHeld() {
+        let end = owner.headEnd(of: self)
+        phase = .held(until: end)
+        owner.wait(until: end)
+    }
+
     override func headReceived() {
+        guard isUnserved else { return }
         guard owner.admits(self) else { return reset(.refusedStream) }
         let exchange = begin()
         swap(&head, &exchange.head)
@@ -64,9 +93,10 @@ final class RequestStream: HTTP2Stream {
     }
 
     private func begin() -> Exchange {
+        precondition(isUnserved, "a stream carries one request")
         let exchange = currentExchange()
         exchange.beganAt = owner.now
-        isServing = true
+        phase = .serving
         isContentHeld = false
         isContentOver = false
         isComplete = false
@@ -130,11 +160,15 @@ final class RequestStream: HTTP2Stream {
         if !isComplete { exchange.requestFaulted(fault) }
     }
 
-    /// The exchange, where nothing more of the request comes; also if its head was never complete.
+    /// The exchange, where nothing more of the request comes; also if its head was never complete. None if all is settled.
     private func served() -> Exchange? {
         time.contentEnded()
         isContentOver = true
-        if isServing { return exchange }
+        switch phase {
+        case .serving: return exchange
+        case .over: return nil
+        case .waiting, .held: break
+        }
         guard owner.admits(self) else {
             reset(.refusedStream)
             return nil
@@ -238,6 +272,11 @@ final class RequestStream: HTTP2Stream {
     /// - Parameter isWindowShut: whether no stream of the connection may be sent content, since others have not been taken.
     /// - Returns: until when the client is waited for.
     func judge(now: Instant, isWindowShut: Bool) -> Instant? {
+        if case .held(let end) = phase {
+            guard end <= now else { return end }
+            headOverdue()
+            return nil
+        }
         guard isServing, let exchange, !isCutOff else { return nil }
         guard !tunnel.isOpen else { return judgeTunnel(now: now) }
         guard let end = measureResponse(now: now), end <= now else { return time.end }
@@ -255,10 +294,11 @@ final class RequestStream: HTTP2Stream {
         return nil
     }
 
-    /// The rest of the head has not come in time.
+    /// The rest of the head, or the end that it waits for, has not come in time.
     func headOverdue() {
         showIncompleteHead()
         guard let exchange = served() else { return }
+        disregardRequest()
         // Of trailers, the response may have begun.
         if exchange.isAnswered { cutOff(.content) } else { exchange.requestTimedOut() }
     }
@@ -277,15 +317,18 @@ final class RequestStream: HTTP2Stream {
     }
 
     override func ended() {
-        guard isServing, let exchange else { return }
-        if isCutOff { exchange.abandoned() }
-        conclude(exchange)
+        if isServing, let exchange {
+            if isCutOff { exchange.abandoned() }
+            conclude(exchange)
+        }
+        phase = .waiting
     }
 
+    /// The exchange is done with the request, perhaps before the stream is.
     func conclude(_ exchange: Exchange) {
         exchange.ended()
         exchange.reset()
-        isServing = false
+        phase = .over
         tunnel = .none
         owner.requestEnded()
     }

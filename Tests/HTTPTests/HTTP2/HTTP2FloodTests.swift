@@ -57,6 +57,93 @@ struct HTTP2FloodTests {
         peer.expectCalm(.emptyFrames)
     }
 
+    /// What of a request may be on its way when it is answered costs the client nothing.
+    private static let late = 64
+
+    @Test(
+        "a flood of DATA on a stream that is over", arguments: [true, false],
+        [
+            Frame(kind: .data, flags: Frame.padded, stream: 1, payload: [0]), .data(1, "x"), .data(1, end: true),
+        ])
+    func lateData(together: Bool, _ frame: Frame) {
+        let peer = HTTP2Peer()
+        peer.send(.post(1), .reset(1))
+        if together {
+            peer.send([Frame](repeating: frame, count: Self.late + 100).flatMap(\.bytes))
+            #expect(peer.fault == nil)
+            peer.send(frame)
+        } else {
+            // Frames are cut in two: none of them counts before it is complete, and each counts once.
+            for _ in 0..<(Self.late + 100) {
+                peer.send(Array(frame.bytes.prefix(9)))
+                peer.send(Array(frame.bytes.dropFirst(9)))
+            }
+            #expect(peer.fault == nil)
+            peer.send(frame)
+        }
+        peer.expectCalm(.emptyFrames)
+    }
+
+    @Test("DATA without content on a stream that is over counts as anywhere")
+    func lateEmptyData() {
+        let peer = HTTP2Peer()
+        peer.send(.post(1), .reset(1))
+        #expect(peer.attack { _ in [.data(1)] } == 100)
+        peer.expectCalm(.emptyFrames)
+    }
+
+    @Test("DATA of a stream that is open may come octet by octet, also where nobody listens any more")
+    func smallData() {
+        let peer = HTTP2Peer()
+        peer.send(.post(1))
+        for _ in 0..<1000 {
+            peer.send(.data(1, "x"))
+            _ = peer.frames()
+        }
+        #expect(peer.fault == nil)
+        #expect(peer.record.content.count == 1000)
+    }
+
+    @Test("what is on its way of uploads that are refused is no flood")
+    func refusedUploads() {
+        let peer = HTTP2Peer()
+        peer.record.onHead = { $0.answer(403, "no") }
+        let half = String(repeating: "a", count: 512)
+        for round in 0..<50 {
+            let id = id(round)
+            peer.send(.post(id))
+            _ = peer.frames()
+            peer.send((0..<64).flatMap { _ in Frame.data(id, half).bytes })
+            _ = peer.frames()
+        }
+        #expect(peer.fault == nil)
+    }
+
+    @Test(
+        "requests that wait for their stream's end beyond a few are refused, and too many of those end the connection")
+    func heldRequests() {
+        let peer = HTTP2Peer()
+        for round in 0..<16 { peer.send(.post(id(round), [("content-length", "0")])) }
+        #expect(peer.frames().isEmpty)
+        for round in 16..<56 {
+            peer.send(.post(id(round), [("content-length", "0")]))
+            #expect(peer.frames().map { [$0.number(), $0.stream] } == [[7, id(round)]])
+        }
+        #expect(peer.record.events.allSatisfy { $0.hasSuffix("ended") })
+        #expect(peer.fault == nil)
+        peer.send(.post(id(56), [("content-length", "0")]))
+        peer.expectCalm(.provokedResets)
+    }
+
+    @Test("requests whose ends come right behind their heads are no crowd")
+    func endsBehindHeads() {
+        let peer = HTTP2Peer()
+        let heads = (0..<100).flatMap { Frame.post(id($0), [("content-length", "0")]).bytes }
+        peer.send(heads + (0..<100).flatMap { Frame.data(id($0), end: true).bytes })
+        #expect(peer.record.events.count == 200)
+        #expect(peer.frames().isEmpty)
+    }
+
     @Test("a flood of PRIORITY")
     func priorities() {
         let peer = HTTP2Peer()

@@ -91,6 +91,42 @@ struct HTTP2RequestTests {
         #expect(peer.record.events == ["3 fault contentLengthDisagrees"])
     }
 
+    @Test("a block of fields is known to be incomplete whosever it is, to its last octet")
+    func incompleteBlocks() {
+        let peer = HTTP2Peer()
+        peer.send(.get(1), .reset(1))
+        for stream in [UInt32(1), 3] {
+            let fields = HPACK.literals(stream == 1 ? [("a", "b")] : HPACK.request("GET", "/"))
+            let head = Frame(kind: .headers, flags: Frame.endStream, stream: stream, payload: fields).bytes
+            let rest = Frame(
+                kind: .continuation, flags: Frame.endHeaders, stream: stream, payload: HPACK.literals([("c", "d")])
+            ).bytes
+            #expect(!peer.session.isMidBlock)
+            for part in [head.prefix(9), head.dropFirst(9), rest.prefix(9), rest[9..<(rest.count - 1)]] {
+                peer.send(Array(part))
+                #expect(peer.session.isMidBlock)
+            }
+            peer.send([rest.last ?? 0])
+            #expect(!peer.session.isMidBlock)
+            peer.send(.data(1, end: true))
+            #expect(!peer.session.isMidBlock)
+        }
+        #expect(peer.fault == nil)
+        #expect(peer.record.events.last == "3 end")
+    }
+
+    @Test("a head that is complete after its request was answered is told to nobody, nor is what follows it")
+    func answeredHead() {
+        let peer = HTTP2Peer()
+        let head = Frame.post(1)
+        peer.send(Array(head.bytes.dropLast()))
+        peer.record.streams[0].disregardRequest()
+        peer.record.streams[0].answer(408, "late")
+        peer.send([head.bytes.last ?? 0] + Frame.data(1, "x").bytes + Frame.headers(1, [("A", "b")]).bytes)
+        #expect(peer.record.events.isEmpty)
+        #expect(peer.frames().contains { $0.kind == .headers })
+    }
+
     @Test("the last octet of a stated length waits for the end of the stream")
     func lastOctet() {
         let peer = HTTP2Peer()

@@ -79,9 +79,12 @@ private func receiveFrame(
         }
     case NGHTTP2_DATA.rawValue:
         guard has(NGHTTP2_FLAG_END_STREAM, header.flags) else {
+            // What is empty was counted by its header.
+            if header.length > 0 { owner.toldData += 1 }
             if header.length > 0, unsafe header.length == frame.data.padlen { owner.countPaddingAlone() }
             return 0
         }
+        owner.toldData += 1
         if let stream = unsafe stream(session, header.stream_id) { owner.clientEnded(stream) }
     case NGHTTP2_SETTINGS.rawValue:
         if has(NGHTTP2_FLAG_ACK, header.flags) { owner.isAcknowledged = true }

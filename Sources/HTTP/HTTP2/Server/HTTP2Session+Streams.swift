@@ -26,6 +26,8 @@ extension HTTP2Session {
     /// All fields of a request are there.
     func headEnded(_ stream: HTTP2Stream, endsStream: Bool) {
         stream.state.clientEnded = endsStream
+        // It came too late, and was answered.
+        guard !stream.state.isSeen, !stream.state.isReset else { return incoming.drop() }
         do throws(MessageFault) {
             let length = try incoming.finish(&stream.head, &stream.headBytes, endsStream: endsStream)
             stream.state.missing = endsStream ? nil : length
@@ -37,8 +39,27 @@ extension HTTP2Session {
         // Content-Length 0 without the end of the stream: what follows shows whether that is true, and until then
         // nobody is to see a request that may yet be malformed.
         stream.state.isHeld = !endsStream && stream.state.missing == 0
-        if !stream.state.isHeld { showHead(of: stream) }
+        if stream.state.isHeld {
+            hasHeld = true
+            stream.headHeld()
+        } else {
+            showHead(of: stream)
+        }
         if endsStream { clientEnded(stream) }
+    }
+
+    /// Refuses what is held beyond a few requests, now that all that has come was read: most ends come right behind their heads.
+    /// Nobody has looked at these, so the client may send them again.
+    func boundHeld() {
+        guard hasHeld else { return }
+        hasHeld = false
+        var held = 0
+        for stream in streams where stream.isHeld {
+            held += 1
+            guard held > limits.heldRequests else { continue }
+            stream.reset(.refusedStream)
+            countProvokedReset()
+        }
     }
 
     private func showHead(of stream: HTTP2Stream) {
@@ -145,6 +166,12 @@ extension HTTP2Session {
         }
     }
 
+    func disregard(_ stream: HTTP2Stream) {
+        stream.state.isListening = false
+        stream.state.isSeen = true
+        dropWaiting(stream)
+    }
+
     /// The request is malformed (RFC 9113 section 8.1.1).
     private func fail(_ stream: HTTP2Stream, _ fault: MessageFault) {
         stream.state.isListening = false
@@ -162,6 +189,11 @@ extension HTTP2Session {
     /// DATA that is all padding: its header has not told.
     func countPaddingAlone() {
         if let excess = watch.countEmptyFrame(now: now) { end(.excess(excess)) }
+    }
+
+    /// DATA that nghttp2 has not told of was of streams that are over.
+    func settleData() {
+        if let excess = watch.settleData(told: toldData, now: now) { end(.excess(excess)) }
     }
 
     // MARK: - The end of a stream

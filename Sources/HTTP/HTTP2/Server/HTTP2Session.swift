@@ -27,6 +27,8 @@ public import EventLoop
     /// Places of streams to be told that there is room, and of those whose content has come for now. Kept for their room.
     var drained: [Int] = []
     var touched: [Int] = []
+    /// Heads have come that wait for the end of their stream.
+    var hasHeld = false
 
     /// Heads of responses are put together here.
     var scratch: ByteBuffer
@@ -51,6 +53,10 @@ public import EventLoop
     /// The stream whose head, or trailers, have begun and are not complete: no other frame can come before they are (RFC 9113
     /// section 4.3).
     public internal(set) var incompleteHead: HTTP2Stream?
+    /// Whether a block of fields has begun and is not complete, also one of a stream that is over.
+    public var isMidBlock: Bool { watch.isMidBlock }
+    /// DATA frames that nghttp2 has told of.
+    var toldData: UInt64 = 0
     /// Requests begun.
     public internal(set) var requestCount = 0
 
@@ -89,6 +95,8 @@ public import EventLoop
         let stop = watch.look(at: bytes, now: now)
         read(bytes.extracting(first: stop?.admitted ?? bytes.count))
         if let stop { end(stop.fault) }
+        settleData()
+        boundHeld()
         // What the client makes us say waits until it reads.
         if !isBroken, unsafe nghttp2_session_get_outbound_queue_size(library) > limits.outboundFrames {
             end(.excess(.outboundFrames))

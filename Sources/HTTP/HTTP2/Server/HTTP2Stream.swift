@@ -29,6 +29,9 @@ open class HTTP2Stream {
     /// The request has begun, and nobody has been told of it.
     final var isUnseen: Bool { id != 0 && !state.isSeen && !state.isAnswered && !state.isReset }
 
+    /// The head waits for the end of the stream.
+    final var isHeld: Bool { state.isHeld && state.isListening }
+
     /// How much of `waiting.front` may be handed on.
     final var free: Int { min(waiting.frontCount, waiting.count - (state.isLastKept ? 1 : 0)) }
 
@@ -44,6 +47,8 @@ open class HTTP2Stream {
     /// The head is complete and well-formed. Content follows if `head.framing` says so, and where `head.opensWebSocket` what the
     /// tunnel is to carry: it may come before it is open.
     open func headReceived() {}
+    /// The head is complete, but its Content-Length of 0 has to be shown true by the end of the stream, at which follows `headReceived`.
+    open func headHeld() {}
     /// Content has arrived. - Returns: how much of it was taken; if not all, `contentWanted()` is to be called later.
     open func receive(content: Span<UInt8>) -> Int { content.count }
     /// All content that has arrived was taken; more may follow.
@@ -152,6 +157,12 @@ open class HTTP2Stream {
         session?.submitReset(code, on: self)
     }
 
+    /// Nothing more of the request is to be told, whatever of it comes; what of its content has waited is dropped.
+    public final func disregardRequest() {
+        guard isOpen else { return }
+        session?.disregard(self)
+    }
+
     /// Content is wanted again.
     public final func contentWanted() {
         guard isOpen else { return }
@@ -167,7 +178,7 @@ struct StreamState {
     var isHeld = false
     /// What comes is of use: the request is well-formed, and nobody has reset it.
     var isListening = false
-    /// The head, or what is wrong with it, was told.
+    /// The head, or what is wrong with it, was told, or nobody wants to hear it.
     var isSeen = false
     var clientEnded = false
     var toldEnd = false
