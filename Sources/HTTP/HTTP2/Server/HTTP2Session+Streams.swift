@@ -38,7 +38,16 @@ extension HTTP2Session {
         // nobody is to see a request that may yet be malformed.
         stream.state.isHeld = !endsStream && stream.state.missing == 0
         if !stream.state.isHeld { showHead(of: stream) }
-        if endsStream { clientEnded(stream) }
+        // Of a request whose content does not come with it: whoever forwards it is not to keep the head until some does. There are
+        // those who wait for the answer first.
+        if endsStream { clientEnded(stream) } else { touch(stream) }
+    }
+
+    /// Nothing more of the stream may be there for now: looked at when all that came is read.
+    private func touch(_ stream: HTTP2Stream) {
+        guard !stream.state.isTouched else { return }
+        stream.state.isTouched = true
+        touched.append(stream.slot)
     }
 
     private func showHead(of stream: HTTP2Stream) {
@@ -82,10 +91,7 @@ extension HTTP2Session {
         if taken < content.count { stream.waiting.append(content.extracting(taken...)) }
         consumed(taken, on: stream)
         if stream.state.isWanted { offer(stream) }
-        if !stream.state.isTouched {
-            stream.state.isTouched = true
-            touched.append(stream.slot)
-        }
+        touch(stream)
     }
 
     /// Offers what has waited.
