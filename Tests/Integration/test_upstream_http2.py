@@ -14,8 +14,8 @@ from denials import assert_denied
 from exposition import scrape
 from http2_client import HTTP2Client, StreamReset
 from http2_service import (
-    CANCEL, CONTINUATION, DATA, END_HEADERS, HEADERS, HTTP2Service, INTERNAL_ERROR, OK, PADDED, PING, PUSH_PROMISE,
-    REFUSED_STREAM, SETTINGS, WINDOW_UPDATE, Gone, frame, serve_well)
+    CANCEL, CONTINUATION, DATA, END_HEADERS, GOAWAY, HEADERS, HTTP2Service, INTERNAL_ERROR, OK, PADDED, PING, PUSH_PROMISE,
+    REFUSED_STREAM, SETTINGS, WINDOW_UPDATE, Gone, frame, serve_well, settings)
 from paths import PATIENCE
 from services import Services
 from waiting import eventually
@@ -193,6 +193,77 @@ def test_requests_that_find_no_stream_wait_and_are_refused_when_that_is_too_long
         assert client.get("/after").content == b"ok"
     assert failures(gateway) == {"connection_limit": 1, "waiting_timeout": 1}
     assert_nothing_held(gateway)
+
+
+@pytest.mark.parametrize("idle", [1, 0])
+def test_a_service_that_admits_no_stream_is_waited_for_and_not_connected_to_again(start_gateway, serve, phone, idle):
+    def script(connection):
+        connection.greet(streams=0)
+        connection.listen()
+    service = serve(script)
+    gateway = behind(start_gateway, service, idle_connections=idle, waiting_timeout="300ms", connect_timeout="1m")
+    with HTTP2Client(gateway, phone) as client:
+        for _ in range(3):
+            assert_denied(gateway, client.get("/refused"), "upstream_busy", 503)
+        assert len(service.connections) == 1 and service.requests == []
+        assert failures(gateway) == {"waiting_timeout": 3}
+        assert_nothing_held(gateway)
+
+
+def test_a_service_that_admits_streams_again_is_asked_again(start_gateway, serve, phone):
+    opened = threading.Event()
+
+    def script(connection):
+        connection.greet(streams=0)
+        opened.wait(PATIENCE)
+        connection.send(settings(streams=10))
+        while True:
+            connection.answer(connection.next_request())
+    service = serve(script)
+    gateway = behind(start_gateway, service, waiting_timeout="1m")
+    with HTTP2Client(gateway, phone) as client:
+        number = client.start(path="/")
+        eventually(lambda: scrape(gateway)("attestgate_upstream_waiting") == 1, "it to wait")
+        opened.set()
+        assert client.response(number).content == b"ok"
+    assert len(service.connections) == 1
+
+
+def greeting_and(*others):
+    """All in one write, so that it is read at once."""
+    def script(connection):
+        assert connection._exactly(24)
+        connection.send(b"".join([settings(), *others]))
+        if others:
+            connection.listen()
+    return script
+
+
+NOT_ADMITTED = {
+    "goes away": ([frame(GOAWAY, 0, 0, bytes(8))], "refused"),
+    "breaks a rule": ([frame(DATA, 0, 0, b"x")], "http2"),
+}
+
+
+@pytest.mark.parametrize("how", NOT_ADMITTED)
+def test_a_service_that_greets_and_takes_no_request_has_failed(start_gateway, serve, phone, how):
+    """As one that refuses to be connected to: each of them is asked once, and it is judged."""
+    said, kind = NOT_ADMITTED[how]
+    bad, worse, good = serve(greeting_and(*said)), serve(greeting_and(*said)), serve()
+    gateway = behind(start_gateway, bad, worse, ejection={"failures": 2, "for": "1h", "at_most": "1h"})
+    with HTTP2Client(gateway, phone) as client:
+        assert_denied(gateway, client.get("/"), "upstream_unavailable", 502)
+        assert (len(bad.connections), len(worse.connections)) == (1, 1)
+        assert client.get("/").status == 502
+        assert failures(gateway) == {kind: 2}
+    assert sum(scrape(gateway)("attestgate_upstream_server_ejections_total", server=service.address)
+               for service in [bad, worse]) == 1
+    assert_nothing_held(gateway)
+    # With another server to ask, nobody notices.
+    both = behind(start_gateway, bad, good)
+    with HTTP2Client(both, phone) as client:
+        assert [client.get("/").status for _ in range(4)] == [200] * 4
+    assert len(bad.connections) <= 1 + 2 + 4
 
 
 # MARK: what was not processed is sent again, and nothing else
@@ -782,6 +853,28 @@ def test_health_checks_speak_the_upstreams_protocol(start_gateway, serve, phone)
     healthy["status"] = "503"
     eventually(
         lambda: scrape(gateway)("attestgate_upstream_server_workers", state="unhealthy") == 1, "it to be found unhealthy")
+
+
+@pytest.mark.parametrize("how", ["goes away", "admits no stream"])
+def test_a_check_fails_with_its_server_and_is_no_request(start_gateway, serve, phone, how):
+    def refuse(connection):
+        assert connection._exactly(24)
+        connection.send(settings() + frame(GOAWAY, 0, 0, bytes(8)) if how == "goes away" else settings(streams=0))
+        connection.listen()
+    bad, good = serve(refuse), serve()
+    gateway = behind(
+        start_gateway, bad, good, health={"path": "/health", "interval": "100ms", "timeout": "90ms", "unhealthy_after": 1})
+    name = "attestgate_upstream_server_checks_total"
+    eventually(lambda: scrape(gateway)(name, server=bad.address, result="failed") >= 5, "checks to fail")
+    metrics = scrape(gateway)
+    assert metrics(name, server=bad.address, result="passed") == metrics(name, server=good.address, result="failed") == 0
+    assert metrics("attestgate_upstream_server_workers", server=bad.address, state="unhealthy") == 1
+    # Each server was asked on its own account.
+    assert metrics(name, server=good.address, result="passed") <= good.paths().count("/health") <= len(good.connections)
+    assert metrics("attestgate_upstream_server_requests_total", server=bad.address) == 0
+    assert_nothing_held(gateway)
+    with HTTP2Client(gateway, phone) as client:
+        assert [client.get("/").status for _ in range(4)] == [200] * 4
 
 
 # MARK: others' services

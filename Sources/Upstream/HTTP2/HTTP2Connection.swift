@@ -92,18 +92,21 @@ final class HTTP2Connection: UpstreamConnection {
 
     private func leaveWaiting(_ call: UpstreamCall, after failure: UpstreamFailure) {
         call.awaited = nil
-        guard isCheck else { return pool.move(call, from: server, after: failure) }
+        guard isCheck else { return pool.move(call, from: self, after: failure) }
         call.failed(failure, again: .never)
         call.settle()
     }
 
     /// The server's SETTINGS have come, for the first time or again.
-    fileprivate func capacityChanged() { pool.serveWaitingSoon() }
+    fileprivate func capacityChanged() { pool.capacityChanged(on: self) }
 
     /// Begins the calls that have waited, as soon as the server has shown itself.
     private func beginWaiting() {
         guard isGreeted, !hasBegun else { return }
+        guard loss == nil, session?.mayOpen == true else { return notAdmitted() }
         hasBegun = true
+        // A check is of its server alone.
+        if session?.capacity == 0, !isCheck { pool.admitsNone(server) }
         clearDeadline()
         deadline = Instant(nanoseconds: .max)
         wait(until: outputEnd)
@@ -113,12 +116,23 @@ final class HTTP2Connection: UpstreamConnection {
             guard call.awaited === self else { continue }
             call.awaited = nil
             guard hasRoom else {
-                pool.reassign(call, from: server)
+                if isCheck { leaveWaiting(call, after: .refused) } else { pool.reassign(call, from: self) }
                 continue
             }
             call.began(on: .http2(carry(call)))
             call.settle()
         }
+    }
+
+    /// The server has greeted, and in the same breath said that it takes no request, or broken off: it has failed as one has that
+    /// refuses to be connected to.
+    private func notAdmitted() {
+        // GOAWAY of our own, where the server has broken a rule; what rule, is known when it is made.
+        flush()
+        let failure = loss ?? .refused
+        loss = nil
+        isRetired = false
+        notSent(failure)
     }
 
     // MARK: - Calls
@@ -154,7 +168,7 @@ final class HTTP2Connection: UpstreamConnection {
         call.awaited = nil
         waiting.removeAll { $0 === call }
         if isCheck { return discard() }
-        pool.callEnded(at: server)
+        pool.callEnded(on: self)
         workSoon()
     }
 
@@ -168,7 +182,7 @@ final class HTTP2Connection: UpstreamConnection {
         callsServed += 1
         // Those of a crowd that came once are not kept.
         if spare.count < Self.keptObjects { spare.append(stream) }
-        if !isCheck { pool.callEnded(at: server) }
+        pool.callEnded(on: self)
         workSoon()
     }
 
