@@ -15,17 +15,26 @@ extension UpstreamPool {
     }
 
     private func streamPlace(for call: UpstreamCall, at server: Int) throws(UpstreamFailure) -> Place {
-        while let connection = servers[server].open.first(where: { $0.hasRoom }) {
-            // One that was not has left the list.
-            guard connection.isThere() else { continue }
+        if let connection = openConnection(to: server, where: { $0.hasRoom && !$0.isWindowShut }) {
             return begin(call, on: connection)
         }
-        guard mayConnect(to: server), makeRoom() else { return .none }
+        guard mayConnect(to: server), makeRoom() else {
+            // Better one on which content has to wait than none.
+            return openConnection(to: server, where: { $0.hasRoom }).map { begin(call, on: $0) } ?? .none
+        }
         let connection = try connect(for: call, to: server) {
             HTTP2Connection(pool: self, server: $0, socket: $1, isCheck: false)
         }
         servers[connection.server].open.append(connection)
         return begin(call, on: connection)
+    }
+
+    private func openConnection(to server: Int, where isSuitable: (HTTP2Connection) -> Bool) -> HTTP2Connection? {
+        while let connection = servers[server].open.first(where: isSuitable) {
+            // One that is not has left the list.
+            if connection.isThere() { return connection }
+        }
+        return nil
     }
 
     private func begin(_ call: UpstreamCall, on connection: HTTP2Connection) -> Place {

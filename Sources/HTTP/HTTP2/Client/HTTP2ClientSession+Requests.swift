@@ -112,7 +112,7 @@ extension HTTP2ClientSession {
     }
 
     func submitReset(_ code: HTTP2ErrorCode, on stream: HTTP2ClientStream) {
-        guard !isClosed, !isBroken else { return }
+        guard !isClosed, !isBroken, takeReset() else { return }
         unsafe nghttp2_submit_rst_stream(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.id, code.rawValue)
     }
 }
