@@ -126,7 +126,8 @@ struct FrameWatch {
         case FrameType.headers: role == .server ? beginBlock(length, stream, now) : beginAnswer(length, now)
         case FrameType.continuation: continueBlock(length, now)
         case FrameType.priority: Self.take(&priorities, limits.priorities, now, .priorities)
-        case FrameType.reset: spend(&resetCredit) || spend(&lateResets) ? nil : Self.take(&resets, limits.resets, now, .resets)
+        case FrameType.reset:
+            spend(&resetCredit) || spend(&lateResets) ? nil : Self.take(&resets, limits.resets, now, .resets)
         case FrameType.settings: Self.take(&settings, limits.settings, now, .settings)
         case FrameType.ping: spend(&pingCredit) ? nil : Self.take(&pings, limits.pings, now, .pings)
         case FrameType.windowUpdate:

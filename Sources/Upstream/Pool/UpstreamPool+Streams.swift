@@ -57,7 +57,9 @@ extension UpstreamPool {
         var full = ServerSet()
         let hasPlace = connectionCount < settings.connections || servers.contains { $0.open.contains { $0.isIdle } }
         while let server = balancer.choose(among: states, for: 0, tried: full, at: loop.now) {
-            if servers[server].open.contains(where: { $0.hasRoom }) || hasPlace && mayConnect(to: server) { return true }
+            if servers[server].open.contains(where: { $0.hasRoom }) || hasPlace && mayConnect(to: server) {
+                return true
+            }
             full.insert(server)
         }
         return false
@@ -73,7 +75,9 @@ extension UpstreamPool {
     /// The server has said what its limits are, for the first time or again.
     func capacityChanged(on connection: HTTP2Connection) {
         let server = servers[connection.server]
-        if server.admitsNoneUntil.nanoseconds > .min, connection.hasRoom { server.admitsNoneUntil = Instant(nanoseconds: .min) }
+        if server.admitsNoneUntil.nanoseconds > .min, connection.hasRoom {
+            server.admitsNoneUntil = Instant(nanoseconds: .min)
+        }
         serveWaitingSoon()
     }
 

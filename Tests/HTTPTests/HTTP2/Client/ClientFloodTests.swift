@@ -157,7 +157,9 @@ struct ClientFloodTests {
         #expect(peer.record.events.filter { $0.hasSuffix(" end") }.count == 100)
     }
 
-    @Test("a server that learns late of requests that were given up may answer or reset each of them", arguments: [true, false])
+    @Test(
+        "a server that learns late of requests that were given up may answer or reset each of them",
+        arguments: [true, false])
     func lateAnswers(resets: Bool) throws {
         let peer = HTTP2ClientPeer()
         for _ in 0..<2000 {
