@@ -1,3 +1,4 @@
+internal import EventLoop
 public import HTTP
 
 /// Who waits for an upstream's response.
@@ -16,6 +17,8 @@ open class UpstreamCall {
     final var ticket: UInt64 = 0
     /// Whose request it is, where servers are chosen by that.
     final var key: UInt64 = 0
+    /// Until when it may wait for a connection; nil if it did not have to yet.
+    final var waitingEnd: Instant?
     /// The servers that have failed it.
     final var tried = ServerSet()
     /// The connection whose server it waits for.

@@ -37,6 +37,7 @@ class GRPCService:
             "Refuse": grpc.stream_stream_rpc_method_handler(self.refuse),
             "Hang": grpc.unary_unary_rpc_method_handler(self.hang),
             "Feed": grpc.unary_stream_rpc_method_handler(self.feed),
+            "Greet": grpc.stream_stream_rpc_method_handler(self.greet),
         }
         self.server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])
         if identity:
@@ -94,6 +95,12 @@ class GRPCService:
         self.note("Refuse", context)
         context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "enough")
         yield b""
+
+    def greet(self, requests, context):
+        """Speaks first."""
+        self.note("Greet", context)
+        yield b"welcome"
+        yield from requests
 
     def hang(self, request, context):
         ended = self._watch("Hang", context)

@@ -125,6 +125,17 @@ def test_both_speak_in_turn_on_one_call(start, transport):
     assert list(answers) == [] and answers.code() == Code.OK
 
 
+def test_a_service_may_speak_first(start, transport):
+    """On a new connection, and on those that are there already."""
+    service, gateway, client = start(transport)
+    for _ in range(4):
+        requests = Requests()
+        call = client.both("Greet", requests, timeout=PATIENCE)
+        assert next(call) == b"welcome"
+        requests.end()
+        assert list(call) == []
+
+
 @pytest.mark.parametrize("size", [4 << 20, 20 << 20])
 def test_large_messages_go_both_ways(start, transport, size):
     _, _, client = start(transport)

@@ -196,6 +196,77 @@ def test_requests_that_find_no_stream_wait_and_are_refused_when_that_is_too_long
     assert_nothing_held(gateway)
 
 
+@pytest.mark.parametrize("idle", [1, 0])
+def test_a_service_that_admits_no_stream_is_waited_for_and_not_connected_to_again(start_gateway, serve, phone, idle):
+    def script(connection):
+        connection.greet(streams=0)
+        connection.listen()
+    service = serve(script)
+    gateway = behind(start_gateway, service, idle_connections=idle, waiting_timeout="300ms", connect_timeout="1m")
+    with HTTP2Client(gateway, phone) as client:
+        for _ in range(3):
+            assert_denied(gateway, client.get("/refused"), "upstream_busy", 503)
+        assert len(service.connections) == 1 and service.requests == []
+        assert failures(gateway) == {"waiting_timeout": 3}
+        assert_nothing_held(gateway)
+
+
+def test_a_service_that_admits_streams_again_is_asked_again(start_gateway, serve, phone):
+    opened = threading.Event()
+
+    def script(connection):
+        connection.greet(streams=0)
+        opened.wait(PATIENCE)
+        connection.send(settings(streams=10))
+        while True:
+            connection.answer(connection.next_request())
+    service = serve(script)
+    gateway = behind(start_gateway, service, waiting_timeout="1m")
+    with HTTP2Client(gateway, phone) as client:
+        number = client.start(path="/")
+        eventually(lambda: scrape(gateway)("attestgate_upstream_waiting") == 1, "it to wait")
+        opened.set()
+        assert client.response(number).content == b"ok"
+    assert len(service.connections) == 1
+
+
+def greeting_and(*others):
+    """All in one write, so that it is read at once."""
+    def script(connection):
+        assert connection._exactly(24)
+        connection.send(b"".join([settings(), *others]))
+        if others:
+            connection.listen()
+    return script
+
+
+NOT_ADMITTED = {
+    "goes away": ([frame(GOAWAY, 0, 0, bytes(8))], "refused"),
+    "breaks a rule": ([frame(DATA, 0, 0, b"x")], "http2"),
+}
+
+
+@pytest.mark.parametrize("how", NOT_ADMITTED)
+def test_a_service_that_greets_and_takes_no_request_has_failed(start_gateway, serve, phone, how):
+    """As one that refuses to be connected to: each of them is asked once, and it is judged."""
+    said, kind = NOT_ADMITTED[how]
+    bad, worse, good = serve(greeting_and(*said)), serve(greeting_and(*said)), serve()
+    gateway = behind(start_gateway, bad, worse, ejection={"failures": 2, "for": "1h", "at_most": "1h"})
+    with HTTP2Client(gateway, phone) as client:
+        assert_denied(gateway, client.get("/"), "upstream_unavailable", 502)
+        assert (len(bad.connections), len(worse.connections)) == (1, 1)
+        assert client.get("/").status == 502
+        assert failures(gateway) == {kind: 2}
+    assert sum(scrape(gateway)("attestgate_upstream_server_ejections_total", server=service.address)
+               for service in [bad, worse]) == 1
+    assert_nothing_held(gateway)
+    # With another server to ask, nobody notices.
+    both = behind(start_gateway, bad, good)
+    with HTTP2Client(both, phone) as client:
+        assert [client.get("/").status for _ in range(4)] == [200] * 4
+    assert len(bad.connections) <= 1 + 2 + 4
+
+
 # MARK: what was not processed is sent again, and nothing else
 
 UNPROCESSED = ["refused", "going away"]
@@ -710,7 +781,7 @@ def test_resets_of_one_client_do_not_end_the_connection_of_others(start_gateway,
                     eventually(lambda: len(service.resets) > reset, "it to be reset")
         release.set()
         first = service.connections[0]
-        assert len(service.connections) >= 3 and len([r for r in first.order if r.reset is not None]) <= 101
+        assert len(service.connections) >= 3 and len([r for r in first.order if r.reset is not None]) <= 50
         assert other.exchange(get("/other")).content == b"ok"
         # It has gone on: what ends it now is nothing but its end.
         first.answer(first.order[0])
@@ -719,6 +790,101 @@ def test_resets_of_one_client_do_not_end_the_connection_of_others(start_gateway,
 
 
 # MARK: connections that come and go
+
+def test_a_client_that_leaves_many_requests_at_once_has_few_of_them_reset(start_gateway, serve, phone):
+    """Those that are not end with their connection, which others may still need; and what ends it is not the service's fault."""
+    def script(connection):
+        connection.greet()
+        while True:
+            request = connection.next_request(complete=False)
+            if request.path == "/other":
+                connection.answer(request)
+    service = serve(script)
+    gateway = behind(start_gateway, service)
+    with HTTP2Client(gateway, phone) as waiter, HTTP2Client(gateway, phone) as other:
+        waiting = waiter.start("POST", "/waiting")
+        eventually(lambda: service.paths() == ["/waiting"], "the first")
+        with HTTP2Client(gateway, phone) as vandal:
+            for _ in range(90):
+                vandal.start("POST", "/left", end=False)
+            eventually(lambda: len(service.requests) == 91, "all of them to arrive")
+        eventually(lambda: len(service.resets) == 50, "some to be reset")
+        assert other.get("/other").content == b"ok"
+        first, second = service.connections
+        assert len(service.resets) == 50 and all(r.reset is None for r in second.order)
+        # It goes on for who is still there.
+        first.answer(first.order[0])
+        assert waiter.response(waiting).content == b"ok"
+    eventually(lambda: first.going_away == [0], "it to end with the last one that anybody wants")
+    assert failures(gateway) == Counter()
+    assert_nothing_held(gateway)
+
+
+def test_a_service_that_finds_its_clients_too_lively_is_not_ejected(start_gateway, serve, phone):
+    def calm(connection):
+        connection.greet()
+        request = connection.next_request()
+        connection.go_away(request.stream, 11)
+    bad, good = serve(calm), serve()
+    gateway = behind(start_gateway, bad, good, ejection={"failures": 2, "for": "1h", "at_most": "1h"})
+    with HTTP2Client(gateway, phone) as client:
+        # Not idempotent, so that nothing is sent again.
+        seen = [client.response(client.start("POST", "/")).status for _ in range(10)]
+    assert seen.count(502) == 5
+    assert failures(gateway) == {"disconnected": 5}
+    assert scrape(gateway)("attestgate_upstream_server_ejections_total") == 0
+
+
+def test_an_upload_that_a_service_does_not_take_holds_up_no_other(start_gateway, serve, phone):
+    """It fills the window of the connection that others share, and these get another one."""
+    def script(connection):
+        connection.greet()
+        connection.takes = False
+        while True:
+            request = connection.next_request(complete=False)
+            if request.path == "/stuck":
+                connection.handed_out -= 1
+                connection.take_frame()
+            else:
+                while not request.is_complete:
+                    connection.take_frame()
+                connection.answer(request)
+    service = serve(script)
+    gateway = behind(start_gateway, service, response_timeout="1m")
+    with HTTP2Client(gateway, phone) as stuck, HTTP2Client(gateway, phone) as other:
+        number = stuck.start("POST", "/stuck", end=False)
+        stuck.send(number, bytes(65_535))
+        eventually(lambda: service.requests and len(service.requests[0].content) == 65_535, "the window to be shut")
+        for _ in range(3):
+            number = other.start("POST", "/other", end=False)
+            other.send(number, b"content", end=True)
+            assert other.response(number).content == b"ok"
+    assert len(service.connections) == 2 and failures(gateway) == Counter()
+
+
+def test_a_request_that_others_keep_from_being_sent_does_not_speak_against_the_service(start_gateway, serve, phone):
+    def script(connection):
+        connection.greet()
+        connection.takes = False
+        connection.listen()
+    bad, good = serve(script), serve()
+    # One connection to each: whoever comes has to share it.
+    gateway = behind(
+        start_gateway, bad, good, response_timeout="3s", connections_per_server=1,
+        ejection={"failures": 1, "for": "1h", "at_most": "1h"})
+    with HTTP2Client(gateway, phone) as stuck, HTTP2Client(gateway, phone) as other:
+        held = stuck.start("POST", "/stuck", end=False)
+        stuck.send(held, bytes(65_535))
+        eventually(lambda: bad.requests and len(bad.requests[0].content) == 65_535, "the window to be shut")
+        numbers = [other.start("POST", "/other", end=False) for _ in range(6)]
+        for number in numbers:
+            other.send(number, b"content", end=True)
+        assert sorted(other.response(number).status for number in numbers) == [200] * 3 + [504] * 3
+        assert failures(gateway) == {"response_timeout": 3}
+        assert scrape(gateway)("attestgate_upstream_server_ejections_total") == 0
+        # And that connection gets no more: there is one left.
+        assert [other.get("/next").status for _ in range(2)] == [200] * 2
+
 
 def test_a_service_that_goes_away_in_order_loses_nothing(start_gateway, serve, phone):
     """GOAWAY with the last stream it serves, those under way completed, and the connection closed: again and again."""
@@ -869,6 +1035,28 @@ def test_health_checks_speak_the_upstreams_protocol(start_gateway, serve, phone)
     healthy["status"] = "503"
     eventually(
         lambda: scrape(gateway)("attestgate_upstream_server_workers", state="unhealthy") == 1, "it to be found unhealthy")
+
+
+@pytest.mark.parametrize("how", ["goes away", "admits no stream"])
+def test_a_check_fails_with_its_server_and_is_no_request(start_gateway, serve, phone, how):
+    def refuse(connection):
+        assert connection._exactly(24)
+        connection.send(settings() + frame(GOAWAY, 0, 0, bytes(8)) if how == "goes away" else settings(streams=0))
+        connection.listen()
+    bad, good = serve(refuse), serve()
+    gateway = behind(
+        start_gateway, bad, good, health={"path": "/health", "interval": "100ms", "timeout": "90ms", "unhealthy_after": 1})
+    name = "attestgate_upstream_server_checks_total"
+    eventually(lambda: scrape(gateway)(name, server=bad.address, result="failed") >= 5, "checks to fail")
+    metrics = scrape(gateway)
+    assert metrics(name, server=bad.address, result="passed") == metrics(name, server=good.address, result="failed") == 0
+    assert metrics("attestgate_upstream_server_workers", server=bad.address, state="unhealthy") == 1
+    # Each server was asked on its own account.
+    assert metrics(name, server=good.address, result="passed") <= good.paths().count("/health") <= len(good.connections)
+    assert metrics("attestgate_upstream_server_requests_total", server=bad.address) == 0
+    assert_nothing_held(gateway)
+    with HTTP2Client(gateway, phone) as client:
+        assert [client.get("/").status for _ in range(4)] == [200] * 4
 
 
 # MARK: others' services

@@ -21,6 +21,19 @@ struct WaitingQueueTests {
         #expect(queue.isEmpty && on(&queue) { $0.firstDeadline() } == nil)
     }
 
+    @Test("who is looked at keeps its place, and whoever has left is not")
+    func looking() {
+        var queue = WaitingQueue<Int>(limit: 3)
+        let tickets = (1...3).map { queue.append($0, until: at(Int64($0))) }
+        #expect([on(&queue) { $0.first }, on(&queue) { $0.first }] == [1, 1])
+        #expect(queue.count == 3)
+        queue.remove(tickets[0])
+        queue.remove(tickets[1])
+        #expect(on(&queue) { $0.first } == 3)
+        queue.remove(tickets[2])
+        #expect(on(&queue) { $0.first } == nil)
+    }
+
     @Test("who leaves makes room, whoever stands before and behind")
     func leaving() {
         var queue = WaitingQueue<Int>(limit: 3)

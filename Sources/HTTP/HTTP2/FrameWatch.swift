@@ -46,6 +46,9 @@ struct FrameWatch {
     private var trailers = 0
     /// In the client role: blocks of fields still to be expected, of all that was asked.
     private var answers = 0
+    /// Of requests that were given up: a server may have answered, or reset, each of them before it heard of that.
+    private var lateAnswers = 0
+    private var lateResets = 0
     private var continuations = 0
     private var blockLength = 0
     private var windowUpdateCredit = 0
@@ -135,7 +138,8 @@ struct FrameWatch {
         case FrameType.headers: role == .server ? beginBlock(length, flags, stream, now) : beginAnswer(length, now)
         case FrameType.continuation: continueBlock(length, flags, now)
         case FrameType.priority: Self.take(&priorities, limits.priorities, now, .priorities)
-        case FrameType.reset: spend(&resetCredit) ? nil : Self.take(&resets, limits.resets, now, .resets)
+        case FrameType.reset:
+            spend(&resetCredit) || spend(&lateResets) ? nil : Self.take(&resets, limits.resets, now, .resets)
         case FrameType.settings: Self.take(&settings, limits.settings, now, .settings)
         case FrameType.ping: spend(&pingCredit) ? nil : Self.take(&pings, limits.pings, now, .pings)
         case FrameType.windowUpdate:
@@ -216,7 +220,7 @@ struct FrameWatch {
         continuations = 0
         blockLength = length
         guard length <= limits.headerBlock else { return .headerBlock }
-        return spend(&answers) ? nil : countEmptyFrame(now: now)
+        return spend(&answers) || spend(&lateAnswers) ? nil : countEmptyFrame(now: now)
     }
 
     /// - Returns: whether there was credit.
@@ -238,6 +242,12 @@ struct FrameWatch {
         resetCredit = min(resetCredit + 1, limits.concurrentStreams)
         windowUpdateCredit = min(windowUpdateCredit + limits.windowUpdatesPerData, Self.creditLimit)
         pingCredit = min(pingCredit + 1, Self.creditLimit)
+    }
+
+    /// A request was given up. What it is owed does not lapse when the next one takes its place among those that are open.
+    mutating func requestCancelled() {
+        lateAnswers += Self.answersPerRequest
+        lateResets += 1
     }
 
     /// A PING was sent, which is to be answered.

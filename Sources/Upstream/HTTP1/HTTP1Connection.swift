@@ -178,7 +178,7 @@ public final class HTTP1Connection: UpstreamConnection {
         guard let call else { return nil }
         self.call = nil
         call.carrier = nil
-        if !isCheck { pool.callEnded(at: server) }
+        pool.callEnded(on: self)
         return call
     }
 

@@ -87,6 +87,7 @@ extension HTTP2Connection {
             guard writeOutput() else { return }
         } while isOpen && (session.reportRoom() || session.hasOutput)
         for stream in active { stream.measure() }
+        measureWindow()
     }
 
     /// - Returns: whether everything was sent.

@@ -9,10 +9,20 @@ extension HTTP2Connection {
         if let outputEnd, outputEnd <= now { return lose(.responseTimeout) }
         // Backwards: one that is overdue leaves the array.
         for slot in active.indices.reversed() where slot < active.count { active[slot].judge(now: now) }
+        if let shutEnd, shutEnd <= now { retire() }
         if isIdle, let idleEnd, idleEnd <= now { return retire() }
         wait(until: outputEnd)
+        if !isRetired { wait(until: shutEnd) }
         if isIdle { wait(until: idleEnd) }
         for stream in active { wait(until: stream.end) }
+    }
+
+    /// To be called when nothing more can be framed.
+    func measureWindow() {
+        guard isWindowShut, !isRetired else { return shutEnd = nil }
+        guard shutEnd == nil else { return }
+        shutEnd = loop.now + TimeSpan(nanoseconds: responseTimeout.nanoseconds / 2)
+        wait(until: shutEnd)
     }
 
     func beginIdleness() {

@@ -31,8 +31,6 @@ final class HTTP2Connection: UpstreamConnection {
     /// In the middle of an event; the connection is closed, if it has to be, at its end.
     private var isWorking = false
     private var isWorkDue = false
-    /// Streams that were given up.
-    private var cancelled = 0
     /// Why it is to be closed at the end of the event.
     private(set) var loss: UpstreamFailure?
     /// The server has been judged by its end already.
@@ -42,6 +40,8 @@ final class HTTP2Connection: UpstreamConnection {
     /// Until when the server has to take something of what was written.
     var outputEnd: Instant?
     var idleEnd: Instant?
+    /// When it gets no more calls, since the server has taken no content on it for long; nil while its window is open.
+    var shutEnd: Instant?
     /// As it was set last: never later than anything that is waited for.
     private var deadline = Instant(nanoseconds: .max)
 
@@ -61,6 +61,8 @@ final class HTTP2Connection: UpstreamConnection {
         limits.headerList = min(pool.settings.head.bytes, pool.buffers.blockSize, 65_535)
         session = HTTP2ClientSession(
             limits: limits, heads: pool.settings.head, pool: pool.buffers, handler: handler)
+        session?.resetsLeft = Self.mostResets
+        shutEnd = nil
         lastReceived = Instant(nanoseconds: 0)
         wantRead(true)
         deadline = connectDeadline
@@ -92,18 +94,21 @@ final class HTTP2Connection: UpstreamConnection {
 
     private func leaveWaiting(_ call: UpstreamCall, after failure: UpstreamFailure) {
         call.awaited = nil
-        guard isCheck else { return pool.move(call, from: server, after: failure) }
+        guard isCheck else { return pool.move(call, from: self, after: failure) }
         call.failed(failure, again: .never)
         call.settle()
     }
 
     /// The server's SETTINGS have come, for the first time or again.
-    fileprivate func capacityChanged() { pool.serveWaitingSoon() }
+    fileprivate func capacityChanged() { pool.capacityChanged(on: self) }
 
     /// Begins the calls that have waited, as soon as the server has shown itself.
     private func beginWaiting() {
         guard isGreeted, !hasBegun else { return }
+        guard loss == nil, session?.mayOpen == true else { return notAdmitted() }
         hasBegun = true
+        // A check is of its server alone.
+        if session?.capacity == 0, !isCheck { pool.admitsNone(server) }
         clearDeadline()
         deadline = Instant(nanoseconds: .max)
         wait(until: outputEnd)
@@ -113,12 +118,23 @@ final class HTTP2Connection: UpstreamConnection {
             guard call.awaited === self else { continue }
             call.awaited = nil
             guard hasRoom else {
-                pool.reassign(call, from: server)
+                if isCheck { leaveWaiting(call, after: .refused) } else { pool.reassign(call, from: self) }
                 continue
             }
             call.began(on: .http2(carry(call)))
             call.settle()
         }
+    }
+
+    /// The server has greeted, and in the same breath said that it takes no request, or broken off: it has failed as one has that
+    /// refuses to be connected to.
+    private func notAdmitted() {
+        // GOAWAY of our own, where the server has broken a rule; what rule, is known when it is made.
+        flush()
+        let failure = loss ?? .refused
+        loss = nil
+        isRetired = false
+        notSent(failure)
     }
 
     // MARK: - Calls
@@ -129,6 +145,9 @@ final class HTTP2Connection: UpstreamConnection {
         guard hasBegun, let session else { return waiting.count < pool.settings.streams }
         return session.capacity > 0
     }
+
+    /// Whether content could not be sent on it now, whatever the stream.
+    var isWindowShut: Bool { hasBegun && session?.isWindowShut == true }
 
     /// - Returns: nil if the call waits for the server; `began(on:)` is called then.
     func take(_ call: UpstreamCall) -> UpstreamStream? {
@@ -154,7 +173,7 @@ final class HTTP2Connection: UpstreamConnection {
         call.awaited = nil
         waiting.removeAll { $0 === call }
         if isCheck { return discard() }
-        pool.callEnded(at: server)
+        pool.callEnded(on: self)
         workSoon()
     }
 
@@ -168,21 +187,23 @@ final class HTTP2Connection: UpstreamConnection {
         callsServed += 1
         // Those of a crowd that came once are not kept.
         if spare.count < Self.keptObjects { spare.append(stream) }
-        if !isCheck { pool.callEnded(at: server) }
+        pool.callEnded(on: self)
         workSoon()
     }
 
     private static let keptObjects = 8
 
-    /// A client has given up its stream, or was too slow. Servers end connections on which many are reset (CVE-2023-44487), and many clients
-    /// share this one: what one of them does must not end the requests of all others.
-    func streamCancelled() {
-        cancelled += 1
-        if cancelled >= Self.mostCancelled { retire() }
-    }
+    /// Streams that are reset on it, since their clients have left, were too slow or the server was. Servers end connections on which many
+    /// are (CVE-2023-44487), and many clients share this one: what one of them does must not end the requests of all others. Fewer than any
+    /// server known to us admits.
+    private static let mostResets = 50
 
-    /// Fewer than any server known to us admits.
-    private static let mostCancelled = 100
+    /// The server goes away.
+    fileprivate func serverGoesAway(_ code: HTTP2ErrorCode) {
+        // That is said of what clients do, streams that they give up above all: it does not speak against the server.
+        if code == .enhanceYourCalm { isEndJudged = true }
+        retire()
+    }
 
     /// It serves those that it has, and gets no more.
     func retire() {
@@ -268,7 +289,8 @@ final class HTTP2Connection: UpstreamConnection {
         guard isOpen else { return }
         if let loss { return end(loss) }
         guard !isConnecting, hasBegun, let session, waiting.isEmpty else { return }
-        guard session.openStreams == 0, active.isEmpty else { return }
+        // Streams that nobody wants and that were not reset end with it.
+        guard active.isEmpty, session.openStreams == 0 || session.isWithholdingResets else { return }
         if isCheck || isRetired || !session.mayOpen { return discard() }
         beginIdleness()
     }
@@ -341,5 +363,5 @@ private final class StreamHandler: HTTP2ClientHandler {
 
     override func makeStream(_ pool: BufferPool) -> HTTP2ClientStream { CallStream(pool: pool) }
     override func capacityChanged() { owner?.capacityChanged() }
-    override func serverGoesAway(_ code: HTTP2ErrorCode) { owner?.retire() }
+    override func serverGoesAway(_ code: HTTP2ErrorCode) { owner?.serverGoesAway(code) }
 }

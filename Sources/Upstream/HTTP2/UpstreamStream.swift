@@ -205,7 +205,8 @@ public final class UpstreamStream {
         if (now - owner.lastReceived).nanoseconds >= wait.nanoseconds / 2 { owner.retire() }
         let wire = wire
         let call = call
-        fail(.responseTimeout, again: .never, isJudged: true)
+        // A client whose upload the service does not take must not have it judged by all who share the connection.
+        fail(.responseTimeout, again: .never, isJudged: wire?.isStarved != true)
         wire?.reset(.cancel)
         call?.settle()
     }
@@ -214,7 +215,6 @@ public final class UpstreamStream {
 
     func cancel() {
         let wire = wire
-        if wire != nil { owner?.streamCancelled() }
         detach()?.kept.drop()
         wire?.reset(.cancel)
     }

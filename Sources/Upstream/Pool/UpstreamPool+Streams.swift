@@ -15,18 +15,26 @@ extension UpstreamPool {
     }
 
     private func streamPlace(for call: UpstreamCall, at server: Int) throws(UpstreamFailure) -> Place {
-        while let connection = servers[server].open.first(where: { $0.hasRoom }) {
-            // One that was not has left the list.
-            guard connection.isThere() else { continue }
+        if let connection = openConnection(to: server, where: { $0.hasRoom && !$0.isWindowShut }) {
             return begin(call, on: connection)
         }
-        let limit = settings.connectionsPerServer ?? settings.connections
-        guard servers[server].open.count < limit, makeRoom() else { return .none }
+        guard mayConnect(to: server), makeRoom() else {
+            // Better one on which content has to wait than none.
+            return openConnection(to: server, where: { $0.hasRoom }).map { begin(call, on: $0) } ?? .none
+        }
         let connection = try connect(for: call, to: server) {
             HTTP2Connection(pool: self, server: $0, socket: $1, isCheck: false)
         }
         servers[connection.server].open.append(connection)
         return begin(call, on: connection)
+    }
+
+    private func openConnection(to server: Int, where isSuitable: (HTTP2Connection) -> Bool) -> HTTP2Connection? {
+        while let connection = servers[server].open.first(where: isSuitable) {
+            // One that is not has left the list.
+            if connection.isThere() { return connection }
+        }
+        return nil
     }
 
     private func begin(_ call: UpstreamCall, on connection: HTTP2Connection) -> Place {
@@ -35,8 +43,43 @@ extension UpstreamPool {
         return .carrier(.http2(stream))
     }
 
-    /// Whether an open connection has room for one more request.
-    var hasStreamRoom: Bool { servers.contains { $0.open.contains { $0.hasRoom } } }
+    private func mayConnect(to server: Int) -> Bool {
+        let limit = settings.connectionsPerServer ?? settings.connections
+        let open = servers[server].open
+        guard open.count < limit, loop.now >= servers[server].admitsNoneUntil else { return false }
+        // One on which nothing is under way, and that has no room all the same, shows that the server admits nothing.
+        return !open.contains { $0.isIdle && !$0.hasRoom }
+    }
+
+    /// Whether a call that waits could begin. Asked without moving the turn.
+    var mayStartStream: Bool {
+        var balancer = balancer
+        var full = ServerSet()
+        let hasPlace = connectionCount < settings.connections || servers.contains { $0.open.contains { $0.isIdle } }
+        while let server = balancer.choose(among: states, for: 0, tried: full, at: loop.now) {
+            if servers[server].open.contains(where: { $0.hasRoom }) || hasPlace && mayConnect(to: server) {
+                return true
+            }
+            full.insert(server)
+        }
+        return false
+    }
+
+    /// A server has greeted a new connection, and admits no streams (SETTINGS_MAX_CONCURRENT_STREAMS 0): the next connection would
+    /// be no better, and who waits for that server would have us connect again and again. Until it says otherwise, on this one,
+    /// calls wait as where all streams are taken.
+    func admitsNone(_ server: Int) {
+        servers[server].admitsNoneUntil = loop.now + max(settings.waitingTimeout, settings.connectTimeout)
+    }
+
+    /// The server has said what its limits are, for the first time or again.
+    func capacityChanged(on connection: HTTP2Connection) {
+        let server = servers[connection.server]
+        if server.admitsNoneUntil.nanoseconds > .min, connection.hasRoom {
+            server.admitsNoneUntil = Instant(nanoseconds: .min)
+        }
+        serveWaitingSoon()
+    }
 
     /// Closes a connection that nobody uses, for one to another server. - Returns: whether there was any.
     func closeIdleStreams() -> Bool {
@@ -49,16 +92,17 @@ extension UpstreamPool {
     }
 
     /// The connection that a call waits for cannot be had: the next server is asked.
-    func move(_ call: UpstreamCall, from server: Int, after failure: UpstreamFailure) {
-        callEnded(at: server)
+    func move(_ call: UpstreamCall, from connection: HTTP2Connection, after failure: UpstreamFailure) {
+        callEnded(on: connection)
+        let server = connection.server
         begin(call) { () throws(UpstreamFailure) in
             try streamPlace(for: call, at: try next(after: server, for: call, failure))
         }
     }
 
     /// The server admits fewer streams than calls wait for it.
-    func reassign(_ call: UpstreamCall, from server: Int) {
-        callEnded(at: server)
+    func reassign(_ call: UpstreamCall, from connection: HTTP2Connection) {
+        callEnded(on: connection)
         begin(call) { () throws(UpstreamFailure) in try streamPlace(for: call) }
     }
 

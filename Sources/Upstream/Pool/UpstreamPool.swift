@@ -85,6 +85,7 @@ public final class UpstreamPool {
         call.tried = ServerSet()
         call.lastServer = nil
         call.isPlaced = false
+        call.waitingEnd = nil
         call.kept.reset()
         if let limit = settings.requests, underWay + waiting.count >= limit { throw .requestLimit }
         return try connectionOrWait(call, isFresh: false)
@@ -94,6 +95,7 @@ public final class UpstreamPool {
     public func startAgain(_ call: UpstreamCall) throws(UpstreamFailure) -> UpstreamCarrier? {
         let others = states.indices.contains { states[$0].isResolved && !call.tried.contains($0) }
         if !others { call.tried = ServerSet() }
+        call.waitingEnd = nil
         return try connectionOrWait(call, isFresh: true)
     }
 
@@ -114,6 +116,10 @@ public final class UpstreamPool {
 
     private func wait(_ call: UpstreamCall) throws(UpstreamFailure) {
         guard !waiting.isFull else { throw .connectionLimit }
+        let end = call.waitingEnd ?? loop.now + settings.waitingTimeout
+        // It may have waited before, and a connection that it got then had no room for it: its time is not to begin anew.
+        guard loop.now < end else { throw .waitingTimeout }
+        call.waitingEnd = end
         let isFirst = waiting.isEmpty
         call.queue = self
         call.ticket = waiting.append(call, until: loop.now + settings.waitingTimeout)
@@ -214,8 +220,7 @@ public final class UpstreamPool {
     private func serveWaiting() {
         // Each of those that wait now at most once: one that fails may start again, and waits then.
         for _ in 0..<waiting.count {
-            guard mayStart, let call = waiting.popFirst() else { return }
-            call.queue = nil
+            guard mayStart, let call = waiting.first else { return }
             do throws(UpstreamFailure) {
                 let isFresh = !call.tried.isEmpty
                 var granted = try place(for: call, isFresh: isFresh)
@@ -224,12 +229,13 @@ public final class UpstreamPool {
                     call.tried = ServerSet()
                     granted = try place(for: call, isFresh: true)
                 }
-                switch granted {
-                case .carrier(let carrier): call.began(on: carrier)
-                case .awaited: continue
-                case .none: throw .connectionLimit
-                }
+                // What looked like room was none: it keeps its place.
+                if case .none = granted { return }
+                leave(call)
+                guard case .carrier(let carrier) = granted else { continue }
+                call.began(on: carrier)
             } catch {
+                leave(call)
                 call.failed(error, again: .never)
             }
             call.settle()
@@ -238,9 +244,10 @@ public final class UpstreamPool {
 
     /// Whether some server has room. Asked without moving the turn.
     private var mayStart: Bool {
+        guard settings.speaks == .http11 else { return mayStartStream }
         var balancer = balancer
         guard balancer.choose(among: states, for: 0, at: loop.now) != nil else { return false }
-        return connectionCount < settings.connections || idleCount > 0 || hasStreamRoom
+        return connectionCount < settings.connections || idleCount > 0
     }
 
     /// While somebody waits. What room time alone makes, by the end of an ejection, is announced by nobody.
@@ -273,9 +280,11 @@ public final class UpstreamPool {
         }
     }
 
-    /// A request that was under way at the server has ended.
-    func callEnded(at server: Int) {
-        states[server].busy -= 1
+    /// A request that was under way on the connection, or waited for it, is there no more. One that checks a server was never counted.
+    func callEnded(on connection: UpstreamConnection) {
+        guard !connection.isCheck else { return }
+        assert(states[connection.server].busy > 0 && underWay > 0, "what has not begun cannot end")
+        states[connection.server].busy -= 1
         underWay -= 1
         serveWaitingSoon()
     }

@@ -18,6 +18,9 @@ final class UpstreamServer {
     /// Those of HTTP/2, the oldest first, whether anybody uses them or not.
     var open: [HTTP2Connection] = []
 
+    /// It admits no streams, as it has said: until then no new connection is opened to find out whether it still does not.
+    var admitsNoneUntil = Instant(nanoseconds: .min)
+
     /// - Parameter tls: the upstream's; nil without TLS.
     init(_ settings: UpstreamSettings.Server, tls: ClientContext?, tally: ServerTally) {
         // Copies that no other thread refers to.
@@ -40,6 +43,7 @@ final class UpstreamServer {
             return (numbersGiven, address)
         }
         nextAddress = 0
+        admitsNoneUntil = Instant(nanoseconds: .min)
     }
 
     /// Whether the address with this number is still one of its own.

@@ -24,7 +24,7 @@ struct WaitingQueue<Element> {
         self.limit = limit
     }
 
-    /// - Parameter deadline: never before that of who came earlier.
+    /// - Parameter deadline: who has one before that of somebody who came earlier is kept until then.
     /// - Returns: the ticket to leave with; never given twice.
     mutating func append(_ element: Element, until deadline: Instant) -> UInt64 {
         precondition(!isFull, "one more waits than may")
@@ -39,6 +39,14 @@ struct WaitingQueue<Element> {
     mutating func firstDeadline() -> Instant? {
         skipGaps()
         return start < entries.count ? entries[start].deadline : nil
+    }
+
+    /// Who has waited longest.
+    var first: Element? {
+        mutating get {
+            skipGaps()
+            return start < entries.count ? entries[start].element : nil
+        }
     }
 
     mutating func popFirst() -> Element? {

@@ -104,6 +104,7 @@ extension HTTP2ClientSession {
 
     /// Whoever asked wants no more of it.
     func reset(_ stream: HTTP2ClientStream, _ code: HTTP2ErrorCode) {
+        if stream.state.isOnWire, !stream.state.isReset, !stream.state.isComplete { watch.requestCancelled() }
         deafen(stream)
         if stream.state.isOnWire { return submitReset(code, on: stream) }
         // Its response was whole and waited to be taken.
@@ -111,7 +112,7 @@ extension HTTP2ClientSession {
     }
 
     func submitReset(_ code: HTTP2ErrorCode, on stream: HTTP2ClientStream) {
-        guard !isClosed, !isBroken else { return }
+        guard !isClosed, !isBroken, takeReset() else { return }
         unsafe nghttp2_submit_rst_stream(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), stream.id, code.rawValue)
     }
 }

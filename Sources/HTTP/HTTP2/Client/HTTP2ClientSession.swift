@@ -60,6 +60,11 @@ public import EventLoop
     /// Streams that are not over: those nghttp2 knows, and those whose response is whole and waits to be taken.
     public internal(set) var openStreams = 0
     var streamsOnWire = 0
+    /// Streams that we may reset; who has reset as many begins no more requests. What would be reset beyond that is only not listened to
+    /// any more: it ends when the server ends it, or with the connection.
+    public var resetsLeft = Int.max
+    /// Whether any stream is open that would have been reset.
+    public private(set) var isWithholdingResets = false
     /// Requests begun.
     public internal(set) var requestCount = 0
 
@@ -208,8 +213,30 @@ public import EventLoop
 
     /// Whether requests may be begun at all, now or when there is room: a connection of which that is not so serves those it has.
     public var mayOpen: Bool {
-        guard fault == nil, !isBroken, !isClosed, !isDraining, !isTerminating else { return false }
+        guard fault == nil, !isBroken, !isClosed, !isDraining, !isTerminating, resetsLeft > 0 else { return false }
         return unsafe nghttp2_session_check_request_allowed(library) != 0
+    }
+
+    /// - Returns: whether one more stream may be reset.
+    func takeReset() -> Bool {
+        guard resetsLeft > 0 else {
+            isWithholdingResets = true
+            return false
+        }
+        resetsLeft -= 1
+        return true
+    }
+
+    /// Whether the server takes no content on any stream, since what it has got of others it has not given back (RFC 9113 section 6.9).
+    public var isWindowShut: Bool {
+        guard !isBroken, !isClosed else { return false }
+        return unsafe nghttp2_session_get_remote_window_size(library) <= 0
+    }
+
+    /// Whether it is others' content alone that keeps the stream's from being sent.
+    func isStarved(_ stream: HTTP2ClientStream) -> Bool {
+        guard isWindowShut, !stream.state.requestEnded else { return false }
+        return unsafe nghttp2_session_get_stream_remote_window_size(library, stream.id) > 0
     }
 
     /// Whether there is something to write, whatever the room.

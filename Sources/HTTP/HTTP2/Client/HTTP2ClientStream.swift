@@ -65,6 +65,8 @@ open class HTTP2ClientStream {
     public final var number: Int32 { id }
     /// Octets of the request's content that the server has no window for yet.
     public final var unframed: Int { output.count }
+    /// Whether more of the request waits for a window, and the stream's own is open: what others have sent was not taken.
+    public final var isStarved: Bool { isOpen && (session?.isStarved(self) ?? false) }
     /// Whether all of the request was given to `HTTP2ClientSession.write`.
     public final var isRequestSent: Bool { state.requestEnded }
     /// Whether the request's fields were given to it. A request for which that is not so has not reached anybody.

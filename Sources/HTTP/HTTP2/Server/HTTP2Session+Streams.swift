@@ -45,7 +45,16 @@ extension HTTP2Session {
         } else {
             showHead(of: stream)
         }
-        if endsStream { clientEnded(stream) }
+        // Of a request whose content does not come with it: whoever forwards it is not to keep the head until some does. There are
+        // those who wait for the answer first.
+        if endsStream { clientEnded(stream) } else { touch(stream) }
+    }
+
+    /// Nothing more of the stream may be there for now: looked at when all that came is read.
+    private func touch(_ stream: HTTP2Stream) {
+        guard !stream.state.isTouched else { return }
+        stream.state.isTouched = true
+        touched.append(stream.slot)
     }
 
     /// Refuses what is held beyond a few requests, now that all that has come was read: most ends come right behind their heads.
@@ -103,10 +112,7 @@ extension HTTP2Session {
         if taken < content.count { stream.waiting.append(content.extracting(taken...)) }
         consumed(taken, on: stream)
         if stream.state.isWanted { offer(stream) }
-        if !stream.state.isTouched {
-            stream.state.isTouched = true
-            touched.append(stream.slot)
-        }
+        touch(stream)
     }
 
     /// Offers what has waited.

@@ -171,7 +171,8 @@ public import EventLoop
         while let slot = touched.popLast() {
             guard streams[slot].state.isTouched else { continue }
             streams[slot].state.isTouched = false
-            if streams[slot].state.isListening, streams[slot].free == 0 { streams[slot].contentPaused() }
+            let isShown = streams[slot].state.isListening && !streams[slot].state.isHeld
+            if isShown, streams[slot].free == 0 { streams[slot].contentPaused() }
         }
     }
 

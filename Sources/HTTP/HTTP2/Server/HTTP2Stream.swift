@@ -51,7 +51,7 @@ open class HTTP2Stream {
     open func headHeld() {}
     /// Content has arrived. - Returns: how much of it was taken; if not all, `contentWanted()` is to be called later.
     open func receive(content: Span<UInt8>) -> Int { content.count }
-    /// All content that has arrived was taken; more may follow.
+    /// All content that has arrived was taken, if any has; more may follow.
     open func contentPaused() {}
     /// The request is complete.
     open func contentEnded() {}

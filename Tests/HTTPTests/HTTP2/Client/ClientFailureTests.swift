@@ -26,6 +26,22 @@ struct ClientFailureTests {
         #expect(peer.record.events(of: 1).suffix(2) == [failure(.reset(.refusedStream)), "ended"])
     }
 
+    @Test("no more streams are reset than may be: what others send on them is only not listened to")
+    func withheldResets() throws {
+        let peer = HTTP2ClientPeer()
+        peer.session.resetsLeft = 2
+        let streams = try (0..<4).map { _ in try peer.sendRequest() }
+        for stream in streams[..<3] { stream.reset(.cancel) }
+        #expect(peer.frames().map(\.kind) == [.reset, .reset])
+        #expect(!peer.session.mayOpen && peer.session.isWithholdingResets)
+        peer.send(.response(5, end: true), .response(7, end: true))
+        peer.session.settle()
+        #expect(peer.fault == nil)
+        #expect(peer.record.events(of: 5) == ["ended"])
+        #expect(peer.record.events(of: 7).last == "ended")
+        #expect(peer.session.openStreams == 0)
+    }
+
     @Test(
         "other resets leave open what was processed",
         arguments: HTTP2ErrorCode.allCases.filter { $0 != .refusedStream })

@@ -157,6 +157,26 @@ struct ClientFloodTests {
         #expect(peer.record.events.filter { $0.hasSuffix(" end") }.count == 100)
     }
 
+    @Test(
+        "a server that learns late of requests that were given up may answer or reset each of them",
+        arguments: [true, false])
+    func lateAnswers(resets: Bool) throws {
+        let peer = HTTP2ClientPeer()
+        for _ in 0..<2000 {
+            let stream = try peer.sendRequest()
+            stream.reset(.cancel)
+            _ = peer.frames()
+            peer.session.settle()
+        }
+        for round in 0..<2000 {
+            let id = UInt32(2 * round + 1)
+            if resets { peer.send(.reset(id)) } else { peer.send(.response(id), .headers(id, [("x", "y")])) }
+        }
+        #expect(peer.fault == nil)
+        // And not without end.
+        #expect(attack(peer, most: 50_000) { _ in [resets ? .reset(1) : .response(1)] } < 50_000)
+    }
+
     @Test("a flood of PRIORITY")
     func priorities() throws {
         let peer = try peer()
