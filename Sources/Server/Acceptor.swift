@@ -157,7 +157,7 @@ public final class Acceptor {
         }
         guard let number = choice.number, let stranger = connections.first(where: { $0?.number == number }) ?? nil
         else { return }
-        application.connectionRefused(stranger, .limit)
+        if !stranger.isRefused { application.connectionRefused(stranger, .limit) }
         stranger.abort()
     }
 

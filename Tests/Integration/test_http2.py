@@ -2,8 +2,10 @@
 
 import json
 import random
+import socket
 import ssl
 import subprocess
+import time
 
 import h2.errors
 import pytest
@@ -36,6 +38,36 @@ def test_curl_speaks_http_2_where_it_can(gateway, upstream, phone):
     assert (done.returncode, done.stdout) == (0, b"ok 2"), done.stderr
     assert (upstream.last_request().method, upstream.last_request().target) == ("GET", "/a?b")
     assert gateway.logged(protocol="HTTP/2", status=200)["decision"] == "forwarded"
+
+
+def test_a_client_of_http_2_without_a_certificate_is_told_why(gateway, upstream):
+    # It sends on as soon as its own part of the handshake is done: a reset in answer to that would take the alert with it.
+    for _ in range(20):
+        done = curl(gateway, "/a", "--http2")
+        assert done.returncode == 56 and b"alert certificate required" in done.stderr, done.stderr
+
+
+def test_a_client_that_was_refused_in_its_handshake_is_not_listened_to_for_long(start_gateway, own_upstream):
+    gateway = start_gateway({"service": own_upstream.address})
+    for sends_on in [False, True]:
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as plain:
+            outer, inner = ssl.MemoryBIO(), ssl.MemoryBIO()
+            tls = tls_context(gateway.pki, None).wrap_bio(outer, inner, server_hostname="localhost")
+            while True:
+                try:
+                    tls.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    plain.sendall(inner.read())
+                    outer.write(plain.recv(65536))
+            plain.sendall(inner.read())
+            # The alert, and the end of what the gateway says; the connection lasts.
+            while plain.recv(65536):
+                pass
+            with pytest.raises(OSError):
+                while True:
+                    plain.sendall(bytes(65536) if sends_on else b"x")
+                    time.sleep(0 if sends_on else 0.1)
 
 
 def test_curl_uploads_and_downloads_byte_for_byte(start_gateway, nginx, phone, tmp_path):

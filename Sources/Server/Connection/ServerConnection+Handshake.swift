@@ -62,9 +62,36 @@ extension ServerConnection {
             close(gracefully: false)
         case .failed(let failure):
             acceptor.application.connectionRefused(self, .handshake(failure))
-            close(gracefully: false)
+            refuse()
         }
         return false
+    }
+
+    /// Lets the client take the alert that was sent. With TLS 1.3 its handshake is over before ours, and it may have sent on:
+    /// one of HTTP/2 does, at once. Closing with that unread would reset the connection, and could destroy the alert on its way.
+    private func refuse() {
+        isRefused = true
+        isInHandshake = false
+        acceptor.leaveHandshake()
+        wantWrite(false)
+        wantRead(true)
+        shutdownSending()
+        setDeadline(loop.now + acceptor.settings.lingerTimeout)
+        discardInput()
+    }
+
+    /// Reads what a refused client sends, past TLS, of which there is none any more.
+    func discardInput() {
+        while true {
+            switch Transport.plain.read(from: self, into: &input) {
+            case .done(let count):
+                discarded += count
+                input.removeAll()
+                if discarded > acceptor.settings.lingerBytes { return close(gracefully: false) }
+            case .wantRead: return input.releaseIfEmpty()
+            case .wantWrite, .endOfStream, .failed: return close(gracefully: false)
+            }
+        }
     }
 
     /// Nothing more is to be settled about who the client is.

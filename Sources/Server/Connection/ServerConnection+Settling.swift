@@ -72,6 +72,7 @@ extension ServerConnection {
 
     /// Nothing more is to be begun on the connection.
     func drain() {
+        guard !isRefused else { return close(gracefully: false) }
         if isInHandshake { closeGracefully() } else { spoken?.drain() }
     }
 

@@ -35,6 +35,10 @@ public final class ServerConnection: SocketHandler {
     /// Nil during the handshake, and when the connection is closed.
     var spoken: ConnectionProtocol?
     var isInHandshake = true
+    /// Its handshake has failed, and the client has still to take the alert that says why.
+    var isRefused = false
+    /// Octets that a refused client has sent since.
+    var discarded = 0
 
     /// The client's certificate; there from the end of the handshake. Nil without TLS.
     public var identity: ClientIdentity? { verifiedIdentity }
@@ -103,6 +107,7 @@ public final class ServerConnection: SocketHandler {
     // MARK: - Events
 
     public override func readable() {
+        guard !isRefused else { return discardInput() }
         if isInHandshake {
             guard !awaitsProxyHeader || receiveProxyHeader(), handshake() else { return }
         }
@@ -116,6 +121,7 @@ public final class ServerConnection: SocketHandler {
     }
 
     public override func writable() {
+        guard !isRefused else { return wantWrite(false) }
         guard !isInHandshake else {
             // A request may have come with the handshake's last message.
             if handshake() { readAgain() }
@@ -130,6 +136,7 @@ public final class ServerConnection: SocketHandler {
     }
 
     public override func deadlinePassed() {
+        guard !isRefused else { return close(gracefully: false) }
         guard isInHandshake else {
             spoken?.deadlinePassed()
             return
