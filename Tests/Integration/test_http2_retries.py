@@ -101,6 +101,25 @@ def test_streams_refused_before_a_client_can_know_how_many_there_may_be_pass_lat
     assert_refused_as_replayed(attested, phone, requests)
 
 
+def test_a_client_that_does_not_know_yet_how_many_there_may_be_keeps_its_connection(start_attested):
+    attested = start_attested(counter="window 1024", limits={"streams": 4})
+    held = Held(attested.upstream)
+    phone = attested.phone
+    requests = [phone.request(path=f"/{n}") for n in range(100)]
+    with HTTP2Client(attested.gateway, phone.identity, preface=False) as http2:
+        http2.h2.initiate_connection()
+        burst = Burst(http2)
+        burst.send(requests)
+        numbers = list(burst.requests)
+        http2.pump_until(lambda: all(http2.resets(numbers[4:])))
+        for n in range(4):
+            held.release(f"/{n}")
+        for number in numbers[:4]:
+            assert http2.response(number).status == 200
+        passed, again = burst.outcome()
+        assert (passed, again) == (requests[:4], requests[4:])
+
+
 def test_what_the_last_goaway_of_a_gateway_that_stops_leaves_out_passes_at_the_next(start_attested):
     attested = start_attested(counter="window 1024", timeouts={"shutdown": "20s"})
     gateway, phone, held = attested.gateway, attested.phone, Held(attested.upstream)

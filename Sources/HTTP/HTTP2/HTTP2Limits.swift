@@ -36,6 +36,8 @@ public struct HTTP2Limits: Sendable {
     public var pings = Rate(10, per: .seconds(1), burst: 100)
     /// Streams that the client resets: each has cost a request, and the client nothing (CVE-2023-44487).
     public var resets = Rate(20, per: .seconds(1), burst: 200)
+    /// Streams beyond `concurrentStreams` on one connection that are refused and no more.
+    public var excusedRefusals = 100
     /// Streams that the client makes us reset, malformed requests included (CVE-2025-8671).
     public var provokedResets = Rate(2, per: .seconds(1), burst: 40)
     /// DATA without content, CONTINUATION without fields, fields of streams that are no longer there.

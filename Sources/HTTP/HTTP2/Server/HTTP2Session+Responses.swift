@@ -103,9 +103,22 @@ extension HTTP2Session {
         switch frame {
         case .data: watch.dataSent()
         // Not our word, so the client's doing; so is a stream that was refused before it began.
-        case .reset(let code): if stream.map({ !$0.state.isReset }) ?? (code == .refusedStream) { countProvokedReset() }
+        case .reset(let code):
+            if let stream {
+                if !stream.state.isReset { countProvokedReset() }
+            } else if code == .refusedStream, !excuseRefusal() {
+                countProvokedReset()
+            }
         case .goAway(let code): if code != .noError, !isTerminating, fault == nil { reason = .violation(code) }
         }
+    }
+
+    /// Until a client has read our settings it may begin as many streams as it likes, and common ones begin 100 (RFC 9113 section
+    /// 6.5.2): so many refusals say nothing of it.
+    private func excuseRefusal() -> Bool {
+        guard excusedRefusals < limits.excusedRefusals else { return false }
+        excusedRefusals += 1
+        return true
     }
 
     /// END_STREAM went out. If the client is still sending, nobody needs that any more (RFC 9113 section 8.1).

@@ -50,6 +50,8 @@ public import EventLoop
     var isClosed = false
     /// Whether the client has acknowledged our settings (RFC 9113 section 6.5.3).
     public internal(set) var isAcknowledged = false
+    /// Streams refused for their number that were not counted against the client.
+    var excusedRefusals = 0
     /// The stream whose head, or trailers, have begun and are not complete: no other frame can come before they are (RFC 9113
     /// section 4.3).
     public internal(set) var incompleteHead: HTTP2Stream?
