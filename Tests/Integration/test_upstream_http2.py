@@ -323,7 +323,6 @@ def test_content_that_is_too_much_to_be_kept_is_not_sent_again(start_gateway, se
     assert good.requests == []
 
 
-@pytest.mark.parametrize("method,is_repeated", [("GET", True), ("POST", False)])
 def tls_port(serve, pki):
     return serve(tls=Services(pki).context())
 
@@ -410,6 +409,7 @@ def test_the_log_counts_as_denied_what_found_no_place_at_the_upstream(start_gate
     assert entry["decision"] == "denied", entry
 
 
+@pytest.mark.parametrize("method,is_repeated", [("GET", True), ("POST", False)])
 def test_what_may_have_been_processed_is_sent_again_only_if_that_does_no_harm(
         start_gateway, serve, phone, method, is_repeated):
     def leave(connection):
