@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 from client import IncompleteResponse
 from http2_client import ConnectionOver, HTTP2Client, StreamReset
+from waiting import eventually
 
 # What a client sees of a gateway that is killed.
 CUT_OFF = (OSError, IncompleteResponse, ConnectionOver, StreamReset)
@@ -15,6 +16,29 @@ CUT_OFF = (OSError, IncompleteResponse, ConnectionOver, StreamReset)
 # Proofs of one phone in one round, and rounds of one crowd: so that no value leaves the 1024 of which the gateway knows whether
 # they were used, and every refusal is `counter_replayed`.
 PROOFS_PER_ROUND, ROUNDS_PER_CROWD = 70, 10
+
+
+def kill_under_load(gateway, phone, upstream, challenge, least):
+    """kill -9, while requests of the phone stream in one after the other. - Returns: all that were sent, the last perhaps cut off."""
+    sent, stop = [], threading.Event()
+
+    def load():
+        try:
+            with phone.connect() as client:
+                while not stop.is_set():
+                    data = phone.request(path="/a", nonce=challenge)
+                    sent.append(data)
+                    client.exchange(data)
+        except (OSError, IncompleteResponse):
+            pass
+    thread = threading.Thread(target=load)
+    before = len(upstream.requests)
+    thread.start()
+    eventually(lambda: len(upstream.requests) >= before + least, "requests to pass")
+    gateway.crash()
+    stop.set()
+    thread.join()
+    return sent
 
 
 class Proof:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from client import IncompleteResponse, get
+from client import get
+from crashing import kill_under_load
 from denials import assert_denied
 from pki import attestgate
 from waiting import eventually
@@ -159,24 +160,7 @@ def test_a_proof_does_not_pass_again_after_a_crash_under_load(start_attested, ow
     gateway, phone = attested.gateway, attested.phone
     challenge = phone.challenge()
     for _ in range(5):
-        sent, stop = [], threading.Event()
-
-        def load():
-            try:
-                with phone.connect() as client:
-                    while not stop.is_set():
-                        data = phone.request(path="/a", nonce=challenge)
-                        sent.append(data)
-                        client.exchange(data)
-            except (OSError, IncompleteResponse):
-                pass
-        thread = threading.Thread(target=load)
-        before = len(own_upstream.requests)
-        thread.start()
-        eventually(lambda: len(own_upstream.requests) >= before + 20, "requests to pass")
-        gateway.crash()
-        stop.set()
-        thread.join()
+        sent = kill_under_load(gateway, phone, own_upstream, challenge, 20)
         gateway.start()
         passed = len(own_upstream.requests)
         with phone.connect() as client:

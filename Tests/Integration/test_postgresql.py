@@ -9,6 +9,7 @@ import pytest
 
 from attested import ROUTES
 from client import Client, IncompleteResponse, get
+from crashing import kill_under_load
 from denials import assert_denied
 from gateway import APP, Gateway
 from phone import Phone
@@ -57,24 +58,7 @@ def test_a_proof_passes_once_and_not_again_after_a_crash_of_the_gateway(start, p
     phone = Phone(gateway, pki.phone("pg-crash"))
     challenge, sent = phone.challenge(), []
     for _ in range(3):
-        stop, batch = threading.Event(), []
-
-        def load():
-            try:
-                with phone.connect() as client:
-                    while not stop.is_set():
-                        data = phone.request(path="/a", nonce=challenge)
-                        batch.append(data)
-                        client.exchange(data)
-            except (OSError, IncompleteResponse):
-                pass
-        thread = threading.Thread(target=load)
-        before = len(own_upstream.requests)
-        thread.start()
-        eventually(lambda: len(own_upstream.requests) >= before + 10, "requests to pass")
-        gateway.crash()
-        stop.set()
-        thread.join()
+        batch = kill_under_load(gateway, phone, own_upstream, challenge, 10)
         gateway.start()
         passed = len(own_upstream.requests)
         with phone.connect() as client:

@@ -13,7 +13,7 @@ import h2.errors
 import h2.settings
 import pytest
 
-from denials import NothingForwarded, assert_denied
+from denials import assert_denied
 from exposition import scrape
 from http2_client import ConnectionOver, HTTP2Client, StreamReset
 from http2_frames import PING, frame, headers, literal
@@ -21,78 +21,18 @@ from http2_web_sockets import ENABLE_CONNECT_PROTOCOL, StreamSocket, connect, sw
 from memory_states import KIB, proportional_bytes
 from phone import Phone
 from pki import attestgate
-from recording_upstream import OK, RecordingUpstream
+from recording_upstream import OK
 from services import Services
 from waiting import eventually
+from web_socket_gateway import gateway, nothing_forwarded, raw, service, shared_raw, start  # noqa: F401
 from web_sockets import KEY, Service, accept_of, switching
 
 Codes = h2.errors.ErrorCodes
-
-ROUTES = [
-    {"name": "chat", "host": "localhost", "path": "/", "websocket": "allowed"},
-    {"name": "device", "host": "localhost", "path": "/device", "require": "device", "websocket": "allowed"},
-    {"name": "proof", "host": "localhost", "path": "/proof", "require": "request-proof", "websocket": "allowed"},
-    {"name": "raw", "host": "localhost", "path": "/raw", "upstream": "raw", "websocket": "allowed"},
-    {"name": "sentinel", "host": "localhost", "path": "/sentinel", "upstream": "raw"},
-    {"name": "ignored", "host": "localhost", "path": "/ignored", "upstream": "raw"},
-]
-
-
-def upstreams(service, raw):
-    # A raw service has a script for a whole connection, so that none is to be used again.
-    return {"service": service.address, "raw": {"servers": [raw.address], "idle_connections": 0}}
-
-
-@pytest.fixture(scope="module")
-def service():
-    service = Service()
-    yield service
-    service.close()
-
-
-@pytest.fixture(scope="module")
-def shared_raw():
-    upstream = RecordingUpstream()
-    upstream.upgrades = True
-    yield upstream
-    upstream.close()
-
-
-@pytest.fixture
-def raw(shared_raw):
-    shared_raw.reset_behaviour()
-    shared_raw.faults.clear()
-    yield shared_raw
-    shared_raw.reset_behaviour()
-    assert shared_raw.faults == []
-
-
-@pytest.fixture
-def start(start_gateway, service, shared_raw):
-    def started(**settings):
-        return start_gateway(upstreams(service, shared_raw), [dict(route) for route in ROUTES], **settings)
-    return started
-
-
-@pytest.fixture(scope="module")
-def gateway(pki, service, shared_raw, tmp_path_factory):
-    from gateway import Gateway
-    made = Gateway(
-        tmp_path_factory.mktemp("websocket"), pki, upstreams(service, shared_raw), [dict(route) for route in ROUTES])
-    made.start()
-    yield made
-    made.stop()
-
 
 @pytest.fixture
 def http2(gateway, phone):
     with HTTP2Client(gateway, phone) as client:
         yield client
-
-
-@pytest.fixture
-def nothing_forwarded(gateway, raw, phone):
-    return NothingForwarded(gateway, raw, phone)
 
 
 class Trace:

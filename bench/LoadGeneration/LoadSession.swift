@@ -39,13 +39,15 @@ final class LoadSession {
         self.connection = connection
         var callbacks: OpaquePointer?
         var session: OpaquePointer?
-        guard nghttp2_session_callbacks_new(&callbacks) == 0 else { fatalError("out of memory: nghttp2") }
+        guard nghttp2_session_callbacks_new(&callbacks) == 0 else {
+            fatalError("out of memory: nghttp2")  // as every other allocation in Swift does
+        }
         nghttp2_session_callbacks_set_on_header_callback(callbacks, fieldReceived)
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, frameReceived)
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, streamClosed)
         nghttp2_session_callbacks_set_on_frame_not_send_callback(callbacks, frameNotSent)
         guard nghttp2_session_client_new(&session, callbacks, nil) == 0, let session else {
-            fatalError("out of memory: nghttp2")  // as every other allocation in Swift does
+            fatalError("out of memory: nghttp2")  // likewise
         }
         nghttp2_session_callbacks_del(callbacks)
         library = session
