@@ -43,6 +43,7 @@ let package = Package(
             name: "CNghttp2", pkgConfig: "libnghttp2", providers: [.apt(["libnghttp2-dev", "pkg-config"])]),
         .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev", "pkg-config"])]),
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev", "pkg-config"])]),
+        .systemLibrary(name: "CLandlock"),
         .systemLibrary(name: "CLinux"),
 
         // The ground: values and bytes.
@@ -86,6 +87,11 @@ let package = Package(
             swiftSettings: memorySafe),
         .target(name: "Policy", dependencies: ["HTTP"], swiftSettings: memorySafe),
 
+        // Spans, and their way to a collector.
+        .target(
+            name: "Tracing", dependencies: ["Bytes", "Cryptography", "EventLoop", "TLS", "Upstream"],
+            swiftSettings: memorySafe),
+
         // How devices become registered: what can be decided from bytes, and the service that does.
         .target(
             name: "Enrolment",
@@ -99,14 +105,15 @@ let package = Package(
         .target(
             name: "Administration",
             dependencies: ["Bytes", "Cryptography", "EventLoop", "HTTP", "Registry", "Server", "TLS", "Vocabulary"],
-            swiftSettings: memorySafe),
+            // The page is part of the program: no file to be found, or exchanged, when it runs.
+            resources: [.embedInCode("Page/Resources")], swiftSettings: memorySafe),
 
         // What becomes of a request.
         .target(
             name: "Gateway",
             dependencies: [
                 "Attestation", "Bytes", "Challenges", "Cryptography", "EventLoop", "HTTP", "Metrics", "Policy",
-                "Registry", "RequestProof", "Server", "TLS", "Upstream", "Vocabulary",
+                "Registry", "RequestProof", "Server", "TLS", "Tracing", "Upstream", "Vocabulary",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
@@ -115,17 +122,17 @@ let package = Package(
         .target(
             name: "Lifecycle",
             dependencies: [
-                "Administration", "Attestation", "Bytes", "Challenges", "Cryptography", "Enrolment", "EventLoop",
-                "Gateway", "GatewayConfiguration", "HTTP", "Metrics", "Policy", "Registry", "Server", "TLS",
-                "Upstream", "Vocabulary",
+                "Administration", "Attestation", "Bytes", "CLandlock", "CLinux", "Challenges", "Cryptography",
+                "Enrolment", "EventLoop", "Gateway", "GatewayConfiguration", "HTTP", "Metrics", "Policy", "Registry",
+                "Server", "TLS", "Tracing", "Upstream", "Vocabulary",
                 .product(name: "Logging", package: "swift-log"),
             ],
             swiftSettings: settings),
         .executableTarget(
             name: "attestgate",
             dependencies: [
-                "Administration", "Attestation", "Cryptography", "GatewayConfiguration", "Lifecycle", "Registry",
-                "Vocabulary",
+                "Administration", "Attestation", "CLinux", "Cryptography", "EventLoop", "GatewayConfiguration", "HTTP",
+                "Lifecycle", "Registry", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: settings),
@@ -260,6 +267,9 @@ let package = Package(
             swiftSettings: settings),
         .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
         .testTarget(name: "UpstreamTests", dependencies: ["EventLoop", "Upstream"], swiftSettings: settings),
+        .testTarget(
+            name: "TracingTests", dependencies: ["Bytes", "EventLoop", "TestVectors", "Tracing", "Upstream"],
+            swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
         .testTarget(
             name: "GatewayConfigurationTests", dependencies: ["Attestation", "Enrolment", "GatewayConfiguration"],

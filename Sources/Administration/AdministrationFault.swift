@@ -20,17 +20,24 @@ public struct AdministrationFault: Error, Equatable, Sendable {
 
 extension AdministrationFault {
     static func badRequest(_ description: String) -> Self { Self(400, "bad_request", description) }
-    static let originRefused = Self(403, "origin_refused", "Requests of web pages are refused: they carry Origin.")
+    static let originRefused = Self(403, "origin_refused", "Requests of other web pages are refused.")
     static func notFound(_ description: String) -> Self { Self(404, "not_found", description) }
+    static let levelRefused = Self(
+        403, "level_refused", "Nobody may do that here, by this listener's `level`; nothing was changed.")
     static let methodRefused = Self(405, "method_refused", "The endpoint does not admit this method.")
     static let requestTimeout = Self(408, "request_timeout", "The request did not arrive in time.")
     static let contentTooLarge = Self(413, "too_large", "The content is larger than 64 KiB.")
     static let mediaTypeUnsupported = Self(415, "media_type_unsupported", "The content must be application/json.")
     static let tokenRequired = Self(401, "token_required", "The token is missing, or it is not that of this listener.")
+    static let sessionRequired = Self(401, "session_required", "The session is over, or not of this listener: sign in.")
     static let misdirected = Self(
         421, "misdirected", "The Host field must be a name of this listener: localhost for a socket.")
     static let storeUnavailable = Self(
         503, "store_unavailable", "The store is not available; whether a change was made is unknown.")
+    /// The same where nothing was to be changed.
+    static let storeUnreadable = Self(503, "store_unavailable", "The store is not available: nothing can be read.")
+    static let doorReplaced = Self(
+        503, "busy", "What may come in has changed while the request came, or the gateway stops; nothing was changed.")
     static let busy = Self(503, "busy", "Too many operations wait already; nothing was changed.")
 
     /// - Parameter difference: `with another certificate key`.
@@ -47,6 +54,10 @@ extension AdministrationFault {
         }
     }
 
+    init(_ error: StoreError, asking command: RegistryCommand) {
+        self = error == .unavailable && !command.changesRegistry ? .storeUnreadable : Self(error)
+    }
+
     init(_ error: StoreError) {
         switch error {
         case .keyRegistered: self.init(409, "key_registered", "A device with this hardware key is registered already.")
@@ -56,6 +67,18 @@ extension AdministrationFault {
         case .deviceUnknown: self = .notFound("There is no such device.")
         case .bindingUnknown: self = .notFound("No device is or was bound to this key.")
         case .unavailable: self = .storeUnavailable
+        }
+    }
+}
+
+extension RegistryCommand {
+    /// Whether something may be different afterwards.
+    var changesRegistry: Bool {
+        switch self {
+        case .list, .listPending, .show, .listRevokedCertificates, .receiptFigures, .export, .count: false
+        case .register, .bind, .endBinding, .revoke, .restore, .approve, .initialize, .bindKey, .revokeSubject,
+            .drawRevocationListNumber, .claimReceipts, .settleReceipt, .renewEpoch:
+            true
         }
     }
 }

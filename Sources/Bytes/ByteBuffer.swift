@@ -162,6 +162,32 @@ extension ByteBuffer {
         return taken
     }
 
+    /// Appends both or nothing.
+    public mutating func append(_ bytes: Span<UInt8>, _ end: StaticString) {
+        guard var place = claim(bytes.count + end.utf8CodeUnitCount) else { return }
+        bytes.withUnsafeBufferPointer { Self.copy($0, to: &place) }
+        Self.copy(UnsafeBufferPointer(start: end.utf8Start, count: end.utf8CodeUnitCount), to: &place)
+    }
+
+    /// Appends all of it or nothing, with one look at the room.
+    public mutating func append(
+        _ first: Span<UInt8>, _ separator: StaticString, _ second: Span<UInt8>, _ end: StaticString
+    ) {
+        let ends = (separator.utf8CodeUnitCount, end.utf8CodeUnitCount)
+        guard var place = claim(first.count + ends.0 + second.count + ends.1) else { return }
+        first.withUnsafeBufferPointer { Self.copy($0, to: &place) }
+        Self.copy(UnsafeBufferPointer(start: separator.utf8Start, count: ends.0), to: &place)
+        second.withUnsafeBufferPointer { Self.copy($0, to: &place) }
+        Self.copy(UnsafeBufferPointer(start: end.utf8Start, count: ends.1), to: &place)
+    }
+
+    /// The room was claimed before.
+    @inline(__always)
+    private static func copy(_ source: UnsafeBufferPointer<UInt8>, to place: inout UnsafeMutablePointer<UInt8>) {
+        if let from = source.baseAddress { place.update(from: from, count: source.count) }
+        place += source.count
+    }
+
     public mutating func append(_ literal: StaticString) {
         appendBytes(UnsafeBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
     }

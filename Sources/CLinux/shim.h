@@ -16,6 +16,11 @@ extern int ag_pthread_setname(unsigned long thread, const char *name) __asm__("p
 extern int ag_timerfd_create(int clock, int flags) __asm__("timerfd_create");
 extern int ag_timerfd_settime(int timer, int flags, const void *setting, void *previous) __asm__("timerfd_settime");
 enum { ag_timerfd_absolute = 1 };
+// mask: a sigset_t; flags: those of open. What is read is a struct signalfd_siginfo each: 128 octets, first the signal's number.
+extern int ag_signalfd(int descriptor, const void *mask, int flags) __asm__("signalfd");
+enum { ag_signalfd_size = 128 };
+// actions: a posix_spawn_file_actions_t.
+extern int ag_spawn_closefrom(void *actions, int first) __asm__("posix_spawn_file_actions_addclosefrom_np");
 // pad: a size_t.
 extern int ag_malloc_trim(unsigned long pad) __asm__("malloc_trim");
 

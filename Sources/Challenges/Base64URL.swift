@@ -28,11 +28,13 @@ package enum Base64URL {
     ///   3.5).
     static func decode(_ text: Span<UInt8>, into bytes: inout MutableSpan<UInt8>) -> Bool {
         guard text.count == length(ofBytes: bytes.count) else { return false }
+        let values = values.span
         var pending: UInt32 = 0
         var bits: UInt32 = 0
         var position = 0
         for index in text.indices {
-            guard let value = value(text[index]) else { return false }
+            let value = values[Int(text[index])]
+            guard value < 64 else { return false }
             pending = pending << 6 | UInt32(value)
             bits += 6
             if bits >= 8 {
@@ -70,14 +72,10 @@ package enum Base64URL {
         }
     }
 
-    private static func value(_ character: UInt8) -> UInt8? {
-        switch character {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"): character - UInt8(ascii: "A")
-        case UInt8(ascii: "a")...UInt8(ascii: "z"): character - UInt8(ascii: "a") + 26
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0") + 52
-        case UInt8(ascii: "-"): 62
-        case UInt8(ascii: "_"): 63
-        default: nil
-        }
-    }
+    /// The value of each of the 256 bytes, 255 for those outside the alphabet.
+    private static let values: [UInt8] = {
+        var values = [UInt8](repeating: 255, count: 256)
+        for value: UInt8 in 0..<64 { values[Int(character(value))] = value }
+        return values
+    }()
 }

@@ -31,7 +31,7 @@ public final class AuthenticationKey {
     /// The authentication code of `message`. Compare codes with `==` of `Digest`, which takes constant time.
     public func code(of message: Span<UInt8>) throws(CryptographyError) -> Digest256 {
         var code = Digest256()
-        ERR_clear_error()
+        ErrorQueue.forget()
         let context = self.context
         let done = code.fill { room in
             var length = 0

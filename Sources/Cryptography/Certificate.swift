@@ -62,8 +62,14 @@ public final class Certificate {
         let last = ERR_peek_last_error()
         let isEnd = ag_err_get_lib(last) == ERR_LIB_PEM && ag_err_get_reason(last) == PEM_R_NO_START_LINE
         guard isEnd, !certificates.isEmpty else {
-            if isEnd { throw CryptographyError(doing: "find a certificate: no BEGIN CERTIFICATE in the PEM text") }
-            throw .fromQueue(doing: "read certificate \(certificates.count + 1) of the PEM text")
+            if isEnd {
+                ERR_clear_error()
+                let hint = FileForm.hint(pem, context)
+                throw CryptographyError(doing: "find a certificate: no BEGIN CERTIFICATE in the PEM text\(hint)")
+            }
+            let error = CryptographyError.fromQueue(doing: "read certificate \(certificates.count + 1) of the PEM text")
+            let hint = FileForm.cut(pem) + (certificates.isEmpty ? FileForm.mislabelled(pem, context) : "")
+            throw hint.isEmpty ? error : CryptographyError(doing: error.doing + hint)
         }
         ERR_clear_error()
         return certificates
@@ -74,6 +80,9 @@ public final class Certificate {
     public func isGood(forHost name: String) -> Bool {
         X509_check_host(pointer, name, name.utf8.count, UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT), nil) == 1
     }
+
+    /// Whether clients would take it for a server's: its key usages admit that, or it has none (RFC 5280 section 4.2.1.12).
+    public var isGoodForServers: Bool { X509_check_purpose(pointer, X509_PURPOSE_SSL_SERVER, 0) == 1 }
 
     public func pem() throws(CryptographyError) -> [UInt8] {
         let target = MemoryBIO()

@@ -142,3 +142,12 @@ extension CertificateTemplate.ExtensionIdentifier {
         }
     }
 }
+
+extension Certificate {
+    /// Whether this is the private key of the certificate.
+    public func isCertificate(of key: PrivateKey) -> Bool {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        return X509_check_private_key(pointer, key.pointer) == 1
+    }
+}

@@ -78,7 +78,7 @@ public final class LibraryContext {
     private func compute<let length: Int>(
         _ algorithm: OpaquePointer, _ first: Span<UInt8>, _ second: Span<UInt8>, into digest: inout Digest<length>
     ) throws(CryptographyError) {
-        ERR_clear_error()
+        ErrorQueue.forget()
         let context = digestContext
         let done = digest.fill { room in
             EVP_DigestInit_ex2(context, algorithm, nil) == 1

@@ -66,7 +66,7 @@ public final class P256VerificationKey {
     ///   Apple's make no choice between them, and nothing here takes a signature for an identity.
     public func verify(digest: Digest256, signature: Span<UInt8>) -> Bool {
         guard Self.signatureLengths.contains(signature.count) else { return false }
-        ERR_clear_error()
+        ErrorQueue.forget()
         let verdict = digest.span.withUnsafeBufferPointer { digest in
             signature.withUnsafeBufferPointer { signature in
                 EVP_PKEY_verify(

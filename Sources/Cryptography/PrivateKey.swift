@@ -47,7 +47,7 @@ public final class PrivateKey {
             PEM_read_bio_PrivateKey_ex(source.pointer, nil, answerPassphrase, question, context.pointer, nil)
         }
         guard let key else {
-            guard asked.isAsked else { throw .fromQueue(doing: "read the PEM private key") }
+            guard asked.isAsked else { throw Self.unreadable(pem, context) }
             guard passphrase == nil else { throw .fromQueue(doing: "decrypt the private key with this passphrase") }
             ERR_clear_error()
             throw CryptographyError(doing: "read the private key: it is encrypted, and there is no passphrase for it")
@@ -58,6 +58,18 @@ public final class PrivateKey {
                 doing: "read the private key: there is a passphrase for it, but it is not encrypted")
         }
         return key
+    }
+
+    private static func unreadable(_ pem: [UInt8], _ context: LibraryContext) -> CryptographyError {
+        guard !FileForm.holdsPrivateKey(pem) else {
+            // Read before another call empties the queue.
+            let error = CryptographyError.fromQueue(doing: "read the PEM private key")
+            let hint = FileForm.cut(pem) + FileForm.mislabelled(pem, context)
+            return hint.isEmpty ? error : CryptographyError(doing: error.doing + hint)
+        }
+        ERR_clear_error()
+        let hint = FileForm.hint(pem, context)
+        return CryptographyError(doing: "read the private key: no BEGIN PRIVATE KEY in the PEM text\(hint)")
     }
 
     /// The key as unencrypted PKCS #8 PEM.

@@ -7,7 +7,7 @@ public struct RunningDigest<let length: Int>: ~Copyable {
     private let library: LibraryContext
 
     private init(_ algorithm: OpaquePointer, _ library: LibraryContext) throws(CryptographyError) {
-        ERR_clear_error()
+        ErrorQueue.forget()
         guard let context = EVP_MD_CTX_new() else { throw .fromQueue(doing: "create a digest") }
         guard EVP_DigestInit_ex2(context, algorithm, nil) == 1 else {
             EVP_MD_CTX_free(context)
@@ -23,7 +23,7 @@ public struct RunningDigest<let length: Int>: ~Copyable {
 
     /// Takes in the next bytes.
     public mutating func update(_ bytes: Span<UInt8>) throws(CryptographyError) {
-        ERR_clear_error()
+        ErrorQueue.forget()
         let done = bytes.withUnsafeBufferPointer { EVP_DigestUpdate(context, $0.baseAddress, $0.count) }
         guard done == 1 else { throw .fromQueue(doing: "continue a digest") }
     }
@@ -31,7 +31,7 @@ public struct RunningDigest<let length: Int>: ~Copyable {
     /// The digest of everything taken in.
     public consuming func finish() throws(CryptographyError) -> Digest<length> {
         var digest = Digest<length>()
-        ERR_clear_error()
+        ErrorQueue.forget()
         let context = self.context
         guard digest.fill({ EVP_DigestFinal_ex(context, $0, nil) }) == 1 else {
             throw .fromQueue(doing: "finish a digest")

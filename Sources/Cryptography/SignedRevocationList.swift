@@ -107,8 +107,10 @@ extension SignedRevocationList {
         let isEnd = ag_err_get_lib(last) == ERR_LIB_PEM && ag_err_get_reason(last) == PEM_R_NO_START_LINE
         guard isEnd, !lists.isEmpty else {
             if isEnd {
+                ERR_clear_error()
+                let hint = FileForm.hint(pem, context)
                 throw CryptographyError(
-                    doing: "find a revocation list: the file is not DER, and there is no BEGIN X509 CRL in it")
+                    doing: "find a revocation list: the file is not DER, and there is no BEGIN X509 CRL in it\(hint)")
             }
             throw .fromQueue(doing: "read revocation list \(lists.count + 1) of the PEM text")
         }

@@ -214,7 +214,7 @@ extension SocketAddress: Hashable {
     public static func == (left: SocketAddress, right: SocketAddress) -> Bool {
         guard left.family == right.family else { return false }
         return left.isUnix
-            ? left.pathBytes == right.pathBytes : left.number == right.number && left.port == right.port
+            ? left.path == right.path : left.number == right.number && left.port == right.port
     }
 
     public func hash(into hasher: inout Hasher) {
@@ -223,7 +223,14 @@ extension SocketAddress: Hashable {
         hasher.combine(port)
     }
 
-    private var pathBytes: [UInt8] { withUnsafeBytes(of: storage) { Array($0.prefix(Int(length))) } }
+    /// Of a Unix socket, as long as it is: the kernel gives and takes addresses with and without what follows. Nil of others.
+    var path: String? {
+        guard isUnix else { return nil }
+        return withUnsafeBytes(of: storage) { bytes in
+            // sun_path stands behind the family.
+            String(decoding: bytes[2..<max(2, Int(length))].prefix { $0 != 0 }, as: UTF8.self)
+        }
+    }
 }
 
 extension SocketAddress: CustomStringConvertible {

@@ -5,12 +5,17 @@ internal import Glibc
 /// One process serves a path, whoever else tries: it holds `flock` on `PATH.lock` for as long as this object lives. So a
 /// file found here was left by a process that is gone, and may be replaced. The kernel releases the lock however a process
 /// ends; the lock's file stays, for removing it would let another process lock a new one of the same name.
+///
+/// A process that takes over from another gets socket and lock from it: the lock is one with two holders then (flock(2)), and the
+/// file belongs to the one that serves. A socket without a lock is a service manager's, and so is its file.
 public final class SocketFile {
     private let path: String
     private let address: SocketAddress
     private let lock: Int32
     /// The file that `listen` made, by its identity.
     private var made: Identity?
+    /// The socket that came with the process, until it is asked for.
+    private var inherited: Int32 = -1
 
     private struct Identity: Equatable {
         let device: dev_t
@@ -18,7 +23,9 @@ public final class SocketFile {
     }
 
     /// Takes the path, and removes what a dead process has left there.
-    public init(path: String) throws(SocketFileError) {
+    ///
+    /// - Parameter sockets: those that came with the process, in case that it is among them.
+    public init(path: String, inherited sockets: InheritedSockets? = nil) throws(SocketFileError) {
         self.path = path
         do throws(EventLoopError) {
             address = try SocketAddress(unixPath: path)
@@ -26,6 +33,14 @@ public final class SocketFile {
             throw .pathUnusable(path: path)
         }
         let name = path + ".lock"
+        let given = sockets?.take(address) ?? []
+        if let descriptor = given.first {
+            for further in given.dropFirst() { close(further) }
+            inherited = descriptor
+            lock = sockets?.takeFile(name) ?? -1
+            if lock >= 0 { made = Self.look(at: path)?.0 }
+            return
+        }
         // From here on `deinit` closes it, also when this initializer throws.
         lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard lock >= 0 else { throw .failed(path: name, doing: "open", errno: errno) }
@@ -39,10 +54,29 @@ public final class SocketFile {
     deinit {
         remove()
         if lock >= 0 { close(lock) }
+        if inherited >= 0 { close(inherited) }
     }
 
-    /// Makes the socket and its file.
+    /// Whether it holds the lock: the socket is no service manager's.
+    public var isLocked: Bool { lock >= 0 }
+
+    /// A second descriptor of the lock, for the process that takes over. - Returns: nil if there is none, or no room for it.
+    public func duplicateLock() -> Int32? {
+        guard lock >= 0 else { return nil }
+        let duplicate = fcntl(lock, F_DUPFD_CLOEXEC, 0)
+        return duplicate >= 0 ? duplicate : nil
+    }
+
+    /// The file is another process's from now on, and stays.
+    public func giveAway() { made = nil }
+
+    /// Makes the socket and its file, or hands out the one that came with the process. Once.
     public func listen(backlog: Int32 = 64) throws(SocketFileError) -> Socket {
+        if inherited >= 0 {
+            let socket = Socket(adopting: inherited)
+            inherited = -1
+            return socket
+        }
         let socket = Socket(adopting: Glibc.socket(AF_UNIX, Self.type, 0))
         guard socket.number >= 0 else { throw failure("make a socket for") }
         // Linux makes the file with the mode the socket has by then, less the umask: nobody else can reach it, ever.

@@ -6,15 +6,14 @@ enum AdministrationApart {
         _ enrolment: EnrolmentConfiguration?, in root: Item, _ reading: Reading
     ) {
         let place = root["administration"]?.place(of: "listeners") ?? root.place
-        let addresses = Set(listeners.map(\.address))
         let authorities = Set(
             listeners.flatMap(\.allClients).flatMap(\.authoritiesPaths)
                 + [enrolment?.authority.certificatePath].compactMap(\.self))
         for listener in administration.listeners {
-            if addresses.contains(listener.address) {
-                reading.refuse(
-                    place, "\(listener.address) is a listener of the gateway's clients", expected: "another address")
+            let objections = listeners.lazy.compactMap {
+                listener.address.objection(to: $0.address, "a listener of the gateway's clients")
             }
+            if let objection = objections.first { reading.refuse(place, objection, expected: "another address") }
             for path in listener.tls?.authoritiesPaths ?? [] where authorities.contains(path) {
                 reading.refuse(
                     place, "every client of the gateway has a certificate of \(Printable.quoted(path))",

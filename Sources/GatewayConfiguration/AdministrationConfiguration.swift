@@ -33,7 +33,7 @@ extension Kind where Value == String {
         // `sun_path` of unix(7) has 108 bytes, the last of which is NUL.
         let longest = 107
         let file = fileToMake("the path of a Unix socket, at most \(longest) bytes, in a directory that exists")
-        return Kind(expected: file.expected) { item, reading in
+        return Kind(expected: file.expected, shape: file.shape) { item, reading in
             guard let path = file.read(item, reading) else { return nil }
             guard path.utf8.count <= longest else {
                 reading.refuse(

@@ -9,6 +9,17 @@ public struct AdministrationListenerConfiguration: Equatable, Sendable {
     public let hosts: [ServerAddress]
     /// There unless the address is on the machine itself.
     public let tls: TLS?
+    /// What those may do who show token or certificate.
+    public let level: Level
+
+    public enum Level: String, CaseIterable, Sendable {
+        /// Everything.
+        case admin
+        /// Look at everything, and change nothing.
+        case view
+        /// Metrics and health alone.
+        case metrics
+    }
 
     public struct TLS: Equatable, Sendable {
         /// A PEM file, leaf first.
@@ -25,34 +36,44 @@ extension AdministrationListenerConfiguration {
     enum Keys {
         static let address = Key(
             "address",
-            .text("a literal address and a port, for example 127.0.0.1:9464", ServerAddress.parseLiteral),
+            .text(
+                "a literal address and a port, for example 127.0.0.1:9464", matching: ServerAddress.literalPattern,
+                ServerAddress.parseLiteral),
             whenMissing: .refused, "The address and port to listen on, another than those of the gateway.")
         static let tokenFile = Key(
-            "token_file", .file("a readable file"), whenMissing: .allowed,
+            "token_file", .secretFile("a readable file"), whenMissing: .allowed,
             "The file with the token that requests carry as Authorization: Bearer TOKEN.")
         static let hosts = Key(
-            "hosts", .distinct(.text("a name or address and a port", ServerAddress.parse), minimum: 0),
+            "hosts",
+            .distinct(
+                .text("a name or address and a port", matching: ServerAddress.pattern, ServerAddress.parse), minimum: 0),
             whenMissing: .means("[]"), "What the Host field may be besides the address and localhost with its port.")
         static let tls = Key(
-            "tls", .section(TLS.init), whenMissing: .allowed, "How the listener shows itself, and whom it asks.")
+            "tls", .section(TLS.Keys.section, TLS.init), whenMissing: .allowed,
+            "How the listener shows itself, and whom it asks.")
+
+        static let level = Key(
+            "level", .choice as Kind<Level>, whenMissing: .means("admin"),
+            "What those may do who come by this listener.")
 
         static let section = Section(
             path: "administration.listeners",
-            settings: [address.setting, tokenFile.setting, hosts.setting, tls.setting])
+            settings: [address.setting, level.setting, tokenFile.setting, hosts.setting, tls.setting])
     }
 
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let address = reader.read(Keys.address)
+        let level = reader.read(Keys.level)
         let tokenPath = reader.read(Keys.tokenFile)
         let hosts = reader.read(Keys.hosts)
         let tls = reader.read(Keys.tls)
-        guard let address, let hosts, tokenPath != nil || !reader.has(Keys.tokenFile),
+        guard let address, let level, let hosts, tokenPath != nil || !reader.has(Keys.tokenFile),
             tls != nil || !reader.has(Keys.tls)
         else { return nil }
         guard tokenPath != nil || tls?.authoritiesPaths != nil else {
             reading.refuse(
-                reader.place(of: Keys.address), "anybody who reaches \(address) could administer the gateway",
+                reader.place(of: Keys.address), "anybody who reaches \(address) could \(level.deed)",
                 expected: "`token_file`, or `tls` with `clients`")
             return nil
         }
@@ -63,9 +84,21 @@ extension AdministrationListenerConfiguration {
             return nil
         }
         self.address = address
+        self.level = level
         self.tokenPath = tokenPath
         self.hosts = hosts
         self.tls = tls
+    }
+}
+
+extension AdministrationListenerConfiguration.Level {
+    /// What it lets somebody do, in words.
+    fileprivate var deed: String {
+        switch self {
+        case .admin: "administer the gateway"
+        case .view: "see who its devices are"
+        case .metrics: "read its metrics"
+        }
     }
 }
 
@@ -75,10 +108,13 @@ extension AdministrationListenerConfiguration.TLS {
             "certificate", .file("a readable PEM file"), whenMissing: .refused,
             "The listener's certificate and the intermediate ones above it, leaf first.")
         static let key = Key(
-            "key", .file("a readable PEM file"), whenMissing: .refused, "The private key of the certificate.")
+            "key", .keyFile("a readable PEM file"), whenMissing: .refused, "The private key of the certificate.")
         static let policy = TLSPolicyName.key
         static let clients = Key(
-            "clients", .section(ListenerConfiguration.Clients.init(administering:_:)), whenMissing: .allowed,
+            "clients",
+            .section(
+                ListenerConfiguration.Clients.AdministrationKeys.section,
+                ListenerConfiguration.Clients.init(administering:_:)), whenMissing: .allowed,
             "Whose certificates operators must present; never those of phones.")
 
         static let section = Section(
@@ -126,10 +162,21 @@ extension ListenerConfiguration.Clients {
 extension Kind where Value == [AdministrationListenerConfiguration] {
     /// No address twice.
     static var administrationListeners: Kind {
-        .list(of: .section(AdministrationListenerConfiguration.init), minimum: 0) { listeners, reading in
-            var seen: Set<ServerAddress> = []
-            for (listener, item) in listeners where !seen.insert(listener.address).inserted {
-                reading.refuse(item.place(of: "address"), "\(listener.address) stands in this list twice")
+        .list(
+            of: .section(AdministrationListenerConfiguration.Keys.section, AdministrationListenerConfiguration.init),
+            minimum: 0
+        ) { listeners, reading in
+            var seen: [ServerAddress] = []
+            for (listener, item) in listeners {
+                let place = item.place(of: "address")
+                reading.mention(.address(listener.address.description), at: place)
+                if seen.contains(listener.address) {
+                    reading.refuse(place, "\(listener.address) stands in this list twice")
+                } else if let other = seen.first(where: listener.address.overlaps) {
+                    reading.refuse(
+                        place, "\(listener.address) takes the port of \(other)", expected: "another address or port")
+                }
+                seen.append(listener.address)
             }
         }
     }

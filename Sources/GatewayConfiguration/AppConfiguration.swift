@@ -34,7 +34,8 @@ extension AppConfiguration {
             "environment", .choice as Kind<Environment>, whenMissing: .refused,
             "Where the app's keys must have been attested.")
         static let counter = Key(
-            "counter", .text(CounterRuleText.expected, CounterRuleText.parse), whenMissing: .means("strict"),
+            "counter", .text(CounterRuleText.expected, matching: CounterRuleText.pattern, CounterRuleText.parse),
+            whenMissing: .means("strict"),
             "Which values of a device's counter are accepted, each once.")
 
         static let section = Section(
@@ -57,20 +58,21 @@ extension AppConfiguration {
 }
 
 extension Kind where Value == AppID {
-    static var appID: Kind { .text(AppIDText.expected, AppIDText.parse) }
+    static var appID: Kind { .text(AppIDText.expected, matching: AppIDText.pattern, AppIDText.parse) }
 }
 
 extension Kind where Value == [AppConfiguration] {
     /// May be empty; no app twice.
     static var apps: Kind {
-        .list(of: .section(AppConfiguration.init), minimum: 0) { apps, reading in
-            var lines: [AppID: Int] = [:]
+        .list(of: .section(AppConfiguration.Keys.section, AppConfiguration.init), minimum: 0) { apps, reading in
+            var places: [AppID: Place] = [:]
             for (app, item) in apps {
                 let place = item.place(of: "id")
-                if let line = lines[app.id] {
-                    reading.refuse(place, "the app `\(app.id)` is configured already, on line \(line)")
+                if let other = places[app.id] {
+                    reading.refuse(
+                        place, "the app `\(app.id)` is configured already, \(reading.line(of: other, from: place))")
                 } else {
-                    lines[app.id] = place.line
+                    places[app.id] = place
                 }
                 if app.environment == .simulator {
                     reading.warn(

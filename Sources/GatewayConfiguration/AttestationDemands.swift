@@ -170,7 +170,9 @@ extension Kind where Value == AttestationDemands.ValidationCategory {
     /// A name or a number: Apple may add categories.
     fileprivate static var validationCategory: Kind {
         let names = Value.names.map(\.name)
-        return .text("one of: \(names.joined(separator: ", ")), or the number of another") { text throws(Complaint) in
+        let shape = Shape.either([.choice(names), .integer(0...Int(UInt32.max))])
+        return .text("one of: \(names.joined(separator: ", ")), or the number of another", shape: shape) {
+            text throws(Complaint) in
             if let known = Value.names.first(where: { $0.name == text }) { return known.category }
             guard let number = Decimal.parse(text[...]).flatMap({ UInt32(exactly: $0) }) else {
                 throw Complaint(
@@ -183,7 +185,8 @@ extension Kind where Value == AttestationDemands.ValidationCategory {
 
 extension Kind where Value == AttestationDemands.BundleVersion {
     fileprivate static var bundleVersion: Kind {
-        .text("a CFBundleVersion: one to eight numbers with full stops between them") { text throws(Complaint) in
+        .text("a CFBundleVersion: one to eight numbers with full stops between them", shape: .version) {
+            text throws(Complaint) in
             let parts = text.split(separator: ".", omittingEmptySubsequences: false)
             let isVersion = parts.allSatisfy { part in
                 (1...18).contains(part.utf8.count)

@@ -25,8 +25,12 @@ public struct Configuration: Equatable, Sendable {
     /// Names of request fields that are always removed, in lower case.
     public let strippedFields: [String]
     public let log: LogConfiguration
+    /// Nil if no spans are exported.
+    public let tracing: TracingConfiguration?
     /// What `error_uri` of a denial begins with.
     public let denialURI: String
+    /// Where all of this names files, addresses and servers.
+    public let mentions: Mentions
 
     public enum Workers: Equatable, Sendable {
         /// One for each processor.
@@ -64,7 +68,10 @@ extension Configuration {
             let text = try? SourceGuard.text(of: bytes, file: path)
         else { return nil }
         let reading = Reading(source: text, files: .system, role: .both)
-        return Document.root(reading)?["administration"]?["socket"]?.text.map(reading.resolve)
+        // A file that is included may be wrong, too.
+        let root = Inclusion.root(reading) ?? Document.root(reading, of: reading.source)
+        let socket = root?["administration"]?["socket"]
+        return socket.flatMap { item in item.text.map { reading.resolve(path: $0, at: item.place) } }
     }
 
     /// `load` for the bytes of a conf file. Touches the file system through `files` only.
@@ -72,7 +79,7 @@ extension Configuration {
         _ bytes: [UInt8], path: String, files: FileInspector, role: Role = .both
     ) throws(ConfigurationError) -> (configuration: Configuration, warnings: [Diagnostic]) {
         let reading = Reading(source: try SourceGuard.text(of: bytes, file: path), files: files, role: role)
-        guard let root = Document.root(reading), let configuration = Configuration(root, reading) else {
+        guard let root = Inclusion.root(reading), let configuration = Configuration(root, reading) else {
             try reading.fail()
         }
         return (configuration, try reading.finish())
@@ -81,6 +88,9 @@ extension Configuration {
 
 extension Configuration {
     enum Keys {
+        static let include = Key(
+            "include", .patterns, whenMissing: .allowed,
+            "Files whose settings count as if they stood here: lists and upstreams are joined, all else stands once.")
         static let workers = Key(
             "workers", .workers, unit: "threads", whenMissing: .means("auto"),
             "How many threads serve connections, each with a loop and listeners of its own.")
@@ -92,45 +102,57 @@ extension Configuration {
         static let upstreams = Key(
             "upstreams", .upstreams, whenMissing: .refused, "The services behind the gateway, by name.")
         static let resolver = Key(
-            "resolver", .section(ResolverConfiguration.init), whenMissing: .means("{}"),
+            "resolver", .section(ResolverConfiguration.Keys.section, ResolverConfiguration.init),
+            whenMissing: .means("{}"),
             "How names of upstreams' servers are resolved.")
         static let routes = Key(
             "routes", .routes, whenMissing: .refused, "Which requests go where, and what they must prove.")
         static let apps = Key(
             "apps", .apps, whenMissing: .means("[]"), "The apps whose devices may be registered.")
         static let registry = Key(
-            "registry", .section(RegistryConfiguration.init), whenMissing: .allowed,
+            "registry", .section(RegistryConfiguration.Keys.section, RegistryConfiguration.init), whenMissing: .allowed,
             "Where registered devices and their counters are kept.")
         static let enrolment = Key(
-            "enrolment", .section(EnrolmentConfiguration.init), whenMissing: .allowed,
+            "enrolment", .section(EnrolmentConfiguration.Keys.section, EnrolmentConfiguration.init),
+            whenMissing: .allowed,
             "How phones become registered devices with a certificate.")
         static let administration = Key(
-            "administration", .section(AdministrationConfiguration.init), whenMissing: .allowed,
+            "administration", .section(AdministrationConfiguration.Keys.section, AdministrationConfiguration.init),
+            whenMissing: .allowed,
             "Where operators administer the running gateway.")
         static let proof = Key(
-            "proof", .section(ProofConfiguration.init), whenMissing: .means("{}"), "How fresh a request proof must be.")
+            "proof", .section(ProofConfiguration.Keys.section, ProofConfiguration.init), whenMissing: .means("{}"),
+            "How fresh a request proof must be.")
         static let limits = Key(
-            "limits", .section(LimitsConfiguration.init), whenMissing: .means("{}"), "How much a client may ask for.")
+            "limits", .section(LimitsConfiguration.Keys.section, LimitsConfiguration.init), whenMissing: .means("{}"),
+            "How much a client may ask for.")
         static let timeouts = Key(
-            "timeouts", .section(TimeoutsConfiguration.init), whenMissing: .means("{}"),
+            "timeouts", .section(TimeoutsConfiguration.Keys.section, TimeoutsConfiguration.init),
+            whenMissing: .means("{}"),
             "How long the gateway waits for clients.")
         static let stripHeaders = Key(
             "strip_headers", .distinct(.text(FieldName.expected, FieldName.parse), minimum: 0),
             whenMissing: .means("[]"),
             "Request fields that are removed besides those that always are.")
         static let log = Key(
-            "log", .section(LogConfiguration.init), whenMissing: .means("{}"), "What is written, and where to.")
+            "log", .section(LogConfiguration.Keys.section, LogConfiguration.init), whenMissing: .means("{}"),
+            "What is written, and where to.")
+        static let tracing = Key(
+            "tracing", .section(TracingConfiguration.Keys.section, TracingConfiguration.init), whenMissing: .allowed,
+            "Where spans of requests are exported to.")
         static let denialURI = Key(
-            "denial_uri", .text(URIPrefix.expected, URIPrefix.parse), whenMissing: .means("'urn:attestgate:denial:'"),
+            "denial_uri", .text(URIPrefix.expected, matching: "^[A-Za-z][A-Za-z0-9+.-]*:", URIPrefix.parse),
+            whenMissing: .means("'urn:attestgate:denial:'"),
             "What the member error_uri of a denial begins with; the code of the denial follows.")
 
         static let section = Section(
             path: "",
             settings: [
-                workers.setting, watch.setting, listeners.setting, upstreams.setting, resolver.setting,
+                include.setting, workers.setting, watch.setting, listeners.setting, upstreams.setting, resolver.setting,
                 routes.setting, apps.setting, registry.setting, enrolment.setting, administration.setting,
                 proof.setting, limits.setting,
-                timeouts.setting, stripHeaders.setting, log.setting, denialURI.setting,
+                timeouts.setting, stripHeaders.setting, log.setting, tracing.setting,
+                denialURI.setting,
             ])
     }
 
@@ -151,6 +173,7 @@ extension Configuration {
         let timeouts = reader.read(Keys.timeouts)
         let strippedFields = reader.read(Keys.stripHeaders)
         let log = reader.read(Keys.log)
+        let tracing = reading.sparingFiles(if: !reading.role.servesRequests) { reader.read(Keys.tracing) }
         let denialURI = reader.read(Keys.denialURI)
         UpstreamReferences.check(item, reading)
         AppReferences.check(item, reading)
@@ -158,6 +181,7 @@ extension Configuration {
         if let routes, let limits { HeldContent.check(routes, limits, in: item, reading) }
         if let upstreams, let routes, let limits {
             TunnelRoom.check(routes, upstreams, limits, in: item, reading)
+            DeviceShare.check(upstreams, limits, in: item, reading)
         }
         DeviceRate.check(item, reading)
         EnrolmentReferences.check(item, reading)
@@ -179,7 +203,8 @@ extension Configuration {
         guard enrolment != nil || !reader.has(Keys.enrolment) else { return nil }
         guard let workers, let listeners, let upstreams, let resolver, let routes, let apps, let proof, let limits,
             let timeouts,
-            let strippedFields, let log, let denialURI, watch != nil || !reader.has(Keys.watch)
+            let strippedFields, let log, let denialURI, watch != nil || !reader.has(Keys.watch),
+            tracing != nil || !reader.has(Keys.tracing)
         else { return nil }
         role = reading.role
         self.workers = workers
@@ -197,7 +222,9 @@ extension Configuration {
         self.timeouts = timeouts
         self.strippedFields = strippedFields
         self.log = log
+        self.tracing = tracing
         self.denialURI = denialURI
+        mentions = reading.mentions
     }
 }
 
@@ -205,7 +232,8 @@ extension Kind where Value == Configuration.Workers {
     fileprivate static var workers: Kind {
         let number = Kind<Int>.integer(1...256)
         let expected = "`auto`, or \(number.expected)"
-        return Kind(expected: expected) { item, reading in
+        let shape = Shape.either([.choice(["auto"]), number.shape])
+        return Kind(expected: expected, shape: shape) { item, reading in
             if item.text == "auto" { return .automatic }
             if let text = item.text, Decimal.parse(text[...]) == nil {
                 reading.refuse(

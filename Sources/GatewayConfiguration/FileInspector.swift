@@ -11,14 +11,21 @@ public struct FileInspector: Sendable {
     /// What speaks against keeping a secret in the file at this path. Nothing if its owner alone may read and write it.
     let privacyObjection: @Sendable (String) -> String?
 
+    /// What is doubtful about a private key in the file at this path. Nothing if not everybody on the machine may read it.
+    let openness: @Sendable (String) -> String?
+    /// Where files that the conf file includes come from.
+    var library = SourceLibrary.system
+
     public init(
         objection: @escaping @Sendable (String) -> String?,
         makingObjection: @escaping @Sendable (String) -> String? = { _ in nil },
-        privacyObjection: @escaping @Sendable (String) -> String? = { _ in nil }
+        privacyObjection: @escaping @Sendable (String) -> String? = { _ in nil },
+        openness: @escaping @Sendable (String) -> String? = { _ in nil }
     ) {
         self.objection = objection
         self.makingObjection = makingObjection
         self.privacyObjection = privacyObjection
+        self.openness = openness
     }
 
     /// The real file system.
@@ -37,13 +44,28 @@ public struct FileInspector: Sendable {
             case .success(true): FileReader.isDirectory(path) == .success(true) ? "it is a directory" : nil
             }
         },
-        privacyObjection: FileReader.exposure)
+        privacyObjection: FileReader.exposure, openness: FileReader.openness)
 }
 
 extension Kind where Value == String {
     /// A file that must be there, readable and not empty; the path is resolved. What is in it is for others to judge.
     static func file(_ what: String) -> Kind {
         path(what) { path, reading in reading.objection(toFile: path) }
+    }
+
+    /// The same, with a private key in it. Groups may share one, as certificates' tools have it; everybody is warned of.
+    static func keyFile(_ what: String) -> Kind {
+        let file = file(what)
+        return Kind(expected: what, shape: file.shape) { item, reading in
+            guard let path = file.read(item, reading) else { return nil }
+            reading.mention(.privateKey(path), at: item.place)
+            if let doubt = reading.doubt(ofKeyIn: path) {
+                reading.warn(
+                    item.place, "the private key \(Printable.quoted(path)) \(doubt)",
+                    expected: "a file that its owner, or a group, alone may read: chmod 0600")
+            }
+            return path
+        }
     }
 
     /// The same, with a secret in it: nobody but its owner may read or write it.
@@ -61,7 +83,7 @@ extension Kind where Value == String {
     private static func path(
         _ what: String, _ objection: @escaping @Sendable (String, Reading) -> String?
     ) -> Kind {
-        Kind(expected: what) { item, reading in
+        Kind(expected: what, shape: .text(pattern: nil)) { item, reading in
             guard let text = item.text else {
                 reading.refuse(item.place, "found \(item.summary)", expected: what)
                 return nil
@@ -70,10 +92,15 @@ extension Kind where Value == String {
                 reading.refuse(item.place, "the path is empty", expected: what)
                 return nil
             }
-            let path = reading.resolve(path: text)
+            let path = reading.resolve(path: text, at: item.place)
+            reading.mention(.file(path), at: item.place)
             if let objection = objection(path, reading) {
+                // What a shell would have put in their place.
+                let isShell = text.contains("$") || text.hasPrefix("~")
+                let hint = isShell ? "; `$` and `~` stand for themselves here" : ""
                 reading.refuse(
-                    item.place, "the file \(Printable.quoted(path)) cannot be used: \(objection)", expected: what)
+                    item.place, "the file \(Printable.quoted(path)) cannot be used: \(objection)\(hint)", expected: what
+                )
                 return nil
             }
             return path

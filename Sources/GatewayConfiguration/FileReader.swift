@@ -34,6 +34,13 @@ enum FileReader {
         return .success(status.st_mode & S_IFMT == S_IFDIR)
     }
 
+    /// The same for every path to one file; nothing where there is none.
+    static func identity(_ path: String) -> String? {
+        var status = stat()
+        guard unsafe stat(path, &status) == 0 else { return nil }
+        return "\(status.st_dev):\(status.st_ino)"
+    }
+
     /// What speaks against keeping a secret in the file at this path; symbolic links are followed. Nothing if it is this
     /// user's, or root's, and nobody else may read or write it.
     static func exposure(of path: String) -> String? {
@@ -44,6 +51,13 @@ enum FileReader {
             return "it belongs to another user (uid \(status.st_uid))"
         }
         return nil
+    }
+
+    /// What is doubtful about a private key in the file at this path; symbolic links are followed.
+    static func openness(of path: String) -> String? {
+        var status = stat()
+        guard unsafe stat(path, &status) == 0, status.st_mode & 0o006 != 0 else { return nil }
+        return status.st_mode & 0o004 != 0 ? "may be read by everybody" : "may be written by everybody"
     }
 
     private static func read(_ descriptor: Int32, atMost limit: Int) -> Result<[UInt8], Failure> {

@@ -97,7 +97,7 @@ extension LimitsConfiguration {
         let handshakes = reader.read(Keys.handshakes)
         let handshakesPerSource = reader.read(Keys.handshakesPerSource)
         let head = reader.read(Keys.head)
-        let target = reader.read(Keys.target)
+        let target = reader.read(Keys.target, within: head)
         let fields = reader.read(Keys.fields)
         let requestsPerConnection = reader.read(Keys.requestsPerConnection)
         let streams = reader.read(Keys.streams)
@@ -109,7 +109,7 @@ extension LimitsConfiguration {
         let ratePerDevice = reader.read(Keys.ratePerDevice)
         if let head, let target, target > head {
             reading.refuse(
-                reader.place(of: reader.has(Keys.target) ? Keys.target : Keys.head),
+                reader.place(of: Keys.target),
                 "`target` (\(SizeText.format(target))) is larger than `head` (\(SizeText.format(head)))",
                 expected: "`target` of at most \(SizeText.format(head)), since the target is part of the head")
             return nil

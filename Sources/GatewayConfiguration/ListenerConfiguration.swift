@@ -61,18 +61,22 @@ extension ListenerConfiguration {
         static let address = Key(
             "address",
             .text(
-                "a literal address and a port, for example 127.0.0.1:8443 or \"[::1]:8443\"", ServerAddress.parseLiteral
-            ),
+                "a literal address and a port, for example 127.0.0.1:8443 or \"[::1]:8443\"",
+                matching: ServerAddress.literalPattern, ServerAddress.parseLiteral),
             whenMissing: .refused, "The address and port to listen on; 0.0.0.0 stands for every IPv4 address.")
         static let proxyProtocol = Key(
             "proxy_protocol",
-            .section { ProxyProtocolConfiguration($0, in: ProxyProtocolConfiguration.Keys.section, $1) },
+            .section(ProxyProtocolConfiguration.Keys.section) {
+                ProxyProtocolConfiguration($0, in: ProxyProtocolConfiguration.Keys.section, $1)
+            },
             whenMissing: .allowed, "Load balancers before the listener that say where their clients are.")
         static let protocols = ProtocolName.key
         static let tls = Key(
-            "tls", .section(TLS.init), whenMissing: .refused, "How the gateway shows itself to clients.")
+            "tls", .section(TLS.Keys.section, TLS.init), whenMissing: .refused,
+            "How the gateway shows itself to clients.")
         static let clients = Key(
-            "clients", .section(Clients.init), whenMissing: .refused, "Which certificates clients must present.")
+            "clients", .section(Clients.Keys.section, Clients.init), whenMissing: .refused,
+            "Which certificates clients must present.")
         static let hosts = Key(
             "hosts", .listenerHosts, whenMissing: .allowed, "Hosts at this address that have rules of their own.")
 
@@ -110,7 +114,7 @@ extension ListenerConfiguration.TLS {
             "certificate", .file("a readable PEM file"), whenMissing: .refused,
             "The gateway's certificate and the intermediate ones above it, leaf first.")
         static let key = Key(
-            "key", .file("a readable PEM file"), whenMissing: .refused, "The private key of the certificate.")
+            "key", .keyFile("a readable PEM file"), whenMissing: .refused, "The private key of the certificate.")
         static let policy = TLSPolicyName.key
         static let ocspResponse = Key(
             "ocsp_response", .file("a readable DER file"), whenMissing: .allowed,
@@ -159,7 +163,8 @@ extension ListenerConfiguration.Clients {
             "crl_policy", .choice as Kind<RevocationPolicy>, whenMissing: .allowed,
             "Whether certificates pass without a fresh revocation list: require-fresh where there are lists.")
         static let pins = Key(
-            "pins", .distinct(.text(KeyIDText.expected, KeyIDText.parse), minimum: 1), whenMissing: .allowed,
+            "pins", .distinct(.text(KeyIDText.expected, matching: KeyIDText.pattern, KeyIDText.parse), minimum: 1),
+            whenMissing: .allowed,
             "The only keys that clients may have, by their key ids.")
 
         static let section = Section(
@@ -174,6 +179,9 @@ extension ListenerConfiguration.Clients {
         let accept = reader.read(Keys.accept)
         let authoritiesPaths = reader.read(Keys.authorities)
         let listsPaths = reader.read(Keys.crls)
+        for (path, entry) in zip(listsPaths ?? [], item[Keys.crls.setting.name]?.elements ?? []) {
+            reading.mention(.revocationList(path), at: entry.place)
+        }
         let policy = reader.read(Keys.crlPolicy)
         let pins = reader.read(Keys.pins)
         guard let accept, authoritiesPaths != nil || !reader.has(Keys.authorities),
@@ -223,14 +231,17 @@ extension ListenerConfiguration.Clients {
 extension Kind where Value == [ListenerConfiguration] {
     /// At least one; no address twice.
     static var listeners: Kind {
-        .list(of: .section(ListenerConfiguration.init), minimum: 1) { listeners, reading in
-            var lines: [ServerAddress: Int] = [:]
+        .list(of: .section(ListenerConfiguration.Keys.section, ListenerConfiguration.init), minimum: 1) {
+            listeners, reading in
+            var places: [ServerAddress: Place] = [:]
             for (listener, item) in listeners {
                 let place = item.place(of: "address")
-                if let line = lines[listener.address] {
-                    reading.refuse(place, "\(listener.address) is listened on already, on line \(line)")
+                reading.mention(.address(listener.address.description), at: place)
+                if let other = places[listener.address] {
+                    reading.refuse(
+                        place, "\(listener.address) is listened on already, \(reading.line(of: other, from: place))")
                 } else {
-                    lines[listener.address] = place.line
+                    places[listener.address] = place
                 }
             }
         }

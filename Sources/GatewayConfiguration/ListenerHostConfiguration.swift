@@ -17,13 +17,18 @@ extension ListenerConfiguration.Host {
     enum Keys {
         static let names = Key(
             "names",
-            .distinct(.text("an exact host name in lower case, without a port", HostName.parseName), minimum: 1),
+            .distinct(
+                .text(
+                    "an exact host name in lower case, without a port", matching: HostName.pattern, HostName.parseName),
+                minimum: 1),
             whenMissing: .refused, "The names that clients know the host by.")
         static let tls = Key(
-            "tls", .section(ListenerConfiguration.TLS.init), whenMissing: .refused,
+            "tls", .section(ListenerConfiguration.TLS.Keys.section, ListenerConfiguration.TLS.init),
+            whenMissing: .refused,
             "How the gateway shows itself to the host's clients.")
         static let clients = Key(
-            "clients", .section(ListenerConfiguration.Clients.init), whenMissing: .refused,
+            "clients", .section(ListenerConfiguration.Clients.Keys.section, ListenerConfiguration.Clients.init),
+            whenMissing: .refused,
             "Which certificates the host's clients must present.")
 
         static let section = Section(
@@ -45,7 +50,8 @@ extension ListenerConfiguration.Host {
 extension Kind where Value == [ListenerConfiguration.Host] {
     /// At least one; no name in two of them.
     static var listenerHosts: Kind {
-        .list(of: .section(ListenerConfiguration.Host.init), minimum: 1) { hosts, reading in
+        .list(of: .section(ListenerConfiguration.Host.Keys.section, ListenerConfiguration.Host.init), minimum: 1) {
+            hosts, reading in
             var lines: [String: Int] = [:]
             for (_, item) in hosts {
                 // Of names that stand twice in one list, the list has told already.
@@ -85,7 +91,7 @@ enum HostReferences {
                 for other in listeners where !other.names.contains(where: { $0.text == text }) {
                     reading.warn(
                         name.place,
-                        "the listener on line \(other.item.place.line) serves \(Printable.quoted(text)) too, "
+                        "the listener \(reading.line(of: other.item.place, from: name.place)) serves \(Printable.quoted(text)) too, "
                             + "by rules of its own",
                         expected: "\(Printable.quoted(text)) among the `hosts` there, if the same is to be asked")
                 }

@@ -36,6 +36,7 @@ public struct LogConfiguration: Equatable, Sendable {
     public enum Level: String, CaseIterable, Sendable {
         case error
         case warning
+        case notice
         case info
         case debug
     }
@@ -91,12 +92,20 @@ extension Kind where Value == LogConfiguration.Access {
     /// A path needs a slash: else `stderr` or `on` would quietly become files of that name.
     fileprivate static var access: Kind {
         let expected = "stdout, off, or the path of a file, with a slash: ./access.log"
-        return Kind(expected: expected) { item, reading in
+        return Kind(expected: expected, shape: .text(pattern: "^(stdout|off|.*/.*[^/])$")) { item, reading in
             switch item.text {
             case "stdout": return .standardOutput
             case "off": return .off
             case .some(let path) where path.contains("/") && !path.hasSuffix("/"):
-                return .file(reading.resolve(path: path))
+                let resolved = reading.resolve(path: path, at: item.place)
+                reading.mention(.file(resolved), at: item.place)
+                if let objection = reading.objection(toMaking: resolved) {
+                    reading.refuse(
+                        item.place, "the file \(Printable.quoted(resolved)) cannot be used: \(objection)",
+                        expected: "the path of a file in a directory that exists")
+                    return nil
+                }
+                return .file(resolved)
             case .some, .none:
                 reading.refuse(
                     item.place, "found \(item.summary)", expected: expected,

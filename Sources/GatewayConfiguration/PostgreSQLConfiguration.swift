@@ -27,16 +27,18 @@ extension PostgreSQLConfiguration {
         static let port = Key(
             "port", .integer(1...65_535), whenMissing: .means("5432"), "The port of all of them.")
         static let database = Key(
-            "database", .text(DatabaseName.expected, DatabaseName.parse), whenMissing: .means("attestgate"),
+            "database", .text(DatabaseName.expected, shape: .textOrNumber, DatabaseName.parse),
+            whenMissing: .means("attestgate"),
             "The name of the database; tables are made in its schema attestgate.")
         static let user = Key(
-            "user", .text(DatabaseName.expected, DatabaseName.parse), whenMissing: .means("attestgate"),
+            "user", .text(DatabaseName.expected, shape: .textOrNumber, DatabaseName.parse),
+            whenMissing: .means("attestgate"),
             "The role to come as.")
         static let passwordFile = Key(
-            "password_file", .file("a readable file"), whenMissing: .allowed,
+            "password_file", .secretFile("a readable file"), whenMissing: .allowed,
             "The file with the role's password, which nobody but its owner may read.")
         static let tls = Key(
-            "tls", .section(TLS.init), whenMissing: .allowed,
+            "tls", .section(TLS.Keys.section, TLS.init), whenMissing: .allowed,
             "Who the servers must prove to be; needed for every host that is not on this machine.")
 
         static let section = Section(
@@ -63,6 +65,7 @@ extension PostgreSQLConfiguration {
                 expected: "`tls`, or a host of this machine alone: a directory, such as /run/postgresql, or 127.0.0.1")
             return nil
         }
+        for host in hosts { reading.mention(.server(host), at: reader.place(of: Keys.hosts)) }
         self.hosts = hosts
         self.port = port
         self.database = database
@@ -81,7 +84,7 @@ extension PostgreSQLConfiguration.TLS {
             "certificate", .file("a readable PEM file"), whenMissing: .allowed,
             "The gateway's certificate, for databases that ask for one.")
         static let key = Key(
-            "key", .file("a readable PEM file"), whenMissing: .allowed, "The private key of the certificate.")
+            "key", .keyFile("a readable PEM file"), whenMissing: .allowed, "The private key of the certificate.")
 
         static let section = Section(
             path: "registry.postgresql.tls", settings: [authorities.setting, certificate.setting, key.setting])

@@ -13,7 +13,7 @@ extension ProtocolName {
 extension Kind where Value == ProtocolName {
     fileprivate static var protocolName: Kind {
         let choice = Kind.choice
-        return Kind(expected: choice.expected) { item, reading in
+        return Kind(expected: choice.expected, shape: choice.shape) { item, reading in
             guard item.text == "h2c" else { return choice.read(item, reading) }
             reading.refuse(
                 item.place, "HTTP/2 in the clear (`h2c`) is not spoken to clients", expected: choice.expected,

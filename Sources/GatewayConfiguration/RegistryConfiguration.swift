@@ -9,6 +9,8 @@ public struct RegistryConfiguration: Equatable, Sendable {
     public let store: Store
     /// The file with the challenge secret; it need not be there yet, its directory is. Never that of the store.
     public let secretPath: String
+    /// The revocation journal; it need not be there yet, its directory is. The commit mark and a lock lie beside it.
+    public let revocationsPath: String
     /// How many devices' records are kept in memory, at about 600 bytes each.
     public let devices: Int
 
@@ -22,18 +24,24 @@ extension RegistryConfiguration {
             "path", .fileToMake("the path of a file in a directory that exists"), whenMissing: .allowed,
             "The SQLite file of devices and counters; made at the first start.")
         static let postgresql = Key(
-            "postgresql", .section(PostgreSQLConfiguration.init), whenMissing: .allowed,
+            "postgresql", .section(PostgreSQLConfiguration.Keys.section, PostgreSQLConfiguration.init),
+            whenMissing: .allowed,
             "The PostgreSQL database of devices and counters, in place of a file; gateways may share it.")
         static let secret = Key(
             "secret", .fileToMake("the path of a file in a directory that exists"), whenMissing: .refused,
             "The file with the secret that challenges are made from; made at the first start.")
+        static let revocations = Key(
+            "revocations", .fileToMake("the path of a file in a directory that exists"), whenMissing: .allowed,
+            "The journal of revocations, outside the store; best on another disk. Made at the first start.")
         static let devices = Key(
             "devices", .integer(16...16_777_216), unit: "devices", whenMissing: .means("65536"),
             "How many devices' records are kept in memory, at about 600 bytes each.")
 
         static let section = Section(
             path: "registry",
-            settings: [path.setting, postgresql.setting, secret.setting, devices.setting])
+            settings: [
+                path.setting, postgresql.setting, secret.setting, revocations.setting, devices.setting,
+            ])
     }
 
     init?(_ item: Item, _ reading: Reading) {
@@ -41,6 +49,7 @@ extension RegistryConfiguration {
         let path = reader.read(Keys.path)
         let postgresql = reader.read(Keys.postgresql)
         let secretPath = reader.read(Keys.secret)
+        let revocationsPath = reader.read(Keys.revocations)
         let devices = reader.read(Keys.devices)
         guard reader.has(Keys.path) != reader.has(Keys.postgresql) else {
             if reader.has(Keys.path) {
@@ -59,6 +68,13 @@ extension RegistryConfiguration {
         }
         self.store = store
         self.secretPath = secretPath
+        // Beside what is there in any case.
+        self.revocationsPath = revocationsPath ?? (path ?? secretPath) + ".revocations"
+        if revocationsPath == nil {
+            // The setting that says where it lies all the same.
+            let place = path == nil ? reader.place(of: Keys.secret) : reader.place(of: Keys.path)
+            reading.mention(.file(self.revocationsPath), at: place)
+        }
         self.devices = devices
     }
 }

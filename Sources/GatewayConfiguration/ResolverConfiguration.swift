@@ -15,7 +15,9 @@ extension ResolverConfiguration {
         static let nameservers = Key(
             "nameservers",
             .distinct(
-                .text("a literal address and a port, for example 127.0.0.53:53", ServerAddress.parseLiteral),
+                .text(
+                    "a literal address and a port, for example 127.0.0.53:53", matching: ServerAddress.literalPattern,
+                    ServerAddress.parseLiteral),
                 minimum: 1, maximum: 8),
             whenMissing: .allowed, "Who is asked for addresses.")
         static let timeout = Key(

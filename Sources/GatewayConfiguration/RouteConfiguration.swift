@@ -89,13 +89,16 @@ extension RouteConfiguration.Requirement: Comparable {
 extension RouteConfiguration {
     enum Keys {
         static let name = Key(
-            "name", .text(Name.expected, Name.parse), whenMissing: .refused,
+            "name", .text(Name.expected, matching: Name.pattern, Name.parse), whenMissing: .refused,
             "What the route is called in logs and metrics.")
         static let host = Key(
-            "host", .text("a name or address in lower case, IPv6 in brackets, no port", HostName.parse),
+            "host",
+            .text(
+                "a name or address in lower case, IPv6 in brackets, no port", matching: HostName.pattern, HostName.parse
+            ),
             whenMissing: .refused, "The host that requests must name.")
         static let path = Key(
-            "path", .text(PathPrefix.expected, PathPrefix.parse), whenMissing: .refused,
+            "path", .text(PathPrefix.expected, matching: PathPrefix.pattern, PathPrefix.parse), whenMissing: .refused,
             "The path below which the route applies; the longest that fits wins.")
         static let methods = Key(
             "methods", .distinct(.choice as Kind<Method>, minimum: 1),
@@ -113,7 +116,7 @@ extension RouteConfiguration {
             whenMissing: .means("[]"),
             "Request fields that a proof must cover besides the built-in components.")
         static let upstream = Key(
-            "upstream", .text(Name.expected, Name.parse), whenMissing: .refused,
+            "upstream", .text(Name.expected, matching: Name.pattern, Name.parse), whenMissing: .refused,
             "The name of the upstream that requests are forwarded to.")
         static let contentLimit = Key(
             "content_limit", .size(0...(1 << 30)), unit: "bytes", whenMissing: .means("1MiB"),

@@ -10,13 +10,14 @@ enum RouteRelations {
     }
 
     private static func checkNames(_ routes: [PlacedRoute], _ reading: Reading) {
-        var lines: [String: Int] = [:]
+        var places: [String: Place] = [:]
         for (route, item) in routes {
             let place = item.place(of: "name")
-            if let line = lines[route.name] {
-                reading.refuse(place, "the name `\(route.name)` is taken by the route on line \(line)")
+            if let other = places[route.name] {
+                reading.refuse(
+                    place, "the name `\(route.name)` is taken by the route \(reading.line(of: other, from: place))")
             } else {
-                lines[route.name] = place.line
+                places[route.name] = place
             }
         }
     }
@@ -92,5 +93,9 @@ enum RouteRelations {
 
 extension Kind where Value == [RouteConfiguration] {
     /// At least one.
-    static var routes: Kind { .list(of: .section(RouteConfiguration.init), minimum: 1, check: RouteRelations.check) }
+    static var routes: Kind {
+        .list(
+            of: .section(RouteConfiguration.Keys.section, RouteConfiguration.init), minimum: 1,
+            check: RouteRelations.check)
+    }
 }

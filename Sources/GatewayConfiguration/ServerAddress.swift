@@ -8,8 +8,22 @@ public struct ServerAddress: Hashable, Sendable {
     /// Whether what is sent there cannot leave the machine: 127.0.0.0/8, ::1, `localhost`.
     public let isLoopback: Bool
 
+    /// What all of them fit, as a regular expression.
+    static let pattern = "^([^:]+|\\[[0-9a-fA-F:.]+\\]):[1-9][0-9]{0,4}$"
+
+    /// The same of those without a name.
+    static let literalPattern = "^([0-9.]+|\\[[0-9a-fA-F:.]+\\]):[1-9][0-9]{0,4}$"
+
     /// `127.0.0.1:8443`, `[::1]:8443`, `records.internal:9000`.
     static func parse(_ text: String) throws(Complaint) -> ServerAddress {
+        if let scheme = text.firstRange(of: "://") {
+            let authority = String(text[scheme.upperBound...].prefix { $0 != "/" })
+            throw Complaint(
+                "\(Printable.quoted(text)) is a URL", suggestion: (try? parse(authority)).map(\.description))
+        }
+        if let port = Decimal.parse(text[...]), UInt16(exactly: port) != nil {
+            throw Complaint("\(Printable.quoted(text)) has no address, only a port")
+        }
         guard let colon = text.lastIndex(of: ":"), !text.hasSuffix("]") else {
             throw Complaint("\(Printable.quoted(text)) has no port")
         }
@@ -60,6 +74,20 @@ public struct ServerAddress: Hashable, Sendable {
         self.port = port
         self.isLiteral = isLiteral
         self.isLoopback = isLoopback
+    }
+}
+
+extension ServerAddress {
+    /// Whether two sockets cannot listen on both: 0.0.0.0 stands for every IPv4 address, [::] for every IPv6 address.
+    func overlaps(_ other: ServerAddress) -> Bool {
+        guard port == other.port, let own = IPLiteral(host), let its = IPLiteral(other.host) else { return false }
+        return own.octets == its.octets || own.isIPv6 == its.isIPv6 && (own.isUnspecified || its.isUnspecified)
+    }
+
+    /// What speaks against listening here, too. - Parameter what: whose the other address is: "a listener of the administration".
+    func objection(to other: ServerAddress, _ what: String) -> String? {
+        if self == other { return "\(self) is \(what)" }
+        return overlaps(other) ? "\(self) takes the port of \(other), which is \(what)" : nil
     }
 }
 

@@ -16,6 +16,7 @@ struct WrittenFiles {
         let accessPath: String? = if case .file(let path) = log?.access { path } else { nil }
         let settings = [
             (registry.flatMap(\.path), "registry", "path"), (registry?.secretPath, "registry", "secret"),
+            (registry?.revocationsPath, "registry", "revocations"),
             (administration?.socketPath, "administration", "socket"), (accessPath, "log", "access"),
         ]
         files = settings.compactMap { path, section, key in

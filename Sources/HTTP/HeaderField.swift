@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// One header field of a parsed head: where its name and value stand.
 public struct HeaderField: Sendable {
     public let nameRange: ByteRange
@@ -58,7 +60,11 @@ enum FieldLine {
         position += 1
         while position < bytes.count, isBlank(bytes[position]) { position += 1 }
         let valueStart = position
-        while position < bytes.count, isValue(bytes[position]) { position += 1 }
+        position = bytes.firstControl(from: position)
+        // The one control that may stand there.
+        while position < bytes.count, bytes[position] == ByteClass.tab {
+            position = bytes.firstControl(from: position + 1)
+        }
         guard position < bytes.count else { return .incomplete }
         guard bytes[position] == ByteClass.carriageReturn else {
             throw bytes[position] == ByteClass.lineFeed ? .bareLineFeed : .fieldValueMalformed

@@ -18,10 +18,19 @@ extension ByteBuffer {
     }
 
     public mutating func appendField(_ name: Span<UInt8>, _ value: Span<UInt8>) {
-        append(name)
-        append(": ")
-        append(value)
-        append("\r\n")
+        append(name, ": ", value, "\r\n")
+    }
+
+    /// Appends a field of a parsed head. Where it stands there just as it is written here, name and value are taken in one piece.
+    ///
+    /// - Parameter bytes: what the field's ranges refer to.
+    public mutating func appendField(_ field: HeaderField, of bytes: Span<UInt8>) {
+        let (name, value) = (field.nameRange, field.valueRange)
+        if value.start == name.end + 2, bytes[name.end] == ByteClass.colon, bytes[name.end + 1] == ByteClass.space {
+            append(bytes.extracting(name.start..<value.end), "\r\n")
+        } else {
+            appendField(name.of(bytes), value.of(bytes))
+        }
     }
 
     public mutating func appendField(_ name: StaticString, decimal value: UInt64) {

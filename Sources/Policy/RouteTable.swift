@@ -10,7 +10,9 @@ public struct RouteTable {
         case route(Int)
         /// The path is known, the method is not admitted. The index is of a route that covers the path.
         case methodRefused(Int)
-        case none
+        case hostUnknown
+        /// Of a host that has routes.
+        case pathUnknown
     }
 
     /// In the order in which they are tried: longest prefix first.
@@ -30,12 +32,15 @@ public struct RouteTable {
 
     public func match(host: Span<UInt8>, path: Span<UInt8>, method: Method?) -> Match {
         var refused: Int?
+        var isHostKnown = false
         for index in routes.indices {
             if let refused, routes[index].prefix.count < routes[refused].prefix.count { break }
-            guard host.equals(lowercase: routes[index].host), routes[index].covers(path) else { continue }
+            guard host.equals(lowercase: routes[index].host) else { continue }
+            isHostKnown = true
+            guard routes[index].covers(path) else { continue }
             if let method, routes[index].methods.contains(method) { return .route(index) }
             refused = refused ?? index
         }
-        return refused.map { .methodRefused($0) } ?? .none
+        return refused.map { .methodRefused($0) } ?? (isHostKnown ? .pathUnknown : .hostUnknown)
     }
 }

@@ -40,13 +40,16 @@ public struct CombinedField: ~Copyable, Sendable {
             bytes.append(FieldByte.space)
         }
         lines += 1
-        for index in first..<end {
-            let byte = line[index]
-            // Neither obs-text nor folded lines are in a signature base (RFC 9421 section 2.5), and a line end would begin
-            // a component that nobody covered.
-            if !FieldByte.isPrintable(byte), byte != FieldByte.tab { isUnfit = true }
-            bytes.append(byte)
+        let value = line.extracting(first..<end)
+        // Neither obs-text nor folded lines are in a signature base (RFC 9421 section 2.5), and a line end would begin
+        // a component that nobody covered. All of it is looked at, without a branch: there is nothing to be found early.
+        var odd: UInt8 = 0
+        for index in value.indices {
+            let byte = value[index]
+            odd |= FieldByte.isPrintable(byte) || byte == FieldByte.tab ? 0 : 1
         }
+        if odd != 0 { isUnfit = true }
+        bytes.append(value)
     }
 
     /// Empties the value, for the next field.

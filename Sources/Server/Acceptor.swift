@@ -16,6 +16,8 @@ public final class Acceptor {
     public private(set) var connectionCount = 0
     /// Set when the worker stops: each response then ends its connection.
     public private(set) var isDraining = false
+    /// Whether clients still get the time for what they may be sending right now.
+    private(set) var isWindingUp = false
     private var drained: (() -> Void)?
     /// Connections to be settled when the loop's turn ends, and whether that was asked for.
     private var unsettled: [ServerConnection] = []
@@ -55,18 +57,21 @@ public final class Acceptor {
 
     private func add(_ socket: consuming Socket, tls: VirtualHosts?, proxies: TrustedProxies) {
         let application = application
+        let place = listeners.count
         let listener = ListeningSocket(
             loop: loop, socket: socket, exhausted: { application.acceptingPaused(errno: $0) }
         ) { [unowned self] socket, peer in
-            open(socket, peer: peer, tls: tls, isProxied: proxies.contains(peer))
+            open(socket, of: place, peer: peer, tls: tls, isProxied: proxies.contains(peer))
         }
         listeners.append(listener)
     }
 
-    private func open(_ socket: consuming Socket, peer: SocketAddress, tls: VirtualHosts?, isProxied: Bool) {
+    private func open(
+        _ socket: consuming Socket, of listener: Int, peer: SocketAddress, tls: VirtualHosts?, isProxied: Bool
+    ) {
         guard
             let connection = ServerConnection(
-                acceptor: self, socket: socket, peer: peer, tls: tls, isProxied: isProxied)
+                acceptor: self, listener: listener, socket: socket, peer: peer, tls: tls, isProxied: isProxied)
         else { return }
         // First: nobody gives way to a connection that would not be admitted anyway. A proxy's is asked about when its header
         // says whose it is.
@@ -193,11 +198,25 @@ public final class Acceptor {
     /// - Parameter drained: called once, when the last connection has closed; in place of what was given before.
     public func drain(_ drained: @escaping () -> Void) {
         isDraining = true
+        isWindingUp = false
         self.drained = drained
         listeners.removeAll()
         for connection in connections { connection?.drain() }
         reportIfDrained()
     }
+
+    /// Stops accepting, and takes from each connection no more than one request of HTTP/1.1, or of HTTP/2 those that are on
+    /// their way; each is served. Handshakes are completed. A connection that nothing comes on closes soon, as
+    /// `ConnectionLife.notice` says. May be followed by `retire` or `drain`.
+    public func windUp() {
+        isDraining = true
+        isWindingUp = true
+        listeners.removeAll()
+        for connection in connections { connection?.windUp() }
+    }
+
+    /// Whether all that has come is decided, and nothing more is begun.
+    public var isDecided: Bool { connections.allSatisfy { $0?.isDecided ?? true } }
 
     private func reportIfDrained() {
         guard connectionCount == 0, let drained else { return }

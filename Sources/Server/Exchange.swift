@@ -60,6 +60,8 @@ open class Exchange {
     open func abandoned() {}
     /// The last byte of the response was handed to the kernel, or never will be (`abandoned` was called before).
     open func ended() {}
+    /// Whether all is decided about the request: nobody need be asked any more whether it may go on.
+    open var isDecided: Bool { isAnswered }
 
     // MARK: - The response
 

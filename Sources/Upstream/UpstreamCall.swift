@@ -7,11 +7,25 @@ public import HTTP
 /// write to its client.
 open class UpstreamCall {
     /// What carries the call; nil before it started and after it ended.
-    public internal(set) final var carrier: UpstreamCarrier?
+    ///
+    /// Computed, as are others here: see `Loop.now`.
+    public internal(set) final var carrier: UpstreamCarrier? {
+        get { storedCarrier }
+        set { storedCarrier = newValue }
+    }
+    private final var storedCarrier: UpstreamCarrier?
     /// The place of the server that was asked last; nil while none was.
-    public internal(set) final var lastServer: Int?
+    public internal(set) final var lastServer: Int? {
+        get { storedServer }
+        set { storedServer = newValue }
+    }
+    private final var storedServer: Int?
     /// A connection was there or begun for it, whatever came of that.
-    public internal(set) final var isPlaced = false
+    public internal(set) final var isPlaced: Bool {
+        get { storedPlaced }
+        set { storedPlaced = newValue }
+    }
+    private final var storedPlaced = false
     /// Where it waits for a connection; outlives that, for whoever ends the call asks it to.
     final unowned var queue: UpstreamPool?
     final var ticket: UInt64 = 0

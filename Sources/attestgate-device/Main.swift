@@ -29,7 +29,7 @@ enum Main {
         } catch {
             let message = AttestGateDevice.fullMessage(for: error)
             let isHelp = AttestGateDevice.exitCode(for: error) == .success
-            (isHelp ? FileHandle.standardOutput : .standardError).write(Data((message + "\n").utf8))
+            try? (isHelp ? FileHandle.standardOutput : .standardError).write(contentsOf: Data((message + "\n").utf8))
             return isHelp ? 0 : 2
         }
     }

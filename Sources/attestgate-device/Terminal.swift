@@ -4,7 +4,7 @@ internal import Foundation
 enum Terminal {
     /// To standard error, in one line with the program's name.
     static func say(_ text: String) {
-        FileHandle.standardError.write(Data("attestgate-device: \(text)\n".utf8))
+        try? FileHandle.standardError.write(contentsOf: Data("attestgate-device: \(text)\n".utf8))
     }
 
     /// To standard output, byte for byte.

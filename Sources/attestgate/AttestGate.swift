@@ -1,5 +1,4 @@
 internal import ArgumentParser
-internal import Lifecycle
 
 /// The command line: argument parsing, then one call.
 @main
@@ -9,10 +8,14 @@ struct AttestGate: ParsableCommand {
         abstract: "A policy enforcement point in front of health services.",
         discussion: """
             Terminates mutual TLS, lets through what the routes of its conf file admit, and forwards it.
+
+            Exit status of every command: 0 done, 1 not done, and standard error says why, 2 a wrong command line.
             """,
-        version: GatewayVersion.text,
+        version: BuildInformation.text,
         subcommands: [
-            Run.self, Reload.self, Status.self, Check.self, PKI.self, DeviceCommand.self,
+            Run.self, Reload.self, Upgrade.self, ReopenLogs.self, Status.self, Top.self, Check.self, Schema.self,
+            PKI.self,
+            DeviceCommand.self,
             RegistryAdministration.self, Verify.self,
         ])
 

@@ -5,7 +5,13 @@ internal import Lifecycle
 struct Check: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check a conf file, and the certificates and names in it, without starting anything.",
-        discussion: "Exit status: 0 it can be run, 1 it cannot; each error says where it stands and what was expected.")
+        discussion: """
+            Reads the file and those it includes, opens the certificates, keys, revocation lists and tokens they name, and looks up \
+            names. Each error and warning says where it stands, what was expected, and what was probably meant. Addresses are not \
+            bound, and a database is not asked.
+
+            Exit status: 0 it can be run, perhaps with warnings, 1 it cannot, 2 wrong command line.
+            """)
 
     @OptionGroup var file: ConfigurationFile
 
@@ -14,7 +20,7 @@ struct Check: ParsableCommand {
 
     func run() throws {
         let blueprint = try file.load(for: role)
-        for warning in try blueprint.unresolvedNames() { Failure.print("\(file.config): warning: \(warning)") }
+        try file.tell(blueprint.unresolvedNames(), of: blueprint)
         print("\(file.config): ok (\(blueprint.summary))")
     }
 }

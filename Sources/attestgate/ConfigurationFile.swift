@@ -28,11 +28,19 @@ struct ConfigurationFile: ParsableArguments {
     func load(for role: Role) throws -> Blueprint {
         try explaining {
             let (configuration, warnings) = try Configuration.load(path: config, role: role)
-            for warning in warnings { Failure.print("\(warning)") }
-            let blueprint = try Blueprint(configuration)
-            for warning in blueprint.warnings { Failure.print("\(config): warning: \(warning)") }
+            for warning in warnings { Failure.print("\(warning)\n") }
+            let blueprint: Blueprint
+            do throws(StartupError) { blueprint = try Blueprint(configuration) } catch {
+                throw Failure(configuration.mentions.diagnostic(error).description)
+            }
+            tell(blueprint.warnings, of: blueprint)
             return blueprint
         }
+    }
+
+    /// On standard error, each with the line that it is about.
+    func tell(_ concerns: [Concern], of blueprint: Blueprint) {
+        for concern in concerns { Failure.print(blueprint.mentions.diagnostic(concern).description + "\n") }
     }
 
     /// Where the running gateway is administered. The rest of the file may be wrong: what is, the gateway says, and remembers.
@@ -47,6 +55,11 @@ struct ConfigurationFile: ParsableArguments {
         } catch {
             Failure.print(error.description)
             guard FileManager.default.isReadableFile(atPath: config) else { throw ExitCode.failure }
+            throw Failure(
+                """
+                \(config): names no socket in `administration` that is found beside what is wrong above: the gateway was \
+                not asked, and goes on as it is. Mend that first, or \(otherwise)
+                """)
         }
         throw Failure("\(config): names no socket in `administration`: \(otherwise)")
     }
@@ -57,8 +70,8 @@ struct ConfigurationFile: ParsableArguments {
         } catch let error as ConfigurationError {
             // Not thrown as they are: "Error: " before the place would hide it from editors that jump to FILE:LINE:COLUMN.
             Failure.print(error.description)
-        } catch let error as StartupError {
-            Failure.print("\(config): error: \(error)")
+        } catch let error as Failure {
+            Failure.print(error.description)
         }
         throw ExitCode.failure
     }
@@ -72,7 +85,8 @@ struct Failure: Error, CustomStringConvertible {
         self.description = description
     }
 
+    /// A disk that is full, or a stream that is closed, keeps nothing from going on: `write(_:)` would end the process.
     static func print(_ text: String) {
-        FileHandle.standardError.write(Data((text + "\n").utf8))
+        try? FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
     }
 }

@@ -57,6 +57,7 @@ struct DeviceAdd: ParsableCommand {
                 "\(access.file.config): the app `\(appId)` is configured for the environment `\(configured.rawValue)`")
         }
         let library = try LibraryContext()
+        try access.file.prepareSecret()
         try access.perform(
             .add(
                 DeviceRegistration(

@@ -1,7 +1,10 @@
 internal import Administration
 internal import ArgumentParser
 internal import Foundation
+internal import GatewayConfiguration
+internal import Lifecycle
 internal import Registry
+internal import Synchronization
 
 struct DeviceCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -33,7 +36,7 @@ struct DeviceAccess: ParsableArguments {
     /// Carries out an operation on one device, and prints the device as it is then.
     func perform(_ operation: DeviceOperation) throws {
         let answer = try perform(operation, administration())
-        if case .device(let device) = answer { print(answer, people: DeviceListing.text(of: device)) }
+        if case .device(let device) = answer { try print(answer, people: DeviceListing.text(of: device)) }
     }
 
     func perform(_ operation: DeviceOperation, _ administration: DeviceAdministration) throws -> DeviceAnswer {
@@ -44,21 +47,61 @@ struct DeviceAccess: ParsableArguments {
         }
     }
 
-    func print(_ answer: DeviceAnswer, people: String) {
+    func print(_ answer: DeviceAnswer, people: String) throws {
         let text = json ? String(decoding: JSONText.encode(answer), as: UTF8.self) : people
-        FileHandle.standardOutput.write(Data((text + "\n").utf8))
+        try FileHandle.standardOutput.write(contentsOf: Data((text + "\n").utf8))
     }
 }
 
 extension ConfigurationFile {
-    func registryAdministration() throws -> DeviceAdministration {
+    /// - Parameter kind: what the command does to the registry as a whole.
+    func registryAdministration(_ kind: RegistryUse = .asItIs) throws -> DeviceAdministration {
         let configuration = try read()
+        let registry = try registry(of: configuration)
+        var database: PostgreSQLSettings?
+        if case .postgresql(let settings) = registry.store { database = PostgreSQLSettings(settings) }
+        return DeviceAdministration(
+            registryPath: registry.path,
+            witness: WitnessSettings(
+                path: registry.revocationsPath, acceptsLoss: kind == .restoring(hasJournal: false),
+                acceptsLostStore: kind != .asItIs
+            ) { [notices = ToldOnce()] in
+                switch (kind, $0) {
+                // An import fills what it makes, and says itself that it has no journal to repeat.
+                case (.restoring, .storeMade), (.restoring(hasJournal: false), .wentBack),
+                    (.restoring(hasJournal: false), .lossAccepted):
+                    break
+                default: notices.tell("registry: \($0)")
+                }
+            },
+            socketPath: configuration.administration?.socketPath, database: database)
+    }
+
+    /// Before devices are added: a registry that this makes gets its secret with it, as if a gateway had made both.
+    func prepareSecret() throws {
+        let registry = try registry(of: read())
+        guard let path = registry.path, access(path, F_OK) != 0, access(registry.revocationsPath, F_OK) != 0 else {
+            return
+        }
+        do { try RegistrySecrets.make(path: registry.secretPath) } catch { throw Failure("\(error)") }
+    }
+
+    /// Where the revocation journal lies.
+    func revocationsPath() throws -> String { try registry(of: read()).revocationsPath }
+
+    private func registry(of configuration: Configuration) throws -> RegistryConfiguration {
         guard let registry = configuration.registry else {
             throw Failure("\(config): there is no section `registry`, so no devices either")
         }
-        return DeviceAdministration(
-            registryPath: registry.path, socketPath: configuration.administration?.socketPath)
+        return registry
     }
+}
+
+/// What a command does to the registry as a whole.
+enum RegistryUse: Equatable {
+    case asItIs
+    /// It may make the registry, and fills it from an export.
+    case restoring(hasJournal: Bool)
 }
 
 struct DeviceShow: ParsableCommand {
@@ -129,7 +172,17 @@ struct DeviceList: ParsableCommand {
             devices += page.devices
             next = page.next
         }
-        access.print(
+        try access.print(
             .page(DevicePage(devices: devices, next: next)), people: DeviceListing.text(of: devices, next: next))
+    }
+}
+
+/// Lines for standard error, each once: an import opens its registry twice, and finds the same both times.
+private final class ToldOnce: Sendable {
+    private let told = Mutex<Set<String>>([])
+
+    func tell(_ line: String) {
+        guard told.withLock({ $0.insert(line).inserted }) else { return }
+        Failure.print(line)
     }
 }

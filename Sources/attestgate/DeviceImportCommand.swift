@@ -26,6 +26,7 @@ struct DeviceImportCommand: ParsableCommand {
         let console = ProgressLine()
         let administration = try access.administration()
         let registrations = try read(console)
+        try access.file.prepareSecret()
         let tally: DeviceImportTally
         do throws(DeviceImportError) {
             tally = try administration.register(registrations) {
@@ -39,7 +40,7 @@ struct DeviceImportCommand: ParsableCommand {
         }
         console.clear()
         let text = access.json ? String(decoding: JSONText.encode(tally), as: UTF8.self) : Self.text(of: tally)
-        FileHandle.standardOutput.write(Data((text + "\n").utf8))
+        try FileHandle.standardOutput.write(contentsOf: Data((text + "\n").utf8))
     }
 
     private static func text(of tally: DeviceImportTally) -> String {
@@ -98,28 +99,5 @@ struct DeviceImportCommand: ParsableCommand {
             // Half a list must not pass for a whole one.
             throw Failure("\(name) cannot be read to its end")
         }
-    }
-}
-
-/// One line on standard error that is written over, if that is a terminal and the work takes longer than a moment.
-private final class ProgressLine {
-    private let isTerminal = isatty(STDERR_FILENO) == 1
-    private var next = ContinuousClock.now + .seconds(2)
-    private var isShown = false
-
-    func show(_ text: @autoclosure () -> String) {
-        guard isTerminal, ContinuousClock.now >= next else { return }
-        next = .now + .milliseconds(200)
-        isShown = true
-        write("\r\u{1b}[K" + text())
-    }
-
-    func clear() {
-        if isShown { write("\r\u{1b}[K") }
-        isShown = false
-    }
-
-    private func write(_ text: String) {
-        FileHandle.standardError.write(Data(text.utf8))
     }
 }

@@ -48,7 +48,7 @@ struct DeviceRevoke: ParsableCommand {
         let people =
             page.devices.isEmpty
             ? "no device to revoke; the subject is barred" : DeviceListing.text(of: page.devices, next: nil)
-        access.print(.page(page), people: people)
+        try access.print(.page(page), people: people)
     }
 
     private func configuredIssuer() throws -> String {

@@ -3,7 +3,8 @@ internal import ArgumentParser
 
 struct RegistryAdministration: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "registry", abstract: "Administer the registry as a whole.", subcommands: [RenewEpoch.self])
+        commandName: "registry", abstract: "Administer the registry as a whole.",
+        subcommands: [RegistryExportCommand.self, RegistryImportCommand.self, RenewEpoch.self])
 }
 
 struct RenewEpoch: ParsableCommand {
@@ -11,9 +12,9 @@ struct RenewEpoch: ParsableCommand {
         commandName: "renew-epoch",
         abstract: "Refuse every challenge and nonce handed out before, and every proof made with one.",
         discussion: """
-            To be run after the registry was put back from a copy, and before the gateway is started with it: the copy does \
-            not know which counters were spent since it was made. Devices that are in use get a new challenge with the \
-            refusal and go on.
+            For when counters may have gone back unnoticed: a registry that was put back from a copy is noticed by itself, \
+            by what its revocation journal and commit mark say. Devices that are in use get a new challenge with the refusal \
+            and go on.
 
             While a gateway runs, it is asked through the socket that the conf file names in `administration`; otherwise \
             the registry's file itself is used. Exit status: 0 done, 1 impossible, 2 wrong usage.

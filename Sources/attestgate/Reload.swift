@@ -30,7 +30,9 @@ struct Reload: ParsableCommand {
                 throw Failure(
                     "not reloaded: the gateway at \(socket) was started with \(served), and reads \(file.config) never")
             }
-            print("generation \(try client.reload()) of \(served) is served")
+            let done = try client.reload()
+            for warning in done.warnings ?? [] { Failure.print("\(warning)\n") }
+            print("generation \(done.generation) of \(served) is served")
         } catch let error as AdministrationClientError {
             switch error {
             case .refused(let fault): throw Failure("not reloaded, nothing has changed: \(fault.description)")

@@ -5,8 +5,8 @@ struct Status: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show how the running gateway fares.",
         discussion: """
-            Asks through the socket that the conf file names in `administration`: generation, last reload, workers, \
-            upstreams, certificates.
+            Asks through the socket that the conf file names in `administration`: generation, last reload, registry, \
+            devices, workers, upstreams, certificates.
 
             Exit status: 0 ready, 1 not ready, or it cannot be asked.
             """)

@@ -18,9 +18,13 @@ enum StatusListing {
                     "registry",
                     "\(state), \(registry.countersCommitted) counters committed, \(registry.countersWaiting) waiting",
                 ])
+            rows += details(of: registry)
         }
-        rows += status.apps.map { ["app", "\($0.id) (\($0.environment))"] }
-        rows += status.listeners.map { ["listener", $0] }
+        rows += status.apps.map { ["app", "\($0.id) (\($0.environment)), counter: \($0.counter)"] }
+        rows += status.listeners.map { listener in
+            let spoken = status.protocols.first { $0.listener == listener }?.names ?? []
+            return ["listener", "\(listener): \(spoken.joined(separator: ", "))"]
+        }
         rows += (status.hosts ?? []).map { ["host", "\($0.names.joined(separator: ", ")) at \($0.listener)"] }
         if let enrolment = status.enrolment {
             rows.append(["enrolment", "\(enrolment.listener), admission: \(enrolment.admission)"])
@@ -43,11 +47,34 @@ enum StatusListing {
                 separator: " ")
             return [certificate.expiresAt, certificate.role, place, certificate.subject]
         }
-        return [
+        let statements =
+            status.revocationLists.map { row($0, "revocation list") }
+            + status.ocspResponses.map { row($0, "OCSP response") }
+        var tables = [
             rows, [["WORKER", "STATE", "GENERATION", "RETIRED", "CONNECTIONS"]] + workers,
             [["UPSTREAM", "SERVER", "STATE", "BUSY", "IDLE", "WAITING"]] + upstreams,
             [["EXPIRES", "ROLE", "LISTENER OR UPSTREAM", "SUBJECT"]] + certificates,
-        ].map { Columns.aligned($0).joined(separator: "\n") }.joined(separator: "\n\n")
+        ]
+        if !statements.isEmpty { tables.append([["NEXT UPDATE", "STATE", "KIND", "LISTENER", "OF"]] + statements) }
+        return tables.map { Columns.aligned($0).joined(separator: "\n") }.joined(separator: "\n\n")
+    }
+
+    private static func details(of registry: StatusDocument.Registry) -> [[String]] {
+        var rows: [[String]] = []
+        if let devices = registry.devices {
+            rows.append(
+                ["devices", "\(devices.active) active, \(devices.pending) pending, \(devices.revoked) revoked"])
+        }
+        if let isComplete = registry.journalComplete {
+            rows.append(["revocation journal", isComplete ? "complete" : "NOT COMPLETE: it cannot be written"])
+        }
+        if let time = registry.epochChangedAt { rows.append(["epoch changed", time]) }
+        return rows
+    }
+
+    private static func row(_ statement: StatusDocument.Statement, _ kind: String) -> [String] {
+        let place = [statement.listener, statement.host].compactMap(\.self).joined(separator: " ")
+        return [statement.nextUpdate, statement.stale ? "STALE" : "fresh", kind, place, statement.of]
     }
 
     private static func text(of receipts: StatusDocument.Receipts) -> String {

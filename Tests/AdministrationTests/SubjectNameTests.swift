@@ -54,7 +54,7 @@ struct SubjectNameTests {
         func revoke() throws -> [DeviceDocument] {
             try administration.revoke(name) { () throws(DeviceAdministrationError) in
                 asked += 1
-                do { return try Self.subjects() } catch { throw .failed("\(error)") }
+                do { return (try Self.subjects(), nil) } catch { throw .failed("\(error)") }
             }
         }
         let revoked = try revoke()
@@ -75,6 +75,48 @@ struct SubjectNameTests {
         let line = told.withLock { $0 }
         #expect(line.hasPrefix("subject revoke: devices [1 2], by user "))
         #expect(!line.contains("patient") && !line.contains("login"))
+    }
+
+    @Test("a change that is asked for in the wrong way is told to the audit log as well, and nobody in it")
+    func toldWhenMalformed() throws {
+        let told = Mutex<[String]>([])
+        let served = try TestAdministration(
+            in: directory, subjects: Self.subjects, audit: { line in told.withLock { $0.append(line) } })
+        func expect(_ refusal: String, _ line: String, _ ask: () throws -> String) throws {
+            told.withLock { $0 = [] }
+            #expect(try ask() == refusal)
+            let lines = told.withLock { $0 }
+            #expect(lines.count == 1 && lines.allSatisfy { $0.hasPrefix("\(line), by user ") }, "\(lines)")
+        }
+        for change in ["approve", "revoke", "restore"] {
+            try expect("400 bad_request", "device \(change) refused: bad_request") {
+                try served.refusal("POST /devices/bogus/\(change)")
+            }
+            try expect("400 bad_request", "device \(change) refused: bad_request") {
+                try served.refusal("POST /devices/1/\(change)?now=1")
+            }
+        }
+        for (path, act) in [("devices", "device add"), ("subjects/revoke", "subject revoke")] {
+            try expect("400 bad_request", "\(act) refused: bad_request") {
+                try served.refusal("POST /\(path)", content: #"{"subject":"patient-7"}"#)
+            }
+            try expect("415 media_type_unsupported", "\(act) refused: media_type_unsupported") {
+                try served.refusal("POST /\(path)", fields: "Content-Type: text/plain\r\n", content: "{}")
+            }
+        }
+        let number = "certificates/revocation-list-number"
+        try expect("400 bad_request", "revocation list begin refused: bad_request") {
+            try served.refusal("POST /\(number)", content: "{}")
+        }
+        // Who only looks changes nothing.
+        told.withLock { $0 = [] }
+        #expect(try served.refusal("GET /devices/bogus") == "400 bad_request")
+        #expect(told.withLock { $0.isEmpty })
+        served.registry.stop()
+        try expect("503 store_unavailable", "revocation list begin, whether done or not is unknown: store_unavailable")
+        {
+            try served.refusal("POST /\(number)")
+        }
     }
 
     @Test("a name that is incomplete, empty or too long is refused, and an endpoint without the secret is none")

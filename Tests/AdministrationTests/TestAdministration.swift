@@ -46,7 +46,13 @@ final class TestAdministration {
                 change(&settings)
                 let server = try AdministrationServer(
                     loop: loop, socketPath: path, registry: registry, subjects: try subjects(),
-                    endpoints: endpoints(), settings: settings, audit: audit)
+                    endpoints: endpoints(), settings: settings
+                ) { notice in
+                    switch notice {
+                    case .act(let act): audit(act.description)
+                    case .refused(let text): audit(text)
+                    }
+                }
                 let receiver = MailboxReceiver(loop: loop, mailbox: commands) { _ in
                     server.stop()
                     loop.stop()

@@ -28,6 +28,25 @@ struct ByteBufferTests {
         #expect(text(buffer) == "kept")
     }
 
+    @Test("pieces are appended all together or not at all")
+    func pieces() {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        let (name, value): ([UInt8], [UInt8]) = (Array("Accept".utf8), [UInt8](repeating: 0x78, count: 1_000))
+        buffer.append(name.span, ": ", value.span, "\r\n")
+        #expect(buffer.count == 1_010)
+        #expect(text(buffer).hasPrefix("Accept: xxx") && text(buffer).hasSuffix("xxx\r\n"))
+        // Fourteen octets are left: the name and the value fit, but not the line end behind them.
+        buffer.append(name.span, ": ", name.span, "\r\n")
+        #expect(buffer.overflowed == true)
+        #expect(buffer.count == 1_010)
+        buffer.rollback(to: 0)
+        buffer.append(name.span, "\r\n")
+        #expect(text(buffer) == "Accept\r\n")
+        let nothing: [UInt8] = []
+        buffer.append(nothing.span, "")
+        #expect(buffer.count == 8 && buffer.overflowed == false)
+    }
+
     @Test("room that consumed bytes left behind is used again")
     func compaction() {
         var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))

@@ -70,6 +70,25 @@ struct AuthoritySourceTests {
         #expect(try refusal(certificate: "one.key", key: "one.key").contains("no BEGIN CERTIFICATE"))
     }
 
+    @Test("of a file that holds something else it is said what")
+    func otherFiles() throws {
+        try make("one")
+        #expect(try refusal(certificate: "one.key", key: "one.key").hasSuffix("; it holds an encrypted private key"))
+        #expect(try refusal(certificate: "one.pem", key: "one.pem", nil).hasSuffix("; it holds a certificate"))
+        _ = try tool.run("x509", "-in", "one.pem", "-outform", "DER", "-out", "one.der")
+        #expect(try refusal(certificate: "one.der", key: "one.key").contains("it is a certificate in DER"))
+        #expect(try refusal(certificate: "one.pem", key: "one.der", nil).contains("it is a certificate in DER"))
+        let text = String(decoding: try tool.read("one.pem"), as: UTF8.self)
+        try tool.write(Array(text.replacing("CERTIFICATE", with: "PRIVATE KEY").utf8), to: "called.key")
+        #expect(try refusal(certificate: "one.pem", key: "called.key", nil).hasSuffix("private key is a certificate"))
+        try tool.write(Array(text.dropLast(40).utf8), to: "cut.pem")
+        #expect(try refusal(certificate: "cut.pem", key: "one.key").hasSuffix("the file was cut off"))
+        // Neither one nor the other: whatever it is, nobody asks for ever.
+        try tool.write(Array(text.replacing("M", with: "N").utf8), to: "changed.pem")
+        #expect(try refusal(certificate: "changed.pem", key: "one.key") != "")
+        #expect(try refusal(certificate: "one.pem", key: "changed.pem", nil) != "")
+    }
+
     @Test("a certificate that is no authority's, or may not sign certificates, is refused")
     func purposes() throws {
         try make("leaf", extensions: ["basicConstraints=critical,CA:FALSE", "keyUsage=critical,digitalSignature"])

@@ -155,11 +155,6 @@ extension BrokenFile {
             "connections_per_address: 2",
             "connections_per_address: ▶11",
             "`connections_per_address` (11) is larger than `connections` (10)"),
-        BrokenFile(
-            enrolling: "fewer connections than one client has without saying",
-            "connections: 10\n  connections_per_address: 2\n",
-            "connections: ▶10\n",
-            "`connections_per_address` (32) is larger than `connections` (10)"),
     ]
 
     /// Who lets devices in.

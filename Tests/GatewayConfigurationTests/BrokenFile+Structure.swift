@@ -70,7 +70,8 @@ extension BrokenFile {
             "text where a list should be",
             "[ca.pem]",
             "▶ca.pem",
-            "found `ca.pem`"),
+            "found `ca.pem`",
+            suggestion: "[ca.pem]"),
         BrokenFile(
             "a list where text should be",
             "path: /records",

@@ -92,15 +92,15 @@ extension BrokenFile {
             "[▶localhost]",
             "`localhost` has no port"),
         BrokenFile(
+            "a server that is a port",
+            "[127.0.0.1:9000]",
+            "[▶8443]",
+            "`8443` has no address, only a port"),
+        BrokenFile(
             "more idle connections than connections",
             "    servers: [127.0.0.1:9000]\n",
-            "    servers: [127.0.0.1:9000]\n    connections: 10\n    idle_connections: ▶11\n",
-            "`idle_connections` (11) is more than `connections` (10)"),
-        BrokenFile(
-            "fewer connections than the default of idle ones",
-            "    servers: [127.0.0.1:9000]\n",
-            "    servers: [127.0.0.1:9000]\n    connections: ▶10\n",
-            "`idle_connections` (128) is more than `connections` (10)"),
+            "    servers: [127.0.0.1:9000]\n    connections: 1100\n    idle_connections: ▶1101\n",
+            "`idle_connections` (1101) is more than `connections` (1100)"),
         BrokenFile(
             "an upstream without settings",
             "  records:\n    servers: [127.0.0.1:9000]\n",

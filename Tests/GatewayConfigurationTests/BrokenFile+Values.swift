@@ -23,7 +23,8 @@ extension BrokenFile {
             "a number in quotes",
             "upstreams:\n",
             "workers: ▶'4'\nupstreams:\n",
-            "found text: `4`"),
+            "found text: `4`",
+            suggestion: "4"),
         BrokenFile(
             "a fraction",
             "upstreams:\n",
@@ -126,11 +127,6 @@ extension BrokenFile {
             "limits: { head: 8KiB, target: ▶9KiB }\nupstreams:\n",
             "`target` (9KiB) is larger than `head` (8KiB)"),
         BrokenFile(
-            "a head smaller than the default of the target",
-            "upstreams:\n",
-            "limits: { head: ▶4KiB }\nupstreams:\n",
-            "`target` (8KiB) is larger than `head` (4KiB)"),
-        BrokenFile(
             "an unknown policy of TLS",
             "      key: server.key\n",
             "      key: server.key\n      policy: ▶intermediat\n",
@@ -232,7 +228,29 @@ extension BrokenFile {
             "a log level that is not there",
             "upstreams:\n",
             "log: { level: ▶warn }\nupstreams:\n",
-            "`warn` is not known here"),
+            "`warn` is not known here", suggestion: "warning"),
+        BrokenFile(
+            "tracing to nowhere",
+            "upstreams:\n",
+            "tracing: { ▶sample: 10 }\nupstreams:\n",
+            "`endpoint` is missing"),
+        BrokenFile(
+            "spans that would leave the machine in the clear",
+            "upstreams:\n",
+            "tracing: { endpoint: ▶'http://10.0.0.1:4318' }\nupstreams:\n",
+            "`http://10.0.0.1:4318` would be asked in the clear",
+            suggestion: "https://10.0.0.1:4318"),
+        BrokenFile(
+            "a collector with the path that is appended",
+            "upstreams:\n",
+            "tracing: { endpoint: ▶'http://127.0.0.1:4318/v1/traces' }\nupstreams:\n",
+            "`/v1/traces` would be there twice",
+            suggestion: "http://127.0.0.1:4318"),
+        BrokenFile(
+            "a service whose name would break out of JSON",
+            "upstreams:\n",
+            "tracing: { endpoint: 'http://127.0.0.1:4318', service_name: ▶'a\"b' }\nupstreams:\n",
+            "is no name of a service"),
         BrokenFile(
             "a denial URI without a scheme",
             "upstreams:\n",

@@ -249,6 +249,17 @@ struct EnrolmentConfigurationTests {
         _ = try Conf.read(text, files: files, role: .enrolment)
     }
 
+    @Test("the role enrolment exports no spans, and looks at no file for that")
+    func enrolmentWithoutSpans() throws {
+        let text =
+            Conf.enrolling
+            + "\ntracing: { endpoint: 'https://localhost:4318', authorities: web.pem, token_file: token }\n"
+        let files = FileInspector { $0 == "conf/web.pem" ? "Permission denied" : nil }
+        #expect(Conf.diagnostics(text, files: files).count == 1)
+        let tracing = try Conf.read(text, files: files, role: .enrolment).configuration.tracing
+        #expect(tracing?.tokenPath == "conf/token")
+    }
+
     @Test("the role enrolment needs the section")
     func enrolmentWithoutSection() throws {
         let error = try #require(throws: ConfigurationError.self) { try Conf.read(Conf.attested, role: .enrolment) }

@@ -24,4 +24,11 @@ struct SpellingTests {
         #expect(Spelling.nearest(to: "banana", among: keys) == nil)
         #expect(Spelling.nearest(to: String(repeating: "n", count: 100_000), among: keys) == nil)
     }
+
+    @Test("the words of other programs lead to ours, where ours may stand")
+    func others() {
+        #expect(Spelling.nearest(to: "warn", among: ["debug", "warning", "error"]) == "warning")
+        #expect(Spelling.nearest(to: "HTTP2", among: ["h2", "http/1.1"]) == "h2")
+        #expect(Spelling.nearest(to: "warn", among: ["debug", "error"]) == nil)
+    }
 }

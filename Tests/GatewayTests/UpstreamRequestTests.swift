@@ -7,7 +7,7 @@ import Testing
 @Suite("The request to the upstream is written anew")
 struct UpstreamRequestTests {
     private static let trace = TraceContext(
-        id: TraceID(high: 1, low: 2), request: 3, flags: 1, isContinued: false)
+        id: TraceID(high: 1, low: 2), request: 3, flags: 1, parent: 0, isRecorded: false)
     private static let traceLine = "traceparent: 00-00000000000000010000000000000002-0000000000000003-01\r\n"
 
     private func rewrite(_ text: String, trace: TraceContext = trace) throws -> (
@@ -61,7 +61,7 @@ struct UpstreamRequestTests {
         #expect(begun.contains("\r\n" + Self.traceLine))
         #expect(!begun.contains("0af7651916cd43dd") && !begun.contains("TRACEPARENT") && !begun.contains("Traceparent"))
         #expect(!begun.lowercased().contains("tracestate"))
-        let continued = TraceContext(id: TraceID(high: 1, low: 2), request: 3, flags: 1, isContinued: true)
+        let continued = TraceContext(id: TraceID(high: 1, low: 2), request: 3, flags: 1, parent: 4, isRecorded: false)
         let text2 = try rewrite(text, trace: continued).text
         #expect(text2.contains("\r\ntracestate: a=1\r\nTracestate: b=2\r\n"))
         #expect(text2.contains("\r\n" + Self.traceLine) && !text2.contains("0af7651916cd43dd"))

@@ -36,4 +36,20 @@ struct MessageWriterTests {
         buffer.appendChunk(UInt8(ascii: "!"), nothing.span)
         #expect(String(decoding: buffer.copy(), as: UTF8.self) == "5\r\nhello\r\n1\r\n!\r\n")
     }
+
+    @Test("a parsed field is written in the one spelling, however it stood in its head")
+    func parsedFields() throws {
+        let bytes = Array("HTTP/1.1 200 OK\r\nA: b\r\nC:d\r\nE:  f \t\r\nG: \r\nH:\r\nI:\tj\r\nK: l: m\r\n\r\n".utf8)
+        var parser = ResponseHeadParser(limits: .standard)
+        var head = ResponseHead()
+        guard case .complete = try parser.parse(bytes.span, answering: .get, into: &head) else {
+            Issue.record("the head is complete")
+            return
+        }
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        for field in head.fields { buffer.appendField(field, of: bytes.span) }
+        #expect(
+            String(decoding: buffer.copy(), as: UTF8.self)
+                == "A: b\r\nC: d\r\nE: f\r\nG: \r\nH: \r\nI: j\r\nK: l: m\r\n")
+    }
 }

@@ -9,7 +9,9 @@ from denials import NothingForwarded
 from gateway import Gateway
 from nginx import Nginx
 from pki import PKI
+from postgresql import PostgreSQL
 from recording_upstream import RecordingUpstream
+from sharing import Sharing
 
 pytest_plugins = ["every_denial", "taking_turns"]
 
@@ -120,6 +122,21 @@ def start_attested(pki, own_upstream, tmp_path):
     yield start
     for made in started:
         made.gateway.stop()
+
+
+@pytest.fixture
+def database():
+    server = PostgreSQL()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def start_sharing(pki, own_upstream, tmp_path, database):
+    """Starts gateways on the database, which have one secret; they must end well with the test."""
+    sharing = Sharing(tmp_path, pki, own_upstream, database)
+    yield sharing.start
+    sharing.stop()
 
 
 @pytest.fixture(scope="session")

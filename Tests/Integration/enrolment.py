@@ -13,21 +13,24 @@ ROUTES = [
 
 
 class Enrolling:
-    """`enrolment`: changes of that section; `app`: of the entry of the app; further settings as `Gateway` takes them."""
+    """`enrolment`: changes of that section; `app`: of the entry of the app; `apps`: further entries; `like`: another one that it
+    enrols for; further settings as `Gateway` takes them."""
 
-    def __init__(self, directory, pki, upstream, enrolment=None, app=None, **settings):
+    def __init__(self, directory, pki, upstream, enrolment=None, app=None, apps=(), like=None, **settings):
         self.pki, self.upstream, self.directory = pki, upstream, directory
         directory.mkdir(parents=True, exist_ok=True)
-        self.authority = AttestationAuthority(directory)
+        self.authority = like.authority if like else AttestationAuthority(directory)
         self.holder, port = reserve_port()
-        self.provider = f"https://localhost:{port}"
+        self.provider = like.provider if like else f"https://localhost:{port}"
         self.service = EnrolmentAddress(pki, port)
         section = {
             "address": f"127.0.0.1:{port}", "protocols": ["h2", "http/1.1"], "url": self.provider,
             "tls": {"certificate": str(pki.server_certificate), "key": str(pki.server_key)},
             "authority": {"certificate": str(pki.gms.certificate), "key": str(pki.gms.key)},
             "admission": "open", "requests_per_minute": 100_000, **(enrolment or {})}
-        apps = [{"id": APP, "environment": "simulator", "attestation_root": str(self.authority.path), **(app or {})}]
+        apps = [
+            {"id": APP, "environment": "simulator", "attestation_root": str(self.authority.path), **entry}
+            for entry in [app or {}, *apps]]
         self.gateway = Gateway(
             directory / "gateway", pki, {"service": upstream.address}, ROUTES, apps=apps, enrolment=section, **settings)
 

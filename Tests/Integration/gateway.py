@@ -259,10 +259,15 @@ class Gateway:
         """Within the block it does not run: what is sent to it meanwhile, it finds all at once."""
         self.signal(signal.SIGSTOP)
         try:
-            eventually(lambda: self._stat()[0] == "T", "the gateway to be stopped")
+            eventually(self._is_stopped, "the gateway to be stopped")
             yield
         finally:
             self.signal(signal.SIGCONT)
+
+    def _is_stopped(self):
+        # t is that of a thread that is traced.
+        threads = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return all((thread / "stat").read_text().rpartition(") ")[2][0] in "Tt" for thread in threads)
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))

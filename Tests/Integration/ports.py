@@ -16,13 +16,17 @@ def reserve_port():
 
 def uncommon_port():
     """A free port for a listener that shares it with nobody, so that it cannot be kept. It lies below those that the
-    kernel gives to whoever asks for any."""
+    kernel gives to whoever asks for any. None is given twice: nothing may listen there yet."""
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    for port in random.sample(range(lowest // 2, lowest), 100):
+    for port in random.sample([port for port in range(lowest // 2, lowest) if port not in given], 100):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
+                given.add(port)
                 return port
             except OSError:
                 continue
     raise AssertionError("no port is free")
+
+
+given = set()

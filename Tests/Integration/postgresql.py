@@ -23,10 +23,11 @@ def binaries():
 
 
 class PostgreSQL:
-    def __init__(self, identity=None, password=None, primary=None):
+    def __init__(self, identity=None, password=None, primary=None, clients=None, name=""):
         """
-        `identity`: whose certificate it has, on 127.0.0.1 with TLS; `password`: of the role attestgate, which it asks for then.
-        `primary`: another one, whose standby this is.
+        `identity`: whose certificate it has, on 127.0.0.1 with TLS; `password`: of the role attestgate, which it asks for then,
+        or with `clients` for a certificate of that authority, which names the role.
+        `primary`: another one, whose standby this is, by that `name`.
         """
         self.binaries = binaries()
         if self.binaries is None:
@@ -38,15 +39,18 @@ class PostgreSQL:
         self.process = None
         self._own(self.directory)
         self.settings = {"listen_addresses": "", "unix_socket_directories": str(self.directory), "max_connections": 50}
+        if name:
+            self.settings["cluster_name"] = name
         self.port = 5432
         if primary:
             self._make("pg_basebackup", "-h", primary.directory, "-U", "root", "-D", self.data, "-R", "-c", "fast")
             # What counts once it is promoted.
-            self.settings["synchronous_standby_names"] = "ANY 1 (*)"
+            with open(self.data / "postgresql.auto.conf", "a") as file:
+                file.write("synchronous_standby_names = 'ANY 1 (*)'\n")
             return self.start()
         self._make("initdb", "-D", self.data, "--auth=trust", "--username=root", "--no-sync")
         if identity:
-            self._listen(identity)
+            self._listen(identity, clients)
         try:
             self.start()
             self.sql("CREATE ROLE attestgate LOGIN" + (f" PASSWORD $${password}$$" if password else ""))
@@ -56,15 +60,20 @@ class PostgreSQL:
             self.close()
             raise
 
-    def _listen(self, identity):
+    def _listen(self, identity, clients):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        for name, path in [("server.crt", identity.certificate), ("server.key", identity.key)]:
+        files = [("server.crt", identity.certificate), ("server.key", identity.key)]
+        if clients:
+            files.append(("clients.crt", clients.certificate))
+            self.settings["ssl_ca_file"] = "clients.crt"
+        for name, path in files:
             shutil.copy(path, self.data / name)
             self._own(self.data / name, 0o600)
         self.settings |= {"listen_addresses": "127.0.0.1", "port": self.port, "ssl": "on"}
-        (self.data / "pg_hba.conf").write_text("local all root trust\nhostssl all attestgate 127.0.0.1/32 scram-sha-256\n")
+        method = "cert" if clients else "scram-sha-256"
+        (self.data / "pg_hba.conf").write_text(f"local all root trust\nhostssl all attestgate 127.0.0.1/32 {method}\n")
 
     def _own(self, path, mode=None):
         if self.user:
@@ -114,6 +123,38 @@ class PostgreSQL:
         for name, value in settings.items():
             self.sql(f"ALTER SYSTEM SET {name} = '{value}'")
         self.sql("SELECT pg_reload_conf()")
+
+    def end_connections(self):
+        """Of all gateways. Returns when they have ended."""
+        self.sql(f"SELECT pg_terminate_backend(pid, {int(PATIENCE * 1000)}) FROM pg_stat_activity WHERE usename = 'attestgate'")
+
+    def locked(self, table):
+        """Within the block somebody else holds the whole table."""
+        return self._meanwhile(f"LOCK TABLE attestgate.{table}", table, "AccessExclusiveLock")
+
+    def snapshot(self):
+        """Within the block nothing that the database holds now is thrown away."""
+        return self._meanwhile(
+            "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT 1 FROM attestgate.store", "store", "AccessShareLock")
+
+    @contextmanager
+    def _meanwhile(self, statements, table, lock):
+        """Within the block a transaction of somebody else is open, and holds that lock on the table."""
+        other = subprocess.Popen(
+            [self.binaries / "psql", "-h", self.directory, "-p", str(self.port), "-U", "root", "-d", "attestgate", "-XAtq"],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        try:
+            other.stdin.write(f"BEGIN; {statements};\n")
+            other.stdin.flush()
+            held = (
+                "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE granted AND usename = 'root'"
+                f" AND mode = '{lock}' AND relation = 'attestgate.{table}'::regclass")
+            eventually(lambda: self.sql(held, "attestgate") == "1", f"{statements} to be done")
+            yield
+        finally:
+            # The end of its input is the end of its transaction.
+            other.stdin.close()
+            other.wait(PATIENCE)
 
     def stop(self, number=signal.SIGINT):
         """SIGINT: in order, at once. SIGQUIT: as in a crash, to recover from its log."""

@@ -3,11 +3,9 @@ Apple's "Assessing fraud risk", not from the code."""
 
 import base64
 import json
-import ssl
 import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -16,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from enrolling_phone import from_b64url
-from paths import PATIENCE
+from posted_to import PostedTo
 from receipts import fields_of
 
 TEAM, KEY_ID = "A1B2C3D4E5", "ABCDE12345"
@@ -70,52 +68,15 @@ class ReceiptService:
         self.under_way = self.most_under_way = 0
         self.lock = threading.Lock()
         self.script = lambda call: Answer(304)
-
-        service = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                service._serve(self)
-
-            def log_message(self, *_):
-                pass
-
-        class Server(ThreadingHTTPServer):
-            daemon_threads = True
-            request_queue_size = 64
-
-            def handle_error(self, *_):
-                # A client that does not like our certificate, or gives up.
-                pass
-
-            def finish_request(self, request, address):
-                if service.context is not None:
-                    request.settimeout(PATIENCE)
-                    request = service.context.wrap_socket(request, server_side=True)
-                try:
-                    super().finish_request(request, address)
-                finally:
-                    # The one that the server would close was detached by wrapping it.
-                    request.close()
-
-        self.context = None
-        if identity is not None:
-            self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self.context.load_cert_chain(identity.certificate, identity.key)
-        self.server = Server(("127.0.0.1", 0), Handler)
-        self.port = self.server.server_address[1]
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        self.thread.start()
+        self.service = PostedTo(self._serve, identity)
+        self.port = self.service.port
 
     @property
     def url(self):
-        return f"{'http' if self.context is None else 'https'}://{self.host}:{self.port}"
+        return f"{'http' if self.service.context is None else 'https'}://{self.host}:{self.port}"
 
     def stop(self):
-        self.server.shutdown()
-        self.server.server_close()
+        self.service.close()
         assert self.faults == [], self.faults
 
     # What is looked at.

@@ -65,6 +65,11 @@ def test_every_proof_is_good_and_no_counter_is_used_twice(fleet, pki, peer, tmp_
         assert fitting == 1
 
 
+def test_as_many_requests_are_sent_as_were_asked_for(fleet, pki, peer):
+    code, report = attested(fleet, pki, peer, "--requests", 7, duration=60)
+    assert (code, report["requests"], len(peer.requests)) == (0, 7, 7), report
+
+
 def test_the_warm_up_begins_when_the_proofs_are_made(fleet, pki, peer):
     # Making them takes longer than the warm-up does.
     code, report = attested(fleet, pki, peer, "--proofs", "ahead", "--stock", "50000", "--warmup", "0.5")

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from least_conf import CONF
-from paths import BINARY
+from paths import BINARY, REPOSITORY
 from pki import attestgate, openssl
 
 
@@ -51,6 +51,20 @@ def test_a_broken_conf_file_is_refused_with_its_place(check, name, command):
     place = rf"{line}:{column}" if line else r"\d+:\d+"
     assert re.search(rf"{re.escape(str(path))}:{place}: error: ", done.stderr), done.stderr
     assert word in done.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_standard_error_that_takes_nothing_ends_no_program(check, command):
+    _, path = check("    path: /records", "    pth: /records")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([BINARY, command, "--config", path], stdin=subprocess.DEVNULL, stderr=full)
+    assert done.returncode == 1
+
+
+def test_what_standard_output_does_not_take_is_a_failure_that_is_told():
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([BINARY, "schema"], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "Error: " in done.stderr
 
 
 def test_a_route_without_require_demands_the_most_and_so_needs_a_registry(check):
@@ -129,6 +143,20 @@ def test_pki_init_never_overwrites(tmp_path, present):
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(present, "precious")]
 
 
+def test_pki_init_makes_a_client_to_try_with(tmp_path):
+    done = attestgate("pki", "init", "--directory", tmp_path, "--host", "localhost", "--client", "phone")
+    assert done.returncode == 0 and f"wrote {tmp_path}/phone.key\n" in done.stdout
+    assert stat.S_IMODE((tmp_path / "phone.key").stat().st_mode) == 0o600
+    assert openssl("verify", "-CAfile", tmp_path / "gms-ca.pem", "-purpose", "sslclient", tmp_path / "phone.pem").endswith("OK\n")
+
+
+@pytest.mark.parametrize("name", ["server", "gms-ca", "../phone", "Phone", "p" * 65])
+def test_a_client_to_try_with_has_a_name_of_its_own(tmp_path, name):
+    done = attestgate("pki", "init", "--directory", tmp_path, "--host", "localhost", f"--client={name}")
+    assert done.returncode == 2 and "--client is" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_pki_issue_never_overwrites(pki, phone):
     before = phone.certificate.read_bytes()
     done = attestgate(
@@ -166,7 +194,19 @@ def test_pki_issue_refuses_an_impossible_lifetime(pki, tmp_path, phone, days):
     assert not (tmp_path / "x.pem").exists()
 
 
-@pytest.mark.parametrize("command", [["run"], ["check"]])
+def test_the_version_tells_the_source_and_the_libraries_that_are_loaded():
+    done = attestgate("--version")
+    lines = dict(line.split(None, 1) for line in done.stdout.splitlines())
+    assert list(lines) == ["attestgate", "commit", "Swift", "OpenSSL", "libevent", "nghttp2", "SQLite", "libpq"]
+    # A working tree may hold anything.
+    assert lines["commit"] == "unknown: built from a working tree"
+    assert openssl("version").split()[1] == lines["OpenSSL"]
+    tool = subprocess.run([BINARY.with_name("attestgate-device"), "--version"], capture_output=True, text=True, check=True)
+    assert tool.stdout.strip() == lines["attestgate"]
+    assert (REPOSITORY / "packaging/debian/changelog").read_text().startswith(f"attestgate ({lines['attestgate']})")
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["check"], ["schema"], ["reload"], ["reopen-logs"], ["top"]])
 def test_help_tells_the_exit_status(command):
     done = attestgate(*command, "--help")
     assert done.returncode == 0

@@ -8,13 +8,15 @@ import os
 import random
 import time
 
+import pytest
+
 from crashing import ROUNDS_PER_CROWD, Crowd, Judgement
 from gateway import APP
 from attested import OTHER_APP
 from waiting import eventually
 
 SEED = int(os.environ.get("ATTESTGATE_SEED", random.randrange(2**32)))
-CRASHES = int(os.environ.get("ATTESTGATE_CRASHES", 8))
+CRASHES = int(os.environ.get("ATTESTGATE_CRASHES", 5))
 
 # Replayed in each round, besides all of its own.
 SAMPLE = 40
@@ -39,13 +41,15 @@ def kill_while_it_starts(gateway, chance, stop):
     gateway.crash()
 
 
-def test_no_proof_passes_twice_however_often_the_gateway_is_killed(start_attested, own_upstream):
+@pytest.mark.parametrize("store", ["file", "database"])
+def test_no_proof_passes_twice_however_often_the_gateway_is_killed(request, start_attested, own_upstream, store):
     print(f"seed {SEED}")
     chance = random.Random(SEED)
     # Neither proof nor challenge may end before the run does: each refusal is to be the counter's.
     attested = start_attested(
-        workers=2, counter="window 1024", proof={"max_age": "3600s", "challenge_life": "3600s"})
-    gateway, challenge = attested.gateway, attested.challenges.make()
+        workers=2, counter="window 1024", proof={"max_age": "3600s", "challenge_life": "3600s"},
+        registry={"postgresql": request.getfixturevalue("database").conf} if store == "database" else {})
+    gateway, challenge = attested.gateway, attested.phone.challenge()
     judgement = Judgement(own_upstream, chance)
     earlier, crowd = [], None
     for number in range(CRASHES):

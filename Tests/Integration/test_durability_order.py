@@ -69,7 +69,7 @@ def test_a_counter_is_durable_before_its_request_is_forwarded(start_attested, tm
 
 
 def test_the_check_notices_commits_that_are_not_durable(pki, own_upstream, tmp_path, monkeypatch):
-    monkeypatch.setattr(Gateway, "command", lambda self: [BINARY.parent / "attestgate-undurable", self.conf_path])
+    monkeypatch.setattr(Gateway, "command", lambda self: [BINARY.parent / "attestgate-undurable", "normal", self.conf_path])
     attested = Attested(tmp_path / "undurable", pki, own_upstream)
     try:
         trace = trace_of(attested, tmp_path / "trace", 20)

@@ -4,6 +4,7 @@ import json
 import re
 import threading
 
+import ocsp
 from client import Client, get
 from exposition import ask, scrape
 from pki import attestgate
@@ -59,8 +60,39 @@ def test_status_tells_of_generation_workers_upstreams_and_certificates(start_att
     assert [(u["name"], u["busy"], u["idle"]) for u in status["upstreams"]] == [("service", 0, 1)]
     assert {c["role"] for c in status["certificates"]} == {"server", "authority"}
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", c["expires_at"]) for c in status["certificates"])
-    assert status["registry"] == {"available": True, "counters_committed": 1, "counters_waiting": 0}
+    assert status["registry"] == {
+        "available": True, "counters_committed": 1, "counters_waiting": 0, "journal_complete": True,
+        "devices": {"active": 1, "pending": 0, "revoked": 0}}
     assert {app["environment"] for app in status["apps"]} == {"simulator"}
+    assert {app["counter"] for app in status["apps"]} == {"strict"}
+    assert status["protocols"] == [{"listener": f"127.0.0.1:{gateway.port}", "names": ["h2", "http/1.1"]}]
+    assert status["revocation_lists"] == status["ocsp_responses"] == []
+
+
+def test_status_tells_counter_modes_protocols_and_what_is_stale(start_attested, pki, tmp_path):
+    fresh, stale = pki.crl(tmp_path / "gms.crl", pki.gms), pki.crl(tmp_path / "root.crl", pki.root, start=-9, end=-1)
+    attested = start_attested(
+        counter="window 64", clients={"crls": [str(fresh), str(stale)], "crl_policy": "accept-stale"}, protocols=["http/1.1"])
+    gateway = attested.gateway
+    stapled = ocsp.Stapled(tmp_path, pki)
+    stapled.write()
+    gateway.conf["listeners"][0]["tls"].update(stapled.tls)
+    gateway.write_conf()
+    assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
+    status = json.loads(ask(gateway, "/status")[2])
+    assert [app["counter"] for app in status["apps"]] == ["window 64", "strict"]
+    assert status["protocols"][0]["names"] == ["http/1.1"]
+    assert sorted(entry["stale"] for entry in status["revocation_lists"]) == [False, True]
+    response, = status["ocsp_responses"]
+    assert not response["stale"] and response["listener"] == f"127.0.0.1:{gateway.port}"
+    assert "epoch_changed_at" not in status["registry"]
+    assert attestgate("registry", "renew-epoch", "--config", gateway.conf_path).returncode == 0
+    shown = attestgate("status", "--config", gateway.conf_path).stdout
+    assert re.search(r"^epoch changed  +20\d\d-", shown, re.MULTILINE)
+    assert re.search(r"^devices  +1 active, 0 pending, 0 revoked$", shown, re.MULTILINE)
+    assert re.search(r"^revocation journal  +complete$", shown, re.MULTILINE)
+    assert "counter: window 64" in shown and f"127.0.0.1:{gateway.port}: http/1.1" in shown
+    assert re.search(r"STALE +revocation list", shown) and re.search(r"fresh +OCSP response", shown)
 
 
 def test_status_remembers_why_a_reload_failed(start_gateway, own_upstream):
@@ -72,7 +104,7 @@ def test_status_remembers_why_a_reload_failed(start_gateway, own_upstream):
     shown = attestgate("status", "--config", gateway.conf_path)
     assert shown.returncode == 0, shown.stderr
     lines = dict(re.split(r"  +", line, maxsplit=1) for line in shown.stdout.splitlines() if "  " in line)
-    assert lines["last reload"].endswith("failed: workers: another number of threads takes a restart")
+    assert lines["last reload"].endswith("failed: workers: more threads take a restart, or `attestgate upgrade`")
     gateway.conf["workers"] = good
     gateway.write_conf()
     assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
@@ -94,3 +126,4 @@ def test_without_a_gateway_the_command_says_so(tmp_path):
     conf.write_text(f"administration:\n\tsocket: {tmp_path}/admin.sock\n")
     done = attestgate("status", "--config", conf)
     assert done.returncode == 1 and f"{conf}:2:1: error: " in done.stderr, "why no socket is found there"
+    assert "the gateway was not asked, and goes on as it is. Mend that first, or say --socket" in done.stderr

@@ -84,6 +84,15 @@ def test_curl_uploads_and_downloads_byte_for_byte(start_gateway, nginx, phone, t
         (nginx.files / "up").unlink()
 
 
+def test_curl_hears_why_its_upload_is_refused(gateway, phone, tmp_path):
+    (tmp_path / "up").write_bytes(bytes(4_000_000))
+    for content in ["x", f"@{tmp_path / 'up'}"]:
+        # Refused at the head, while the content is still under way.
+        done = curl(
+            gateway, "/a", "--http2", "-X", "PROPFIND", "--data-binary", content, "--write-out", "%{http_code}", identity=phone)
+        assert done.returncode == 0 and done.stdout.endswith(b"405") and b"method_refused" in done.stdout, done
+
+
 def test_nghttp_makes_requests_at_once(gateway, upstream, phone):
     done = subprocess.run(
         ["nghttp", "--no-verify-peer", f"--cert={phone.certificate}", f"--key={phone.key}", "--stat", "--null-out",

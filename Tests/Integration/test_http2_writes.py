@@ -1,7 +1,6 @@
 """What leaves on a connection of HTTP/2 leaves together: many answers that are there at the same time are few writes."""
 
 import re
-import signal
 import threading
 from pathlib import Path
 
@@ -35,12 +34,9 @@ def test_answers_that_are_there_together_leave_in_few_writes(start_gateway, own_
         own_upstream.wait_for_requests(MANY)
         with gateway.traced(tmp_path / "trace", "-e", "trace=write"):
             # All of them are ready in the same turn of its loop.
-            gateway.signal(signal.SIGSTOP)
-            try:
+            with gateway.paused():
                 are_released.set()
                 eventually(lambda: waiting_answers(own_upstream.port) == MANY, "every answer to wait for the gateway")
-            finally:
-                gateway.signal(signal.SIGCONT)
             assert [http2.response(number).status for number in numbers] == [200] * MANY
         # Records of TLS; the log, and what wakes threads, is no such.
         writes = re.findall(r'write\(\d+, "\\27\\3\\3', (tmp_path / "trace").read_text())

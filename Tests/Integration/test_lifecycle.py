@@ -172,14 +172,6 @@ def test_a_second_process_on_the_same_address_is_refused_unless_it_is_meant(gate
     assert f"listener 127.0.0.1:{gateway.port}: bind: Address already in use" in done.stderr
 
 
-def test_a_signal_without_a_meaning_is_ignored_with_a_warning(start_gateway, own_upstream, phone):
-    gateway = start_gateway({"service": own_upstream.address})
-    gateway.signal(signal.SIGUSR2)
-    eventually(lambda: "SIGUSR2 ignored" in gateway.errors, "the warning")
-    with Client(gateway, phone) as client:
-        assert client.exchange(get()).status == 200
-
-
 def test_a_log_that_nobody_reads_does_not_keep_the_process_from_ending(pki, own_upstream, phone, tmp_path):
     gateway = Gateway(tmp_path / "gateway", pki, {"service": own_upstream.address})
     gateway.conf["log"]["access"] = str(tmp_path / "pipe")

@@ -38,8 +38,8 @@ def test_a_forwarded_request_with_all_its_phases(attested):
     moved.update(["time", "event"])
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first["time"]) and first["event"] == "request"
     assert members_of(
-        first, "client", "route", "method", "protocol", "decision", "status", "app", "upstream", "server") == [
-            "127.0.0.0/24", "records", "POST", "HTTP/1.1", "forwarded", 201, phone.app, "service", attested.upstream.address]
+        first, "client", "listener", "route", "method", "protocol", "decision", "status", "app", "upstream", "server") == [
+            "127.0.0.0/24", f"127.0.0.1:{attested.gateway.port}", "records", "POST", "HTTP/1.1", "forwarded", 201, phone.app, "service", attested.upstream.address]
     assert members_of(first, "request_bytes", "response_bytes") == [5, 4]
     for entry in (first, second):
         for phase in members_of(entry, "verification_us", "commit_us", "upstream_us", "duration_us"):
@@ -97,6 +97,40 @@ def test_a_refused_handshake_and_a_misdirected_request_tell_what_the_handshake_a
         with Client(gateway, None) as client:
             client.exchange(get("/"))
     assert gateway.logged(denial="certificate_required")["server_name"] == "localhost"
+
+
+def test_a_request_tells_the_virtual_host_that_served_it(start_gateway, own_upstream, pki, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+    gateway.halt()
+    listener = gateway.conf["listeners"][0]
+    host = pki.client(
+        "records-example", issuer=pki.server_authority,
+        extensions="subjectAltName=DNS:records.example\nextendedKeyUsage=serverAuth\n")
+    listener["hosts"] = [{
+        "names": ["records.example"], "clients": listener["clients"],
+        "tls": {"certificate": str(host.certificate), "key": str(host.key)}}]
+    gateway.conf["routes"] = [
+        {**gateway.conf["routes"][0], "name": name, "host": host}
+        for name, host in [("own", "localhost"), ("records", "records.example")]]
+    gateway.start()
+    for name, route in [("localhost", "own"), ("records.example", "records")]:
+        with Client(gateway, phone, server_name=name) as client:
+            assert client.exchange(get("/", host=name)).status == 200
+    assert members_of(gateway.logged(route="records"), "host") == ["records.example"]
+    assert "host" not in gateway.logged(route="own"), "the listener's own"
+
+
+def test_a_late_counter_tells_the_log_alone_how_late_it_was(attested):
+    phone = attested.new_phone()
+    with phone.connect() as client:
+        old = phone.request(path="/")
+        later = [phone.request(path="/") for _ in range(3)]
+        assert client.exchange(later[-1]).status == 200
+        answer = client.exchange(old)
+    assert answer.status == 401 and b"counter_late" in answer.content and b"behind the highest" not in answer.content
+    detail = attested.gateway.logged(denial="counter_late")["detail"]
+    behind, highest = re.fullmatch(r"(\d+) behind the highest, (\d+)", detail).groups()
+    assert int(behind) == 3 and int(highest) == phone.counter
 
 
 def test_a_refused_proof_has_a_detail_and_the_time_that_it_took(attested):
@@ -211,7 +245,7 @@ def test_no_log_holds_what_proves_or_says_anything_of_a_patient(start_attested):
     attested.gateway.stop()
     text = gateway.access_path.read_text() + gateway.errors
     assert text.count('"event":"request"') >= len(sent)
-    secrets = ["4711", "meyer", "s3cr3t", "c00kie", "wh4tever", "secr3t", "c0ntent", "n0nsense", "n0 assertion",
+    secrets = ["patient", "meyer", "s3cr3t", "c00kie", "wh4tever", "secr3t", "c0ntent", "n0nsense", "n0 assertion",
                "127.0.0.1/", '"127.0.0.1"', phone.challenge(), phone.key.key_id.hex(),
                base64.b64encode(phone.key.key_id).decode(), "attest=", "Signature", "signature=",
                phone.identity.key.read_text().splitlines()[1],
@@ -265,9 +299,12 @@ def test_a_flood_of_refusals_is_counted_instead_of_logged(start_gateway, own_ups
 
 @pytest.mark.parametrize("level, told", [
     ("debug", {"info", "warning"}), ("info", {"info", "warning"}), ("warning", {"warning"}), ("error", set())])
-def test_the_level_decides_what_standard_error_tells(start_gateway, own_upstream, level, told):
-    gateway = start_gateway({"service": own_upstream.address}, log={"level": level})
-    gateway.signal(signal.SIGUSR2)
+def test_the_level_decides_what_standard_error_tells(start_gateway, own_upstream, pki, tmp_path, level, told):
+    # What is told of it depends on nothing else.
+    ending = pki.crl(tmp_path / "gms.crl", pki.gms, start=-10, end=1)
+    gateway = start_gateway(
+        {"service": own_upstream.address}, log={"level": level},
+        clients={"crls": [str(ending)], "crl_policy": "accept-stale"})
     if "warning" in told:
         eventually(lambda: '"level":"warning"' in gateway.errors, "the warning")
     gateway.stop()
@@ -286,7 +323,7 @@ def test_the_console_form_has_one_line_for_each_event(start_gateway, own_upstrea
     lines = gateway.access_path.read_text().splitlines()
     assert len(lines) == 1
     assert re.fullmatch(
-        time + r"\.\d{3}Z request client=127\.0\.0\.0/24 request_id=[0-9a-f]{16} trace_id=[0-9a-f]{32} route=all "
+        time + r"\.\d{3}Z request client=127\.0\.0\.0/24 listener=127\.0\.0\.1:\d+ request_id=[0-9a-f]{16} trace_id=[0-9a-f]{32} route=all "
         r'method=GET protocol=HTTP/1\.1 user_agent="a \\"b\\" status=500\\u0009\\u00e9" decision=forwarded status=200 upstream=service '
         r"server=127\.0\.0\.1:\d+ "
         r"request_bytes=0 response_bytes=2 handshake_us=\d+ upstream_us=\d+ duration_us=\d+", lines[0]), lines[0]
@@ -358,6 +395,25 @@ def test_the_signal_without_a_file_changes_nothing(start_gateway, own_upstream, 
         assert client.exchange(get("/")).status == 200
 
 
+def test_without_a_log_of_requests_refused_handshakes_are_still_told(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, log={"access": "off"})
+    with pytest.raises(ssl.SSLError):
+        with Client(gateway, None) as client:
+            client.exchange(get("/"))
+    with Client(gateway, phone) as client:
+        assert client.exchange(get("/")).status == 200
+        assert client.exchange(get("/", host="elsewhere.example")).status in (404, 421)
+
+    def told():
+        return [json.loads(line) for line in gateway.errors.splitlines() if '"event"' in line]
+    eventually(told, "the line")
+    gateway.stop()
+    entry, = told()
+    assert (entry["event"], entry["denial"]) == ("connection_refused", "certificate_required")
+    assert not gateway.access_path.exists()
+    assert '"message":"stopped"' in gateway.errors
+
+
 def test_lines_that_cannot_be_written_are_counted(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address})
     with Client(gateway, phone) as client:
@@ -371,6 +427,38 @@ def test_lines_that_cannot_be_written_are_counted(start_gateway, own_upstream, p
         assert client.exchange(get("/")).status == 200
         assert gateway.logged(event="log_dropped")["blocks"] >= 1
     moved.add("blocks")
+
+
+def test_a_full_disk_keeps_no_gateway_from_starting_and_lost_lines_of_the_audit_are_counted(start_attested):
+    gateway = start_attested().gateway
+    gateway.halt()
+    command = gateway.command()
+    gateway.command = lambda: ["/bin/sh", "-c", 'exec "$@" 2>/dev/full', "sh", *command]
+    # The conf file has warnings, which are written before there is a log.
+    gateway.start()
+    before = scrape(gateway)("attestgate_error_log_dropped_total")
+    gateway.device_command("revoke", "1")
+    eventually(lambda: scrape(gateway)("attestgate_error_log_dropped_total") > before, "the act's line to be counted")
+
+
+def test_a_disk_that_is_full_and_has_room_again_is_told_once_each(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address})
+    with Client(gateway, phone) as client:
+        for round in range(1, 3):
+            assert client.exchange(get("/")).status == 200
+            eventually(lambda: gateway.access_path.exists() and gateway.access_path.stat().st_size, "a line")
+            lost = scrape(gateway)("attestgate_log_dropped_total")
+            gateway.limit_files(gateway.access_path.stat().st_size)
+            for number in range(1, 4):
+                assert client.exchange(get("/")).status == 200
+                eventually(lambda: scrape(gateway)("attestgate_log_dropped_total") >= lost + number, "the line to be lost")
+            assert gateway.errors.count("access log: File too large: lines are lost") == round
+            assert gateway.errors.count("access log: can be written again") == round - 1
+            gateway.limit_files(None)
+            assert client.exchange(get("/")).status == 200
+            eventually(lambda: gateway.errors.count("access log: can be written again") == round, "the end to be told")
+    error, = {json.loads(line)["level"] for line in gateway.errors.splitlines() if "lines are lost" in line}
+    assert error == "error"
 
 
 def test_a_line_that_a_full_disk_cuts_short_takes_no_other_with_it(start_gateway, own_upstream, phone):

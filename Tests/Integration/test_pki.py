@@ -413,6 +413,8 @@ def test_a_subject_is_revoked_on_the_file_with_all_devices_and_barred(conf, pki,
     issued = [Issued(tmp_path, ["--directory", pki.directory], pki) for _ in range(3)]
     numbers = [add(conf, each.certificate, pki, tmp_path) for each in issued]
     secret = tmp_path / "secret"
+    # It was made with the registry.
+    secret.unlink()
     done = attestgate("device", "revoke", "--config", conf, "--subject", "patient-7", "--issuer", ISSUER)
     assert done.returncode == 1 and "secret: there is no such file" in done.stderr
     write_private(secret, f"challenge 1 {'11' * 32}\npseudonyms {'22' * 32}\n")

@@ -1,6 +1,6 @@
 """The registry in PostgreSQL: what was accepted stays spent, whoever crashes; and several gateways are one."""
 
-import shutil
+import copy
 import signal
 import ssl
 import threading
@@ -8,49 +8,19 @@ import threading
 import pytest
 
 from attested import ROUTES
-from client import Client, IncompleteResponse, get
+from client import IncompleteResponse, get
 from crashing import kill_under_load
 from denials import assert_denied
-from gateway import APP, Gateway
+from gateway import Gateway
 from phone import Phone
 from pki import Authority, attestgate
 from postgresql import PostgreSQL
+from sharing import APPS, at
 from waiting import eventually
 
-APPS = [{"id": APP, "environment": "simulator", "counter": "window 1024"},
-        {"id": "TEAMID1234.org.example.other", "environment": "simulator"}]
-
-
 @pytest.fixture
-def database():
-    server = PostgreSQL()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def start(pki, own_upstream, tmp_path, database):
-    """Starts gateways on the database, which have one secret."""
-    started = []
-
-    def start(**settings):
-        directory = tmp_path / f"gateway-{len(started)}"
-        directory.mkdir()
-        if started:
-            shutil.copy(started[0].conf["registry"]["secret"], directory / "secret")
-        made = Gateway(
-            directory, pki, {"service": own_upstream.address}, ROUTES, apps=APPS,
-            registry=settings.pop("registry", {"postgresql": database.conf}), **settings)
-        started.append(made)
-        return made.start()
-    yield start
-    for made in started:
-        made.stop()
-
-
-def at(gateway, phone):
-    """The same phone, at another gateway."""
-    return Client(gateway, phone.identity)
+def start(start_sharing):
+    return start_sharing
 
 
 def test_a_proof_passes_once_and_not_again_after_a_crash_of_the_gateway(start, pki, own_upstream):
@@ -212,6 +182,34 @@ def test_over_the_network_there_are_tls_and_a_password(pki, own_upstream, tmp_pa
         database.close()
 
 
+def test_a_database_may_ask_for_a_certificate_of_the_gateway(pki, own_upstream, tmp_path):
+    database = PostgreSQL(Authority(pki.server_certificate, pki.server_key), clients=pki.root)
+    try:
+        ours = pki.client("pg-role", subject="/CN=attestgate", issuer=pki.root)
+        tls = {"authorities": str(pki.server_ca), "certificate": str(ours.certificate), "key": str(ours.key)}
+        gateway = Gateway(
+            tmp_path / "gateway", pki, {"service": own_upstream.address}, ROUTES, apps=APPS,
+            registry={"postgresql": {"hosts": ["localhost"], "port": database.port, "tls": tls}}).start()
+        phone = Phone(gateway, pki.phone("pg-certificate"))
+        with phone.connect() as client:
+            assert client.exchange(phone.request(path="/a")).status == 200
+        gateway.halt()
+        other = pki.client("pg-other-role", subject="/CN=somebody", issuer=pki.root)
+        stranger = pki.client("pg-stranger", subject="/CN=attestgate", issuer=None)
+        for change, reason in [
+                ({"certificate": None, "key": None}, "requires a valid client certificate"),
+                ({"certificate": str(other.certificate), "key": str(other.key)}, "certificate authentication failed"),
+                ({"certificate": str(stranger.certificate), "key": str(stranger.key)}, "")]:
+            gateway.conf["registry"]["postgresql"]["tls"] = {
+                name: value for name, value in {**tls, **change}.items() if value is not None}
+            gateway.write_conf()
+            done = attestgate("run", "--config", gateway.conf_path)
+            assert done.returncode != 0
+            assert reason in done.stderr, done.stderr
+    finally:
+        database.close()
+
+
 def test_a_database_that_may_lose_what_it_acknowledged_is_refused_at_the_start(start, database):
     gateway = start().halt()
     conf = gateway.conf["registry"]["postgresql"]
@@ -238,6 +236,19 @@ def test_devices_are_administered_through_a_gateway_that_runs(start):
     assert done.returncode != 0
     assert "administered through a gateway that runs" in done.stderr
     gateway.start()
+
+
+def test_a_commit_that_no_standby_confirms_is_told_with_what_it_waits_for(start, pki, database):
+    gateway = start()
+    phone = Phone(gateway, pki.phone("pg-alone"))
+    database.configure(synchronous_standby_names="ANY 1 (*)")
+    try:
+        done = attestgate("device", "revoke", "--config", gateway.conf_path, str(phone.number))
+        assert done.returncode == 1, done
+        eventually(lambda: "COMMIT: no answer in time: is a synchronous standby connected?" in gateway.errors,
+                   lambda: f"the reason\n{gateway.errors}")
+    finally:
+        database.configure(synchronous_standby_names="")
 
 
 def test_a_synchronous_standby_that_is_promoted_takes_over_with_a_fresh_epoch(start, pki, own_upstream, database):
@@ -301,3 +312,35 @@ def test_a_restored_dump_gets_a_fresh_epoch(start, pki, own_upstream, database):
         phone.kept = None
         assert client.exchange(phone.request(path="/a")).status == 200
     assert [r.target for r in own_upstream.requests].count("/once") == 1
+
+
+def test_a_restart_that_refuses_nobody_is_one_gateway_all_along(start, pki, own_upstream):
+    """Both processes have one witness, which the old one keeps until it ends. Their conf files differ in the socket alone."""
+    old = start()
+    phone, thief = Phone(old, pki.phone("pg-overlap")), Phone(old, pki.phone("pg-overlap-thief"))
+    new = copy.copy(old)
+    new.error_path, new.conf_path = old.error_path.with_name("new-errors"), old.conf_path.with_name("new.yaml")
+    new.conf = {**old.conf, "administration": {"socket": str(old.directory / "new.sock")}}
+    journal = old.directory / "secret.revocations"
+    try:
+        with phone.connect() as client:
+            sent = [phone.request(path="/once")]
+            assert client.exchange(sent[0]).status == 200
+            new.start()
+            # The command asks the new one. The connection is the old one's still, with its challenge.
+            new.device_command("revoke", str(thief.number))
+            sent.append(phone.request(path="/once"))
+            assert client.exchange(sent[1]).status == 200
+            old.halt()
+        # Taken over from the old one, with what that has not written, or has.
+        eventually(lambda: "revoked " in journal.read_text(), lambda: f"the revocation in the journal\n{new.errors}")
+        with phone.connect() as client:
+            for data in sent:
+                assert_denied(new, client.exchange(data), "counter_replayed", 401)
+            assert client.exchange(phone.request(path="/after")).status == 200
+        assert "revoked" in new.device_command("show", str(thief.number))
+        assert "registry: " not in new.errors, new.errors
+    finally:
+        if new.process is not old.process:
+            new.stop()
+    assert [request.target for request in own_upstream.requests].count("/once") == 2

@@ -3,6 +3,7 @@
 import copy
 import json
 import os
+import re
 import resource
 import signal
 import socket
@@ -73,6 +74,19 @@ def test_a_reload_by_another_file_than_the_gateways_is_refused(reloadable, phone
         assert (done.returncode, done.stdout) == (0, f"generation {number} of {gateway.conf_path} is served\n"), done.stderr
 
 
+def test_whoever_reloads_hears_what_is_doubtful(reloadable, pki):
+    """A certificate was renewed at night, by the one of last year: the log alone would know."""
+    gateway = reloadable
+    assert "has expired" not in reload(gateway).stderr
+    expired = pki.server("reload-expired", start=-3, end=-1)
+    gateway.conf["listeners"][0]["tls"].update(certificate=str(expired.certificate), key=str(expired.key))
+    gateway.write_conf()
+    done = reload(gateway)
+    assert (done.returncode, done.stdout) == (0, f"generation 3 of {gateway.conf_path} is served\n"), done.stderr
+    assert f"warning: listener 127.0.0.1:{gateway.port}: {expired.certificate}: " in done.stderr, done.stderr
+    assert "has expired" in done.stderr and re.search(rf"^{gateway.conf_path}:[0-9]+:[0-9]+: warning", done.stderr, re.M)
+
+
 def test_sighup_reloads_as_well(reloadable, phone):
     gateway = reloadable
     gateway.conf["routes"][0]["path"] = "/moved"
@@ -90,10 +104,11 @@ def test_sighup_reloads_as_well(reloadable, phone):
     (lambda conf: conf.update(routes=[]), "routes"),
     (lambda conf: conf["routes"][0].update(upstream="nowhere"), "there is no upstream `nowhere`"),
     (lambda conf: conf["listeners"][0]["tls"].update(certificate="/nowhere.pem"), "nowhere.pem"),
-    (lambda conf: conf.update(workers=3), "takes a restart"),
+    (lambda conf: conf.update(workers=3), "more threads take a restart, or `attestgate upgrade`"),
+    (lambda conf: conf.update(workers=1), "fewer threads take a restart\n"),
     (lambda conf: conf["registry"].update(devices=128), "takes a restart"),
     (lambda conf: conf["upstreams"]["service"].update(servers=[conf["listeners"][0]["address"]]), "is a listener of the gateway itself"),
-], ids=["empty", "contradiction", "certificate", "workers", "registry", "loop"])
+], ids=["empty", "contradiction", "certificate", "more workers", "fewer workers", "registry", "loop"])
 def test_a_failed_reload_changes_nothing_and_says_so(reloadable, phone, spoil, reason):
     gateway, good = reloadable, copy.deepcopy(reloadable.conf)
     spoil(gateway.conf)

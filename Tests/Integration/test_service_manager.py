@@ -14,6 +14,7 @@ import gateway as gateways
 from client import Client, get
 from paths import PATIENCE
 from pki import attestgate
+from taking_over import adopt_orphans, has_ended, upgrade
 from waiting import eventually
 
 
@@ -75,6 +76,18 @@ def test_the_manager_hears_of_start_reload_life_and_end(managed, phone):
     gateway.signal()
     assert manager.next("STOPPING") == {"STOPPING": "1"}
     assert gateway.wait() == 0
+
+
+def test_the_manager_is_told_whom_to_watch_after_an_upgrade_and_hears_from_that_one(managed):
+    manager, gateway = managed
+    adopt_orphans()
+    before = upgrade(gateway)
+    told = manager.next("MAINPID")
+    assert (told["MAINPID"], told["READY"]) == (str(gateway.process.pid), "1")
+    # The new one speaks only once the manager listens to it, and the one of before says nothing more: not that the service stops.
+    assert manager.next("READY")["STATUS"].startswith("serving ")
+    assert has_ended(gateway, before)
+    assert manager.next("WATCHDOG", "STOPPING") == {"WATCHDOG": "1"}
 
 
 def test_a_process_that_hangs_is_not_alive(managed):

@@ -9,6 +9,7 @@ import pytest
 
 from denials import assert_denied
 from exposition import scrape
+from http2_client import HTTP2Client
 from pki import attestgate
 from waiting import eventually
 
@@ -92,6 +93,68 @@ def test_a_registry_on_a_disk_that_is_read_only_is_refused_at_the_start_and_take
     with phone.connect() as client:
         assert_denied(gateway, client.exchange(data), "counter_replayed", 401)
         assert client.exchange(phone.request(path="/a")).status == 200
+
+
+def test_a_file_system_that_turns_read_only_refuses_what_needs_the_registry_until_it_is_not(start_attested, tmp_path):
+    """As ext4 does after an error: what is open stays open, and writing answers EROFS, which here the tracer answers."""
+    attested = start_attested(counter="window 1024")
+    gateway, phone = attested.gateway, attested.phone
+    phone.challenge()
+    writes = "pwrite64,ftruncate,fdatasync,fsync,unlink"
+    with phone.connect() as client:
+        passed = phone.request(path="/a")
+        assert client.exchange(passed).status == 200
+        with gateway.traced(tmp_path / "trace", "-e", f"trace={writes}", "-e", f"inject={writes}:error=EROFS"):
+            with attested.nothing_forwarded_at_all():
+                spent = phone.request(path="/a")
+                assert_denied(gateway, client.exchange(spent), "store_unavailable", 503)
+                assert_denied(gateway, client.exchange(phone.request(path="/a")), "store_unavailable", 503)
+            eventually(lambda: "disk I/O error" in gateway.errors, lambda: f"the log to say so\n{gateway.errors}")
+            assert scrape(gateway)("attestgate_registry_available") == 0
+        eventually(
+            lambda: client.exchange(phone.request(path="/a")).status == 200, lambda: f"the store to recover\n{gateway.errors}")
+        assert "registry: serves again" in gateway.errors
+        for data in (passed, spent):
+            assert_denied(gateway, client.exchange(data), "counter_replayed", 401)
+    assert "EROFS" in (tmp_path / "trace").read_text()
+
+
+SYNCS = ("-e", "trace=fdatasync,fsync", "-e")
+
+
+def test_a_slow_disk_refuses_nobody(start_attested, tmp_path):
+    """Half a second for each sync: what comes meanwhile goes into the next."""
+    attested = start_attested(counter="window 1024")
+    gateway, phone = attested.gateway, attested.phone
+    requests = [phone.request(path=f"/{number}") for number in range(60)]
+    with HTTP2Client(gateway, phone.identity) as client:
+        with gateway.traced(tmp_path / "trace", *SYNCS, "inject=fdatasync,fsync:delay_enter=500ms"):
+            numbers = [number for start in range(0, 60, 20) for number in client.begin_together(requests[start:start + 20])]
+            assert [client.response(number).status for number in numbers] == [200] * 60
+    assert sorted(int(request.target[1:]) for request in attested.upstream.requests) == list(range(60))
+
+
+def test_a_disk_that_hangs_refuses_and_serves_again_when_it_does_not(start_attested, tmp_path):
+    attested = start_attested(counter="window 1024")
+    gateway, phone = attested.gateway, attested.phone
+    phone.challenge()
+    refused = []
+    with phone.connect() as client:
+        with gateway.traced(tmp_path / "trace", *SYNCS, "inject=fdatasync,fsync:delay_enter=600s"):
+            with attested.nothing_forwarded_at_all():
+                for _ in range(3):
+                    refused.append(phone.request(path=f"/refused/{phone.counter + 1}"))
+                    assert_denied(gateway, client.exchange(refused[-1]), "store_unavailable", 503)
+            assert gateway.process.poll() is None
+        eventually(
+            lambda: client.exchange(phone.request(path="/a")).status == 200, lambda: f"the store to recover\n{gateway.errors}")
+        # The first was on its way, and is spent; the others were refused before that.
+        assert_denied(gateway, client.exchange(refused[0]), "counter_replayed", 401)
+        for data in refused[1:]:
+            client.exchange(data)
+            assert_denied(gateway, client.exchange(data), "counter_replayed", 401)
+    seen = [request.target for request in attested.upstream.requests if request.target.startswith("/refused")]
+    assert len(seen) == len(set(seen))
 
 
 def start_in_vain(gateway):

@@ -198,6 +198,11 @@ def test_a_server_is_used_again_after_its_ejection(start_gateway, three, phone):
         eventually(
             lambda: client.exchange(post("/", b"x")).status in (200, 502) and len(three[0].requests) > before + 3,
             "the server to be used again")
+    event = gateway.logged(event="server_readmitted")
+    assert event["upstream"] == "service" and three[0].address in event["detail"]
+    events = [entry["event"] for entry in gateway.access() if entry["event"].startswith("server_")]
+    # Between two that say that it is used again, one says that it is not.
+    assert all(pair != ("server_readmitted",) * 2 for pair in zip(events, events[1:])) and events[0] == "server_ejected"
     assert states(gateway, three[0]) == {"usable"}
 
 

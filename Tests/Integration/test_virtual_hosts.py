@@ -601,7 +601,7 @@ def test_check_says_which_host_is_doubtful(start, pki, hosts):
     place = f"listener 127.0.0.1:{gateway.port}, host"
     said = done.stdout + done.stderr
     assert "1 listener, 2 hosts, 4 routes" in said, said
-    assert f"{place} {A}: {expired.certificate}: a certificate in it has expired" in said
+    assert f"{place} {A}: {expired.certificate}: the certificate of CN=hosts-expired in it has expired, 1 day ago" in said
     assert f"{place} {B}: {hosts.server[B].certificate}: the certificate does not name unrouted.example" in said
     assert "no route is for the host `unrouted.example`" in said
     # And what cannot be served at all.

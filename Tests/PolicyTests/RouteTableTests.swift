@@ -24,7 +24,8 @@ struct RouteTableTests {
         switch table.match(host: Array(host.utf8).span, path: Array(path.utf8).span, method: method) {
         case .route(let index): table.routes[index].name
         case .methodRefused(let index): "405 \(table.routes[index].name)"
-        case .none: "404"
+        case .hostUnknown: "no host"
+        case .pathUnknown: "no path"
         }
     }
 
@@ -39,7 +40,7 @@ struct RouteTableTests {
     @Test("a prefix ends at a segment's end")
     func boundary() {
         #expect(name("a.example", "/recordsx") == "root")
-        #expect(name("b.example", "/recordsx") == "404")
+        #expect(name("b.example", "/recordsx") == "no path")
         #expect(name("b.example", "/records/") == "other")
     }
 
@@ -54,7 +55,7 @@ struct RouteTableTests {
     @Test("hosts are compared without case, and unknown ones are nobody's")
     func hosts() {
         #expect(name("A.Example", "/") == "root")
-        #expect(name("c.example", "/") == "404")
-        #expect(name("xa.example", "/") == "404")
+        #expect(name("c.example", "/") == "no host")
+        #expect(name("xa.example", "/") == "no host")
     }
 }

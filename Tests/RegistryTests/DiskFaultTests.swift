@@ -186,7 +186,7 @@ struct DiskFaultTests {
                 let error = #expect(throws: StoreOpenError.self, "frame \(index)") {
                     try RegistryStore(path: path, creating: false)
                 }
-                #expect(error?.description.contains("restore it from a backup (its log is damaged") == true)
+                #expect(error?.description.contains("damaged (its log is damaged, with ") == true)
                 #expect(try Data(contentsOf: log) == damaged)
                 #expect(try Data(contentsOf: file) == content)
             }

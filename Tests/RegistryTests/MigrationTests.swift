@@ -101,6 +101,25 @@ struct MigrationTests {
         #expect(claimed.devices.map(\.device.id.number) == [1])
     }
 
+    @Test("a file of the fifth version has had no witness, and bars no key")
+    func fifth() throws {
+        let identity = try writeFirst()
+        var queue = try DatabaseQueue(path: scratch.file())
+        try Schema.migrator.migrate(queue, upTo: "v5")
+        try queue.close()
+        var store: RegistryStore? = try RegistryStore(path: scratch.file(), creating: false)
+        #expect(store?.identity == identity)
+        #expect(try store?.register(Fixture.identity(4), binding: Fixture.bindingKey(4)).device.state == .active)
+        store = nil
+        queue = try DatabaseQueue(path: scratch.file())
+        try queue.read { database in
+            #expect(try Int.fetchOne(database, sql: "SELECT count(*) FROM barred_key") == 0)
+            let row = try #require(
+                try Row.fetchOne(database, sql: "SELECT standing, epoch_number, is_journaled FROM store"))
+            #expect([0, 1, 2].map { row[$0] as Int64 } == [0, 0, 0])
+        }
+    }
+
     @Test("it is brought up once, and opens the next time as it is")
     func twice() throws {
         _ = try writeFirst()

@@ -13,11 +13,13 @@ struct PowerCutTests {
     private static let cases = environment["ATTESTGATE_CASES"].flatMap(Int.init) ?? 10
 
     private func run(
-        seed: UInt64, _ durability: StoreOptions.Durability = .full, faults: [FailingDisk.Fault] = []
+        seed: UInt64, _ durability: StoreOptions.Durability = .full, faults: [FailingDisk.Fault] = [],
+        witness: WitnessSettings? = nil
     ) throws -> StoreTrial {
         var options = StoreOptions()
         options.durability = durability
-        let trial = StoreTrial(try Scratch(inMemory: true), seed: seed, options: options, faults: faults)
+        let trial = StoreTrial(
+            try Scratch(inMemory: true), seed: seed, options: options, faults: faults, witness: witness)
         trial.run(cuts: 12)
         return trial
     }
@@ -34,6 +36,19 @@ struct PowerCutTests {
         }
         // It was in use, each time for long enough to be folded and moved.
         #expect(acknowledged > 20 * Self.cases)
+    }
+
+    @Test("no cut makes it look as if it had gone back, though the witness loses nothing")
+    func witnessed() throws {
+        print("seed \(Self.seed)")
+        for number in 0..<Self.cases {
+            let seed = Self.seed &+ UInt64(number)
+            let file = try WitnessedFile()
+            let trial = try run(seed: seed, witness: file.settings())
+            #expect(trial.broken == [], "ATTESTGATE_SEED=\(seed) ATTESTGATE_CASES=1")
+            #expect(file.heard() == [], "ATTESTGATE_SEED=\(seed) ATTESTGATE_CASES=1")
+            #expect(try file.mark() != nil)
+        }
     }
 
     @Test("the same store with synchronous=NORMAL, or OFF, is caught", arguments: [1, 0])

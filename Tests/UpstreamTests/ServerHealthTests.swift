@@ -20,7 +20,7 @@ struct ServerHealthTests {
         var health = health()
         #expect(!on(&health) { $0.failed(at: at(0)) })
         #expect(!on(&health) { $0.failed(at: at(0)) })
-        health.succeeded(at: at(1))
+        _ = health.succeeded(at: at(1))
         #expect(!on(&health) { $0.failed(at: at(2)) })
         #expect(!on(&health) { $0.failed(at: at(2)) })
         #expect(on(&health) { $0.failed(at: at(2)) })
@@ -40,8 +40,9 @@ struct ServerHealthTests {
         #expect(on(&health) { $0.eject(at: at(100)) } == .seconds(10))
         #expect(health.standing(at: at(109)) == .ejected)
         #expect(health.standing(at: at(110)) == .onProbation)
-        health.succeeded(at: at(111))
+        #expect(on(&health) { $0.succeeded(at: at(111)) }, "the first request ends it")
         #expect(health.standing(at: at(111)) == .usable)
+        #expect(!on(&health) { $0.succeeded(at: at(112)) })
     }
 
     @Test("one failure in probation ejects again, for twice as long, up to the longest")
@@ -59,12 +60,12 @@ struct ServerHealthTests {
     func forgetting() {
         var health = health(failures: 1)
         _ = health.eject(at: at(0))
-        health.succeeded(at: at(11))
+        _ = health.succeeded(at: at(11))
         #expect(on(&health) { $0.failed(at: at(12)) })
         #expect(on(&health) { $0.eject(at: at(12)) } == .seconds(20))
         // Back at 32, and well until 52, for as long as it was away.
-        health.succeeded(at: at(33))
-        health.succeeded(at: at(52))
+        _ = health.succeeded(at: at(33))
+        _ = health.succeeded(at: at(52))
         #expect(on(&health) { $0.failed(at: at(53)) })
         #expect(on(&health) { $0.eject(at: at(53)) } == .seconds(10))
     }
@@ -74,7 +75,7 @@ struct ServerHealthTests {
         var health = health()
         _ = health.eject(at: at(0))
         for _ in 0..<10 { #expect(!on(&health) { $0.failed(at: at(5)) }) }
-        health.succeeded(at: at(6))
+        #expect(!on(&health) { $0.succeeded(at: at(6)) })
         #expect(health.standing(at: at(7)) == .ejected)
         #expect(health.standing(at: at(10)) == .onProbation)
     }

@@ -5,7 +5,7 @@ internal import Vocabulary
 /// What a revocation list is made of. Signing it is for those who have the CA's key.
 enum CertificateEndpoints {
     static func all(
-        performing perform: @escaping DeviceEndpoints.Perform, audit: @escaping (String) -> Void
+        performing perform: @escaping DeviceEndpoints.Perform, audit: @escaping (AdministrationAct) -> Void
     ) -> [AdministrationEndpoint] {
         [
             AdministrationEndpoint(.get, "/certificates/revoked", query: ["after"]) {
@@ -20,14 +20,22 @@ enum CertificateEndpoints {
                     }
                 }
             },
-            AdministrationEndpoint(.post, "/certificates/revocation-list-number") { request, reply in
+            AdministrationEndpoint(.post, "/certificates/revocation-list-number", act: "revocation_list_begin") {
+                request, reply in
+                func fail(_ fault: AdministrationFault) {
+                    audit(AdministrationAct("revocation_list_begin", "revocation list begin", fault, by: request.peer))
+                    reply.send(AdministrationResponse(fault))
+                }
                 perform(.drawRevocationListNumber) { result in
                     switch result {
                     case .success(.revocationListNumber(let number)):
-                        audit("revocation list \(number) begun, by \(request.peer)")
+                        audit(
+                            AdministrationAct(
+                                "revocation_list_begin", "revocation list \(number) begun", target: String(number),
+                                by: request.peer))
                         reply.send(AdministrationResponse(json: ["number": number]))
-                    case .success: reply.send(AdministrationResponse(.storeUnavailable))
-                    case .failure(let fault): reply.send(AdministrationResponse(fault))
+                    case .success: fail(.storeUnavailable)
+                    case .failure(let fault): fail(fault)
                     }
                 }
             },

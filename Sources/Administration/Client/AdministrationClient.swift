@@ -1,6 +1,7 @@
 internal import Bytes
 public import EventLoop
 internal import HTTP
+internal import Registry
 internal import Vocabulary
 
 /// Speaks to the administration of a running gateway. Blocks the thread, but never for longer than its patience.
@@ -29,13 +30,34 @@ public struct AdministrationClient: Sendable {
         return file
     }
 
-    /// Has the gateway load its conf file anew. - Returns: the number of the generation it serves then.
-    public func reload() throws(AdministrationClientError) -> Int {
+    /// Has the gateway load its conf file anew. - Returns: what it serves then.
+    public func reload() throws(AdministrationClientError) -> ReloadDocument {
         let content = try answered(ClientRequest(.post, "/reload"))
-        guard let generation = (try? JSONText.decode([String: Int].self, from: content))?["generation"] else {
+        guard let document = try? JSONText.decode(ReloadDocument.self, from: content) else { throw .malformed }
+        return document
+    }
+
+    /// Has the gateway give way to a new process. - Returns: the process that serves then.
+    public func upgrade() throws(AdministrationClientError) -> Int {
+        let content = try answered(ClientRequest(.post, "/upgrade"))
+        guard let process = (try? JSONText.decode([String: Int].self, from: content))?["process"] else {
             throw .malformed
         }
-        return generation
+        return process
+    }
+
+    /// Has the gateway open its log file anew. - Returns: false if it writes none.
+    public func reopenLogs() throws(AdministrationClientError) -> Bool {
+        let content = try answered(ClientRequest(.post, "/logs/reopen"))
+        guard let isFile = (try? JSONText.decode([String: Bool].self, from: content))?["reopened"] else {
+            throw .malformed
+        }
+        return isFile
+    }
+
+    /// What Prometheus would scrape.
+    public func metrics() throws(AdministrationClientError) -> String {
+        String(decoding: try answered(ClientRequest(.get, "/metrics")), as: UTF8.self)
     }
 
     /// How the gateway fares.
@@ -78,6 +100,13 @@ public struct AdministrationClient: Sendable {
         return read
     }
 
+    /// Some of an export.
+    func exportPage(from cursor: ExportCursor) throws(AdministrationClientError) -> ExportPageDocument {
+        let content = try answered(ClientRequest(.get, "/registry/export?from=\(cursor)"))
+        guard let page = ExportPageDocument(content) else { throw .malformed }
+        return page
+    }
+
     private func answered(_ request: ClientRequest) throws(AdministrationClientError) -> [UInt8] {
         let (status, content) = try send(request)
         guard status < 300 else {
@@ -113,10 +142,10 @@ public enum AdministrationClientError: Error, Equatable, Sendable {
     case unreachable(errno: Int32)
     /// The gateway refused.
     case refused(AdministrationFault)
-    /// No answer in time. What was asked for may have been done.
-    case timeout
-    /// The connection broke before the answer. What was asked for may have been done.
-    case disconnected
+    /// No answer in time. - mayHaveChanged: a change was asked for, which may have been made; who only reads changes nothing.
+    case timeout(mayHaveChanged: Bool)
+    /// The connection broke before the answer.
+    case disconnected(mayHaveChanged: Bool)
     /// What answered is no administration of ours.
     case malformed
     case failed(String)

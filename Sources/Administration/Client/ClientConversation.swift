@@ -16,6 +16,9 @@ struct ClientRequest {
         self.content = content
     }
 
+    /// Whether something is different when it was done.
+    var isChange: Bool { method != .get }
+
     func write(to output: inout ByteBuffer) {
         output.append(method.name)
         output.append(" \(target) HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n")
@@ -30,8 +33,9 @@ struct ClientRequest {
 final class ClientConversation: SocketHandler {
     typealias Outcome = Result<(status: UInt16, content: [UInt8]), AdministrationClientError>
 
-    private(set) var outcome = Outcome.failure(.disconnected)
+    private(set) var outcome: Outcome
     private let method: HTTP.Method
+    private let isChange: Bool
     private var input: ByteBuffer
     private var output: ByteBuffer
     private var parser = ResponseHeadParser(limits: .standard)
@@ -45,6 +49,8 @@ final class ClientConversation: SocketHandler {
     init(loop: Loop, socket: consuming Socket, request: ClientRequest, patience: TimeSpan) {
         let pool = BufferPool()
         method = request.method
+        isChange = request.isChange
+        outcome = .failure(.disconnected(mayHaveChanged: request.isChange))
         input = ByteBuffer(pool: pool)
         output = ByteBuffer(pool: pool)
         request.write(to: &output)
@@ -66,11 +72,11 @@ final class ClientConversation: SocketHandler {
         switch receive(into: &input) {
         case .bytes: while isOpen, advance() {}
         case .wouldBlock: break
-        case .endOfStream, .failed: finish(.failure(.disconnected))
+        case .endOfStream, .failed: finish(.failure(.disconnected(mayHaveChanged: isChange)))
         }
     }
 
-    override func deadlinePassed() { finish(.failure(.timeout)) }
+    override func deadlinePassed() { finish(.failure(.timeout(mayHaveChanged: isChange))) }
 
     /// - Returns: whether there may be more to do now.
     private func advance() -> Bool {

@@ -1,24 +1,38 @@
 public import Cryptography
 internal import EventLoop
 internal import Foundation
-internal import Registry
+public import Registry
 public import Vocabulary
 
 /// Operations on the registry and its devices for a command line: through a running gateway if there is one, on the registry's file if not.
 public struct DeviceAdministration: Sendable {
     private let registryPath: String?
+    private let witness: WitnessSettings?
     private let socketPath: String?
+    /// Only for exports and imports: devices in a database are administered through a gateway.
+    private let database: PostgreSQLSettings?
 
     /// - Parameters:
     ///   - registryPath: the registry's file; nil if it is none, so that only a running gateway can be asked.
+    ///   - witness: what the file is compared with.
     ///   - socketPath: where a running gateway serves its administration; nil if it serves none.
-    public init(registryPath: String?, socketPath: String?) {
-        self.init(registryPath: registryPath, socketPath: socketPath, attempts: 20, patience: .seconds(10))
+    ///   - database: where the registry lies if it is no file.
+    public init(
+        registryPath: String?, witness: WitnessSettings?, socketPath: String?, database: PostgreSQLSettings? = nil
+    ) {
+        self.init(
+            registryPath: registryPath, witness: witness, socketPath: socketPath, database: database, attempts: 20,
+            patience: .seconds(10))
     }
 
-    init(registryPath: String?, socketPath: String?, attempts: Int, patience: TimeSpan) {
+    init(
+        registryPath: String?, witness: WitnessSettings? = nil, socketPath: String?,
+        database: PostgreSQLSettings? = nil, attempts: Int, patience: TimeSpan
+    ) {
         self.registryPath = registryPath
+        self.witness = witness
         self.socketPath = socketPath
+        self.database = database
         self.attempts = attempts
         self.patience = patience
     }
@@ -57,15 +71,24 @@ public struct DeviceAdministration: Sendable {
 
     /// Revokes all devices that were admitted for somebody, and bars new ones, for good.
     ///
-    /// - Parameter subjects: the names by which the registry knows people; asked for only if no gateway runs, which has them.
+    /// - Parameter subjects: the names by which the registry knows people, and the check value of the secret they are made with; asked for
+    ///   only if no gateway runs, which has them.
     /// - Returns: the devices that were not revoked before.
     public func revoke(
-        _ subject: SubjectName, subjects: () throws(DeviceAdministrationError) -> SubjectPseudonyms
+        _ subject: SubjectName,
+        subjects: () throws(DeviceAdministrationError) -> (names: SubjectPseudonyms, check: Fingerprint?)
     ) throws(DeviceAdministrationError) -> [DeviceDocument] {
         try ask { client throws(AdministrationClientError) in
             try client.revoke(subject)
         } file: { store throws(DeviceAdministrationError) in
-            let command = RegistryCommand.revokeSubject(try subject.fingerprint(try subjects()))
+            let (names, check) = try subjects()
+            let known: Fingerprint?
+            do throws(StoreError) { known = try store.secretCheck() } catch { throw .unavailable(store) }
+            // Under another name nobody would be found, and somebody else barred.
+            guard known == nil || known == check else {
+                throw .failed("the registry is used with another secret than that of the conf file: nobody was barred")
+            }
+            let command = RegistryCommand.revokeSubject(try subject.fingerprint(names))
             guard case .success(.revoked(let devices)) = store.perform(command) else { throw .unavailable(store) }
             return devices.map { DeviceDocument($0.device) }
         }
@@ -170,7 +193,7 @@ public struct DeviceAdministration: Sendable {
     }
 
     /// - Parameter attempt: returns nil if the file is in use, and no gateway answers.
-    private func patiently<Answer>(
+    func patiently<Answer>(
         _ attempt: () throws(DeviceAdministrationError) -> Answer?
     ) throws(DeviceAdministrationError) -> Answer {
         for _ in 1..<attempts {
@@ -181,8 +204,27 @@ public struct DeviceAdministration: Sendable {
         throw .locked(registry: registryPath ?? "the registry", socket: socketPath)
     }
 
+    /// Asks a gateway that may run.
+    var client: AdministrationClient? {
+        socketPath.map { AdministrationClient(socketPath: $0, patience: patience) }
+    }
+
+    /// The registry itself. - Returns: nil if its file is in use.
+    ///
+    /// - Parameter isLoading: whether it is for an import, which makes it where there is none.
+    func openAtRest(isLoading: Bool) throws(DeviceAdministrationError) -> RegistryAtRest? {
+        guard let database else {
+            return try open(creating: isLoading, isLoading: isLoading).map { RegistryAtRest($0) }
+        }
+        do throws(StoreOpenError) {
+            return try RegistryAtRest(database, isLoading: isLoading)
+        } catch {
+            throw .store(error.description)
+        }
+    }
+
     /// - Returns: nil if the file is in use.
-    private func open(creating: Bool) throws(DeviceAdministrationError) -> RegistryStore? {
+    private func open(creating: Bool, isLoading: Bool = false) throws(DeviceAdministrationError) -> RegistryStore? {
         guard let registryPath else {
             throw .failed(
                 "the registry lies in a database: it is administered through a gateway that runs, "
@@ -190,7 +232,9 @@ public struct DeviceAdministration: Sendable {
                         ?? "and the conf file names no socket to ask it by"))
         }
         do throws(StoreOpenError) {
-            return try RegistryStore(path: registryPath, creating: creating)
+            var options = StoreOptions()
+            options.isLoading = isLoading
+            return try RegistryStore(path: registryPath, creating: creating, options: options, witness: witness)
         } catch {
             if case .locked = error { return nil }
             throw .store(error.description)
@@ -220,12 +264,14 @@ extension DeviceOperation {
         // A store answers at once.
         var result = Result<DeviceAnswer, AdministrationFault>.failure(.storeUnavailable)
         run(
-            { command, done in done(store.perform(command).mapError(AdministrationFault.init)) },
+            { command, done in
+                done(store.perform(command).mapError { AdministrationFault($0, asking: command) })
+            },
             completion: { result = $0 })
         do throws(AdministrationFault) {
             return try result.get()
         } catch {
-            throw error == .storeUnavailable ? .unavailable(store) : .refused(error)
+            throw error.error == AdministrationFault.storeUnavailable.error ? .unavailable(store) : .refused(error)
         }
     }
 }
@@ -241,7 +287,7 @@ public enum DeviceAdministrationError: Error, Equatable, Sendable {
     /// For another reason.
     case failed(String)
 
-    fileprivate var isUnreachable: Bool {
+    var isUnreachable: Bool {
         if case .gateway(_, .unreachable) = self { true } else { false }
     }
 
@@ -267,12 +313,16 @@ extension DeviceAdministrationError: CustomStringConvertible {
                 case .unreachable(ENOENT), .unreachable(ECONNREFUSED): "cannot be asked: none runs with this socket"
                 case .unreachable(let code): "cannot be asked: \(unsafe String(cString: strerror(code)))"
                 case .refused, .failed: "cannot be asked"
-                case .timeout: "did not answer in time; the change may have been made"
-                case .disconnected: "broke the connection; the change may have been made"
+                case .timeout(let mayHaveChanged): "did not answer in time" + doubt(mayHaveChanged)
+                case .disconnected(let mayHaveChanged): "broke the connection" + doubt(mayHaveChanged)
                 case .malformed: "gave no valid answer"
                 }
             return "the gateway at \(socket) \(what)"
         case .store(let reason), .failed(let reason): return reason
         }
+    }
+
+    private func doubt(_ mayHaveChanged: Bool) -> String {
+        mayHaveChanged ? "; the change may have been made" : ""
     }
 }

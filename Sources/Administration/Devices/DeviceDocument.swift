@@ -195,10 +195,3 @@ public struct DevicePage: Codable, Equatable, Sendable {
         try members.encode(next, forKey: .next)
     }
 }
-
-enum Timestamp {
-    /// `2026-11-21T06:45:00Z`. - Parameter seconds: since 1970-01-01T00:00:00Z.
-    static func text(of seconds: Int64) -> String {
-        Date(timeIntervalSince1970: TimeInterval(seconds)).formatted(.iso8601)
-    }
-}

@@ -8,14 +8,16 @@ enum DeviceEndpoints {
 
     /// - Parameter audit: told of each change that was asked for.
     static func all(
-        performing perform: @escaping Perform, _ library: LibraryContext, audit: @escaping (String) -> Void
+        performing perform: @escaping Perform, _ library: LibraryContext, audit: @escaping (AdministrationAct) -> Void
     ) -> [AdministrationEndpoint] {
         func run(
             _ operation: DeviceOperation, _ request: AdministrationRequest, _ reply: AdministrationReply,
             status: UInt16 = 200
         ) {
             operation.run(perform) { result in
-                if let change = operation.change { audit("\(change)\(outcome(of: result)), by \(request.peer)") }
+                if let change = operation.change {
+                    audit(act(change, of: operation.number, result, by: request.peer))
+                }
                 switch result {
                 case .success(let answer): reply.send(AdministrationResponse(status, json: answer))
                 case .failure(let fault): reply.send(AdministrationResponse(fault))
@@ -27,31 +29,41 @@ enum DeviceEndpoints {
                 request, reply throws(AdministrationFault) in
                 run(try list(request.query), request, reply)
             },
-            AdministrationEndpoint(.post, "/devices", takesContent: true) {
+            AdministrationEndpoint(.post, "/devices", takesContent: true, act: "device_add") {
                 request, reply throws(AdministrationFault) in
                 run(.add(try DeviceRegistration(json: request.content, library)), request, reply, status: 201)
             },
             AdministrationEndpoint(.get, "/devices/{device}") { request, reply throws(AdministrationFault) in
                 run(.show(try selection(request)), request, reply)
             },
-            AdministrationEndpoint(.post, "/devices/{device}/approve") { request, reply throws(AdministrationFault) in
+            AdministrationEndpoint(.post, "/devices/{device}/approve", act: "device_approve") {
+                request, reply throws(AdministrationFault) in
                 run(.approve(try selection(request)), request, reply)
             },
-            AdministrationEndpoint(.post, "/devices/{device}/revoke") { request, reply throws(AdministrationFault) in
+            AdministrationEndpoint(.post, "/devices/{device}/revoke", act: "device_revoke") {
+                request, reply throws(AdministrationFault) in
                 run(.revoke(try selection(request)), request, reply)
             },
-            AdministrationEndpoint(.post, "/devices/{device}/restore") { request, reply throws(AdministrationFault) in
+            AdministrationEndpoint(.post, "/devices/{device}/restore", act: "device_restore") {
+                request, reply throws(AdministrationFault) in
                 run(.restore(try selection(request)), request, reply)
             },
         ]
     }
 
     /// By its number alone: a key id is what services and logs must not know a device by.
-    private static func outcome(of result: Result<DeviceAnswer, AdministrationFault>) -> String {
-        switch result {
-        case .success(.device(let device)): " \(device.device)"
-        case .success(.page): ""
-        case .failure(let fault): " refused: \(fault.error)"
+    private static func act(
+        _ change: String, of number: String?, _ result: Result<DeviceAnswer, AdministrationFault>, by peer: String
+    ) -> AdministrationAct {
+        let name = "device_\(change)"
+        return switch result {
+        case .success(.device(let device)):
+            AdministrationAct(
+                name, "device \(change) \(device.device)", target: String(device.device), by: peer)
+        case .success(.page): AdministrationAct(name, "device \(change)", by: peer)
+        case .failure(let fault):
+            AdministrationAct(
+                name, "device \(change)\(number.map { " \($0)" } ?? "")", target: number, fault, by: peer)
         }
     }
 
@@ -88,11 +100,19 @@ extension DeviceOperation {
     /// What it changes, for the log; nil if nothing.
     fileprivate var change: String? {
         switch self {
-        case .add: "device add"
-        case .approve: "device approve"
-        case .revoke: "device revoke"
-        case .restore: "device restore"
+        case .add: "add"
+        case .approve: "approve"
+        case .revoke: "revoke"
+        case .restore: "restore"
         case .list, .listPending, .show: nil
+        }
+    }
+
+    /// Of the device that it is about, if the operator has named it so: a key id is nothing for the log.
+    fileprivate var number: String? {
+        switch self {
+        case .approve(.number(let id)), .revoke(.number(let id)), .restore(.number(let id)): id.description
+        default: nil
         }
     }
 

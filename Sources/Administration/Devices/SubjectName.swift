@@ -46,9 +46,9 @@ extension AdministrationEndpoint {
     /// Who it was is in nobody's log: that would lead from the log to a person.
     static func revokeSubject(
         _ subjects: SubjectPseudonyms, performing perform: @escaping DeviceEndpoints.Perform,
-        audit: @escaping (String) -> Void
+        audit: @escaping (AdministrationAct) -> Void
     ) -> AdministrationEndpoint {
-        AdministrationEndpoint(.post, "/subjects/revoke", takesContent: true) {
+        AdministrationEndpoint(.post, "/subjects/revoke", takesContent: true, act: "subject_revoke") {
             request, reply throws(AdministrationFault) in
             let name = try SubjectName(json: request.content)
             guard let fingerprint = try? name.fingerprint(subjects) else { throw .storeUnavailable }
@@ -56,12 +56,17 @@ extension AdministrationEndpoint {
                 switch result {
                 case .success(.revoked(let devices)):
                     let numbers = devices.map { String($0.device.id.number) }.joined(separator: " ")
-                    audit("subject revoke: devices [\(numbers)], by \(request.peer)")
+                    audit(
+                        AdministrationAct(
+                            "subject_revoke", "subject revoke: devices [\(numbers)]", target: numbers, by: request.peer)
+                    )
                     let documents = devices.map { DeviceDocument($0.device) }
                     reply.send(AdministrationResponse(200, json: DevicePage(devices: documents, next: nil)))
-                case .success: reply.send(AdministrationResponse(.storeUnavailable))
+                case .success:
+                    audit(AdministrationAct("subject_revoke", "subject revoke", .storeUnavailable, by: request.peer))
+                    reply.send(AdministrationResponse(.storeUnavailable))
                 case .failure(let fault):
-                    audit("subject revoke refused: \(fault.error), by \(request.peer)")
+                    audit(AdministrationAct("subject_revoke", "subject revoke", fault, by: request.peer))
                     reply.send(AdministrationResponse(fault))
                 }
             }

@@ -10,8 +10,15 @@ struct AdministrationDoor: Equatable {
     let hosts: [String]
     /// Nil if something else says who may ask: a socket's mode, or client certificates.
     let token: AdministrationToken?
+    /// TLS is spoken.
+    let isSecure: Bool
+    /// Browsers reach no Unix socket.
+    let servesPage: Bool
+    /// What those may do who come in.
+    var level = AdministrationLevel.admin
 
-    static let socket = AdministrationDoor(name: "the socket", hosts: ["localhost"], token: nil)
+    static let socket = AdministrationDoor(
+        name: "the socket", hosts: ["localhost"], token: nil, isSecure: false, servesPage: false)
 }
 
 /// A TCP address on which the administration is served.
@@ -43,11 +50,17 @@ public struct AdministrationListener: Equatable, Sendable {
     ///   - name: the address as text, which the Host field may be.
     ///   - hosts: what else the Host field may be.
     ///   - token: nil only with TLS that asks for certificates.
-    public init(address: SocketAddress, name: String, hosts: [String], token: AdministrationToken?, tls: TLS?) {
+    ///   - level: what those may do who show what is asked for.
+    public init(
+        address: SocketAddress, name: String, hosts: [String], token: AdministrationToken?, tls: TLS?,
+        level: AdministrationLevel = .admin
+    ) {
         precondition(token != nil || tls?.authorities != nil, "a TCP address is open to everybody on the machine")
         self.address = address
         self.tls = tls
-        door = AdministrationDoor(name: name, hosts: [name] + hosts, token: token)
+        door = AdministrationDoor(
+            name: name, hosts: [name] + hosts, token: token, isSecure: tls != nil,
+            servesPage: level >= .view, level: level)
     }
 
     /// - Throws: if certificates or key cannot be used.
@@ -71,6 +84,13 @@ public struct AdministrationListener: Equatable, Sendable {
         for text in tls?.authorities ?? [] { certificates += try Certificate.all(inPEM: text, library) }
         return certificates
     }
+
+    /// Whether who has this listener's token has the other one's, too.
+    public func sharesToken(with other: AdministrationListener) -> Bool {
+        door.token != nil && door.token == other.door.token
+    }
+
+    public var level: AdministrationLevel { door.level }
 
     /// Finds what is wrong with certificates and key without serving anything.
     public func check(_ library: LibraryContext) throws(CryptographyError) { _ = try makeContext(library) }

@@ -6,6 +6,11 @@ public struct AdministrationEndpoint {
     let path: [Segment]
     let query: [String]
     let takesContent: Bool
+    let access: EndpointAccess
+    /// The least that a listener must be for, so that it is served there.
+    let level: AdministrationLevel
+    /// What it changes, by the name that the audit log has for it; nil if nothing.
+    let act: String?
     let answer: (AdministrationRequest, AdministrationReply) throws(AdministrationFault) -> Void
 
     enum Segment: Equatable {
@@ -17,13 +22,34 @@ public struct AdministrationEndpoint {
     ///   - path: segments behind slashes, one of which may be a parameter: `/devices/{id}`.
     ///   - query: names of the query's members that are admitted, all of them optional.
     ///   - takesContent: whether the request has JSON content, or must have none.
+    ///   - level: the least that a listener must be for; without it, that depends on whether the method reads.
+    ///   - act: what it changes, as `AdministrationAct.name` has it: requests that it throws a fault at, or that are no good for it, are
+    ///     told to the audit log by that name. Whatever else comes of one it tells itself.
     ///   - answer: called on the server's loop when the request is complete; answers through the reply, then or later.
     public init(
         _ method: HTTP.Method, _ path: String, query: [String] = [], takesContent: Bool = false,
+        level: AdministrationLevel? = nil, act: String? = nil,
+        answer: @escaping (AdministrationRequest, AdministrationReply) throws(AdministrationFault) -> Void
+    ) {
+        self.init(
+            method, path, query: query, takesContent: takesContent, access: .operators, level: level, act: act,
+            answer: answer)
+    }
+
+    /// - Parameter access: whom it is for.
+    init(
+        _ method: HTTP.Method, _ path: String, query: [String] = [], takesContent: Bool = false, access: EndpointAccess,
+        level: AdministrationLevel? = nil, act: String? = nil,
         answer: @escaping (AdministrationRequest, AdministrationReply) throws(AdministrationFault) -> Void
     ) {
         self.method = method
-        self.path = path.split(separator: "/").map { $0.hasPrefix("{") ? .parameter : .literal(String($0)) }
+        self.access = access
+        self.level = level ?? (method == .get ? .view : .admin)
+        self.act = act
+        // The root has one segment, an empty one.
+        self.path = path.dropFirst().split(separator: "/", omittingEmptySubsequences: false).map {
+            $0.hasPrefix("{") ? .parameter : .literal(String($0))
+        }
         self.query = query
         self.takesContent = takesContent
         self.answer = answer
@@ -51,14 +77,19 @@ public struct AdministrationRequest: Equatable, Sendable {
     /// By name, each there once; as sent, not decoded.
     public let query: [String: String]
     public let content: [UInt8]
-    /// Who asks, for the log: the user of a Unix socket, or the listener.
+    /// Who asks, for the log: the user of a Unix socket; or with what it was shown that one may, where and from where.
     public let peer: String
+    /// The thumbprint of the certificate that was shown; empty if none was.
+    let certificate: [UInt8]
+    let asker: Asker
 }
 
 public struct AdministrationResponse: Sendable {
     public let status: UInt16
     public let contentType: StaticString
     public let content: [UInt8]
+    /// The value of Set-Cookie.
+    private(set) var cookie: [UInt8]?
 
     public init(_ status: UInt16, contentType: StaticString, _ content: [UInt8]) {
         self.status = status
@@ -72,6 +103,15 @@ public struct AdministrationResponse: Sendable {
 
     public init(_ fault: AdministrationFault) {
         self.init(fault.status, json: fault)
+    }
+
+    /// What a browser shows as a page.
+    var isPage: Bool { contentType.description.hasPrefix("text/html") }
+
+    func setting(cookie: String) -> AdministrationResponse {
+        var response = self
+        response.cookie = Array(cookie.utf8)
+        return response
     }
 }
 

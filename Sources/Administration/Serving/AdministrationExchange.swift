@@ -1,12 +1,18 @@
 internal import Bytes
+internal import EventLoop
 internal import HTTP
 internal import Server
+internal import TLS
+internal import Vocabulary
 
 /// One request to the administration and its answer: admitted, collected, handed to its endpoint.
 final class AdministrationExchange: CollectedExchange {
     private let endpoints: EndpointTable
     private let door: AdministrationDoor
+    private let sessions: PageSessions?
     private let refusals: AdministrationRefusals
+    private let audit: (AdministrationAct) -> Void
+    private var asker = Asker.stranger
     private var endpoint: AdministrationEndpoint?
     private var parameter = ""
     private var query: [String: String] = [:]
@@ -15,12 +21,14 @@ final class AdministrationExchange: CollectedExchange {
     private static let longestContent = 64 * 1024
 
     init(
-        connection: ServerConnection, endpoints: EndpointTable, door: AdministrationDoor,
-        refusals: AdministrationRefusals
+        connection: ServerConnection, endpoints: EndpointTable, door: AdministrationDoor, sessions: PageSessions?,
+        refusals: AdministrationRefusals, audit: @escaping (AdministrationAct) -> Void
     ) {
         self.endpoints = endpoints
         self.door = door
+        self.sessions = sessions
         self.refusals = refusals
+        self.audit = audit
         super.init(connection: connection, contentLimit: Self.longestContent)
     }
 
@@ -36,35 +44,58 @@ final class AdministrationExchange: CollectedExchange {
     }
 
     private func admit() throws(AdministrationFault) {
-        try admitClient()
-        switch endpoints.find(head.method, text(head.path)) {
+        let outcome = endpoints.find(head.method, text(head.path))
+        try admitClient(outcome)
+        switch outcome {
         case .unknown: throw .notFound("There is no such endpoint.")
         case .methodRefused(let allowed): return answer(AdministrationResponse(.methodRefused), allowed: allowed)
         case .found(let endpoint, let parameter):
-            query = try EndpointTable.members(of: head.query.map(text), admitted: endpoint.query)
-            try admitContent(endpoint)
+            do throws(AdministrationFault) {
+                guard endpoint.level <= door.level else { throw turnedAway(.level, .levelRefused) }
+                query = try EndpointTable.members(of: head.query.map(text), admitted: endpoint.query)
+                try admitContent(endpoint)
+            } catch {
+                throw told(error, of: endpoint)
+            }
             self.endpoint = endpoint
             self.parameter = parameter
         }
     }
 
-    private func admitClient() throws(AdministrationFault) {
-        // A web page that has the address of this server resolved to its own name, or sends a form here, shows itself.
-        guard door.hosts.contains(text(head.authority)) else { throw turnedAway(.host, .misdirected) }
-        guard !head.fields.contains(where: { $0.name == .origin }) else { throw turnedAway(.origin, .originRefused) }
-        if let token = door.token {
-            let credentials = head.fields.filter { $0.name == .authorization }.map { text($0.valueRange) }
-            guard credentials.count == 1, token.isMeant(by: credentials[0]) else {
-                throw turnedAway(.token, .tokenRequired)
-            }
+    /// Before anything is told, be it that there is no such endpoint.
+    private func admitClient(_ outcome: EndpointTable.Outcome) throws(AdministrationFault) {
+        try admitLate()
+        let access = if case .found(let endpoint, _) = outcome { endpoint.access } else { EndpointAccess.operators }
+        var shown = PresentedCredentials(head, cookieName: sessions?.cookieName, text: text)
+        shown.certificate = connection.identity?.thumbprint ?? []
+        let verdict = door.judge(
+            shown, for: access, changes: head.method != .get, sessions: sessions, at: WallClock.seconds)
+        switch verdict {
+        case .success(let asker):
+            self.asker = asker
+            if asker != .stranger { connection.isKnown = true }
+        case .failure(let refused): throw turnedAway(refused.reason, refused.fault)
         }
-        connection.isKnown = true
+    }
+
+    /// Another token or certificate may be demanded by now: what was shown to a door that has been replaced opens nothing any more,
+    /// however slowly the rest of the request comes. Whose request was complete before is answered.
+    private func admitLate() throws(AdministrationFault) {
+        if connection.isEnding { throw .doorReplaced }
     }
 
     private func turnedAway(
         _ reason: AdministrationRefusals.Reason, _ fault: AdministrationFault
     ) -> AdministrationFault {
         refusals.add(reason, connection.clientName, at: door.name, .now)
+        return fault
+    }
+
+    /// Whoever asks for a change in a way that nothing can come of has asked for it all the same.
+    private func told(_ fault: AdministrationFault, of endpoint: AdministrationEndpoint) -> AdministrationFault {
+        if let act = endpoint.act {
+            audit(AdministrationAct(act, act.replacing("_", with: " "), fault, by: peer))
+        }
         return fault
     }
 
@@ -80,20 +111,42 @@ final class AdministrationExchange: CollectedExchange {
         }
     }
 
-    override func contentExceeded() { answer(AdministrationResponse(.contentTooLarge)) }
+    override func contentExceeded() {
+        let fault = AdministrationFault.contentTooLarge
+        answer(AdministrationResponse(endpoint.map { told(fault, of: $0) } ?? fault))
+    }
 
     override func contentEnded() {
         guard !isAnswered, let endpoint else { return }
         let reply = AdministrationReply(to: self)
         self.reply = reply
         do throws(AdministrationFault) {
+            try admitLate()
             let request = AdministrationRequest(
                 parameter: parameter, query: query, content: content,
-                peer: connection.peerUser.map { "user \($0)" } ?? "a client of \(door.name)")
+                peer: peer, certificate: connection.identity?.thumbprint ?? [], asker: asker)
             try endpoint.answer(request, reply)
         } catch {
-            reply.send(AdministrationResponse(error))
+            // A wrong token when signing in.
+            if error == .tokenRequired { refusals.add(.token, connection.clientName, at: door.name, .now) }
+            reply.send(AdministrationResponse(told(error, of: endpoint)))
         }
+    }
+
+    /// For the log.
+    private var peer: String {
+        if let user = connection.peerUser { return "user \(user)" }
+        var proofs: [String] = []
+        switch asker {
+        case .session(let session): proofs.append("session \(session.name)")
+        case .token: proofs.append("the token")
+        case .stranger where door.token != nil: proofs.append("the token")
+        case .admitted, .stranger: break
+        }
+        if let identity = connection.identity {
+            proofs.append("the certificate \(Hexadecimal.encode(identity.thumbprint))")
+        }
+        return "\(proofs.joined(separator: " and ")) at \(door.name), from \(connection.clientName)"
     }
 
     override func requestFaulted(_ fault: MessageFault) { refuse(AdministrationFault(fault)) }
@@ -114,6 +167,8 @@ final class AdministrationExchange: CollectedExchange {
             output in
             output.appendField("Content-Type", response.contentType)
             output.appendField("Cache-Control", "no-store")
+            SecurityFields.append(to: &output, isPage: response.isPage)
+            if let cookie = response.cookie { output.appendField("Set-Cookie", cookie.span) }
             if response.status == 401 { output.appendField("WWW-Authenticate", "Bearer realm=\"attestgate\"") }
             if let allowed {
                 let allowed = Array(allowed.utf8)
@@ -130,6 +185,7 @@ final class AdministrationExchange: CollectedExchange {
         endpoint = nil
         parameter = ""
         query = [:]
+        asker = .stranger
         super.ended()
     }
 }

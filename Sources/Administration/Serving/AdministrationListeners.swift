@@ -7,7 +7,7 @@ internal import TLS
 /// listeners at once, or of none.
 final class AdministrationListeners {
     private let loop: Loop
-    private let makeAcceptor: (AdministrationDoor) -> Acceptor
+    private let makeAcceptor: (AdministrationDoor) throws(CryptographyError) -> Acceptor
     private var serving: [(listener: AdministrationListener, acceptor: Acceptor)] = []
     private var prepared: [Prepared] = []
     /// Those that still have connections, and of them the ones whose last connection has closed.
@@ -19,13 +19,14 @@ final class AdministrationListeners {
         /// Among those that serve.
         let place: Int
         let listener: AdministrationListener
+        let acceptor: Acceptor
         let context: ServerContext?
         /// Of the listening socket, a second one.
         let descriptor: Int32
     }
 
     /// - Parameter makeAcceptor: makes one for whoever comes by that door.
-    init(loop: Loop, makeAcceptor: @escaping (AdministrationDoor) -> Acceptor) {
+    init(loop: Loop, makeAcceptor: @escaping (AdministrationDoor) throws(CryptographyError) -> Acceptor) {
         self.loop = loop
         self.makeAcceptor = makeAcceptor
         // In an event of its own: the one that closes the last connection is still that connection's.
@@ -36,23 +37,20 @@ final class AdministrationListeners {
         discard()
     }
 
-    /// Listens at one more address.
-    func open(_ listener: AdministrationListener) throws(AdministrationStartError) {
+    /// Listens at one more address. - Parameter inherited: sockets that came with the process.
+    func open(
+        _ listener: AdministrationListener, _ inherited: InheritedSockets? = nil
+    ) throws(AdministrationStartError) {
         do {
             let context = try listener.makeContext(try LibraryContext())
-            let socket = try Socket.listen(on: listener.address, isShared: false)
-            serving.append((listener, accept(on: socket, listener, context)))
+            let acceptor = try makeAcceptor(listener.door)
+            let given = inherited?.take(listener.address) ?? []
+            for descriptor in given { acceptor.listen(on: Socket(adopting: descriptor), context) }
+            if given.isEmpty { acceptor.listen(on: try Socket.listen(on: listener.address, isShared: false), context) }
+            serving.append((listener, acceptor))
         } catch {
             throw Self.failure(listener, "\(error)")
         }
-    }
-
-    private func accept(
-        on socket: consuming Socket, _ listener: AdministrationListener, _ context: ServerContext?
-    ) -> Acceptor {
-        let acceptor = makeAcceptor(listener.door)
-        if let context { acceptor.listen(on: socket, tls: context) } else { acceptor.listen(on: socket) }
-        return acceptor
     }
 
     // MARK: - Changes
@@ -65,22 +63,27 @@ final class AdministrationListeners {
                 throw Self.failure(listener, "nothing listens there yet")
             }
             guard serving[place].listener != listener else { continue }
-            let context: ServerContext?
-            do throws(CryptographyError) { context = try listener.makeContext(try LibraryContext()) } catch {
+            let (context, acceptor): (ServerContext?, Acceptor)
+            do throws(CryptographyError) {
+                context = try listener.makeContext(try LibraryContext())
+                acceptor = try makeAcceptor(listener.door)
+            } catch {
                 throw Self.failure(listener, "\(error)")
             }
             guard let descriptor = serving[place].acceptor.duplicateListener(0) else {
                 throw Self.failure(listener, "no descriptor is left to hand it over by")
             }
-            prepared.append(Prepared(place: place, listener: listener, context: context, descriptor: descriptor))
+            prepared.append(
+                Prepared(
+                    place: place, listener: listener, acceptor: acceptor, context: context, descriptor: descriptor))
         }
     }
 
     func adopt() {
         for change in prepared {
             let previous = serving[change.place].acceptor
-            let socket = Socket(adopting: change.descriptor)
-            serving[change.place] = (change.listener, accept(on: socket, change.listener, change.context))
+            change.acceptor.listen(on: Socket(adopting: change.descriptor), change.context)
+            serving[change.place] = (change.listener, change.acceptor)
             retire(previous)
         }
         prepared = []
@@ -107,6 +110,15 @@ final class AdministrationListeners {
         emptied = []
     }
 
+    /// Second descriptors of the listening sockets; nil for each that there is none left for.
+    func lend() -> [Int32?] { serving.map { $0.acceptor.duplicateListener(0) } }
+
+    /// Accepts no more, and answers what was asked.
+    func drain() {
+        discard()
+        for (_, acceptor) in serving { acceptor.drain {} }
+    }
+
     /// Ends every connection.
     func stop() {
         discard()
@@ -118,5 +130,12 @@ final class AdministrationListeners {
 
     private static func failure(_ listener: AdministrationListener, _ reason: String) -> AdministrationStartError {
         AdministrationStartError(description: "administration listener \(listener.door.name): \(reason)")
+    }
+}
+
+extension Acceptor {
+    /// - Parameter context: nil to speak without TLS.
+    fileprivate func listen(on socket: consuming Socket, _ context: ServerContext?) {
+        if let context { listen(on: socket, tls: context) } else { listen(on: socket) }
     }
 }

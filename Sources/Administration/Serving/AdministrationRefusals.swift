@@ -8,8 +8,12 @@ public final class AdministrationRefusals {
         case token
         /// A web page says its own name.
         case host
-        /// Only web pages say one.
+        /// Only web pages say one; and this one is not the administration's own.
         case origin
+        /// The page's, for it is over or another listener's.
+        case session
+        /// Who may come in asks for more than the listener is for.
+        case level
         /// The TLS handshake: no certificate, or one that is refused, or no TLS at all.
         case handshake
         /// As many connections as there may be.
@@ -20,6 +24,8 @@ public final class AdministrationRefusals {
             case .token: "the token is missing or wrong"
             case .host: "the Host field is no name of the listener"
             case .origin: "the request has an Origin field, as those of web pages do"
+            case .session: "the page's session is over, or not of this listener"
+            case .level: "what was asked for is beyond the listener's level"
             case .handshake: "the TLS handshake failed"
             case .connections: "there are as many connections as there may be"
             }

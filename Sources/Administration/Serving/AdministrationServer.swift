@@ -16,6 +16,7 @@ public final class AdministrationServer {
     private let file: SocketFile
     private let socket: Acceptor
     private let listeners: AdministrationListeners
+    private let commands: RegistryCommands?
 
     /// Listens. Nothing is served before the loop runs.
     ///
@@ -24,57 +25,71 @@ public final class AdministrationServer {
     ///   - registry: whose devices are administered; nil if there is none, and no endpoint for them either.
     ///   - subjects: the names by which the registry knows people; nil if they cannot be revoked here.
     ///   - endpoints: what is served besides.
-    ///   - audit: told of each change of a device that was asked for: what, by whom, and what came of it; and of clients that
-    ///     were turned away, up to 30 in a minute.
+    ///   - inherited: sockets that came with the process, those that listen at these places among them.
+    ///   - audit: told of each change that was asked for: what, by whom, and what came of it; and of clients that were turned away,
+    ///     up to 30 in a minute.
     public convenience init(
         loop: Loop, socketPath: String, listeners: [AdministrationListener] = [], registry: DeviceRegistry?,
         subjects: SubjectPseudonyms? = nil, endpoints: [AdministrationEndpoint] = [],
-        audit: @escaping (String) -> Void = { _ in }
+        inherited: InheritedSockets? = nil,
+        audit: @escaping (AdministrationNotice) -> Void = { _ in }
     ) throws(AdministrationStartError) {
         try self.init(
             loop: loop, socketPath: socketPath, listeners: listeners, registry: registry, subjects: subjects,
-            endpoints: endpoints, settings: .administration, audit: audit)
+            endpoints: endpoints, settings: .administration, inherited: inherited, audit: audit)
     }
 
     init(
         loop: Loop, socketPath: String, listeners: [AdministrationListener] = [], registry: DeviceRegistry?,
         subjects: SubjectPseudonyms? = nil, endpoints: [AdministrationEndpoint], settings: ServerSettings,
-        audit: @escaping (String) -> Void = { _ in }
+        inherited: InheritedSockets? = nil,
+        audit: @escaping (AdministrationNotice) -> Void = { _ in }
     ) throws(AdministrationStartError) {
-        let refusals = AdministrationRefusals(notice: audit)
+        let refusals = AdministrationRefusals { audit(.refused($0)) }
         self.refusals = refusals
-        let table: EndpointTable
+        let act: (AdministrationAct) -> Void = { audit(.act($0)) }
+        var endpoints = endpoints
+        let pages: PageDoors
         do {
-            var endpoints = endpoints
+            var made: RegistryCommands?
             if let registry {
                 let commands = try RegistryCommands(registry, loop: loop)
-                endpoints += DeviceEndpoints.all(performing: commands.perform, try LibraryContext(), audit: audit)
-                endpoints.append(.renewEpoch(performing: commands.perform, audit: audit))
-                endpoints += CertificateEndpoints.all(performing: commands.perform, audit: audit)
+                made = commands
+                endpoints += DeviceEndpoints.all(performing: commands.perform, try LibraryContext(), audit: act)
+                endpoints.append(.renewEpoch(performing: commands.perform, audit: act))
+                endpoints.append(.export(performing: commands.perform, audit: act))
+                endpoints += CertificateEndpoints.all(performing: commands.perform, audit: act)
                 if let subjects {
-                    endpoints.append(.revokeSubject(subjects, performing: commands.perform, audit: audit))
+                    endpoints.append(.revokeSubject(subjects, performing: commands.perform, audit: act))
                 }
             }
-            table = EndpointTable(endpoints: endpoints)
-            file = try SocketFile(path: socketPath)
+            commands = made
+            pages = try PageDoors(audit: act)
+            file = try SocketFile(path: socketPath, inherited: inherited)
         } catch {
             throw AdministrationStartError(description: "administration socket: \(error)")
         }
         let pool = BufferPool(idleLimit: 4)
-        func acceptor(_ door: AdministrationDoor, _ settings: ServerSettings) -> Acceptor {
-            Acceptor(
+        func acceptor(_ door: AdministrationDoor, _ settings: ServerSettings) throws(CryptographyError) -> Acceptor {
+            let sessions = try pages.sessions(at: door)
+            let table = EndpointTable(endpoints: endpoints + pages.endpoints(at: door, sessions))
+            return Acceptor(
                 loop: loop, settings: settings, pool: pool,
-                application: AdministrationApplication(table, door, refusals))
+                application: AdministrationApplication(table, door, sessions, refusals, audit: act))
         }
-        socket = acceptor(.socket, settings)
+        do throws(CryptographyError) { socket = try acceptor(.socket, settings) } catch {
+            throw AdministrationStartError(description: "administration socket: \(error)")
+        }
         // Whom the socket's mode lets in is no stranger.
         var settings = settings
         settings.strangersGiveWay = true
-        self.listeners = AdministrationListeners(loop: loop) { [settings] in acceptor($0, settings) }
+        self.listeners = AdministrationListeners(loop: loop) { [settings] door throws(CryptographyError) in
+            try acceptor(door, settings)
+        }
         do throws(SocketFileError) { socket.listen(on: try file.listen()) } catch {
             throw AdministrationStartError(description: "administration socket: \(error)")
         }
-        for listener in listeners { try self.listeners.open(listener) }
+        for listener in listeners { try self.listeners.open(listener, inherited) }
     }
 
     deinit {
@@ -94,6 +109,31 @@ public final class AdministrationServer {
     /// Drops what was prepared.
     public func discard() { listeners.discard() }
 
+    /// Second descriptors of its listening sockets and of the lock of the Unix socket, for a process that takes over. Whoever asks
+    /// owns them. - Returns: nil if there are not enough left.
+    public func lend() -> [Int32]? {
+        // A socket of a service manager has no lock.
+        let lent = [socket.duplicateListener(0)] + (file.isLocked ? [file.duplicateLock()] : []) + listeners.lend()
+        let descriptors = lent.compactMap(\.self)
+        guard descriptors.count < lent.count else { return descriptors }
+        for descriptor in descriptors { _ = Socket(adopting: descriptor) }
+        return nil
+    }
+
+    /// Another process serves the same sockets from now on: accepts no more, and answers what was asked.
+    public func handOver() {
+        file.giveAway()
+        socket.drain {}
+        listeners.drain()
+    }
+
+    /// The registry of this process is another one from now on.
+    public func turn(to registry: DeviceRegistry) throws(AdministrationStartError) {
+        do throws(EventLoopError) { try commands?.turn(to: registry) } catch {
+            throw AdministrationStartError(description: "administration socket: \(error.text)")
+        }
+    }
+
     /// Ends every connection and removes the socket's file. Harmless when done already.
     public func stop() {
         socket.drain {}
@@ -112,16 +152,25 @@ public struct AdministrationStartError: Error, Equatable, CustomStringConvertibl
 private final class AdministrationApplication: Application {
     private let endpoints: EndpointTable
     private let door: AdministrationDoor
+    private let sessions: PageSessions?
     private let refusals: AdministrationRefusals
+    private let audit: (AdministrationAct) -> Void
 
-    init(_ endpoints: EndpointTable, _ door: AdministrationDoor, _ refusals: AdministrationRefusals) {
+    init(
+        _ endpoints: EndpointTable, _ door: AdministrationDoor, _ sessions: PageSessions?,
+        _ refusals: AdministrationRefusals, audit: @escaping (AdministrationAct) -> Void
+    ) {
         self.endpoints = endpoints
         self.door = door
+        self.sessions = sessions
         self.refusals = refusals
+        self.audit = audit
     }
 
     override func makeExchange(for connection: ServerConnection) -> Exchange {
-        AdministrationExchange(connection: connection, endpoints: endpoints, door: door, refusals: refusals)
+        AdministrationExchange(
+            connection: connection, endpoints: endpoints, door: door, sessions: sessions, refusals: refusals,
+            audit: audit)
     }
 
     override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {

@@ -2,7 +2,7 @@ internal import Cryptography
 
 /// What those show who ask by TCP: `Authorization: Bearer TOKEN` (RFC 6750 section 2.1).
 public struct AdministrationToken: Equatable, Sendable {
-    private let bytes: [UInt8]
+    let bytes: [UInt8]
 
     public static let shortest = 32
     static let longest = 1024
@@ -23,7 +23,12 @@ public struct AdministrationToken: Equatable, Sendable {
         let parts = credentials.split(separator: " ", maxSplits: 1, omittingEmptySubsequences: false)
         // The scheme's case means nothing (RFC 9110 section 11.1).
         guard parts.count == 2, parts[0].lowercased() == "bearer" else { return false }
-        let shown = Array(parts[1].utf8)
+        return isEqual(to: String(parts[1]))
+    }
+
+    /// In constant time, too.
+    func isEqual(to text: String) -> Bool {
+        let shown = Array(text.utf8)
         return ConstantTime.areEqual(shown.span, bytes.span)
     }
 }

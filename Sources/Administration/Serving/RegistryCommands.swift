@@ -9,6 +9,7 @@ final class RegistryCommands {
     private var lastToken: UInt64 = 0
 
     private struct Waiting {
+        let command: RegistryCommand
         let completion: (Result<RegistryReply, AdministrationFault>) -> Void
         let timer: LoopTimer
     }
@@ -18,8 +19,13 @@ final class RegistryCommands {
 
     init(_ registry: DeviceRegistry, loop: Loop) throws(EventLoopError) {
         self.loop = loop
+        try turn(to: registry)
+    }
+
+    /// Goes on with another store, once the one of before has ended: what was asked of that is answered by its time alone.
+    func turn(to registry: DeviceRegistry) throws(EventLoopError) {
         client = try RegistryClient(registry, loop: loop) { [unowned self] event in
-            if case .reply(let token, let result) = event { complete(token, result.mapError(AdministrationFault.init)) }
+            if case .reply(let token, let result) = event { complete(token, result) }
         }
     }
 
@@ -31,12 +37,13 @@ final class RegistryCommands {
         let token = lastToken
         guard let client, client.perform(command, token: token) else { return completion(.failure(.busy)) }
         let timer = LoopTimer(loop: loop, interval: Self.patience) { [unowned self] in
-            complete(token, .failure(.storeUnavailable))
+            complete(token, .failure(.unavailable))
         }
-        waiting[token] = Waiting(completion: completion, timer: timer)
+        waiting[token] = Waiting(command: command, completion: completion, timer: timer)
     }
 
-    private func complete(_ token: UInt64, _ result: Result<RegistryReply, AdministrationFault>) {
-        waiting.removeValue(forKey: token)?.completion(result)
+    private func complete(_ token: UInt64, _ result: Result<RegistryReply, StoreError>) {
+        guard let asked = waiting.removeValue(forKey: token) else { return }
+        asked.completion(result.mapError { AdministrationFault($0, asking: asked.command) })
     }
 }

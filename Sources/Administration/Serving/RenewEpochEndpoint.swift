@@ -4,14 +4,18 @@ extension AdministrationEndpoint {
     /// Answered once the new epoch is durable, and told to every worker.
     /// - Parameter audit: told that it was asked for.
     static func renewEpoch(
-        performing perform: @escaping DeviceEndpoints.Perform, audit: @escaping (String) -> Void
+        performing perform: @escaping DeviceEndpoints.Perform, audit: @escaping (AdministrationAct) -> Void
     ) -> AdministrationEndpoint {
-        AdministrationEndpoint(.post, "/registry/renew-epoch") { request, reply in
+        AdministrationEndpoint(.post, "/registry/renew-epoch", act: "registry_renew_epoch") { request, reply in
             perform(.renewEpoch) { result in
-                if case .success = result { audit("registry renew-epoch, by \(request.peer)") }
                 switch result {
-                case .success: reply.send(AdministrationResponse(200, json: [String: String]()))
-                case .failure(let fault): reply.send(AdministrationResponse(fault))
+                case .success:
+                    audit(AdministrationAct("registry_renew_epoch", "registry renew-epoch", by: request.peer))
+                    reply.send(AdministrationResponse(200, json: [String: String]()))
+                case .failure(let fault):
+                    audit(
+                        AdministrationAct("registry_renew_epoch", "registry renew-epoch", fault, by: request.peer))
+                    reply.send(AdministrationResponse(fault))
                 }
             }
         }

@@ -121,6 +121,48 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
+    /// What a listener speaks.
+    public struct Protocols: Codable, Equatable, Sendable {
+        public let listener: String
+        /// As they are offered in the handshake.
+        public let names: [String]
+
+        public init(listener: String, names: [String]) {
+            self.listener = listener
+            self.names = names
+        }
+    }
+
+    /// What an authority says of certificates, and until when that is to be believed: a revocation list, or an OCSP response.
+    public struct Statement: Codable, Equatable, Sendable {
+        public let listener: String
+        /// Nil for the listener itself.
+        public let host: String?
+        /// Of a list its issuer, of a response its certificate's subject.
+        public let of: String
+        public let thisUpdate: String?
+        public let nextUpdate: String
+        /// That time is over.
+        public let stale: Bool
+
+        public init(
+            listener: String, host: String?, of: String, thisUpdate: Int64? = nil, nextUpdate: Int64, now: Int64
+        ) {
+            self.listener = listener
+            self.host = host
+            self.of = of
+            self.thisUpdate = thisUpdate.map { Timestamp.text(of: $0) }
+            self.nextUpdate = Timestamp.text(of: nextUpdate)
+            stale = nextUpdate <= now
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case listener, host, of, stale
+            case thisUpdate = "this_update"
+            case nextUpdate = "next_update"
+        }
+    }
+
     public struct Certificate: Codable, Equatable, Sendable {
         /// Where it is for clients; nil where it is for an upstream.
         public let listener: String?
@@ -152,10 +194,26 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public struct App: Codable, Equatable, Sendable {
         public let id: String
         public let environment: String
+        /// As the conf file has it: `strict`, `window 64`.
+        public let counter: String
 
-        public init(id: String, environment: String) {
+        public init(id: String, environment: String, counter: String) {
             self.id = id
             self.environment = environment
+            self.counter = counter
+        }
+    }
+
+    /// By state; counted at most a minute ago.
+    public struct Devices: Codable, Equatable, Sendable {
+        public let active: Int
+        public let pending: Int
+        public let revoked: Int
+
+        public init(active: Int, pending: Int, revoked: Int) {
+            self.active = active
+            self.pending = pending
+            self.revoked = revoked
         }
     }
 
@@ -163,15 +221,29 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         public let available: Bool
         public let countersCommitted: Int
         public let countersWaiting: Int
+        /// Whether every revocation stands in the revocation journal, too.
+        public let journalComplete: Bool?
+        /// When all challenges of before began to be refused; nil if that was not since the process began.
+        public let epochChangedAt: String?
+        /// Nil while they have not been counted yet.
+        public let devices: Devices?
 
-        public init(available: Bool, countersCommitted: Int, countersWaiting: Int) {
+        public init(
+            available: Bool, countersCommitted: Int, countersWaiting: Int, journalComplete: Bool? = nil,
+            epochChangedAt: Int64? = nil, devices: Devices? = nil
+        ) {
             self.available = available
             self.countersCommitted = countersCommitted
             self.countersWaiting = countersWaiting
+            self.journalComplete = journalComplete
+            self.epochChangedAt = epochChangedAt.map { Timestamp.text(of: $0) }
+            self.devices = devices
         }
 
         private enum CodingKeys: String, CodingKey {
-            case available
+            case available, devices
+            case journalComplete = "journal_complete"
+            case epochChangedAt = "epoch_changed_at"
             case countersCommitted = "counters_committed"
             case countersWaiting = "counters_waiting"
         }
@@ -187,20 +259,25 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public let lastReload: Reload?
     public let workers: [Worker]
     public let listeners: [String]
-    /// Nil if this process enrols nobody.
+    /// Of each listener, that of enrolment included.
+    public let protocols: [Protocols]
     /// Nil if no listener has several.
     public let hosts: [Host]?
+    /// Nil if this process enrols nobody.
     public let enrolment: Enrolment?
     public let upstreams: [Upstream]
     public let certificates: [Certificate]
+    public let revocationLists: [Statement]
+    public let ocspResponses: [Statement]
     public let apps: [App]
     /// Nil if there is no registry.
     public let registry: Registry?
 
     public init(
         version: String, process: Int, startedAt: Int64, obstacles: [String], generation: Int, lastReload: Reload?,
-        workers: [Worker], listeners: [String], hosts: [Host] = [], enrolment: Enrolment?, upstreams: [Upstream],
-        certificates: [Certificate], apps: [App], registry: Registry?
+        workers: [Worker], listeners: [String], protocols: [Protocols], hosts: [Host] = [], enrolment: Enrolment?,
+        upstreams: [Upstream], certificates: [Certificate], revocationLists: [Statement], ocspResponses: [Statement],
+        apps: [App], registry: Registry?
     ) {
         self.version = version
         self.process = process
@@ -210,18 +287,23 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         self.lastReload = lastReload
         self.workers = workers
         self.listeners = listeners
+        self.protocols = protocols
         self.hosts = hosts.isEmpty ? nil : hosts
         self.enrolment = enrolment
         self.upstreams = upstreams
         self.certificates = certificates
+        self.revocationLists = revocationLists
+        self.ocspResponses = ocspResponses
         self.apps = apps
         self.registry = registry
     }
 
     private enum CodingKeys: String, CodingKey {
-        case version, process, obstacles, generation, workers, listeners, hosts, enrolment, upstreams
+        case version, process, obstacles, generation, workers, listeners, protocols, hosts, enrolment, upstreams
         case certificates, apps, registry
         case startedAt = "started_at"
         case lastReload = "last_reload"
+        case revocationLists = "revocation_lists"
+        case ocspResponses = "ocsp_responses"
     }
 }

@@ -17,6 +17,8 @@ public final class EnrolmentService: Sendable {
         case prepared(fault: String?)
         case adopted
         case pong
+        /// Descriptors by the listeners' names; whoever hears of it owns them. Nil if there are not enough left.
+        case lent([String: Int32]?)
         /// Something failed that no request is answered by; for the log.
         case failed(String)
         /// What came of a device's receipt; for the log.
@@ -29,6 +31,7 @@ public final class EnrolmentService: Sendable {
         case adopt
         case discard
         case ping
+        case lend
         case drain
         case stop
     }
@@ -87,6 +90,9 @@ public final class EnrolmentService: Sendable {
 
     /// `Report.pong` follows if the loop goes round.
     public func ping() { tell(.ping) }
+
+    /// `Report.lent` follows, with a second descriptor of each listening socket: for another process, or for another service.
+    public func lend() { tell(.lend) }
 
     /// Accepts no more, lets requests finish, then ends.
     public func drain() { tell(.drain) }

@@ -81,7 +81,9 @@ public struct EnrolmentSettings: Sendable {
         /// How far ahead `exp` may lie, in seconds.
         public var longestLife: Int64
 
-        public init(issuer: String, audience: ProviderURL, points: [[UInt8]], longestLife: Int64 = 3_600) {
+        public init(
+            issuer: String, audience: ProviderURL, points: [[UInt8]], longestLife: Int64 = SingleUse.longestTokenLife
+        ) {
             self.issuer = issuer
             self.audience = audience
             self.points = points

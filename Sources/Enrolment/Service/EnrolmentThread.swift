@@ -61,6 +61,7 @@ final class EnrolmentThread {
         case .adopt: adopt()
         case .discard: discard()
         case .ping: report(.pong)
+        case .lend: report(.lent(lend()))
         case .drain: drain()
         case .stop:
             for generation in generations { generation.abort() }
@@ -127,6 +128,16 @@ final class EnrolmentThread {
         for generation in emptied { retired.removeAll { $0 === generation } }
         emptied.removeAll()
         if isDraining, current == nil, retired.isEmpty { loop.stop() }
+    }
+
+    /// Second descriptors of the listening sockets. - Returns: nil if there are not enough left.
+    private func lend() -> [String: Int32]? {
+        guard let current else { return nil }
+        var sockets: [String: Int32] = [:]
+        for name in current.names { sockets[name] = current.duplicateListener(name) }
+        guard sockets.count < current.names.count else { return sockets }
+        for descriptor in sockets.values { close(descriptor) }
+        return nil
     }
 
     // MARK: - The end

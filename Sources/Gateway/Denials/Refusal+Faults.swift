@@ -44,11 +44,14 @@ extension Refusal {
         Refusal(.appRefused, "an extension is absent that the key shows at the same time")
     }
 
-    init?(_ acceptance: CounterAcceptance) {
+    /// - Parameter counter: that was not accepted, or was.
+    init?(_ acceptance: CounterAcceptance, of counter: UInt32) {
         switch acceptance {
         case .pending: return nil
         case .replayed: self.init(.counterReplayed)
-        case .late: self.init(.counterLate)
+        case .late(let highest):
+            // How large a window would have to be. For the log alone: how often a device is used is not everybody's business.
+            self.init(.counterLate, "\(Int64(highest) - Int64(counter)) behind the highest, \(highest)")
         case .deviceRevoked: self.init(Denial.deviceRevoked)
         case .extensionWithheld: self = .extensionWithheld
         case .storeUnavailable: self.init(.storeUnavailable, "the registry takes no counters")
@@ -60,7 +63,8 @@ extension Refusal {
         switch outcome {
         case .committed: return nil
         case .replayed: self.init(.counterReplayed)
-        case .late: self.init(.counterLate)
+        // Another gateway has moved it on, or nothing was in memory: the store says no more than that.
+        case .late: self.init(.counterLate, "behind the highest that the store knows")
         case .deviceRevoked: self.init(Denial.deviceRevoked)
         case .bindingEnded: self.init(.deviceMismatch, "the binding of the certificate's key has ended")
         case .extensionWithheld: self = .extensionWithheld

@@ -125,10 +125,16 @@ package final class Enforcement {
     func lookUp(_ key: KeyID?, for exchange: ForwardingExchange, waiting: inout UInt64?) -> DeviceLookup {
         // A key of another curve can be bound to nothing.
         guard let key else { return .unknown }
-        let token = waits.enter(exchange, at: loop.now)
-        let lookup = client.device(forBinding: key, token: token)
-        if case .pending = lookup { waiting = token } else { _ = waits.leave(token) }
+        var token: UInt64?
+        let lookup = client.device(forBinding: key, token: enter(exchange, &token))
+        if let token { waiting = token }
         return lookup
+    }
+
+    private func enter(_ exchange: ForwardingExchange, _ token: inout UInt64?) -> UInt64 {
+        let entered = waits.enter(exchange, at: loop.now)
+        token = entered
+        return entered
     }
 
     /// Spends the counter of a verified proof.
@@ -140,7 +146,7 @@ package final class Enforcement {
         let token = waits.enter(exchange, at: loop.now)
         let acceptance = client.spend(
             proof.counter, of: device, showing: proof.shown, mode: apps[app].counters, epoch: proof.epoch, token: token)
-        guard let refusal = Refusal(acceptance) else { return .success(token) }
+        guard let refusal = Refusal(acceptance, of: proof.counter) else { return .success(token) }
         _ = waits.leave(token)
         return .failure(refusal)
     }

@@ -89,6 +89,11 @@ package struct GatewaySecrets: Sendable {
         try derivedBytes("attestgate subject", library)
     }
 
+    /// What a registry keeps of the secret, 32 bytes: nothing else follows from it. Not of the challenges' secrets, which change.
+    package func check(_ library: LibraryContext) throws(CryptographyError) -> [UInt8] {
+        try derivedBytes("attestgate registry check", library)
+    }
+
     /// The names by which the registry knows people.
     package func subjects(_ library: LibraryContext) throws(CryptographyError) -> SubjectPseudonyms {
         let key = try subjectKey(library)

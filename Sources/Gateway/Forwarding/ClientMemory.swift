@@ -10,6 +10,8 @@ final class ClientMemory: ConnectionMemory {
     /// The start of Forwarded.
     private(set) lazy var forwarded = ClientNetwork.forwardedPrefix(of: connection.peer)
     private(set) lazy var piece = gateway.log?.client(connection.peer) ?? ConnectionPiece()
+    /// The host of the listener that the connection is with; nil if that is the listener's own.
+    private(set) lazy var host: [UInt8]? = connection.servedHost
     /// Whose the rate of a source is.
     private(set) lazy var source = connection.peer.block.hashValue
     /// Whose share of an upstream its requests are. Swift's hashing is seeded anew by each process.

@@ -15,22 +15,39 @@ internal import Vocabulary
 extension ForwardingExchange {
     // MARK: - Head and route
 
-    func decide() {
+    /// What its head makes of a request.
+    private enum HeadVerdict {
+        case misdirected
+        case forChallenge
+        case headerRefused
+        case matched(RouteTable.Match)
+    }
+
+    /// Looks at head and bytes once for all that they decide: each access to them is checked at run time.
+    private func judge(_ head: RequestHead, _ bytes: Span<UInt8>) -> HeadVerdict {
         // First of all: certificate and client were judged for another host than the one that the request is for.
-        guard connection.serves(host: head.host.of(headBytes.readable)) else {
-            return deny(.misdirected, "Host is not what the handshake was for")
-        }
-        if gateway.enforcement != nil, ChallengeEndpoint.isMeant(by: head, headBytes.readable) {
-            return identify(for: .certificate)
-        }
+        let host = head.host.of(bytes)
+        guard connection.serves(host: host) else { return .misdirected }
+        if gateway.enforcement != nil, ChallengeEndpoint.isMeant(by: head, bytes) { return .forChallenge }
         // Before any work is done for it, and before a counter is spent.
-        guard !gateway.upstreamRequest.refuses(head, headBytes.readable) else {
-            return deny(.headerRefused, "a field that overrides method or target")
+        guard !gateway.upstreamRequest.refuses(head, bytes) else { return .headerRefused }
+        return .matched(gateway.routes.match(host: host, path: head.path.of(bytes), method: head.routedMethod))
+    }
+
+    func decide() {
+        switch judge(head, headBytes.readable) {
+        case .misdirected: deny(.misdirected, "Host is not what the handshake was for")
+        case .forChallenge: identify(for: .certificate)
+        case .headerRefused: deny(.headerRefused, "a field that overrides method or target")
+        case .matched(let match): follow(match)
         }
-        let match = gateway.routes.match(
-            host: head.host.of(headBytes.readable), path: head.path.of(headBytes.readable), method: head.routedMethod)
+    }
+
+    private func follow(_ match: RouteTable.Match) {
         switch match {
-        case .none: deny(.routeUnknown)
+        // Which of the two, and nothing of what was asked for: a path may say who a patient is.
+        case .hostUnknown: deny(.routeUnknown, "no route has this host")
+        case .pathUnknown: deny(.routeUnknown, "no route of this host fits the path")
         case .methodRefused(let index):
             route = index
             deny(.methodRefused)
@@ -147,6 +164,7 @@ extension ForwardingExchange {
         let began = Instant.now
         let verdict = enforcement.verify(head, headBytes.readable, by: device, app: app, route: route)
         timings.verification = .now - began
+        phases.verification = began
         switch verdict {
         case .refused(let refusal): deny(refusal)
         case .verified(let proof):
@@ -230,6 +248,7 @@ extension ForwardingExchange {
         case .success(let token):
             stage = .committing
             phaseBegan = .now
+            phases.commit = phaseBegan
             waiting = token
         }
     }

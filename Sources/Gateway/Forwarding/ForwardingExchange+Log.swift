@@ -1,4 +1,5 @@
 internal import Bytes
+internal import EventLoop
 internal import HTTP
 internal import Registry
 internal import Server
@@ -7,9 +8,23 @@ internal import Server
 extension ForwardingExchange {
     /// Which device the client's certificate is bound to, also where the route asks for none, and where it is refused.
     func noteDevice(of lookup: DeviceLookup, _ enforcement: Enforcement) {
-        guard gateway.log != nil, case .found(let device) = lookup else { return }
+        guard gateway.log != nil || trace.isRecorded || gateway.recent.wasAsked, case .found(let device) = lookup else {
+            return
+        }
         isDeviceKnown = true
         if client.label?.device != device.id { client.label = (device.id, enforcement.label(of: device)) }
+    }
+
+    /// For whoever looks at the gateway right now.
+    func noteDecision(in recent: RecentDecisions) {
+        guard recent.wants(isOrdinary: refusal == nil && !isAborted) else { return }
+        let target = route.map { gateway.routes.routes[$0] }
+        let upstream = isUpstreamAsked ? target.map { gateway.upstreams[$0.upstream].settings } : nil
+        recent.add(
+            RecentDecision(
+                entry, at: WallClock.microseconds, from: connection.peer, route: target?.name,
+                deviceNumber: isDeviceKnown ? client.label?.device.number : nil, upstream: upstream?.name,
+                server: upstream.flatMap { upstream in call.lastServer.map { upstream.servers[$0].name } }))
     }
 
     func record(in log: AccessLog) {
@@ -25,14 +40,23 @@ extension ForwardingExchange {
         log.record(entry)
     }
 
-    private func entry(in log: AccessLog) -> AccessLog.Entry {
+    /// What there is to say wherever it is said.
+    private var entry: AccessLog.Entry {
         var entry = AccessLog.Entry(
-            trace: trace, client: client.piece, route: route, method: head.method,
+            trace: trace, route: route, method: head.method,
             decision: decision, status: status, denial: refusal?.denial, detail: refusal?.detail,
             device: isDeviceKnown ? client.label?.label : nil, requestBytes: requestBytes, responseBytes: responseBytes,
             timings: timings, isAborted: isAborted)
         entry.isConnect = head.opensWebSocket
+        entry.listener = connection.listener
+        entry.host = client.host
         entry.version = version
+        return entry
+    }
+
+    private func entry(in log: AccessLog) -> AccessLog.Entry {
+        var entry = entry
+        entry.client = client.piece
         if refusal?.denial == .misdirected { entry.serverName = connection.serverName?.bytes }
         if isUpstreamAsked, let route {
             entry.upstream = gateway.routes.routes[route].upstream

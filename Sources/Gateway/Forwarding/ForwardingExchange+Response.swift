@@ -13,6 +13,7 @@ extension ForwardingExchange {
     func answer(_ response: ResponseHead, _ bytes: Span<UInt8>) {
         guard !isAnswered else { return }
         timings.upstream = connection.loop.now - phaseBegan
+        phases.upstream = phaseBegan
         gateway.upstreamAnswered(route)
         // A service that has not switched protocols has answered a request; what the client has sent behind it is none.
         let isSent = sendHead(
@@ -29,7 +30,7 @@ extension ForwardingExchange {
         for index in response.fields.indices {
             let field = response.fields[index]
             guard goesOn(field), !response.connection.drops(field, of: bytes) else { continue }
-            output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes))
+            output.appendField(field, of: bytes)
         }
         appendDueChallenge(to: &output)
     }
@@ -49,7 +50,7 @@ extension ForwardingExchange {
         let isTaken = sendTrailers { output in
             for index in trailers.fields.indices {
                 let field = trailers.fields[index]
-                if goesOn(field) { output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes)) }
+                if goesOn(field) { output.appendField(field, of: bytes) }
             }
         }
         guard !isTaken else { return }
@@ -88,7 +89,10 @@ extension ForwardingExchange {
             gateway.upstreamRetried(route)
             return forward()
         }
-        if stage == .forwarding { timings.upstream = connection.loop.now - phaseBegan }
+        if stage == .forwarding {
+            timings.upstream = connection.loop.now - phaseBegan
+            phases.upstream = phaseBegan
+        }
         deny(refusal(for: failure))
     }
 

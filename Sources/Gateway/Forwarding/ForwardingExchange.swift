@@ -55,6 +55,7 @@ final class ForwardingExchange: Exchange {
     var timings = RequestTimings()
     /// When the phase began that the request is in: the commit, or the upstream's.
     var phaseBegan = Instant(nanoseconds: 0)
+    var phases = PhaseStarts()
     /// Whether the registry knows that device for this request.
     var isDeviceKnown = false
     /// Of a request that asks for a WebSocket.
@@ -137,6 +138,14 @@ final class ForwardingExchange: Exchange {
         }
     }
 
+    /// A tunnel's client is judged again and again, which nobody waits for.
+    override var isDecided: Bool {
+        switch stage {
+        case .deciding, .collecting, .committing: false
+        case .queued, .forwarding, .tunnel, .answered: true
+        }
+    }
+
     override func tunnelExpired(_ limit: TunnelLimit) {
         switch limit {
         case .idle: noteTunnelEnd(.idle)
@@ -177,6 +186,8 @@ final class ForwardingExchange: Exchange {
         if stage == .tunnel { counted.total = nil }
         gateway.requestEnded(route, version, decision, refusal, counted)
         if let log = gateway.log { record(in: log) }
+        if trace.isRecorded, let spans = gateway.spans { record(in: spans) }
+        noteDecision(in: gateway.recent)
         stage = .deciding
         route = nil
         trace = .none

@@ -4,6 +4,7 @@ package import EventLoop
 package import Policy
 package import Registry
 package import Server
+package import Tracing
 package import Upstream
 package import Vocabulary
 
@@ -15,7 +16,9 @@ extension GatewayApplication {
         let upstreams: [UpstreamSettings]
         let strippedFields: [String]
         let denialURI: String
+        let listeners: [String]
         let accessLog: AccessLog.Settings
+        let tracing: TracingSettings?
         let rates: RequestRates
         let sourceLimits: SharedSources.Limits
         let tunnelLimits: TunnelLimits
@@ -26,16 +29,20 @@ extension GatewayApplication {
         ///   - strippedFields: names of header fields that reach no upstream, besides those that never do.
         ///   - requestsPerDevice: under way at one upstream, for one certificate's key.
         ///   - denialURI: of `error_uri`; the denial's code is appended.
+        ///   - listeners: their names, in the order in which they are listened on.
+        ///   - tracing: nil if spans are not exported.
         package init(
             routes: [Route], upstreams: [UpstreamSettings], strippedFields: [String], denialURI: String,
-            accessLog: AccessLog.Settings, rates: RequestRates,
+            listeners: [String], accessLog: AccessLog.Settings, tracing: TracingSettings?, rates: RequestRates,
             sourceLimits: SharedSources.Limits, tunnelLimits: TunnelLimits, requestsPerDevice: Int
         ) {
             self.routes = routes
             self.upstreams = upstreams
             self.strippedFields = strippedFields
             self.denialURI = denialURI
+            self.listeners = listeners
             self.accessLog = accessLog
+            self.tracing = tracing
             self.rates = rates
             self.sourceLimits = sourceLimits
             self.tunnelLimits = tunnelLimits
@@ -45,11 +52,12 @@ extension GatewayApplication {
 
     /// - Parameters:
     ///   - shared: the process's.
-    ///   - log: nil if access is not logged.
+    ///   - log: of requests, and of what is none.
+    ///   - exporter: needed if spans are exported.
     ///   - metrics: the worker's, for all its generations.
     package convenience init(
         _ settings: Settings, loop: Loop, pool: BufferPool, library: LibraryContext, shared: SharedLimits,
-        log: LogWriter?, metrics: WorkerMetrics
+        log: LogWriter, exporter: SpanExporter?, metrics: WorkerMetrics
     ) throws(CryptographyError) {
         // Which has an order of its own.
         let routes = RouteTable(settings.routes.map(\.unshared))
@@ -60,6 +68,16 @@ extension GatewayApplication {
                     loop: loop, buffers: pool, settings: upstream,
                     tallies: upstream.servers.map { metrics.tally(of: $0.name, in: upstream.name) }, library: library))
         }
+        let names = routes.routes.map(\.name)
+        let servers = settings.upstreams.map { ($0.name, $0.servers.map(\.name)) }
+        let events = AccessLog(
+            loop: loop, writer: log, settings: settings.accessLog, routes: names, upstreams: servers,
+            listeners: settings.listeners)
+        var spans: RequestSpans?
+        if let tracing = settings.tracing, let exporter {
+            let queue = SpanQueue(loop: loop, exporter: exporter, budget: metrics.spans, limits: tracing.limits)
+            spans = RequestSpans(queue, routes: names, upstreams: servers, listeners: settings.listeners)
+        }
         self.init(
             routes: routes, upstreams: upstreams,
             upstreamRequest: UpstreamRequest(policy: FieldPolicy(additional: settings.strippedFields)),
@@ -68,11 +86,9 @@ extension GatewayApplication {
             limiter: settings.rates.isNone
                 ? nil : RateLimiter(settings.rates, routes: routes.routes.map(\.name), shared: shared),
             sourceLimits: settings.sourceLimits, shared: shared,
-            log: log.map {
-                AccessLog(
-                    loop: loop, writer: $0, settings: settings.accessLog, routes: routes.routes.map(\.name),
-                    upstreams: settings.upstreams.map { ($0.name, $0.servers.map(\.name)) })
-            }, metrics: metrics, library: library, tunnelLimits: settings.tunnelLimits,
+            log: settings.accessLog.hasRequests ? events : nil, events: events, spans: spans,
+            sample: spans == nil ? nil : settings.tracing?.sample, metrics: metrics, library: library,
+            tunnelLimits: settings.tunnelLimits,
             requestsPerDevice: settings.requestsPerDevice)
     }
 
@@ -92,7 +108,7 @@ extension GatewayApplication {
 
     /// A worker has begun or ceased to use a server.
     func serverHealthChanged(upstream: Int, server: String, _ change: ServerHealthChange) {
-        guard let log else { return }
+        guard let events else { return }
         var entry =
             switch change {
             case .ejected(let span, let failure):
@@ -100,6 +116,9 @@ extension GatewayApplication {
                     event: "server_ejected",
                     detail: "\(server): too many failures, no requests for \(span.nanoseconds / 1_000_000) ms; "
                         + "the last: \(failure.text)")
+            case .readmitted:
+                AccessLog.Entry(
+                    event: "server_readmitted", detail: "\(server): serves requests again after its ejection")
             case .unhealthy(let failure):
                 AccessLog.Entry(
                     event: "server_unhealthy",
@@ -107,7 +126,7 @@ extension GatewayApplication {
             case .healthy: AccessLog.Entry(event: "server_healthy", detail: "\(server): its health checks pass")
             }
         entry.upstream = upstream
-        log.record(entry)
+        events.record(entry)
     }
 
     /// A server that is known by a name has these addresses from now on.
@@ -122,7 +141,8 @@ extension GatewayApplication {
 
     /// Nothing is under way any more: lets go of what waits for more.
     package func close() {
-        log?.finish()
+        events?.finish()
+        spans?.finish()
         for upstream in upstreams { upstream.close() }
     }
 }

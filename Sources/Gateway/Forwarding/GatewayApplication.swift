@@ -21,8 +21,12 @@ package final class GatewayApplication: Application {
     let limiter: RateLimiter?
     private let sourceLimits: SharedSources.Limits
     private let shared: SharedLimits
-    /// Nil if access is not logged.
+    /// Nil if requests are not logged.
     let log: AccessLog?
+    /// What is no request: the same log, or another where requests are not logged.
+    private(set) var events: AccessLog?
+    /// Nil if spans are not exported.
+    let spans: RequestSpans?
     private let metrics: WorkerMetrics
     private let library: LibraryContext
     private let tunnelLimits: TunnelLimits
@@ -32,13 +36,14 @@ package final class GatewayApplication: Application {
     private let upstreamPlaces: [Int]
     /// Whether clients' traces go on. If not, each request begins its own.
     private let continuesTraces: Bool
-    private var traces = TraceGenerator()
+    private var traces: TraceGenerator
     private var clock = ClockText()
 
     init(
         routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, denials: DenialResponses,
         continuesTraces: Bool, pool: BufferPool, limiter: RateLimiter?,
-        sourceLimits: SharedSources.Limits, shared: SharedLimits, log: AccessLog?, metrics: WorkerMetrics,
+        sourceLimits: SharedSources.Limits, shared: SharedLimits, log: AccessLog?, events: AccessLog?,
+        spans: RequestSpans?, sample: UInt64?, metrics: WorkerMetrics,
         library: LibraryContext, tunnelLimits: TunnelLimits, requestsPerDevice: Int
     ) {
         self.routes = routes
@@ -51,6 +56,9 @@ package final class GatewayApplication: Application {
         self.sourceLimits = sourceLimits
         self.shared = shared
         self.log = log
+        self.events = events
+        self.spans = spans
+        traces = TraceGenerator(sample: sample)
         self.metrics = metrics
         self.library = library
         self.tunnelLimits = tunnelLimits
@@ -85,14 +93,17 @@ package final class GatewayApplication: Application {
         metrics.counts.connectionRefused(Denial(refusal), inHandshake: refusal.endsHandshake)
         if case .http2(let fault) = refusal { metrics.counts.http2Broken(fault) }
         if let limit = ReachedLimit(refusal) { metrics.counts.connectionHadNoRoom(limit) }
-        guard let log, let denial = Denial(refusal) else { return }
+        guard let denial = Denial(refusal) else { return }
         var entry = AccessLog.Entry(
-            event: "connection_refused", client: log.client(connection.peer), denial: denial,
-            detail: RefusalDetail.of(refusal, connection.identity))
+            event: "connection_refused", denial: denial, detail: RefusalDetail.of(refusal, connection.identity))
+        entry.listener = connection.listener
+        recent.add(RecentDecision(entry, at: WallClock.microseconds, from: connection.peer))
+        guard let events else { return }
+        entry.client = events.client(connection.peer)
         entry.serverName = connection.serverName?.bytes
         entry.timings.handshake = refusal.endsHandshake ? connection.handshakeDuration : nil
-        entry.disclosed = Disclosure(log.settings.disclosed, of: connection.peer)
-        log.record(entry)
+        entry.disclosed = Disclosure(events.settings.disclosed, of: connection.peer)
+        events.record(entry)
     }
 
     package override func proxyHeaderRead(_ connection: ServerConnection, hasSource: Bool) {
@@ -108,11 +119,17 @@ package final class GatewayApplication: Application {
 
     package override func acceptingPaused(errno: Int32) {
         metrics.counts.acceptingPaused()
-        log?.record(AccessLog.Entry(event: "accept_paused", detail: EventLoopError.text(of: errno)))
+        events?.record(AccessLog.Entry(event: "accept_paused", detail: EventLoopError.text(of: errno)))
     }
+
+    /// For whoever looks at the gateway right now.
+    var recent: RecentDecisions { metrics.recent }
 
     /// The trace of a request that cannot be read, or says nothing of one.
     func beginTrace() -> TraceContext { traces.begin() }
+
+    /// The id of a span: not 0, and no other's.
+    func nextSpanID() -> UInt64 { traces.nextID() }
 
     /// The trace that a request belongs to by its head, or one of its own.
     func trace(of head: RequestHead, _ bytes: Span<UInt8>) -> TraceContext {

@@ -15,6 +15,13 @@ struct RequestTimings: Equatable {
     var total: TimeSpan?
 }
 
+/// When phases began, for spans.
+struct PhaseStarts {
+    var verification = Instant(nanoseconds: 0)
+    var commit = Instant(nanoseconds: 0)
+    var upstream = Instant(nanoseconds: 0)
+}
+
 /// What became of a request.
 enum Decision: Int, CaseIterable {
     /// It went to the upstream, whatever came of that.

@@ -66,7 +66,7 @@ final class UpstreamRequest {
             switch policy.verdict(field.nameRange.of(bytes), field.name) {
             case .forward:
                 if !head.connection.drops(field, of: bytes) {
-                    output.appendField(field.nameRange.of(bytes), field.valueRange.of(bytes))
+                    output.appendField(field, of: bytes)
                 }
             case .strip, .refuse: break
             }

@@ -15,14 +15,19 @@ package final class AccessLog {
         var sample: UInt64 = 1
         /// Lines about the others in each second at most.
         var refusalsPerSecond = 1_000
+        /// Requests have lines, not only what befalls connections and servers.
+        var hasRequests = true
 
         init() {}
 
-        package init(isJSON: Bool, disclosed: DisclosedFields, sample: UInt64, refusalsPerSecond: Int) {
+        package init(
+            isJSON: Bool, disclosed: DisclosedFields, sample: UInt64, refusalsPerSecond: Int, hasRequests: Bool
+        ) {
             self.isJSON = isJSON
             self.disclosed = disclosed
             self.sample = sample
             self.refusalsPerSecond = refusalsPerSecond
+            self.hasRequests = hasRequests
         }
     }
 
@@ -34,6 +39,10 @@ package final class AccessLog {
         var client = ConnectionPiece()
         /// What the handshake asked for, where that matters to a refusal.
         var serverName: [UInt8]?
+        /// Index into the listeners.
+        var listener: Int?
+        /// The virtual host that served the request; nil for the listener's own.
+        var host: [UInt8]?
         /// Index into the routes.
         var route: Int?
         var method: Method?
@@ -72,13 +81,15 @@ package final class AccessLog {
     ///   - routes: their names in the order of the table. Of letters, digits and hyphens (configuration), so there is
     ///     nothing to escape.
     ///   - upstreams: the same, each with its servers: hosts and ports.
+    ///   - listeners: their addresses.
     init(
         loop: Loop, writer: LogWriter, settings: Settings, routes: [String],
-        upstreams: [(name: String, servers: [String])]
+        upstreams: [(name: String, servers: [String])], listeners: [String]
     ) {
         self.writer = writer
         self.settings = settings
-        lines = LogLines(writer: writer, isJSON: settings.isJSON, routes: routes, upstreams: upstreams)
+        lines = LogLines(
+            writer: writer, isJSON: settings.isJSON, routes: routes, upstreams: upstreams, listeners: listeners)
         refusals = RefusalBudget(limit: settings.refusalsPerSecond)
         timer = LoopTimer(loop: loop, interval: .milliseconds(100)) { [unowned self] in
             isTimerRunning = false

@@ -12,11 +12,14 @@ package struct ErrorLog: LogHandler {
     let isJSON: Bool
     /// Nil to write at once.
     let writer: LogWriter?
+    /// Lines begin with their priority, which their reader takes off.
+    let hasPriorities: Bool
 
-    package init(logLevel: Logger.Level, isJSON: Bool, writer: LogWriter?) {
+    package init(logLevel: Logger.Level, isJSON: Bool, writer: LogWriter?, hasPriorities: Bool) {
         self.logLevel = logLevel
         self.isJSON = isJSON
         self.writer = writer
+        self.hasPriorities = hasPriorities
     }
 
     package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
@@ -26,7 +29,8 @@ package struct ErrorLog: LogHandler {
 
     package func log(event: LogEvent) {
         let line = Self.line(
-            event.message.description, event.level.rawValue, at: WallClock.seconds, isJSON: isJSON)
+            event.message.description, event.level, members: event.metadata ?? [:], at: WallClock.seconds,
+            isJSON: isJSON, hasPriority: hasPriorities)
         // Whoever says such a thing may end the process with the next statement.
         if event.level == .critical || writer == nil {
             _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
@@ -35,14 +39,33 @@ package struct ErrorLog: LogHandler {
         }
     }
 
-    /// - Parameter seconds: since 1970.
-    static func line(_ message: String, _ level: String, at seconds: Int64, isJSON: Bool) -> [UInt8] {
+    /// - Parameters:
+    ///   - members: for programs, by names that need no escaping; people read all of it in the message.
+    ///   - seconds: since 1970.
+    static func line(
+        _ message: String, _ level: Logger.Level, members: Logger.Metadata = [:], at seconds: Int64, isJSON: Bool,
+        hasPriority: Bool = false
+    ) -> [UInt8] {
         let time = CivilTime(seconds: seconds).timestamp
-        let text =
-            isJSON
-            ? "{\"time\":\"\(time)Z\",\"level\":\"\(level)\",\"message\":\(quote(message))}\n"
-            : "\(time)Z \(level) \(plain(message))\n"
-        return Array(text.utf8)
+        let priority = hasPriority ? "<\(priority(of: level))>" : ""
+        guard isJSON else { return Array("\(priority)\(time)Z \(level.rawValue) \(plain(message))\n".utf8) }
+        var text = "{\"time\":\"\(time)Z\",\"level\":\"\(level.rawValue)\",\"message\":\(quote(message))"
+        for (name, value) in members.sorted(by: { $0.key < $1.key }) {
+            text += ",\"\(name)\":\(quote(value.description))"
+        }
+        return Array("\(priority)\(text)}\n".utf8)
+    }
+
+    /// As syslog(3) numbers them.
+    private static func priority(of level: Logger.Level) -> Int {
+        switch level {
+        case .critical: 2
+        case .error: 3
+        case .warning: 4
+        case .notice: 5
+        case .info: 6
+        case .debug, .trace: 7
+        }
     }
 
     private static func quote(_ text: String) -> String {

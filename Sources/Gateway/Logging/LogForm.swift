@@ -10,7 +10,7 @@ internal import EventLoop
 struct LogForm {
     /// The members, in the order in which they stand in a line. Their names are these in snake case.
     enum Member: Int, CaseIterable {
-        case client, clientAddress, serverName
+        case client, clientAddress, listener, host, serverName
         case requestId, traceId
         case route, method, `protocol`, path, query, userAgent
         case decision, status, denial, fault, detail

@@ -14,6 +14,7 @@ struct LogLines: ~Copyable {
     private let firstUpstream: Int
     /// Of each upstream.
     private let firstServers: [Int]
+    private let firstListener: Int
     /// The line that is being made.
     private var line = ByteBuffer(pool: BufferPool())
     /// Those that are complete.
@@ -22,7 +23,10 @@ struct LogLines: ~Copyable {
     private var opening: [UInt8] = []
     private var second: Int64 = -1
 
-    init(writer: LogWriter, isJSON: Bool, routes: [String], upstreams: [(name: String, servers: [String])]) {
+    init(
+        writer: LogWriter, isJSON: Bool, routes: [String], upstreams: [(name: String, servers: [String])],
+        listeners: [String]
+    ) {
         self.writer = writer
         form = LogForm(isJSON: isJSON)
         firstDecision = Method.allCases.count
@@ -33,11 +37,13 @@ struct LogLines: ~Copyable {
             defer { next += upstream.servers.count }
             return next
         }
+        firstListener = next
         for method in Method.allCases { pieces.add(form.piece(.method, method.name.description)) }
         for decision in Decision.allCases { pieces.add(form.piece(.decision, decision.name.description)) }
         for route in routes { pieces.add(form.piece(.route, route)) }
         for upstream in upstreams { pieces.add(form.piece(.upstream, upstream.name)) }
         for server in upstreams.flatMap(\.servers) { pieces.add(form.piece(.server, server)) }
+        for listener in listeners { pieces.add(form.piece(.listener, listener)) }
         block.reserveCapacity(LogWriter.blockRoom)
     }
 
@@ -93,6 +99,8 @@ struct LogLines: ~Copyable {
     private mutating func appendMembers(of entry: AccessLog.Entry) {
         entry.client.append(to: &line)
         if let address = entry.disclosed.clientAddress { form.word(.clientAddress, address, to: &line) }
+        if let listener = entry.listener { pieces.append(firstListener + listener, to: &line) }
+        if let host = entry.host { form.word(.host, host, to: &line) }
         // Of letters, digits, hyphens and dots, 253 of them at most: TLS takes no other.
         if let name = entry.serverName { form.word(.serverName, name, to: &line) }
         if entry.trace != .none {

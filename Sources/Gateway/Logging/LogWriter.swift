@@ -15,6 +15,12 @@ package final class LogWriter: Sendable {
         case file(String)
     }
 
+    /// What becomes of writing, told once each: when it ceases to work, and when a chunk is whole again.
+    package enum Turn: Equatable, Sendable {
+        case failed(errno: Int32)
+        case recovered
+    }
+
     private enum Message: Sendable {
         case lines([UInt8])
         /// There is another file to write to.
@@ -38,6 +44,10 @@ package final class LogWriter: Sendable {
     private let thread = Mutex<LoopThread?>(nil)
     private let outputs: Mutex<Outputs>
 
+    /// Called on the writer's thread, so it must not wait for this log.
+    private let observe: @Sendable (Turn) -> Void
+    private let isFailing = Atomic<Bool>(false)
+
     private let waiting = Atomic<Int>(0)
     /// Blocks that have been written, to be filled again.
     private let spares = Mutex<[[UInt8]]>([])
@@ -52,7 +62,10 @@ package final class LogWriter: Sendable {
     private static let messageLimit = 4_096
     private static let spareLimit = 4
 
-    package init(_ destination: Destination) throws(EventLoopError) {
+    package init(_ destination: Destination, observe: @escaping @Sendable (Turn) -> Void = { _ in })
+        throws(EventLoopError)
+    {
+        self.observe = observe
         var output = try LogOutput(destination)
         output.lookAtEnd()
         outputs = Mutex(Outputs(current: output))
@@ -164,22 +177,30 @@ package final class LogWriter: Sendable {
     // MARK: - Writing
 
     private func write(_ lines: [UInt8], to output: LogOutput) {
-        // A line that was cut short takes no other with it: those that follow begin afresh.
-        if output.isTorn {
-            guard put(Self.lineEnd, to: output) == 1 else { return lost() }
-            markTorn(false)
+        var output = output
+        var rest = lines[...]
+        while true {
+            // A line that was cut short takes no other with it: those that follow begin afresh.
+            if !output.isTorn || put(Self.lineEnd[...], to: output) == 1 {
+                if output.isTorn { markTorn(false) }
+                let written = put(rest, to: output)
+                rest = rest.dropFirst(written)
+                if rest.isEmpty { return tellRecovery() }
+                markTorn(rest.startIndex > lines.startIndex && lines[rest.startIndex - 1] != Self.lineEnd[0])
+            }
+            // What this one does not take, another does that has been opened in its place: from the beginning of the line on.
+            guard hasNext else { return lost() }
+            let lastEnd = lines[..<rest.startIndex].lastIndex(of: Self.lineEnd[0])
+            rest = lines[(lastEnd.map { $0 + 1 } ?? lines.startIndex)...]
+            output = current()
         }
-        let written = put(lines, to: output)
-        guard written < lines.count else { return }
-        lost()
-        if written > 0, lines[written - 1] != Self.lineEnd[0] { markTorn(true) }
     }
 
-    /// Waits for room rather than blocking in the write: a reader that has stopped reading must not keep the process from
-    /// ending.
+    /// Waits for room rather than blocking in the write: a reader that has stopped reading must keep neither the process from
+    /// ending nor lines from another output.
     ///
     /// - Returns: how much could be written.
-    private func put(_ lines: [UInt8], to output: LogOutput) -> Int {
+    private func put(_ lines: ArraySlice<UInt8>, to output: LogOutput) -> Int {
         var written = 0
         while written < lines.count {
             guard !hasGivenUp.load(ordering: .relaxed) else { return written }
@@ -188,6 +209,8 @@ package final class LogWriter: Sendable {
                 var readiness = pollfd(fd: output.descriptor, events: Int16(POLLOUT), revents: 0)
                 guard poll(&readiness, 1, Self.pollInterval) > 0 else {
                     if isStopping.load(ordering: .relaxed) { hasGivenUp.store(true, ordering: .relaxed) }
+                    // Whoever has had it opened was told that it is written to.
+                    if hasNext { return written }
                     continue
                 }
                 // What a pipe is ready for is at least this much.
@@ -196,10 +219,27 @@ package final class LogWriter: Sendable {
             let count = lines.withUnsafeBytes {
                 Glibc.write(output.descriptor, $0.baseAddress.map { $0 + written }, part)
             }
-            if count > 0 { written += count } else if errno != EINTR && errno != EAGAIN { return written }
+            if count > 0 {
+                written += count
+            } else if errno != EINTR && errno != EAGAIN {
+                tellFailure(errno)
+                return written
+            }
         }
         return written
     }
+
+    private func tellFailure(_ reason: Int32) {
+        guard !isFailing.exchange(true, ordering: .relaxed) else { return }
+        observe(.failed(errno: reason))
+    }
+
+    private func tellRecovery() {
+        guard isFailing.exchange(false, ordering: .relaxed) else { return }
+        observe(.recovered)
+    }
+
+    private var hasNext: Bool { outputs.withLock { $0.next != nil } }
 
     /// On the writer's thread, the only one that changes which output is the current.
     private func markTorn(_ isTorn: Bool) { outputs.withLock { $0.current.isTorn = isTorn } }

@@ -9,10 +9,15 @@ struct TraceContext: Equatable {
     let request: UInt64
     /// Bit 0: the trace is recorded.
     let flags: UInt8
-    /// The client began the trace; what else it says of it (tracestate) may be passed on.
-    let isContinued: Bool
+    /// What the client calls its part of the trace, which it began: what else it says of it (tracestate) may be passed on. 0 if
+    /// the trace began here.
+    let parent: UInt64
+    /// Spans of the request are exported.
+    let isRecorded: Bool
 
-    static let none = TraceContext(id: .none, request: 0, flags: 0, isContinued: false)
+    var isContinued: Bool { parent != 0 }
+
+    static let none = TraceContext(id: .none, request: 0, flags: 0, parent: 0, isRecorded: false)
 
     /// The whole traceparent field for the upstream, in version 00: nothing of the client's spelling is passed on.
     func append(to output: inout ByteBuffer) {
@@ -30,13 +35,17 @@ struct TraceContext: Equatable {
 /// What a client says in its traceparent field: the trace that its request belongs to.
 struct TraceParent: Equatable {
     let id: TraceID
+    /// Never 0.
+    let parent: UInt64
     let flags: UInt8
+
+    var isSampled: Bool { flags & Self.sampled != 0 }
 
     /// version, trace id, parent id and flags, with their hyphens.
     private static let length = 55
     private static let hyphen = UInt8(ascii: "-")
     /// The flags that are known: sampled, and of version 00 also random (level 2, section 3.2.2.5).
-    private static let sampled: UInt8 = 1
+    static let sampled: UInt8 = 1
     private static let random: UInt8 = 2
 
     /// - Parameter value: of the field. Nil unless it is valid by section 3.2: lower-case digits alone, neither id 0, version
@@ -49,6 +58,7 @@ struct TraceParent: Equatable {
             let parent = Self.number(value, 36..<52), parent != 0, let flags = Self.number(value, 53..<55)
         else { return nil }
         id = TraceID(high: high, low: low)
+        self.parent = parent
         self.flags = UInt8(flags) & (version == 0 ? Self.sampled | Self.random : Self.sampled)
     }
 

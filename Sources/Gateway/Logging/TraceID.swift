@@ -12,28 +12,38 @@ struct TraceID: Equatable {
 struct TraceGenerator {
     private let high: UInt64
     private var counter: UInt64
+    /// Of the traces that begin here, one in so many is recorded; nil if spans are not exported.
+    private let sample: UInt64?
 
-    /// A trace that begins here is recorded: the log does. A service that follows its parent then records it as it would
-    /// if it were asked directly.
-    private static let ownFlags: UInt8 = 1
-
-    init() {
+    init(sample: UInt64? = nil) {
+        self.sample = sample
         var random = SystemRandomNumberGenerator()
         high = random.next() | 1
         counter = random.next()
     }
 
     mutating func begin() -> TraceContext {
-        let request = nextRequest()
+        let request = nextID()
+        // Ids of our own: nobody else chooses.
+        let isRecorded = sample.map { request % $0 == 0 } ?? false
+        // Where no spans are exported, the log records every trace. A service that follows its parent then records it as it
+        // would if it were asked directly.
+        let flags = isRecorded || sample == nil ? TraceParent.sampled : 0
         return TraceContext(
-            id: TraceID(high: high, low: request), request: request, flags: Self.ownFlags, isContinued: false)
+            id: TraceID(high: high, low: request), request: request, flags: flags, parent: 0, isRecorded: isRecorded)
     }
 
+    /// The client has decided whether the trace is recorded: a part of one that others leave out, or one with a hole, is of no
+    /// use. It decides over spans alone, for logs and metrics leave nothing out; and over no more of them than are recorded in a
+    /// second.
     mutating func `continue`(_ parent: TraceParent) -> TraceContext {
-        TraceContext(id: parent.id, request: nextRequest(), flags: parent.flags, isContinued: true)
+        TraceContext(
+            id: parent.id, request: nextID(), flags: parent.flags, parent: parent.parent,
+            isRecorded: sample != nil && parent.isSampled)
     }
 
-    private mutating func nextRequest() -> UInt64 {
+    /// For a span: not 0, and no other's.
+    mutating func nextID() -> UInt64 {
         while true {
             counter &+= 0x9e37_79b9_7f4a_7c15
             var mixed = counter

@@ -2,6 +2,7 @@ package import EventLoop
 internal import HTTP
 internal import Metrics
 internal import TLS
+package import Tracing
 package import Upstream
 internal import Vocabulary
 
@@ -186,6 +187,10 @@ package final class WorkerMetrics {
     package internal(set) var counts = WorkerCounts()
     /// Tunnels that are open, or on their way to be, of all generations.
     var heldTunnels = 0
+    /// Spans that wait, of all generations.
+    package let spans = SpanBudget()
+    /// Of all generations too.
+    package let recent = RecentDecisions()
 
     /// By upstream and server.
     private var servers: [String: [String: ServerTally]] = [:]

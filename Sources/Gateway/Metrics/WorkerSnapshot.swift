@@ -38,11 +38,13 @@ package struct WorkerSnapshot: Sendable {
     package let buffersInUse: Int
     /// Blocks kept for the next ones.
     package let buffersIdle: Int
+    /// Octets of spans that wait.
+    package let spanOctets: Int
 
     package init(
         counts: WorkerCounts, serverCounts: [String: [String: ServerCounts]] = [:], generation: Int,
         retiredGenerations: Int, connections: Int, upstreams: [Upstream],
-        buffersInUse: Int, buffersIdle: Int
+        buffersInUse: Int, buffersIdle: Int, spanOctets: Int = 0
     ) {
         self.counts = counts
         self.serverCounts = serverCounts
@@ -52,6 +54,7 @@ package struct WorkerSnapshot: Sendable {
         self.upstreams = upstreams
         self.buffersInUse = buffersInUse
         self.buffersIdle = buffersIdle
+        self.spanOctets = spanOctets
     }
 }
 

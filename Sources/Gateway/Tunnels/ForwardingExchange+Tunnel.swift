@@ -62,6 +62,7 @@ extension ForwardingExchange {
         }
         if let fault = WebSocketAnswerFault(response, bytes, accept: accept.span) { return .upgradeInvalid(fault) }
         timings.upstream = connection.loop.now - phaseBegan
+        phases.upstream = phaseBegan
         // The head goes now, and the log says what it is asked to at the end.
         if let log = gateway.log, !log.settings.disclosed.isEmpty {
             tunnelling.disclosed = Disclosure(log.settings.disclosed, of: connection.peer)

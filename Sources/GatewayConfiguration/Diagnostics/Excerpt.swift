@@ -28,11 +28,11 @@ public struct Excerpt: Equatable, Sendable {
             + String(repeating: "~", count: max(0, marked.reduce(0) { $0 + DisplayWidth.of($1) } - 1))
     }
 
-    /// Diagnostics end up in logs. Whoever writes a passphrase into the conf file, where only the place of one belongs, must
+    /// Diagnostics end up in logs. Whoever writes a passphrase or a token into the conf file, where only the place of one belongs, must
     /// not find it there too.
     private static func withoutPassphrase(_ line: Substring.UnicodeScalarView) -> Substring.UnicodeScalarView {
         let text = Substring(line).lowercased()
-        let names = ["passphrase", "password"]
+        let names = ["passphrase", "password", "token"]
         guard names.contains(where: text.contains) else { return line }
         // Keys are ASCII, but not all that may stand before them: so each is looked for in the line itself.
         var rest = line

@@ -1,5 +1,7 @@
-/// Where something stands in the conf file.
+/// Where something stands in the conf file, or in one that it includes.
 public struct Place: Equatable, Sendable {
+    /// Which of these files, in the order they are read: the conf file itself is 0.
+    let source: Int
     /// From 1.
     public let line: Int
     /// From 1, counted in Unicode scalars, as YAML counts: a tab is one, and so is an umlaut.
@@ -7,7 +9,8 @@ public struct Place: Equatable, Sendable {
     /// How many scalars belong to it, at least 1; what the diagnostic underlines.
     public let length: Int
 
-    init(line: Int, column: Int, length: Int = 1) {
+    init(line: Int, column: Int, length: Int = 1, source: Int = 0) {
+        self.source = source
         self.line = max(line, 1)
         self.column = max(column, 1)
         self.length = max(length, 1)
@@ -16,6 +19,6 @@ public struct Place: Equatable, Sendable {
 
 extension Place: Comparable {
     public static func < (left: Place, right: Place) -> Bool {
-        (left.line, left.column) < (right.line, right.column)
+        (left.source, left.line, left.column) < (right.source, right.line, right.column)
     }
 }

@@ -27,7 +27,8 @@ extension EnrolmentAuthorityConfiguration {
             "passphrase_file", .secretFile("a readable file"), whenMissing: .allowed,
             "The file with the passphrase of the key.")
         static let passphraseVariable = Key(
-            "passphrase_variable", .text(VariableName.expected, VariableName.parse), whenMissing: .allowed,
+            "passphrase_variable", .text(VariableName.expected, matching: VariableName.pattern, VariableName.parse),
+            whenMissing: .allowed,
             "The environment variable with the passphrase of the key.")
 
         static let section = Section(

@@ -34,20 +34,28 @@ extension EnrolmentConfiguration {
     enum Keys {
         static let address = Key(
             "address",
-            .text("a literal address and a port, for example 127.0.0.1:8444", ServerAddress.parseLiteral),
+            .text(
+                "a literal address and a port, for example 127.0.0.1:8444", matching: ServerAddress.literalPattern,
+                ServerAddress.parseLiteral),
             whenMissing: .refused, "The address and port to listen on, another than those of all other listeners.")
         static let proxyProtocol = Key(
             "proxy_protocol",
-            .section { ProxyProtocolConfiguration($0, in: ProxyProtocolConfiguration.enrolmentSection, $1) },
+            .section(ProxyProtocolConfiguration.enrolmentSection) {
+                ProxyProtocolConfiguration($0, in: ProxyProtocolConfiguration.enrolmentSection, $1)
+            },
             whenMissing: .allowed, "Load balancers before the listener that say where their phones are.")
         static let protocols = ProtocolName.key
         static let tls = Key(
-            "tls", .section { ListenerConfiguration.TLS($0, in: EnrolmentConfiguration.tlsSection, $1) },
+            "tls",
+            .section(EnrolmentConfiguration.tlsSection) {
+                ListenerConfiguration.TLS($0, in: EnrolmentConfiguration.tlsSection, $1)
+            },
             whenMissing: .refused, "How the listener shows itself to phones.")
         static let url = Key(
             "url", .serviceURL, whenMissing: .refused, "The URL that phones know the listener under.")
         static let authority = Key(
-            "authority", .section(EnrolmentAuthorityConfiguration.init), whenMissing: .refused,
+            "authority", .section(EnrolmentAuthorityConfiguration.Keys.section, EnrolmentAuthorityConfiguration.init),
+            whenMissing: .refused,
             "The GMS CA, which issues the certificates of phones.")
         static let certificateLife = Key(
             "certificate_life", .wholeSeconds(.seconds(60) ... .seconds(31_536_000)), unit: "since it was issued",
@@ -62,10 +70,11 @@ extension EnrolmentConfiguration {
             "admission", .choice as Kind<AdmissionConfiguration.Name>, whenMissing: .refused,
             "Whom besides the app itself it takes to let a device in.")
         static let token = Key(
-            "token", .section(AdmissionTokenConfiguration.Draft.init), whenMissing: .allowed,
+            "token", .section(AdmissionTokenConfiguration.Draft.Keys.section, AdmissionTokenConfiguration.Draft.init),
+            whenMissing: .allowed,
             "Who signs admission tokens.")
         static let receipts = Key(
-            "receipts", .section(ReceiptsConfiguration.init), whenMissing: .allowed,
+            "receipts", .section(ReceiptsConfiguration.Keys.section, ReceiptsConfiguration.init), whenMissing: .allowed,
             "How Apple is asked for the risk metric of each device.")
         static let contentLimit = Key(
             "content_limit", .size((32 << 10)...(64 << 10)), unit: "bytes", whenMissing: .means("64KiB"),
@@ -110,11 +119,10 @@ extension EnrolmentConfiguration {
         let contentLimit = reader.read(Keys.contentLimit)
         let requestsPerMinute = reader.read(Keys.requestsPerMinute)
         let connections = reader.read(Keys.connections)
-        let connectionsPerAddress = reader.read(Keys.connectionsPerAddress)
+        let connectionsPerAddress = reader.read(Keys.connectionsPerAddress, within: connections)
         if let connections, let connectionsPerAddress, connectionsPerAddress > connections {
-            let hasOwn = reader.has(Keys.connectionsPerAddress)
             reading.refuse(
-                reader.place(of: hasOwn ? Keys.connectionsPerAddress : Keys.connections),
+                reader.place(of: Keys.connectionsPerAddress),
                 "`connections_per_address` (\(connectionsPerAddress)) is larger than `connections` (\(connections))",
                 expected: "`connections_per_address` of at most \(connections)")
             return nil
@@ -126,6 +134,7 @@ extension EnrolmentConfiguration {
             receipts != nil || !reader.has(Keys.receipts), proxyProtocol != nil || !reader.has(Keys.proxyProtocol),
             proxyProtocol?.canReach(address, at: reader.place(of: Keys.proxyProtocol), reading) ?? true
         else { return nil }
+        reading.mention(.address(address.description), at: reader.place(of: Keys.address))
         self.address = address
         self.proxyProtocol = proxyProtocol
         self.protocols = protocols

@@ -79,14 +79,13 @@ enum EnrolmentReferences {
     ) {
         guard let item = root["enrolment"] else { return }
         let address = enrolment.address
-        if listeners.contains(where: { $0.address == address }) {
-            reading.refuse(
-                item.place(of: "address"), "\(address) is a listener of the gateway's clients",
-                expected: "another address")
-        } else if administration?.listeners.contains(where: { $0.address == address }) ?? false {
-            reading.refuse(
-                item.place(of: "address"), "\(address) is a listener of the administration", expected: "another address"
-            )
+        let objections =
+            listeners.map { address.objection(to: $0.address, "a listener of the gateway's clients") }
+            + (administration?.listeners ?? []).map {
+                address.objection(to: $0.address, "a listener of the administration")
+            }
+        if let objection = objections.compactMap(\.self).first {
+            reading.refuse(item.place(of: "address"), objection, expected: "another address")
         }
         let path = enrolment.authority.certificatePath
         let authority = WrittenFiles.segments(of: path)

@@ -88,6 +88,7 @@ extension ReceiptsConfiguration {
                 item.place(of: "authorities"), "`authorities` vouch for nobody: \(baseURL.text) is asked without TLS",
                 expected: "an https URL as `base_url`, or no `authorities`")
         }
+        if let baseURL { reading.mention(.server(baseURL.server.description), at: reader.place(of: Keys.baseURL)) }
         self.team = team
         self.keyID = keyID
         self.keyPath = keyPath
@@ -104,7 +105,7 @@ extension ReceiptsConfiguration {
 extension Kind where Value == String {
     /// What Apple numbers teams and keys by.
     fileprivate static var appleID: Kind {
-        .text("ten capital letters and digits") { text throws(Complaint) in
+        .text("ten capital letters and digits", shape: .textOrNumber) { text throws(Complaint) in
             let isID =
                 text.utf8.count == 10
                 && text.utf8.allSatisfy { byte in

@@ -7,7 +7,8 @@ struct Key<Value: Sendable>: Sendable {
         _ name: String, _ kind: Kind<Value>, unit: String? = nil, whenMissing absence: Setting.Absence,
         _ summary: String
     ) {
-        setting = Setting(name: name, type: kind.expected, unit: unit, absence: absence, summary: summary)
+        setting = Setting(
+            name: name, type: kind.expected, shape: kind.shape, unit: unit, absence: absence, summary: summary)
         self.kind = kind
     }
 }

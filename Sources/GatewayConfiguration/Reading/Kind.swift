@@ -2,10 +2,13 @@
 struct Kind<Value: Sendable>: Sendable {
     /// What is taken, to be read after "expected".
     let expected: String
+    /// The same for editors, which know less.
+    let shape: Shape
     private let readItem: @Sendable (Item, Reading) -> Value?
 
-    init(expected: String, read: @escaping @Sendable (Item, Reading) -> Value?) {
+    init(expected: String, shape: Shape, read: @escaping @Sendable (Item, Reading) -> Value?) {
         self.expected = expected
+        self.shape = shape
         readItem = read
     }
 
@@ -28,10 +31,19 @@ struct Complaint: Error {
 
 extension Kind {
     /// Text in a form of its own, quoted or not.
+    ///
+    /// - Parameter pattern: what all of it fits, and perhaps more: for editors.
     static func text(
-        _ expected: String, _ parse: @escaping @Sendable (String) throws(Complaint) -> Value
+        _ expected: String, matching pattern: String? = nil,
+        _ parse: @escaping @Sendable (String) throws(Complaint) -> Value
     ) -> Kind {
-        Kind(expected: expected) { item, reading in
+        text(expected, shape: .text(pattern: pattern), parse)
+    }
+
+    static func text(
+        _ expected: String, shape: Shape, _ parse: @escaping @Sendable (String) throws(Complaint) -> Value
+    ) -> Kind {
+        Kind(expected: expected, shape: shape) { item, reading in
             guard case .scalar = item.content, let text = item.text else {
                 reading.refuse(item.place, "found \(item.summary)", expected: expected)
                 return nil
@@ -45,9 +57,9 @@ extension Kind {
         }
     }
 
-    /// A mapping of its own, whose keys stand in a table of their own.
-    static func section(_ read: @escaping @Sendable (Item, Reading) -> Value?) -> Kind {
-        Kind(expected: "a mapping", read: read)
+    /// A mapping of its own, with the keys of this table.
+    static func section(_ section: Section, _ read: @escaping @Sendable (Item, Reading) -> Value?) -> Kind {
+        Kind(expected: "a mapping", shape: .section(section), read: read)
     }
 }
 
@@ -56,7 +68,7 @@ extension Kind where Value: RawRepresentable & CaseIterable & Sendable, Value.Ra
     static var choice: Kind {
         let names = Value.allCases.map(\.rawValue)
         let expected = names.count == 1 ? "`\(names[0])`" : "one of: \(names.joined(separator: ", "))"
-        return .text(expected) { text throws(Complaint) in
+        return .text(expected, shape: .choice(names)) { text throws(Complaint) in
             guard let value = Value(rawValue: text) else {
                 throw Complaint(
                     "\(Printable.quoted(text)) is not known here", suggestion: Spelling.nearest(to: text, among: names))
@@ -71,15 +83,21 @@ extension Kind {
     ///
     /// - Parameter check: what holds between the values; it gets those that could be read, each with its item.
     static func list<Element: Sendable>(
-        of element: Kind<Element>, minimum: Int, maximum: Int = .max,
+        of element: Kind<Element>, minimum: Int, maximum: Int = .max, isDistinct: Bool = false,
         check: @escaping @Sendable ([(value: Element, item: Item)], Reading) -> Void
     ) -> Kind where Value == [Element] {
         let least = minimum == 0 ? "a list, each entry" : "a list of at least one, each"
         let most = maximum == .max ? "" : "; at most \(maximum) of them"
         let expected = "\(least) \(element.expected)\(most)"
-        return Kind(expected: expected) { item, reading in
+        let shape = Shape.list(of: element.shape, minimum: minimum, maximum: maximum, isDistinct: isDistinct)
+        return Kind(expected: expected, shape: shape) { item, reading in
             guard case .sequence(let items) = item.content else {
-                reading.refuse(item.place, "found \(item.summary)", expected: expected)
+                let first = item.entries.first?.key ?? ""
+                let isDashed = first.hasPrefix("-")
+                reading.refuse(
+                    item.place, isDashed ? "no blank stands behind the dash" : "found \(item.summary)",
+                    expected: expected,
+                    suggestion: item.text.map { "[\($0)]" } ?? (isDashed ? "- \(first.dropFirst())" : nil))
                 return nil
             }
             guard items.count >= minimum else {
@@ -101,7 +119,7 @@ extension Kind {
     static func distinct<Element: Hashable & Sendable>(
         _ element: Kind<Element>, minimum: Int, maximum: Int = .max
     ) -> Kind where Value == [Element] {
-        .list(of: element, minimum: minimum, maximum: maximum) { values, reading in
+        .list(of: element, minimum: minimum, maximum: maximum, isDistinct: true) { values, reading in
             var seen: Set<Element> = []
             for (value, item) in values where !seen.insert(value).inserted {
                 reading.refuse(item.place, "\(item.summary) stands in this list twice")

@@ -3,22 +3,53 @@
 /// Everything that reads a part of the file is handed this, reports what it refuses, and returns nothing. So a file
 /// with five mistakes is refused once, with five diagnostics.
 final class Reading {
-    let source: SourceText
-    private let directory: String
+    /// The conf file, and what it includes, in the order they are read.
+    private(set) var sources: [SourceText]
     /// What this process does, of all that the file may speak of.
     let role: Role
     private var files: FileInspector
     private var diagnostics: [Diagnostic] = []
+    /// What was named so far.
+    private(set) var mentions: Mentions
     private var omitted = 0
 
     /// Enough to mend in one go; a file that is no conf file at all would have one for every line.
-    private static let mostDiagnostics = 100
+    static let mostDiagnostics = 100
 
     init(source: SourceText, files: FileInspector, role: Role = .both) {
-        self.source = source
+        sources = [source]
+        mentions = Mentions(file: source.file)
         self.role = role
         self.files = files
-        directory = source.file.lastIndex(of: "/").map { String(source.file[...$0]) } ?? ""
+    }
+
+    /// The conf file itself.
+    var source: SourceText { sources[0] }
+
+    func source(of place: Place) -> SourceText { sources[place.source] }
+
+    /// Keeps where something is named, for whoever finds it at fault.
+    func mention(_ subject: Subject, at place: Place) { mentions.add(subject, at: place, in: source(of: place)) }
+
+    /// Reads the text of a file that is included, and takes it in; what speaks against it is reported.
+    func include(_ bytes: [UInt8], file: String) -> SourceText? {
+        do throws(ConfigurationError) {
+            let source = try SourceGuard.text(of: bytes, file: file, number: sources.count)
+            sources.append(source)
+            return source
+        } catch {
+            diagnostics += error.diagnostics
+            return nil
+        }
+    }
+
+    /// Where files that are included come from.
+    var library: SourceLibrary { files.library }
+
+    /// The line of something, told to whoever looks at `place`.
+    func line(of other: Place, from place: Place) -> String {
+        other.source == place.source
+            ? "on line \(other.line)" : "on line \(other.line) of \(Printable.quoted(source(of: other).file))"
     }
 
     func refuse(
@@ -31,9 +62,9 @@ final class Reading {
         add(.warning, place, message, expected, { nil })
     }
 
-    /// Relative paths are meant from where the conf file lies, wherever the gateway was started.
-    func resolve(path: String) -> String {
-        path.hasPrefix("/") ? path : directory + path
+    /// Relative paths are meant from where the file lies that they stand in, wherever the gateway was started.
+    func resolve(path: String, at place: Place) -> String {
+        path.hasPrefix("/") ? path : source(of: place).directory + path
     }
 
     /// What speaks against reading this file, if anything does.
@@ -41,6 +72,9 @@ final class Reading {
 
     /// What speaks against keeping a secret in this file, if anything does.
     func objection(toSecretIn path: String) -> String? { files.privacyObjection(path) }
+
+    /// What is doubtful about this file as the place of a private key, if anything is.
+    func doubt(ofKeyIn path: String) -> String? { files.openness(path) }
 
     /// Reads a part of the file; those that it names are not looked at if they are another process' business.
     func sparingFiles<Part>(if isSpared: Bool, _ read: () -> Part) -> Part {
@@ -73,6 +107,18 @@ final class Reading {
         preconditionFailure("a part of the conf file was not read, and nothing reported why")
     }
 
+    /// Says nothing of what stands in a file that seems to be none of settings, be it in the words of a complaint; and says so once.
+    private func addForeign(_ severity: Diagnostic.Severity, _ source: SourceText, _ place: Place) {
+        let isKnown = diagnostics.contains { $0.place?.source == source.number && $0.severity == severity }
+        guard !isKnown else { return }
+        diagnostics.append(
+            Diagnostic(
+                severity: severity, file: source.file, place: place,
+                message: "this is no file of settings, so nothing of it is shown",
+                expected: "lines that begin with a setting and a colon, as in a conf file", suggestion: nil,
+                excerpt: nil))
+    }
+
     private func add(
         _ severity: Diagnostic.Severity, _ place: Place, _ message: String, _ expected: String?,
         _ suggestion: () -> String?
@@ -84,6 +130,8 @@ final class Reading {
             omitted += 1
             return
         }
+        let source = source(of: place)
+        guard !source.isForeign else { return addForeign(severity, source, place) }
         diagnostics.append(
             Diagnostic(
                 severity: severity, file: source.file, place: place, message: message, expected: expected,

@@ -2,19 +2,44 @@
 struct SectionReader {
     private let item: Item
     private let reading: Reading
+    /// What was probably meant by keys that are unknown.
+    private let meant: Set<String>
 
     /// Nothing when the item is no mapping.
     init?(_ item: Item, _ section: Section, _ reading: Reading) {
         guard case .mapping(let entries) = item.content else {
+            if section.path.isEmpty, item.text != nil {
+                reading.refuse(
+                    item.place,
+                    "no line of the file is a setting: if it is another program's, its settings are not taken",
+                    expected: "`key: value`, beginning with one of: \(Self.list(section.names))")
+                return nil
+            }
             reading.refuse(item.place, "found \(item.summary)", expected: "a mapping with: \(Self.list(section.names))")
             return nil
         }
-        for entry in entries where !section.names.contains(entry.key) {
+        var meant: Set<String> = []
+        // Looking for what was meant takes its time, and nobody reads more.
+        let unknown = entries.filter { !section.names.contains($0.key) }
+        for (index, entry) in unknown.enumerated() {
+            let suggestion = index < Reading.mostDiagnostics ? section.meant(by: entry.key) : nil
+            if let suggestion { meant.insert(suggestion) }
+            if let colon = entry.key.firstIndex(of: ":"), entry.value.isNothing {
+                // In braces `key:value` is one word.
+                let key = String(entry.key[..<colon])
+                meant.insert(key)
+                reading.refuse(
+                    entry.keyPlace, "no blank stands behind the colon of \(Printable.quoted(key))",
+                    expected: "`key: value`")
+                continue
+            }
+            let isLost = suggestion == nil && index < Reading.mostDiagnostics
+            let elsewhere = isLost ? Section.others(with: entry.key) : ""
             reading.refuse(
-                entry.keyPlace, "unknown key \(Printable.quoted(entry.key))",
-                expected: "one of: \(Self.list(section.names))",
-                suggestion: section.former[entry.key] ?? Spelling.nearest(to: entry.key, among: section.names))
+                entry.keyPlace, "unknown key \(Printable.quoted(entry.key))\(elsewhere)",
+                expected: "one of: \(Self.list(section.names))", suggestion: suggestion)
         }
+        self.meant = meant
         self.item = item
         self.reading = reading
     }
@@ -26,12 +51,22 @@ struct SectionReader {
         switch setting.absence {
         case .means(let text):
             return Document.standard(text, at: item.place, reading).flatMap { key.kind.read($0, reading) }
+        // That it is misspelt was said; that it is missing, too, would only distract.
+        case .refused where meant.contains(setting.name): return nil
         case .refused:
             reading.refuse(
                 item.place, "`\(setting.name)` is missing", expected: "`\(setting.name)`: \(setting.type)")
             return nil
         case .allowed: return nil
         }
+    }
+
+    /// A number that is part of another one. Its default is less where that is: whoever lowers the whole need not think of all
+    /// its parts.
+    func read(_ key: Key<Int>, within whole: Int?) -> Int? {
+        let value = read(key)
+        guard let whole, !has(key) else { return value }
+        return value.map { min($0, whole) }
     }
 
     func has<Value>(_ key: Key<Value>) -> Bool { entry(of: key) != nil }

@@ -14,6 +14,8 @@ public struct Setting: Equatable, Sendable {
     public let name: String
     /// What the value must be: "a duration from 100ms to 5m".
     public let type: String
+    /// The same for editors.
+    public let shape: Shape
     /// What is counted, or from where to where the time runs.
     public let unit: String?
     public let absence: Absence
@@ -29,26 +31,34 @@ public struct Section: Equatable, Sendable {
     /// Names that keys had in earlier versions, and what they are called now.
     var former: [String: String] = [:]
 
-    /// Every section there is.
-    public static let all: [Section] = [
-        Configuration.Keys.section, ListenerConfiguration.Keys.section, ProxyProtocolConfiguration.Keys.section,
-        ListenerConfiguration.TLS.Keys.section, ListenerConfiguration.Clients.Keys.section,
-        ListenerConfiguration.Host.Keys.section, UpstreamConfiguration.Keys.section,
-        EjectionConfiguration.Keys.section, HealthCheckConfiguration.Keys.section,
-        UpstreamTLSConfiguration.Keys.section,
-        ResolverConfiguration.Keys.section, RouteConfiguration.Keys.section, AppConfiguration.Keys.section,
-        RegistryConfiguration.Keys.section, PostgreSQLConfiguration.Keys.section,
-        PostgreSQLConfiguration.TLS.Keys.section,
-        EnrolmentConfiguration.Keys.section, ProxyProtocolConfiguration.enrolmentSection,
-        EnrolmentConfiguration.tlsSection,
-        EnrolmentAuthorityConfiguration.Keys.section, AdmissionTokenConfiguration.Draft.Keys.section,
-        ReceiptsConfiguration.Keys.section,
-        AdministrationConfiguration.Keys.section,
-        AdministrationListenerConfiguration.Keys.section, AdministrationListenerConfiguration.TLS.Keys.section,
-        ListenerConfiguration.Clients.AdministrationKeys.section, ProofConfiguration.Keys.section,
-        LimitsConfiguration.Keys.section,
-        TimeoutsConfiguration.Keys.section, LogConfiguration.Keys.section,
-    ]
+    /// Every section there is, as the tables name them, from the top: each once, and before those within it.
+    public static let all: [Section] = Configuration.Keys.section.withInner()
+
+    /// Itself and all within it. One that stands at several places, as `tls` does, has one path.
+    private func withInner() -> [Section] {
+        var found = [self]
+        for section in settings.flatMap(\.shape.sections) {
+            found += section.withInner().filter { inner in !found.contains { $0.path == inner.path } }
+        }
+        return found
+    }
 
     var names: [String] { settings.map(\.name) }
+
+    /// The key of this section that was probably meant by an unknown one.
+    func meant(by key: String) -> String? {
+        if let now = former[key] { return now }
+        // Whoever writes a secret where only its place belongs.
+        if names.contains(key + "_file") { return key + "_file" }
+        return Spelling.nearest(to: key, among: names) ?? ForeignNames.meant(by: key, among: names)
+    }
+
+    /// Where a key belongs that stands in the wrong section, to be read behind its name; nothing if that is nowhere or anywhere.
+    static func others(with key: String) -> String {
+        let paths = all.filter { $0.names.contains(key) }.map {
+            $0.path.isEmpty ? "the top of the file" : "`\($0.path)`"
+        }
+        guard (1...3).contains(paths.count) else { return "" }
+        return " here: it belongs to \(paths.joined(separator: " or "))"
+    }
 }

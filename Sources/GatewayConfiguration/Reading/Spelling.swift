@@ -3,9 +3,13 @@ enum Spelling {
     /// Longer words are no misspelt keys, and would take long to compare.
     private static let longest = 64
 
+    /// What others call it, too far from our word for its letters to lead there.
+    private static let names = ["warn": "warning", "http2": "h2", "http/2": "h2", "http/2.0": "h2"]
+
     /// The nearest candidate, if it is near enough to be meant: a third of its letters may be wrong, and one always.
     static func nearest(to word: String, among candidates: [String]) -> String? {
         guard word.utf8.count <= longest else { return nil }
+        if let meant = names[word.lowercased()], candidates.contains(meant) { return meant }
         let letters = Array(word.lowercased())
         var best: (candidate: String, distance: Int)?
         for candidate in candidates {

@@ -6,6 +6,8 @@ struct Document {
     private let reading: Reading
     /// Everything composed stands here, when the text is not the conf file's own: a default.
     private let fixedPlace: Place?
+    /// What is composed.
+    private let source: SourceText
     /// The true names of keys that had to be masked, by where they stand.
     private var masked: [Position: String] = [:]
 
@@ -22,19 +24,21 @@ struct Document {
     /// More repeated keys than this are not looked for: each costs parsing the file once more.
     private static let mostMasks = 16
 
-    /// The root of the conf file; nothing when that was refused.
-    static func root(_ reading: Reading) -> Item? {
-        var document = Document(reading: reading, fixedPlace: nil)
-        return document.compose(reading.source)
+    /// The root of the conf file, or of one that it includes; nothing when that was refused.
+    static func root(_ reading: Reading, of source: SourceText) -> Item? {
+        var document = Document(reading: reading, fixedPlace: nil, source: source)
+        return document.compose()
     }
 
     /// A default, as it would be written in the conf file, as if it stood at `place`.
     static func standard(_ text: String, at place: Place, _ reading: Reading) -> Item? {
-        var document = Document(reading: reading, fixedPlace: place)
-        return document.compose(SourceText(file: reading.source.file, text: text))
+        let source = SourceText(file: reading.source.file, text: text)
+        var document = Document(reading: reading, fixedPlace: place, source: source)
+        return document.compose()
     }
 
-    private init(reading: Reading, fixedPlace: Place?) {
+    private init(reading: Reading, fixedPlace: Place?, source: SourceText) {
+        self.source = source
         self.reading = reading
         self.fixedPlace = fixedPlace
     }
@@ -45,7 +49,7 @@ struct Document {
 extension Document {
     /// The parser gives up at the first mapping with a repeated key, and names the first of the two. So that key is
     /// masked by a scalar nobody uses and the file is parsed again: then the tree has both, and everything else too.
-    private mutating func compose(_ source: SourceText) -> Item? {
+    private mutating func compose() -> Item? {
         var source = source
         while true {
             do {
@@ -57,19 +61,21 @@ extension Document {
                 return item
             } catch YamlError.duplicatedKeysInMapping(let keys, let context) {
                 guard let next = mask(keys.first ?? "", at: context.mark, in: source) else {
-                    reading.refuse(Self.place(context.mark), "a key of this mapping stands in it twice")
+                    reading.refuse(place(context.mark), "a key of this mapping stands in it twice")
                     return nil
                 }
                 source = next
             } catch {
-                YAMLSyntax.report(error, reading)
+                YAMLSyntax.report(error, in: source, reading)
                 return nil
             }
         }
     }
 
     private func refuseEmpty() -> Item? {
-        reading.refuse(Place(line: 1, column: 1), "the file is empty", expected: "settings")
+        // What is included may be commented out.
+        if source.number > 0 { return Item(content: .mapping([]), place: source.place(line: 1, column: 1)) }
+        reading.refuse(source.place(line: 1, column: 1), "the file is empty", expected: "settings")
         return nil
     }
 
@@ -80,13 +86,13 @@ extension Document {
         // The first scalar of the private use area; the count keeps three equal keys apart.
         guard let mask = Unicode.Scalar(0xE000 + UInt32(masked.count)) else { return nil }
         masked[position] = key
-        let place = Self.place(mark)
+        let place = place(mark)
         let isQuoted = source.scalar(at: place).map { $0 == "\"" || $0 == "'" } ?? false
         return source.replacing(at: Place(line: place.line, column: place.column + (isQuoted ? 1 : 0)), by: mask)
     }
 
-    private static func place(_ mark: Mark?, length: Int = 1) -> Place {
-        Place(line: mark?.line ?? 1, column: mark?.column ?? 1, length: length)
+    private func place(_ mark: Mark?, length: Int = 1) -> Place {
+        source.place(line: mark?.line ?? 1, column: mark?.column ?? 1, length: length)
     }
 }
 
@@ -127,7 +133,11 @@ extension Document {
         for (key, value) in mapping {
             guard !refuseIndirection(key) else { continue }
             guard let scalar = key.scalar else {
-                reading.refuse(place(of: key), "a key cannot be a list or a mapping", expected: "a name")
+                let isTemplate = reading.source(of: place(of: key)).line(place(of: key).line).contains("{{")
+                reading.refuse(
+                    place(of: key), "a key cannot be a list or a mapping",
+                    expected: isTemplate
+                        ? "the value: `{{` and `}}` are a template's, to be filled in before" : "a name")
                 continue
             }
             let place = place(of: key)
@@ -135,7 +145,9 @@ extension Document {
             if name == "<<", scalar.style == .plain {
                 reading.refuse(place, "merge keys are not taken", expected: "every setting where it applies")
             } else if let line = lines[name] {
-                reading.refuse(place, "duplicate key \(Printable.quoted(name)), first set on line \(line)")
+                reading.refuse(
+                    place, "duplicate key \(Printable.quoted(name)), first set on line \(line)",
+                    expected: "it once; where it is of a further entry of a list, `- ` before the first key of that")
             } else {
                 lines[name] = place.line
                 let item = convert(value, depth: depth + 1) ?? .refused(at: self.place(of: value))
@@ -159,7 +171,10 @@ extension Document {
             }
         guard ["", "!", Tag.Name.str.rawValue, Tag.Name.seq.rawValue, Tag.Name.map.rawValue].contains(tag.rawValue)
         else {
-            reading.refuse(place(of: node), "tags are not taken", expected: "the value without \(tag.rawValue)")
+            let isInclude = tag.rawValue == "!include"
+            reading.refuse(
+                place(of: node), "tags are not taken",
+                expected: isInclude ? "`include: FILE` at the top of the file" : "the value without \(tag.rawValue)")
             return true
         }
         return false
@@ -167,12 +182,12 @@ extension Document {
 
     private func place(of node: Node) -> Place {
         if let fixedPlace { return fixedPlace }
-        guard case .scalar(let scalar) = node else { return Self.place(node.mark) }
+        guard case .scalar(let scalar) = node else { return place(node.mark) }
         let length = scalar.string.unicodeScalars.count
         switch scalar.style {
-        case .plain: return Self.place(scalar.mark, length: length)
-        case .singleQuoted, .doubleQuoted: return Self.place(scalar.mark, length: length + 2)
-        case .any, .literal, .folded: return Self.place(scalar.mark)
+        case .plain: return place(scalar.mark, length: length)
+        case .singleQuoted, .doubleQuoted: return place(scalar.mark, length: length + 2)
+        case .any, .literal, .folded: return place(scalar.mark)
         }
     }
 }

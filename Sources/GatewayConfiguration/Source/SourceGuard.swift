@@ -7,16 +7,17 @@ enum SourceGuard {
     static let deepestNesting = 64
 
     /// The bytes as text, or what speaks against it.
-    static func text(of bytes: [UInt8], file: String) throws(ConfigurationError) -> SourceText {
+    static func text(of bytes: [UInt8], file: String, number: Int = 0) throws(ConfigurationError) -> SourceText {
         guard bytes.count <= largestFile else {
             throw refusal(file: file, message: "the file is larger than \(SizeText.format(largestFile))")
         }
         guard let decoded = String(validating: bytes, as: UTF8.self) else {
-            let source = SourceText(file: file, text: validPrefix(of: bytes))
+            let source = SourceText(file: file, text: validPrefix(of: bytes), number: number)
             throw refusal(source, at: end(of: source.text), message: "this is not UTF-8", expected: "text in UTF-8")
         }
         let hasByteOrderMark = decoded.unicodeScalars.first == "\u{FEFF}"
-        let source = SourceText(file: file, text: String(decoded.unicodeScalars.dropFirst(hasByteOrderMark ? 1 : 0)))
+        let text = String(decoded.unicodeScalars.dropFirst(hasByteOrderMark ? 1 : 0))
+        let source = SourceText(file: file, text: text, number: number)
         if let (place, scalar) = firstUnreadable(in: source.text) {
             let name = "U+" + hexadecimal(scalar.value)
             throw refusal(source, at: place, message: "the control character \(name) may not stand in YAML")
@@ -103,7 +104,8 @@ enum SourceGuard {
     ) -> ConfigurationError {
         ConfigurationError(
             Diagnostic(
-                severity: .error, file: source.file, place: place, message: message, expected: expected,
+                severity: .error, file: source.file,
+                place: source.place(line: place.line, column: place.column), message: message, expected: expected,
                 suggestion: nil, excerpt: source.excerpt(at: place)))
     }
 }

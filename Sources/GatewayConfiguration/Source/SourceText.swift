@@ -1,21 +1,41 @@
-/// The text of a conf file, with its lines, so that a diagnostic can show them.
+/// The text of a conf file, or of one that it includes, with its lines, so that a diagnostic can show them.
 struct SourceText {
     /// The path as it was given.
     let file: String
+    /// Which of the files it is, by the order they are read.
+    let number: Int
     /// Without a byte order mark.
     let text: String
     private let lines: [Substring.UnicodeScalarView]
+    /// Was included, perhaps by mistake: no line begins with a setting. It may be a key or a password, so nothing of it is shown.
+    let isForeign: Bool
 
-    init(file: String, text: String) {
+    init(file: String, text: String, number: Int = 0) {
         self.file = file
+        self.number = number
         self.text = text
-        lines = Self.split(text)
+        let lines = Self.split(text)
+        self.lines = lines
+        isForeign = number > 0 && !lines.contains(where: Self.beginsWithSetting)
     }
+
+    func place(line: Int, column: Int, length: Int = 1) -> Place {
+        Place(line: line, column: column, length: length, source: number)
+    }
+
+    /// What paths in it begin at: the directory it lies in, with a slash at the end; nothing for the current one.
+    var directory: String { file.lastIndex(of: "/").map { String(file[...$0]) } ?? "" }
 
     /// Nothing when the place lies behind the last line, as the end of the file does.
     func excerpt(at place: Place) -> Excerpt? {
-        guard lines.indices.contains(place.line - 1) else { return nil }
+        guard !isForeign, lines.indices.contains(place.line - 1) else { return nil }
         return Excerpt(line: lines[place.line - 1], at: place)
+    }
+
+    private static func beginsWithSetting(_ line: Substring.UnicodeScalarView) -> Bool {
+        guard let colon = line.firstIndex(of: ":") else { return false }
+        let key = String(line[..<colon])
+        return Configuration.Keys.section.settings.contains { $0.name == key }
     }
 
     /// The scalar at a place, if there is one.
@@ -35,7 +55,7 @@ struct SourceText {
         guard rest.first != nil else { return nil }
         var scalars = text.unicodeScalars
         scalars.replaceSubrange(rest.startIndex..<rest.index(after: rest.startIndex), with: [scalar])
-        return SourceText(file: file, text: String(scalars))
+        return SourceText(file: file, text: String(scalars), number: number)
     }
 
     /// Lines end where YAML 1.1 says they do (section 5.4): at LF, CR, CR LF, NEL, LS and PS. Swift's own idea of a

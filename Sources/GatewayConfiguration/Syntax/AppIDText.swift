@@ -5,6 +5,9 @@ enum AppIDText {
     static let expected =
         "an app id: ten capital letters and digits, a full stop, the bundle id: ABCDE12345.org.example.app"
 
+    /// What all of them fit, as a regular expression.
+    static let pattern = "^[A-Z0-9]{10}\\.[A-Za-z0-9.-]+$"
+
     static func parse(_ text: String) throws(Complaint) -> AppID {
         guard let id = AppID(text) else {
             // Case counts in the bundle id, but the prefix has only capitals.

@@ -5,6 +5,9 @@ enum CounterRuleText {
 
     static let expected = "`strict`, or `window N` with N from \(windows.lowerBound) to \(windows.upperBound)"
 
+    /// As a regular expression.
+    static let pattern = "^(strict|window [1-9][0-9]{0,3})$"
+
     static func parse(_ text: String) throws(Complaint) -> AppConfiguration.CounterRule {
         if text == "strict" { return .strict }
         let words = text.split(separator: " ", omittingEmptySubsequences: false)

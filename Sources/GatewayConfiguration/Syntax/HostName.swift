@@ -1,5 +1,8 @@
 /// Hosts in their one spelling: a DNS name in lower case, an IPv4 address, or an IPv6 address in brackets.
 enum HostName {
+    /// What all hosts fit, as a regular expression.
+    static let pattern = "^([a-z0-9.-]+|\\[[0-9a-f:.]+\\])$"
+
     static func parse(_ text: String) throws(Complaint) -> String {
         if text.hasPrefix("[") { return try parseBracketed(text) }
         if let literal = IPLiteral(text) {
@@ -33,6 +36,13 @@ enum HostName {
         let isName = (1...253).contains(text.utf8.count) && labels.allSatisfy(isLabel)
         if !isName, text != text.lowercased(), (try? parseName(text.lowercased())) != nil {
             throw Complaint("\(Printable.quoted(text)) is not in lower case", suggestion: text.lowercased())
+        }
+        guard !text.contains("*") else {
+            throw Complaint(
+                "\(Printable.quoted(text)) is not a host name: patterns are not taken, hosts are told one by one")
+        }
+        guard !text.contains(where: { $0 == " " || $0 == "," }) else {
+            throw Complaint("\(Printable.quoted(text)) is not a host name, but more than one")
         }
         guard isName, labels.last.map({ !$0.allSatisfy(\.isNumber) }) ?? false else {
             throw Complaint("\(Printable.quoted(text)) is not a host name")

@@ -4,6 +4,9 @@ internal import Vocabulary
 enum KeyIDText {
     static let expected = "a key id: base64 of 32 bytes, 44 characters"
 
+    /// As a regular expression.
+    static let pattern = "^[A-Za-z0-9+/]{43}=$"
+
     static func parse(_ text: String) throws(Complaint) -> KeyID {
         let bytes = decode(text)
         guard let bytes, let id = KeyID(digest: bytes.span) else {

@@ -2,6 +2,9 @@
 enum Name {
     static let expected = "a name of 1 to 63 of the characters a-z, 0-9 and -"
 
+    /// As a regular expression.
+    static let pattern = "^[a-z0-9-]{1,63}$"
+
     static func parse(_ text: String) throws(Complaint) -> String {
         guard isName(text) else {
             let lower = text.lowercased()

@@ -29,6 +29,9 @@ public struct OutboundURL: Hashable, Sendable {
 
 extension Kind where Value == OutboundURL {
     static var outboundURL: Kind {
-        .text("an https URL without a slash at the end, or an http one of this machine alone", OutboundURL.parse)
+        .text(
+            "an https URL without a slash at the end, or an http one of this machine alone",
+            matching: "^https?://.*[^/]$",
+            OutboundURL.parse)
     }
 }

@@ -2,10 +2,19 @@
 /// spelt differently from the requests it is meant for would never match them, or match others.
 enum PathPrefix {
     static let expected = "a path: `/`, or begins with `/`, ends without it, and has one spelling"
+    /// What all of them fit, as a regular expression.
+    static let pattern = "^/([^/]+(/[^/]+)*)?$"
     private static let longest = 1024
 
     static func parse(_ text: String) throws(Complaint) -> String {
         guard text.hasPrefix("/") else {
+            if let first = text.unicodeScalars.first, "“”„‘’«»".unicodeScalars.contains(first) {
+                throw Complaint("`\(first)` is no quote of YAML, but a part of the path", suggestion: unquoted(text))
+            }
+            if text.hasPrefix("~") || text.hasPrefix("^") || text.contains(" ") {
+                throw Complaint(
+                    "\(Printable.quoted(text)) is a pattern, and routes have none: a path fits all below it")
+            }
             throw Complaint("\(Printable.quoted(text)) does not begin with `/`", suggestion: "/" + text)
         }
         guard text.utf8.count <= longest else { throw Complaint("the path is longer than \(longest) bytes") }
@@ -18,6 +27,11 @@ enum PathPrefix {
             try check(segment)
         }
         return text
+    }
+
+    private static func unquoted(_ text: String) -> String? {
+        let path = text.filter { !"“”„‘’«»".contains($0) }
+        return (try? parse(path)) == nil ? nil : path
     }
 
     private static func check(_ segment: Substring) throws(Complaint) {

@@ -51,5 +51,5 @@ enum RateText {
 }
 
 extension Kind where Value == RateConfiguration {
-    static var rate: Kind { .text(RateText.expected, RateText.parse) }
+    static var rate: Kind { .text(RateText.expected, matching: "^[0-9]+/[sm]( burst [0-9]+)?$", RateText.parse) }
 }

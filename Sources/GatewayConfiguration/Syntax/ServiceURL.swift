@@ -56,14 +56,18 @@ public struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
 extension Kind where Value == ServiceURL {
     /// What paths are appended to.
     static var serviceURL: Kind {
-        .text("an https URL without a slash at the end, for example https://localhost:8444") { text throws(Complaint) in
+        .text(
+            "an https URL without a slash at the end, for example https://localhost:8444", matching: "^https://.*[^/]$"
+        ) {
+            text throws(Complaint) in
             try ServiceURL.parse(text, mayEndWithSlash: false)
         }
     }
 
     /// Somebody else's, who may have put a slash there.
     static var issuerURL: Kind {
-        .text("an https URL, exactly as the issuer writes it into its tokens") { text throws(Complaint) in
+        .text("an https URL, exactly as the issuer writes it into its tokens", matching: "^https://.+") {
+            text throws(Complaint) in
             try ServiceURL.parse(text, mayEndWithSlash: true)
         }
     }

@@ -2,6 +2,9 @@
 enum VariableName {
     static let expected = "the name of an environment variable: capital letters, digits and _, no digit first"
 
+    /// As a regular expression.
+    static let pattern = "^[A-Z_][A-Z0-9_]*$"
+
     static func parse(_ text: String) throws(Complaint) -> String {
         guard isName(text) else {
             let isShell = text.hasPrefix("$") && isName(String(text.dropFirst()))

@@ -15,10 +15,11 @@ public struct HealthCheckConfiguration: Equatable, Sendable {
 extension HealthCheckConfiguration {
     enum Keys {
         static let path = Key(
-            "path", .text(PathPrefix.expected, PathPrefix.parse), whenMissing: .refused,
+            "path", .text(PathPrefix.expected, matching: PathPrefix.pattern, PathPrefix.parse), whenMissing: .refused,
             "What each server is asked for, with GET.")
         static let host = Key(
-            "host", .text("a host: a name or address, without a port", HostName.parse), whenMissing: .allowed,
+            "host", .text("a host: a name or address, without a port", matching: HostName.pattern, HostName.parse),
+            whenMissing: .allowed,
             "What the request calls the host.")
         static let interval = Key(
             "interval", .duration(.milliseconds(100) ... .seconds(3600)), unit: "from one check to the next",

@@ -2,7 +2,8 @@ extension Kind where Value == [String: UpstreamConfiguration] {
     /// At least one, by name.
     static var upstreams: Kind {
         let expected = "a mapping of at least one name to an upstream"
-        return Kind(expected: expected) { item, reading in
+        let shape = Shape.named(UpstreamConfiguration.Keys.section, pattern: Name.pattern)
+        return Kind(expected: expected, shape: shape) { item, reading in
             guard case .mapping(let entries) = item.content else {
                 reading.refuse(item.place, "found \(item.summary)", expected: expected)
                 return nil

@@ -57,11 +57,14 @@ extension UpstreamConfiguration {
         static let servers = Key(
             "servers",
             .distinct(
-                .text("an address or name and a port, for example 127.0.0.1:9000", ServerAddress.parse), minimum: 1,
+                .text(
+                    "an address or name and a port, for example 127.0.0.1:9000", matching: ServerAddress.pattern,
+                    ServerAddress.parse), minimum: 1,
                 maximum: 64),
             whenMissing: .refused, "Where the service runs; requests are spread over all of them.")
         static let tls = Key(
-            "tls", .section(UpstreamTLSConfiguration.init), whenMissing: .allowed,
+            "tls", .section(UpstreamTLSConfiguration.Keys.section, UpstreamTLSConfiguration.init),
+            whenMissing: .allowed,
             "Speaks TLS with the servers; needed unless every server is on this machine.")
         static let speaks = Key(
             "protocol", .choice as Kind<ProtocolName>, whenMissing: .means("http/1.1"),
@@ -108,10 +111,12 @@ extension UpstreamConfiguration {
             "idle_timeout", .duration(.seconds(1) ... .seconds(3600)), unit: "since the last response",
             whenMissing: .means("60s"), "When an unused connection is closed.")
         static let ejection = Key(
-            "ejection", .section(EjectionConfiguration.init), whenMissing: .means("{}"),
+            "ejection", .section(EjectionConfiguration.Keys.section, EjectionConfiguration.init),
+            whenMissing: .means("{}"),
             "When a server that fails requests gets none for a while.")
         static let health = Key(
-            "health", .section(HealthCheckConfiguration.init), whenMissing: .allowed,
+            "health", .section(HealthCheckConfiguration.Keys.section, HealthCheckConfiguration.init),
+            whenMissing: .allowed,
             "How servers are asked whether they are well.")
 
         static let section = Section(
@@ -135,7 +140,7 @@ extension UpstreamConfiguration {
         let connections = reader.read(Keys.connections)
         let connectionsPerServer = reader.read(Keys.connectionsPerServer)
         let streams = reader.read(Keys.streams)
-        let idleConnections = reader.read(Keys.idleConnections)
+        let idleConnections = reader.read(Keys.idleConnections, within: connections)
         let requests = reader.read(Keys.requests)
         let waiting = reader.read(Keys.waiting)
         let waitingTimeout = reader.read(Keys.waitingTimeout)
@@ -146,6 +151,9 @@ extension UpstreamConfiguration {
         let ejection = reader.read(Keys.ejection)
         let health = reader.read(Keys.health)
         Self.checkEncryption(servers, reader, item, reading)
+        for (server, item) in zip(servers ?? [], item["servers"]?.elements ?? []) {
+            reading.mention(.server(server.description), at: item.place)
+        }
         if let servers, let ejection { Self.check(ejection, servers, item, reading) }
         if let connections {
             Self.check(idleConnections, Keys.idleConnections, within: connections, reader, reading)

@@ -5,10 +5,12 @@ enum UpstreamReferences {
         let names = root["upstreams"]?.entries.map(\.key) ?? []
         // Without upstreams there is one mistake, reported already, not one for every route.
         guard !names.isEmpty else { return }
-        let references = root["routes"]?.elements.compactMap { $0["upstream"] } ?? []
+        let routes = root["routes"]?.elements ?? []
+        let references = routes.compactMap { $0["upstream"] }
         let known = Set(names)
         var used: Set<String> = []
-        var hasUnknown = false
+        // As much a mistake, and reported.
+        var hasUnknown = references.count < routes.count
         for reference in references {
             guard let name = reference.text else { continue }
             used.insert(name)
@@ -19,7 +21,7 @@ enum UpstreamReferences {
                 expected: "one of: \(names.prefix(20).joined(separator: ", "))",
                 suggestion: Spelling.nearest(to: name, among: names))
         }
-        // A misspelt reference makes an upstream look unused; saying both would only distract.
+        // A misspelt reference, or none, makes an upstream look unused; saying both would only distract.
         guard !hasUnknown else { return }
         for entry in root["upstreams"]?.entries ?? [] where !used.contains(entry.key) && Name.isName(entry.key) {
             reading.warn(entry.keyPlace, "no route uses the upstream \(Printable.quoted(entry.key))")

@@ -22,13 +22,15 @@ extension UpstreamTLSConfiguration {
             "authorities", .files("a readable PEM file, or a list of them"), whenMissing: .refused,
             "The authorities to one of which a server's certificate must chain; those of the system are not asked.")
         static let serverName = Key(
-            "server_name", .text("a host: a name or address, without a port", HostName.parse), whenMissing: .allowed,
+            "server_name",
+            .text("a host: a name or address, without a port", matching: HostName.pattern, HostName.parse),
+            whenMissing: .allowed,
             "The name that the certificate must bear, and that servers are asked for; the server's host where missing.")
         static let certificate = Key(
             "certificate", .file("a readable PEM file"), whenMissing: .allowed,
             "The gateway's certificate for services that ask for one, leaf first.")
         static let key = Key(
-            "key", .file("a readable PEM file"), whenMissing: .allowed, "The private key of the certificate.")
+            "key", .keyFile("a readable PEM file"), whenMissing: .allowed, "The private key of the certificate.")
         static let policy = TLSPolicyName.key
 
         static let section = Section(
@@ -68,7 +70,7 @@ extension Kind where Value == [String] {
     fileprivate static func files(_ what: String) -> Kind {
         let one = Kind<String>.file("a readable PEM file")
         let several = Kind.distinct(one, minimum: 1)
-        return Kind(expected: what) { item, reading in
+        return Kind(expected: what, shape: .either([one.shape, several.shape])) { item, reading in
             if case .sequence = item.content { return several.read(item, reading) }
             return one.read(item, reading).map { [$0] }
         }

@@ -43,7 +43,7 @@ public struct AuthorityFiles: Equatable, Sendable {
                 certificate: try FileContents.read(certificatePath), key: try FileContents.readPrivate(keyPath),
                 passphrase: passphrase)
         } catch {
-            throw StartupError(error.description)
+            throw StartupError(error.description, of: .file(error.path))
         }
     }
 
@@ -53,9 +53,9 @@ public struct AuthorityFiles: Equatable, Sendable {
         case .file(let path):
             let text: [UInt8]
             do throws(FileContents.Failure) { text = try FileContents.readPrivate(path) } catch {
-                throw StartupError(error.description)
+                throw StartupError(error.description, of: .file(error.path))
             }
-            return try make(text, of: path)
+            return try make(text, of: path, .file(path))
         case .variable(let name):
             guard let value = getenv(name) else { throw StartupError("the environment variable \(name) is not set") }
             // As bytes: it need not be UTF-8.
@@ -64,7 +64,11 @@ public struct AuthorityFiles: Equatable, Sendable {
         }
     }
 
-    private func make(_ text: [UInt8], of place: String) throws(StartupError) -> Passphrase {
-        do throws(PassphraseFault) { return try Passphrase(text) } catch { throw StartupError("\(place): \(error)") }
+    private func make(
+        _ text: [UInt8], of place: String, _ subject: Subject? = nil
+    ) throws(StartupError) -> Passphrase {
+        do throws(PassphraseFault) { return try Passphrase(text) } catch {
+            throw StartupError("\(place): \(error)", of: subject)
+        }
     }
 }

@@ -21,22 +21,24 @@ extension Blueprint {
                             certificates: try PEMFile(tls.certificatePath).bytes, key: try PEMFile(tls.keyPath).bytes,
                             policy: TLSPolicy(tls.policy),
                             authorities: try tls.authoritiesPaths.map { try $0.map { try PEMFile($0).bytes } })
-                    })
+                    }, level: AdministrationLevel(listener.level))
                 try made.check(try LibraryContext())
                 listeners.append(made)
             } catch {
-                throw StartupError("administration listener \(listener.address): \(error)")
+                let culprit = listener.tls.flatMap { tls in
+                    FaultyFile.among(
+                        certificate: tls.certificatePath, key: tls.keyPath, authorities: tls.authoritiesPaths ?? [])
+                        ?? .file(tls.certificatePath)
+                }
+                throw StartupError(in: "administration listener \(listener.address)", error, of: culprit)
             }
         }
         return listeners
     }
 
-    /// Until when the certificates of these listeners are good, and what is doubtful about that.
-    static func expiries(
-        of listeners: [AdministrationListener]
-    ) throws(StartupError) -> (certificates: [CertificateExpiry], warnings: [String]) {
+    /// Until when the certificates of these listeners are good.
+    static func expiries(of listeners: [AdministrationListener]) throws(StartupError) -> [CertificateExpiry] {
         var certificates: [CertificateExpiry] = []
-        var warnings: [String] = []
         do throws(CryptographyError) {
             let library = try LibraryContext()
             for listener in listeners {
@@ -47,24 +49,47 @@ extension Blueprint {
                     CertificateExpiry($0, role: .authority, listener: listener.name)
                 }
                 certificates += own + authorities
-                if (own + authorities).contains(where: { $0.notAfter <= WallClock.seconds }) {
-                    warnings.append(
-                        "administration listener \(listener.name): a certificate of it, or of its clients' authorities, "
-                            + "has expired")
-                }
             }
         } catch {
             throw StartupError("administration: \(error)")
         }
-        return (certificates, warnings)
+        return certificates
+    }
+
+    /// Who has the token of a listener that is for less has no business at one that is for more.
+    static func concerns(of listeners: [AdministrationListener], _ administration: AdministrationConfiguration?)
+        -> [Concern]
+    {
+        var concerns: [Concern] = []
+        for less in listeners {
+            let path = administration?.listeners.first { $0.address.description == less.name }?.tokenPath
+            for more in listeners where more.level > less.level && more.sharesToken(with: less) {
+                concerns.append(
+                    Concern(
+                        "administration listener \(less.name): its token opens \(more.name), too, whose level is "
+                            + "\(more.level.rawValue): give each a token of its own", of: path.map { .file($0) }))
+            }
+        }
+        return concerns
     }
 
     private static func readToken(_ path: String) throws -> AdministrationToken {
         guard let token = AdministrationToken(try FileContents.readPrivate(path)) else {
             throw StartupError(
-                "\(path): a token has at least \(AdministrationToken.shortest) characters, printable and without blanks"
-            )
+                "\(path): a token has at least \(AdministrationToken.shortest) characters, printable and without blanks",
+                of: .file(path))
         }
         return token
+    }
+}
+
+extension AdministrationLevel {
+    fileprivate init(_ level: AdministrationListenerConfiguration.Level) {
+        self =
+            switch level {
+            case .admin: .admin
+            case .view: .view
+            case .metrics: .metrics
+            }
     }
 }

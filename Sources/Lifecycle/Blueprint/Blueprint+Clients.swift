@@ -30,9 +30,15 @@ extension Blueprint {
         let library = try LibraryContext()
         var trusted: [Certificate] = []
         for file in authorities {
-            do throws(CryptographyError) { trusted += try Certificate.all(inPEM: file.bytes, library) } catch {
-                throw StartupError("\(file.path): \(error)")
+            let certificates: [Certificate]
+            do throws(CryptographyError) { certificates = try Certificate.all(inPEM: file.bytes, library) } catch {
+                throw StartupError("\(file.path): \(error)", of: .file(file.path))
             }
+            // No list would be found to be signed by it: what is wrong is the authority, and not the list.
+            if let none = certificates.first(where: { !$0.isAuthority }) {
+                throw StartupError("\(file.path): \(none.subject) is no certification authority", of: .file(file.path))
+            }
+            trusted += certificates
         }
         var lists: [SignedRevocationList] = []
         for path in clients.revocationListsPaths {
@@ -45,19 +51,22 @@ extension Blueprint {
                     lists.append(list)
                 }
             } catch {
-                throw StartupError("\(path): \(error)")
+                throw StartupError("\(path): \(error)", of: .revocationList(path))
             }
             if let stale = lists.first(where: { !$0.isFresh(at: WallClock.seconds) }),
                 clients.revocationPolicy == .requireFresh
             {
-                throw StartupError("\(path): the revocation list of \(stale.issuer) is stale or not yet valid")
+                throw StartupError(
+                    "\(path): the revocation list of \(stale.issuer) is stale or not yet valid",
+                    of: .revocationList(path))
             }
         }
         for certificate in trusted where clients.revocationPolicy == .requireFresh {
             let identity = try certificate.authorityIdentity(library)
             guard lists.contains(where: { $0.authority == identity }) else {
                 throw StartupError(
-                    "there is no revocation list of \(certificate.subject) in `crls`; `crl_policy`: require-fresh")
+                    "there is no revocation list of \(certificate.subject) in `crls`; `crl_policy`: require-fresh",
+                    of: clients.revocationListsPaths.first.map { .revocationList($0) })
             }
         }
         return lists

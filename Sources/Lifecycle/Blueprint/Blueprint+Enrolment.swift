@@ -22,9 +22,10 @@ struct EnrolmentBlueprint: Sendable {
     /// The listener's own, the GMS CA, and what attestations of software phones lead to.
     private(set) var certificates: [CertificateExpiry] = []
     /// What is doubtful but no reason not to start.
-    private(set) var warnings: [String] = []
+    private(set) var warnings: [Concern] = []
     /// Of the listener's certificate; nil if nothing is stapled.
     var staple: StapledResponse? { settings.listeners.lazy.compactMap(\.staple).first }
+    var protocols: [ApplicationProtocol] { settings.listeners.first?.protocols ?? [] }
     /// Who is asked about receipts, if known by a name.
     var receiptServers: Set<NamedServer> {
         Set((settings.receipts?.services ?? []).flatMap(\.upstream.servers).compactMap(\.resolved))
@@ -66,7 +67,9 @@ struct EnrolmentBlueprint: Sendable {
             let authority = try files.read()
             let issuer: CertificateIssuer
             do throws(CryptographyError) { issuer = try authority.issuer(library) } catch {
-                throw StartupError("authority: \(files.certificatePath), \(files.keyPath): \(error)")
+                throw StartupError(
+                    "authority: \(files.certificatePath), \(files.keyPath): \(error)",
+                    of: FaultyFile.among(authorities: [files.certificatePath]) ?? .file(files.keyPath))
             }
             guard let provider = ProviderURL(enrolment.url.text) else {
                 throw StartupError("url: \(enrolment.url.text) cannot be compared")
@@ -82,14 +85,22 @@ struct EnrolmentBlueprint: Sendable {
             settings.connectionsPerAddress = enrolment.connectionsPerAddress
             settings.server = Self.server(enrolment, configuration.timeouts)
             settings.shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
-            var doubts: [String] = []
+            var doubts: [Concern] = []
             if let receipts = enrolment.receipts {
                 settings.receipts = try ReceiptSettings(receipts, configuration, warnings: &doubts)
             }
-            try EnrolmentService.check(settings, library)
+            do { try EnrolmentService.check(settings, library) } catch {
+                let culprit =
+                    FaultyFile.among(certificate: enrolment.tls.certificatePath, key: enrolment.tls.keyPath)
+                    ?? FaultyFile.among(authorities: configuration.apps.compactMap(\.attestation.rootPath))
+                    ?? enrolment.receipts.map { .file($0.keyPath) }
+                throw StartupError(error.description, of: culprit)
+            }
             let shown = try Certificate.all(inPEM: listener.certificates, library)
-            doubts += Blueprint.missingStaple(shown, listener.staple)
-            warnings = doubts.map { "enrolment: \($0)" }
+            doubts += Blueprint.missingStaple(shown, listener.staple).map {
+                Concern($0, of: .file(enrolment.tls.certificatePath))
+            }
+            warnings = doubts.map { Concern("enrolment: \($0)", of: $0.subject) }
             certificates = shown.map { CertificateExpiry($0, role: .server, listener: name) }
             certificates.append(
                 CertificateExpiry(issuer.certificate, role: .issuer, listener: name))
@@ -99,7 +110,7 @@ struct EnrolmentBlueprint: Sendable {
                 }
             }
         } catch {
-            throw StartupError("enrolment: \(error)")
+            throw StartupError(in: "enrolment", error)
         }
     }
 
@@ -120,9 +131,12 @@ struct EnrolmentBlueprint: Sendable {
                 throw StartupError("token: audience: \(token.audience.text) cannot be compared")
             }
             let points = try token.keysPaths.map { path in
-                let key = try PublicKey(pem: try FileContents.read(path), library)
+                let key: PublicKey
+                do { key = try PublicKey(pem: try FileContents.read(path), library) } catch {
+                    throw StartupError(in: "token: \(path)", error, of: .file(path))
+                }
                 guard key.isP256, let point = key.uncompressedPoint else {
-                    throw StartupError("\(path): the key is not on P-256")
+                    throw StartupError("token: \(path): the key is not on P-256", of: .file(path))
                 }
                 return point
             }

@@ -54,22 +54,17 @@ extension Blueprint {
     /// Builds every TLS context once and drops it, so that a bad certificate is found before anything is started.
     ///
     /// - Returns: the certificates, and what is doubtful but no reason not to start.
-    func checkTLS() throws(StartupError) -> ([CertificateExpiry], warnings: [String]) {
+    func checkTLS() throws(StartupError) -> ([CertificateExpiry], warnings: [Concern]) {
         let library: LibraryContext
         do throws(CryptographyError) { library = try LibraryContext() } catch { throw StartupError(error.description) }
         let sessions = SessionTable(limit: 1)
         var known: [CertificateExpiry] = []
-        var warnings: [String] = []
+        var warnings: [Concern] = []
         if let enrolment {
             known += enrolment.certificates
-            if enrolment.certificates.contains(where: { $0.notAfter <= WallClock.seconds }) {
-                warnings.append("enrolment: a certificate of the listener or the CA, or a root of an app, has expired")
-            }
             warnings += enrolment.warnings
         }
-        let (services, doubts) = try expiriesOfUpstreams(library)
-        known += services
-        warnings += doubts
+        known += try expiriesOfUpstreams(library)
         for listener in listeners {
             for host in listener.allHosts {
                 _ = try host.makeContext(library, sessions)
@@ -80,20 +75,48 @@ extension Blueprint {
                     known += certificates.map {
                         CertificateExpiry($0, role: role, listener: listener.name, host: host.label)
                     }
-                    if certificates.contains(where: \.isExpired) {
-                        warnings.append("\(host.place): \(file.path): a certificate in it has expired")
-                    }
                 }
             }
         }
-        return (known, warnings)
+        return (known, try warnings + unnamedHosts(library))
+    }
+
+    /// Hosts of routes that no certificate names by which they are served: clients refuse the connection before a request. Those
+    /// of a listener's `hosts` are looked at by their own names.
+    private func unnamedHosts(_ library: LibraryContext) throws(StartupError) -> [Concern] {
+        var concerns: [Concern] = []
+        var told: Set<String> = []
+        for route in routes {
+            let name = String(decoding: route.host, as: UTF8.self)
+            guard !Self.isAddress(name), told.insert(name).inserted else { continue }
+            var strange: Host?
+            var isNamed = false
+            for listener in listeners where !listener.hosts.contains(where: { $0.names.contains { $0.text == name } }) {
+                let host = listener.standard
+                let chain = try host.certificates(in: host.certificates, library)
+                if chain.first?.isGood(forHost: name) ?? true { isNamed = true }
+                strange = strange ?? host
+            }
+            guard let strange, !isNamed else { continue }
+            let path = strange.certificates.path
+            let subject = "the certificate does not name \(name), which the route `\(route.name)` is for"
+            concerns.append(Concern("\(strange.place): \(path): \(subject)", of: .file(path)))
+        }
+        return concerns
+    }
+
+    /// Of routes: a name's last label has a letter.
+    private static func isAddress(_ host: String) -> Bool {
+        host.hasPrefix("[") || host.allSatisfy { $0 == "." || $0.isNumber }
     }
 }
 
 extension Blueprint.Listener {
     init(_ listener: ListenerConfiguration) throws(StartupError) {
         let name = listener.address.description
-        do { address = try SocketAddress(name) } catch { throw StartupError("listener \(name): \(error)") }
+        do { address = try SocketAddress(name) } catch {
+            throw StartupError("listener \(name): \(error)", of: .address(name))
+        }
         self.name = name
         proxies = TrustedProxies(listener.proxyProtocol)
         standard = try Blueprint.Host(
@@ -135,7 +158,7 @@ extension Blueprint.Host {
             self.protocols = protocols.map(ApplicationProtocol.init)
             staple = try Blueprint.staple(tls, for: certificates.bytes)
         } catch {
-            throw StartupError("\(place): \(error)")
+            throw StartupError(in: place, error)
         }
     }
 
@@ -144,7 +167,9 @@ extension Blueprint.Host {
         _ library: LibraryContext, _ sessions: SessionTable, asking registry: DeviceRegistry? = nil
     ) throws(StartupError) -> ServerContext {
         let chain = try certificates(in: certificates, library)
-        let privateKey = try parse(key) { pem throws(CryptographyError) in try PrivateKey(pem: pem, library) }
+        let privateKey = try parse(key, .privateKey(key.path)) { pem throws(CryptographyError) in
+            try PrivateKey(pem: pem, library)
+        }
         var trusted: [Certificate] = []
         for file in authorities { trusted += try certificates(in: file, library) }
         do throws(CryptographyError) {
@@ -153,15 +178,22 @@ extension Blueprint.Host {
                 admission: admission.asking(registry),
                 policy: policy, protocols: protocols, staple: staple, sessions: sessions, library: library)
         } catch {
-            throw StartupError("\(place): \(error)")
+            let culprit = FaultyFile.among(
+                certificate: certificates.path, key: key.path, authorities: authorities.map(\.path))
+            throw StartupError(in: place, error, of: culprit ?? .file(certificates.path))
         }
     }
 
     /// What is doubtful about its certificate, but no reason not to start.
-    func warnings(of chain: [Certificate]) -> [String] {
+    func warnings(of chain: [Certificate]) -> [Concern] {
         let strange = names.filter { !(chain.first?.isGood(forHost: $0.text) ?? true) }
-        return Blueprint.missingStaple(chain, staple).map { "\(place): \($0)" }
+        let texts =
+            Blueprint.missingStaple(chain, staple).map { "\(place): \($0)" }
+            + [chain.first].compactMap(\.self).filter { !$0.isGoodForServers }.map {
+                "\(place): \(certificates.path): the certificate of \($0.subject) is none for servers, and clients will refuse it"
+            }
             + strange.map { "\(place): \(certificates.path): the certificate does not name \($0.text)" }
+        return texts.map { Concern($0, of: .file(certificates.path)) }
     }
 
     func certificates(
@@ -171,17 +203,12 @@ extension Blueprint.Host {
     }
 
     private func parse<Value>(
-        _ file: Blueprint.PEMFile, _ body: ([UInt8]) throws(CryptographyError) -> Value
+        _ file: Blueprint.PEMFile, _ subject: Subject? = nil, _ body: ([UInt8]) throws(CryptographyError) -> Value
     ) throws(StartupError) -> Value {
         do throws(CryptographyError) { return try body(file.bytes) } catch {
-            throw StartupError("\(place): \(file.path): \(error)")
+            throw StartupError("\(place): \(file.path): \(error)", of: subject ?? .file(file.path))
         }
     }
-}
-
-extension Certificate {
-    /// One whose end cannot be read counts as over.
-    fileprivate var isExpired: Bool { (notAfter ?? 0) <= WallClock.seconds }
 }
 
 extension ApplicationProtocol {

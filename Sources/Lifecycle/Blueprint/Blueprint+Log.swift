@@ -25,7 +25,7 @@ extension Blueprint {
         }
         return AccessLog.Settings(
             isJSON: log.format == .json, disclosed: disclosed, sample: UInt64(log.sample),
-            refusalsPerSecond: log.refusalsPerSecond)
+            refusalsPerSecond: log.refusalsPerSecond, hasRequests: accessDestination != nil)
     }
 
     /// The error log.
@@ -36,9 +36,12 @@ extension Blueprint {
             switch log.level {
             case .error: .error
             case .warning: .warning
+            case .notice: .notice
             case .info: .info
             case .debug: .debug
             }
-        return ErrorLog(logLevel: level, isJSON: log.format == .json, writer: writer)
+        return ErrorLog(
+            logLevel: level, isJSON: log.format == .json, writer: writer,
+            hasPriorities: JournalStream.isStandardError)
     }
 }

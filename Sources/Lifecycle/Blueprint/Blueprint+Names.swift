@@ -27,7 +27,8 @@ extension Blueprint {
                 guard let objection = server.addresses.lazy.compactMap({ forbidden.objection(to: $0) }).first else {
                     continue
                 }
-                throw StartupError("upstream \(upstream.name): \(server.name) \(objection)")
+                throw StartupError(
+                    "upstream \(upstream.name): \(server.name) \(objection)", of: .server(server.name))
             }
         }
     }
@@ -35,23 +36,29 @@ extension Blueprint {
     /// Looks every name up once. Blocks, for five seconds at most: for `attestgate check`.
     ///
     /// - Returns: for people, the names that have no address now. That is no reason not to start.
-    public func unresolvedNames() throws -> [String] {
+    public func unresolvedNames() throws -> [Concern] {
         let loop = try Loop()
         let names = NameBook(loop: loop, settings: resolver, forbidden: forbidden)
-        var warnings: [String] = []
+        var warnings: [Concern] = []
         names.onEvent = { event in
             if case .refused(let server, let address, let reason) = event {
-                warnings.append("\(server) leads to \(address.host), which \(reason): it will not be used")
+                warnings.append(
+                    Concern(
+                        "\(server) leads to \(address.host), which \(reason): it will not be used",
+                        of: .server("\(server)")))
             }
         }
-        names.follow(namedServers.union(enrolment?.receiptServers ?? []))
+        names.follow(namedServers.union(enrolment?.receiptServers ?? []).union(tracing?.servers ?? []))
         var isAnswered = false
         names.whenAnswered(within: .seconds(5)) {
             isAnswered = true
             loop.stop()
         }
         if !isAnswered { loop.run() }
-        return warnings + names.unresolved.map { "\($0) cannot be resolved now: \($1.text)" }
+        return warnings
+            + names.unresolved.map { server, failure in
+                Concern("\(server) cannot be resolved now: \(failure.text)", of: .server("\(server)"))
+            }
     }
 }
 

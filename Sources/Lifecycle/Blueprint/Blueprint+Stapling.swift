@@ -15,12 +15,12 @@ extension Blueprint {
         let library = try LibraryContext()
         let chain: [Certificate]
         do throws(CryptographyError) { chain = try Certificate.all(inPEM: certificates, library) } catch {
-            throw StartupError("\(tls.certificatePath): \(error)")
+            throw StartupError("\(tls.certificatePath): \(error)", of: .file(tls.certificatePath))
         }
         do throws(CryptographyError) {
             return try StapledResponse(der: file, for: chain, at: WallClock.seconds, library)
         } catch {
-            throw StartupError("\(path): \(error)")
+            throw StartupError("\(path): \(error)", of: .file(path))
         }
     }
 

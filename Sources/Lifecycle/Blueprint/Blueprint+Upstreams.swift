@@ -5,10 +5,9 @@ internal import Upstream
 
 /// What TLS to services rests on.
 extension Blueprint {
-    /// Until when our certificates for services, and the authorities of theirs, are good, and what is doubtful about that.
-    func expiriesOfUpstreams(_ library: LibraryContext) throws(StartupError) -> ([CertificateExpiry], [String]) {
+    /// Until when our certificates for services, and the authorities of theirs, are good.
+    func expiriesOfUpstreams(_ library: LibraryContext) throws(StartupError) -> [CertificateExpiry] {
         var certificates: [CertificateExpiry] = []
-        var warnings: [String] = []
         for upstream in upstreams {
             guard let tls = upstream.tls else { continue }
             var own: [Certificate] = []
@@ -19,14 +18,10 @@ extension Blueprint {
                     throw StartupError("upstream \(upstream.name): \(error)")
                 }
             }
-            let known =
+            certificates +=
                 own.map { CertificateExpiry($0, role: .client, upstream: upstream.name) }
                 + tls.authorities.certificates.map { CertificateExpiry($0, role: .authority, upstream: upstream.name) }
-            for certificate in known where certificate.notAfter <= WallClock.seconds {
-                warnings.append("upstream \(upstream.name): the certificate of \(certificate.subject) has expired")
-            }
-            certificates += known
         }
-        return (certificates, warnings)
+        return certificates
     }
 }

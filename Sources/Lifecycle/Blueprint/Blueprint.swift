@@ -21,7 +21,18 @@ public struct Blueprint: Sendable {
     struct RegistrySettings: Equatable, Sendable {
         let store: RegistryConfiguration.Store
         let secretPath: String
+        let revocationsPath: String
         let devices: Int
+
+        /// Which of its settings is about what lies at a path; the journal's is also about its mark and its lock.
+        func setting(at path: String) -> Subject? {
+            if path == secretPath { return .file(secretPath) }
+            if [revocationsPath, revocationsPath + ".mark"].contains(path) { return .file(revocationsPath) }
+            return switch store {
+            case .file(let path): .file(path)
+            case .postgresql(let database): database.hosts.first.map { .server($0) }
+            }
+        }
     }
 
     /// How often files are looked at; nil if never.
@@ -56,13 +67,17 @@ public struct Blueprint: Sendable {
     let strippedFields: [String]
     let denialURI: String
     let log: LogConfiguration
+    /// Nil if no spans are exported, or there are no requests.
+    let tracing: TracingBlueprint?
     let shutdownTimeout: TimeSpan
     /// Full, but in a program that shows that tests notice anything less.
     package var durability = StoreOptions.Durability.full
     /// The certificates of all listeners, those of enrolment and administration included.
     private(set) var certificates: [CertificateExpiry] = []
-    /// What is doubtful but no reason not to start; for people.
-    public private(set) var warnings: [String] = []
+    /// What is doubtful but no reason not to start.
+    public private(set) var warnings: [Concern] = []
+    /// Where the conf file names what turns out to be at fault.
+    public let mentions: Mentions
 
     public init(_ configuration: Configuration) throws(StartupError) {
         role = configuration.role
@@ -103,7 +118,8 @@ public struct Blueprint: Sendable {
             connections: configuration.limits.connectionsPerSource,
             handshakes: configuration.limits.handshakesPerSource)
         registry = configuration.registry.map {
-            RegistrySettings(store: $0.store, secretPath: $0.secretPath, devices: $0.devices)
+            RegistrySettings(
+                store: $0.store, secretPath: $0.secretPath, revocationsPath: $0.revocationsPath, devices: $0.devices)
         }
         administration = configuration.administration
         administrationListeners = try Self.administrationListeners(configuration.administration)
@@ -119,32 +135,20 @@ public struct Blueprint: Sendable {
         strippedFields = configuration.strippedFields
         denialURI = configuration.denialURI
         log = configuration.log
+        tracing = try configuration.tracing.flatMap { tracing throws(StartupError) in
+            serves ? try TracingBlueprint(tracing, configuration) : nil
+        }
         shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
+        mentions = configuration.mentions
         (certificates, warnings) = try checkTLS()
-        let administered = try Self.expiries(of: administrationListeners)
-        certificates += administered.certificates
-        warnings += administered.warnings
+        certificates += try Self.expiries(of: administrationListeners)
+        warnings += try Self.concernsOfValidity(configuration) + (tracing?.warnings ?? [])
+        warnings += Self.concerns(of: administrationListeners, configuration.administration) + concernsOfRegistry
         try checkRegistry()
+        try checkLog()
     }
 
     mutating func setAddresses(_ change: (inout [UpstreamSettings]) -> Void) { change(&upstreams) }
-
-    /// As far as it can be seen without taking the registry from a gateway that runs.
-    private func checkRegistry() throws(StartupError) {
-        guard let registry else { return }
-        _ = try GatewaySecrets.read(registry.secretPath)
-        var paths = [registry.secretPath]
-        switch registry.store {
-        case .file(let path): paths.insert(path, at: 0)
-        case .postgresql(let database): _ = try PostgreSQLSettings.readPassword(database)
-        }
-        for path in paths {
-            let directory = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
-            guard Glibc.access(directory.isEmpty ? "/" : directory, W_OK | X_OK) == 0 else {
-                throw StartupError("registry: \(directory): files cannot be made in it by this user")
-            }
-        }
-    }
 
     /// Reads a conf file and everything it refers to, for a reload. What is doubtful in it is among the warnings.
     public static func read(_ path: String, for role: Role = .both) throws(StartupError) -> Blueprint {
@@ -152,9 +156,13 @@ public struct Blueprint: Sendable {
         do throws(ConfigurationError) { loaded = try Configuration.load(path: path, role: role) } catch {
             throw StartupError(error.description)
         }
-        var blueprint = try Blueprint(loaded.configuration)
-        blueprint.warnings = loaded.warnings.map(\.description) + blueprint.warnings
-        return blueprint
+        do throws(StartupError) {
+            var blueprint = try Blueprint(loaded.configuration)
+            blueprint.warnings = loaded.warnings.map { Concern($0.description) } + blueprint.warnings
+            return blueprint
+        } catch {
+            throw StartupError(loaded.configuration.mentions.diagnostic(error).description)
+        }
     }
 
     private static func settings(_ configuration: Configuration) -> ServerSettings {
@@ -253,7 +261,8 @@ public struct Blueprint: Sendable {
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
             routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
-            accessLog: accessLog, rates: rates, sourceLimits: sourceLimits, tunnelLimits: tunnelLimits,
+            listeners: listeners.map(\.name), accessLog: accessLog, tracing: tracing?.requests, rates: rates,
+            sourceLimits: sourceLimits, tunnelLimits: tunnelLimits,
             requestsPerDevice: requestsPerDevice)
     }
 

@@ -70,6 +70,10 @@ extension Configuration {
     var watchedFiles: [String] {
         var files: [String] = []
         if role.servesRequests { files += listeners.flatMap(\.files) + upstreamFiles }
+        if role.servesRequests, let tracing {
+            files += [tracing.endpoint.isEncrypted ? tracing.authoritiesPath : nil, tracing.tokenPath].compactMap(
+                \.self)
+        }
         if role.enrols, let enrolment { files += enrolment.files + apps.compactMap(\.attestation.rootPath) }
         return files + (administration?.listeners.flatMap(\.files) ?? [])
     }

@@ -1,17 +1,34 @@
 public import Cryptography
 internal import Gateway
 internal import Glibc
+public import Registry
 
 extension GatewaySecrets {
     /// Reads the file, which nobody but its owner may read; makes it where there is none.
-    ///
-    /// - Parameter made: called after a file was made.
-    static func load(_ path: String, made: () -> Void = {}) throws(StartupError) -> GatewaySecrets {
+    static func load(_ path: String) throws(StartupError) -> GatewaySecrets {
         if let secrets = try read(path) { return secrets }
         try create(path)
         guard let secrets = try read(path) else { throw failure(path, "cannot be read back") }
-        made()
         return secrets
+    }
+
+    /// Reads it for a process that has it already: one that is gone is put back, not made anew, and names are made as before.
+    static func reload(_ path: String, of running: GatewaySecrets) throws(StartupError) -> GatewaySecrets {
+        guard let secrets = try read(path) else { throw failure(path, "there is no such file: put it back") }
+        guard try secrets.check(at: path) == running.check(at: path) else {
+            throw failure(path, "the line `pseudonyms` is another one: put the old one back")
+        }
+        return secrets
+    }
+
+    /// What the registry keeps of it.
+    func check(at path: String) throws(StartupError) -> Fingerprint {
+        do throws(CryptographyError) {
+            guard let check = Fingerprint(try check(LibraryContext())) else { preconditionFailure("32 bytes") }
+            return check
+        } catch {
+            throw Self.failure(path, error.description)
+        }
     }
 
     /// - Returns: nil if there is no file.
@@ -38,13 +55,23 @@ extension GatewaySecrets {
         defer { unlink(beside) }
         let isWritten = write(descriptor, text, text.utf8.count) == text.utf8.count && fsync(descriptor) == 0
         close(descriptor)
-        guard isWritten, link(beside, path) == 0 || errno == EEXIST else {
+        guard isWritten, link(beside, path) == 0 || errno == EEXIST, syncDirectory(of: path) else {
             throw failure(path, "cannot be made: \(String(cString: strerror(errno)))")
         }
     }
 
+    /// The registry will know the secret: its name must not be lost in a power cut.
+    private static func syncDirectory(of path: String) -> Bool {
+        let end = path.lastIndex(of: "/")
+        let directory = end.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+        let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return fsync(descriptor) == 0
+    }
+
     private static func failure(_ path: String, _ reason: String) -> StartupError {
-        StartupError("registry: secret: \(path): \(reason)")
+        StartupError("registry: secret: \(path): \(reason)", of: .file(path))
     }
 }
 
@@ -53,9 +80,17 @@ public enum RegistrySecrets {
     /// The names by which the registry knows people.
     ///
     /// - Parameter path: of the secret; one that is not there is refused, for nobody can have been admitted under it.
-    public static func subjects(path: String, _ library: LibraryContext) throws(StartupError) -> SubjectPseudonyms {
-        try read(path) { secrets throws(CryptographyError) in try secrets.subjects(library) }
+    /// - Returns: and what a registry that was used with this secret keeps of it.
+    public static func subjects(
+        path: String, _ library: LibraryContext
+    ) throws(StartupError) -> (names: SubjectPseudonyms, check: Fingerprint?) {
+        try read(path) { secrets throws(CryptographyError) in
+            (try secrets.subjects(library), Fingerprint(try secrets.check(library)))
+        }
     }
+
+    /// Makes the secret for a registry that is about to be made: later a missing one is taken for lost.
+    public static func make(path: String) throws(StartupError) { _ = try GatewaySecrets.load(path) }
 
     /// What logs know devices by.
     public static func logNames(path: String, _ library: LibraryContext) throws(StartupError) -> DeviceLogNames {

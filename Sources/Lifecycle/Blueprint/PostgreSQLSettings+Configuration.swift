@@ -1,8 +1,10 @@
-internal import GatewayConfiguration
-internal import Registry
+internal import Cryptography
+public import GatewayConfiguration
+public import Registry
 
 extension PostgreSQLSettings {
-    init(_ configuration: PostgreSQLConfiguration) {
+    /// As the conf file says.
+    public init(_ configuration: PostgreSQLConfiguration) {
         let security =
             configuration.tls.map {
                 Security.verified(
@@ -15,16 +17,32 @@ extension PostgreSQLSettings {
             password: { (try? Self.readPassword(configuration)) ?? nil })
     }
 
+    /// libpq reads the files when it connects, and says by then what it cannot use: here it is found before.
+    static func checkTLS(_ configuration: PostgreSQLConfiguration) throws(StartupError) {
+        guard let tls = configuration.tls else { return }
+        // A server's own certificate may be what is trusted, so it need not be an authority's.
+        do { _ = try Certificate.all(inPEM: try FileContents.read(tls.authoritiesPath), try LibraryContext()) } catch {
+            throw StartupError(
+                in: "registry: postgresql: \(tls.authoritiesPath)", error, of: .file(tls.authoritiesPath))
+        }
+        guard let certificate = tls.certificatePath, let key = tls.keyPath,
+            let culprit = FaultyFile.among(certificate: certificate, key: key)
+        else { return }
+        throw StartupError(
+            "registry: postgresql: \(certificate), \(key): they are no certificate and its key", of: culprit)
+    }
+
     /// The file's first line. - Returns: nil if there is to be none.
     static func readPassword(_ configuration: PostgreSQLConfiguration) throws(StartupError) -> String? {
         guard let path = configuration.passwordPath else { return nil }
         let bytes: [UInt8]
         do throws(FileContents.Failure) { bytes = try FileContents.readPrivate(path) } catch {
-            throw StartupError("registry: postgresql: password_file: \(path): \(error.reason)")
+            throw StartupError("registry: postgresql: password_file: \(path): \(error.reason)", of: .file(path))
         }
         let line = bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         guard !line.isEmpty, !line.contains(0) else {
-            throw StartupError("registry: postgresql: password_file: \(path): its first line holds no password")
+            throw StartupError(
+                "registry: postgresql: password_file: \(path): its first line holds no password", of: .file(path))
         }
         return String(decoding: line, as: UTF8.self)
     }

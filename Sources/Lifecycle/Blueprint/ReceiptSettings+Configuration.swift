@@ -2,7 +2,6 @@ internal import Enrolment
 internal import EventLoop
 internal import GatewayConfiguration
 internal import Registry
-internal import TLS
 internal import Upstream
 
 extension ReceiptSettings {
@@ -10,7 +9,7 @@ extension ReceiptSettings {
     ///
     /// - Parameter warnings: what is doubtful in them is added.
     init(
-        _ receipts: ReceiptsConfiguration, _ configuration: Configuration, warnings: inout [String]
+        _ receipts: ReceiptsConfiguration, _ configuration: Configuration, warnings: inout [Concern]
     ) throws(StartupError) {
         let places: [(OutboundURL, Set<AttestationEnvironment>)]
         if let url = receipts.baseURL {
@@ -22,16 +21,20 @@ extension ReceiptSettings {
             ]
         }
         let key: [UInt8]
-        do { key = try FileContents.readPrivate(receipts.keyPath) } catch { throw StartupError("receipts: \(error)") }
+        do { key = try FileContents.readPrivate(receipts.keyPath) } catch {
+            throw StartupError(in: "receipts", error)
+        }
         // Read once for all services: Debian's bundle has some 140 certificates.
         let isEncrypted = places.contains { $0.0.isEncrypted }
-        let tls = isEncrypted ? try Self.tls(receipts, &warnings) : nil
+        let tls = isEncrypted ? try OutboundService.tls(receipts.authoritiesPath, of: "receipts", &warnings) : nil
         var services: [Service] = []
         for (url, environments) in places {
             services.append(
                 Service(
                     host: url.authority, path: url.path, environments: environments,
-                    upstream: try Self.upstream(url, url.isEncrypted ? tls : nil, receipts)))
+                    upstream: try OutboundService.upstream(
+                        url, url.isEncrypted ? tls : nil, of: "receipts", connections: receipts.concurrency,
+                        timeout: TimeSpan(receipts.timeout))))
         }
         let forbidden = try ForbiddenAddresses(configuration)
         try Blueprint.check(services.map(\.upstream), against: forbidden)
@@ -43,49 +46,5 @@ extension ReceiptSettings {
         timeout = TimeSpan(receipts.timeout)
         concurrency = receipts.concurrency
         callsPerMinute = receipts.callsPerMinute
-    }
-
-    private static func tls(
-        _ receipts: ReceiptsConfiguration, _ warnings: inout [String]
-    ) throws(StartupError) -> ClientContext.Settings {
-        let path = receipts.authoritiesPath
-        do {
-            // Another package's mistake, or an operator's who added a service's own certificate, is no reason not to start.
-            let authorities = try TrustedAuthorities(
-                pem: [try FileContents.read(path)], skipsOthers: path == ReceiptsConfiguration.systemBundle)
-            guard !authorities.certificates.isEmpty else {
-                throw StartupError("it holds no certificate of a certification authority")
-            }
-            if authorities.skipped > 0 {
-                warnings.append(
-                    "receipts: authorities: \(path): passed over what is no certification authority, certificates:"
-                        + " \(authorities.skipped)")
-            }
-            // What Apple's services offer is Apple's to say: TLS 1.2 will do.
-            return ClientContext.Settings(authorities: authorities, policy: .intermediate)
-        } catch {
-            throw StartupError("receipts: authorities: \(path): \(error)")
-        }
-    }
-
-    /// One server, with as many connections as calls.
-    private static func upstream(
-        _ url: OutboundURL, _ tls: ClientContext.Settings?, _ receipts: ReceiptsConfiguration
-    ) throws(StartupError) -> UpstreamSettings {
-        var server = try UpstreamSettings.Server(url.server, of: "receipts")
-        if tls != nil { server.certificateName = url.server.host }
-        var upstream = UpstreamSettings(name: "receipts", servers: [server])
-        upstream.tls = tls
-        upstream.connections = receipts.concurrency
-        upstream.idleConnections = receipts.concurrency
-        upstream.waiting = receipts.concurrency
-        // The time of the call as a whole is what counts.
-        let timeout = TimeSpan(receipts.timeout)
-        upstream.connectTimeout = timeout
-        upstream.waitingTimeout = timeout
-        upstream.responseTimeout = timeout
-        upstream.contentTimeout = timeout
-        upstream.idleTimeout = .seconds(30)
-        return upstream
     }
 }

@@ -15,7 +15,7 @@ extension UpstreamSettings {
         }
         self.init(name: name, servers: servers)
         do { tls = try upstream.tls.map(ClientContext.Settings.init) } catch {
-            throw StartupError("upstream \(name): \(error)")
+            throw StartupError(in: "upstream \(name)", error)
         }
         speaks = upstream.speaks == .http2 ? .http2 : .http11
         tls?.applicationProtocol = speaks
@@ -60,7 +60,7 @@ extension UpstreamSettings.Server {
             let addresses = try literals.map { literal throws(EventLoopError) in try SocketAddress(literal) }
             self.init(name: server.description, addresses: addresses)
         } catch {
-            throw StartupError("upstream \(upstream): \(error.text)")
+            throw StartupError("upstream \(upstream): \(error.text)", of: .server(server.description))
         }
     }
 }
@@ -70,7 +70,9 @@ extension ClientContext.Settings {
         let authorities = try tls.authoritiesPaths.map { try Blueprint.PEMFile($0) }
         let trusted: TrustedAuthorities
         do { trusted = try TrustedAuthorities(pem: authorities.map(\.bytes)) } catch {
-            throw StartupError("\(tls.authoritiesPaths.joined(separator: ", ")): \(error)")
+            throw StartupError(
+                "\(tls.authoritiesPaths.joined(separator: ", ")): \(error)",
+                of: FaultyFile.among(authorities: tls.authoritiesPaths) ?? tls.authoritiesPaths.first.map { .file($0) })
         }
         self.init(
             authorities: trusted,
@@ -79,7 +81,10 @@ extension ClientContext.Settings {
             }, policy: TLSPolicy(tls.policy))
         do { _ = try ClientContext(self, library: try LibraryContext()) } catch {
             let files = tls.identity.map { "\($0.certificatePath), \($0.keyPath): " } ?? ""
-            throw StartupError("\(files)\(error)")
+            let culprit = tls.identity.flatMap {
+                FaultyFile.among(certificate: $0.certificatePath, key: $0.keyPath) ?? .file($0.certificatePath)
+            }
+            throw StartupError("\(files)\(error)", of: culprit)
         }
     }
 }

@@ -2,6 +2,7 @@ internal import Administration
 internal import Gateway
 internal import Metrics
 internal import Registry
+internal import Tracing
 
 /// Metrics of what the process has once, for all workers.
 enum ProcessFamilies {
@@ -89,6 +90,22 @@ enum ProcessFamilies {
         return [family]
     }
 
+    static func spans(_ counts: SpanExportCounts, waiting: Int) -> [MetricFamily] {
+        var spans = MetricFamily(
+            .counter, "attestgate_spans_total",
+            "Spans by what has become of them; a request beyond the rate counts as one.")
+        for fate in SpanExportCounts.Fate.allCases { spans.add(counts.count(of: fate), ["result": fate.name]) }
+        var calls = MetricFamily(.counter, "attestgate_span_exports_total", "Calls that carry spans to the collector.")
+        for outcome in SpanExportCounts.Outcome.allCases {
+            calls.add(counts.count(of: outcome), ["result": outcome.name])
+        }
+        return [
+            spans, calls,
+            MetricFamily(
+                .gauge, "attestgate_spans_waiting_bytes", "Spans that the collector has not taken yet.", waiting),
+        ]
+    }
+
     static func refusals(_ refusals: AdministrationRefusals) -> MetricFamily {
         var family = MetricFamily(
             .counter, "attestgate_administration_refused_total",
@@ -128,6 +145,10 @@ enum ProcessFamilies {
             MetricFamily(
                 .counter, "attestgate_registry_errors_total", "Errors after which the store was opened again.",
                 metrics.storeErrors),
+            MetricFamily(
+                .gauge, "attestgate_registry_journal_complete",
+                "Whether every revocation stands in the revocation journal, too.",
+                registry.isJournalComplete == false ? 0 : 1),
         ]
     }
 }

@@ -3,6 +3,7 @@ internal import Enrolment
 internal import EventLoop
 internal import Gateway
 internal import Registry
+internal import Tracing
 
 /// Changing the configuration while serving: read on a thread of its own, its names resolved, made ready by all workers, then
 /// served by all. If any step fails, nothing has changed.
@@ -10,6 +11,7 @@ extension GatewayProcess {
     /// - Parameter completion: told once how it ended.
     func reloadAsked(_ completion: @escaping (ReloadState.Outcome) -> Void) {
         guard !isStopping else { return completion(.failed("the gateway is stopping")) }
+        guard upgrade == nil else { return completion(.failed("an upgrade is under way")) }
         guard !reload.isUnderWay else { return reload.waitingForNext.append(completion) }
         reload.isUnderWay = true
         reload.waiting = [completion]
@@ -32,13 +34,17 @@ extension GatewayProcess {
         guard reload.isUnderWay else { return }
         do throws(StartupError) {
             let blueprint = try result.get()
-            for warning in blueprint.warnings { logger.warning("\(warning)") }
+            reload.warnings = blueprint.warnings.map { warning in
+                warning.subject.map { _ in blueprint.mentions.diagnostic(warning).description } ?? warning.description
+            }
+            for warning in reload.warnings { logger.warning("\(warning)") }
             if let obstacle = order.blueprint.obstacle(to: blueprint) { throw StartupError(obstacle) }
             follow(alsoNamesOf: blueprint) { [unowned self] in
                 // Not if the process has been told to end since.
                 guard reload.isUnderWay else { return }
                 do throws(StartupError) { try prepare(blueprint.located(by: names.addresses)) } catch {
-                    reloadEnded(.failed(error.description))
+                    let place = error.subject.map { _ in blueprint.mentions.diagnostic(error).description }
+                    reloadEnded(.failed(place ?? error.description))
                 }
             }
         } catch {
@@ -51,13 +57,16 @@ extension GatewayProcess {
         var enforcement = order.enforcement
         if let registry = blueprint.registry, let running = order.enforcement {
             // The secrets too: that is how they are changed.
-            enforcement = (blueprint.enforcement(try GatewaySecrets.load(registry.secretPath)), running.registry)
+            let secrets = try GatewaySecrets.reload(registry.secretPath, of: running.settings.secrets)
+            enforcement = (blueprint.enforcement(secrets), running.registry)
         }
         do throws(AdministrationStartError) {
             try administration?.prepare(blueprint.administrationListeners)
         } catch {
             throw StartupError(error.description)
         }
+        // What it sends to is told when the change is served.
+        if exporter == nil { exporter = try ProcessResources.openExporter(blueprint, logger) }
         let enrolling = try prepareEnrolment(blueprint, enforcement)
         let sockets: [[String: Int32]]
         do throws(StartupError) {
@@ -69,7 +78,7 @@ extension GatewayProcess {
         }
         let next = GenerationOrder(
             number: order.number + 1, blueprint: blueprint, sessions: order.sessions, limits: order.limits,
-            log: order.log, enforcement: enforcement)
+            log: order.log, errors: errorWriter, exporter: exporter, enforcement: enforcement)
         reload.change = (GenerationChange(workers: running), next)
         workers.prepare(next, sockets: sockets)
         if let (settings, sockets) = enrolling { enrolment?.prepare(settings, sockets: sockets) }
@@ -121,6 +130,7 @@ extension GatewayProcess {
             reloadEnded(.failed(fault))
         case .finish:
             order = next
+            if let tracing = next.blueprint.tracing { exporter?.adopt(tracing.export) }
             watchFiles()
             reloadEnded(.done(generation: next.number))
         }
@@ -140,6 +150,7 @@ extension GatewayProcess {
         case .done(let generation): logger.notice("reloaded: generation \(generation)")
         case .failed(let reason): logger.error("not reloaded, nothing has changed: \(reason)")
         }
+        if case .failed(let reason) = outcome { servesAgain(reason) } else { servesAgain(nil) }
         // Whoever was told that the process stops must not hear that it is ready.
         if !isStopping { notifier?.ready("generation \(order.number)") }
         let (waiting, next) = (reload.waiting, reload.waitingForNext)
@@ -159,13 +170,30 @@ extension GatewayProcess {
         }
     }
 
+    /// `POST /logs/reopen`: what SIGUSR1 does, with an answer.
+    var reopenEndpoint: AdministrationEndpoint {
+        AdministrationEndpoint(.post, "/logs/reopen", act: "logs_reopen") {
+            [unowned self] request, reply throws(AdministrationFault) in
+            auditLogger.tell(.act(AdministrationAct("logs_reopen", "logs reopen", .begun, by: request.peer)))
+            do throws(StartupError) {
+                let isFile = try ProcessResources.reopen(order.log, logger)
+                reply.send(AdministrationResponse(json: ["reopened": isFile]))
+            } catch {
+                reply.send(AdministrationResponse(AdministrationFault(422, "reopen_failed", error.description)))
+            }
+        }
+    }
+
     /// `POST /reload`: answered when the change is served, or has failed.
     var reloadEndpoint: AdministrationEndpoint {
-        AdministrationEndpoint(.post, "/reload") { [unowned self] request, reply throws(AdministrationFault) in
-            logger.notice("administration: reload, by \(request.peer)")
-            reloadAsked { outcome in
+        AdministrationEndpoint(.post, "/reload", act: "reload") {
+            [unowned self] request, reply throws(AdministrationFault) in
+            auditLogger.tell(.act(AdministrationAct("reload", "reload", .begun, by: request.peer)))
+            reloadAsked { [unowned self] outcome in
                 switch outcome {
-                case .done(let generation): reply.send(AdministrationResponse(json: ["generation": generation]))
+                case .done(let generation):
+                    let document = ReloadDocument(generation: generation, warnings: reload.warnings)
+                    reply.send(AdministrationResponse(json: document))
                 case .failed(let reason):
                     reply.send(AdministrationResponse(AdministrationFault(422, "reload_failed", reason)))
                 }
@@ -175,23 +203,28 @@ extension GatewayProcess {
 }
 
 extension Blueprint {
-    /// What of a changed configuration takes a restart.
+    /// What of a changed configuration takes a restart, or an upgrade, be it to the same program, which refuses nobody but does
+    /// not know fewer workers.
     ///
     /// - Returns: why it cannot be served by this process; nil if it can.
     func obstacle(to next: Blueprint) -> String? {
-        if next.workers != workers { return "workers: another number of threads takes a restart" }
+        let orUpgrade = ", or `attestgate upgrade`"
+        if next.workers < workers { return "workers: fewer threads take a restart" }
+        if next.workers > workers { return "workers: more threads take a restart\(orUpgrade)" }
         if (next.enrolment == nil) != (enrolment == nil) {
-            return "enrolment: beginning or ending to enrol takes a restart"
+            return "enrolment: beginning or ending to enrol takes a restart\(orUpgrade)"
         }
-        if next.registry != registry { return "registry: another registry takes a restart" }
+        if next.registry != registry { return "registry: another registry takes a restart\(orUpgrade)" }
         let places = [self, next].map { blueprint in
             blueprint.administration.map { [$0.socketPath] + $0.listeners.map(\.address.description).sorted() }
         }
-        if places[0] != places[1] { return "administration: another socket or address takes a restart" }
-        if (next.accessDestination == nil) != (accessDestination == nil) {
-            return "log: access: beginning or ending to log takes a restart"
+        if places[0] != places[1] {
+            return "administration: another socket or address takes a restart\(orUpgrade), --socket the one of now"
         }
-        if next.log.level != log.level { return "log: level: another level takes a restart" }
+        if (next.accessDestination == nil) != (accessDestination == nil) {
+            return "log: access: beginning or ending to log takes a restart\(orUpgrade)"
+        }
+        if next.log.level != log.level { return "log: level: another level takes a restart\(orUpgrade)" }
         return nil
     }
 }

@@ -5,6 +5,8 @@ internal import Gateway
 internal import Glibc
 internal import Metrics
 internal import Registry
+internal import TLS
+internal import Tracing
 internal import Upstream
 
 /// What operators and their tools ask: health, metrics, status.
@@ -25,10 +27,11 @@ extension GatewayProcess {
     /// either.
     var healthEndpoints: [AdministrationEndpoint] {
         [
-            AdministrationEndpoint(.get, "/health/live") { _, reply throws(AdministrationFault) in
+            AdministrationEndpoint(.get, "/health/live", level: .metrics) { _, reply throws(AdministrationFault) in
                 reply.send(AdministrationResponse(200, contentType: "text/plain", Array("live\n".utf8)))
             },
-            AdministrationEndpoint(.get, "/health/ready") { [unowned self] _, reply throws(AdministrationFault) in
+            AdministrationEndpoint(.get, "/health/ready", level: .metrics) {
+                [unowned self] _, reply throws(AdministrationFault) in
                 let obstacles = obstacles
                 let text = obstacles.isEmpty ? "ready\n" : obstacles.map { "\($0)\n" }.joined()
                 reply.send(
@@ -39,11 +42,15 @@ extension GatewayProcess {
 
     /// `GET /metrics`, for Prometheus.
     var metricsEndpoint: AdministrationEndpoint {
-        AdministrationEndpoint(.get, "/metrics") { [unowned self] _, reply throws(AdministrationFault) in
+        AdministrationEndpoint(.get, "/metrics", level: .metrics) {
+            [unowned self] _, reply throws(AdministrationFault) in
             snapshots.collect { [unowned self] latest, answered in
-                let families =
-                    WorkerFamilies(latest, answered: answered).all + ownFamilies
-                    + ProcessFigures.families(startedAt: startedAt)
+                var families = WorkerFamilies(latest, answered: answered).all + ownFamilies
+                if let exporter {
+                    families += ProcessFamilies.spans(
+                        exporter.counts, waiting: latest.values.reduce(0) { $0 + $1.spanOctets })
+                }
+                families += ProcessFigures.families(startedAt: startedAt)
                 reply.send(
                     AdministrationResponse(200, contentType: MetricsText.contentType, MetricsText.encode(families)))
             }
@@ -54,23 +61,48 @@ extension GatewayProcess {
     var statusEndpoint: AdministrationEndpoint {
         AdministrationEndpoint(.get, "/status") { [unowned self] _, reply throws(AdministrationFault) in
             snapshots.collect { [unowned self] latest, answered in
-                reply.send(AdministrationResponse(json: status(latest, answered)))
+                guard let tally else {
+                    return reply.send(AdministrationResponse(json: status(latest, answered, nil)))
+                }
+                tally.collect { [unowned self] devices in
+                    reply.send(AdministrationResponse(json: status(latest, answered, devices)))
+                }
             }
         }
     }
 
-    private func status(_ latest: [Int: WorkerSnapshot], _ answered: Set<Int>) -> StatusDocument {
+    /// `GET /decisions`, for pages.
+    var decisionsEndpoint: AdministrationEndpoint {
+        .decisions { [unowned self] after, completion in
+            let running = workers.running
+            decisions.collect(after: after) { [unowned self] page, answered in
+                completion(
+                    DecisionAnswer(
+                        run: "\(getpid())-\(startedAt)", generation: order.number, ready: obstacles.isEmpty,
+                        silentWorkers: running.subtracting(answered).sorted(), page: page))
+            }
+        }
+    }
+
+    private func status(
+        _ latest: [Int: WorkerSnapshot], _ answered: Set<Int>, _ devices: DeviceCount?
+    ) -> StatusDocument {
         let blueprint = order.blueprint
         let lastReload = reload.last.map { last in
             switch last.outcome {
             case .done: StatusDocument.Reload(succeeded: true, at: last.at, reason: nil)
-            case .failed(let reason): StatusDocument.Reload(succeeded: false, at: last.at, reason: reason)
+            case .failed(let reason):
+                StatusDocument.Reload(succeeded: false, at: last.at, reason: ReloadState.brief(reason))
             }
         }
         let registry = order.enforcement.map { _, registry in
             let metrics = registry.metrics
             return StatusDocument.Registry(
-                available: registry.isAvailable, countersCommitted: metrics.counters, countersWaiting: metrics.waiting)
+                available: registry.isAvailable, countersCommitted: metrics.counters, countersWaiting: metrics.waiting,
+                journalComplete: registry.isJournalComplete, epochChangedAt: registry.epochChangedAt,
+                devices: devices.map {
+                    StatusDocument.Devices(active: $0.active, pending: $0.pending, revoked: $0.revoked)
+                })
         }
         let upstreams = WorkerSnapshot.Upstream.sum(of: Array(latest.values))
         return StatusDocument(
@@ -82,6 +114,8 @@ extension GatewayProcess {
                     connections: snapshot.connections, retiredGenerations: snapshot.retiredGenerations)
             },
             listeners: blueprint.listeners.map(\.name),
+            protocols: blueprint.listeners.map { StatusDocument.Protocols($0.name, $0.standard.protocols) }
+                + [blueprint.enrolment].compactMap { $0 }.map { StatusDocument.Protocols($0.name, $0.protocols) },
             hosts: blueprint.listeners.flatMap { listener in
                 listener.hosts.map { StatusDocument.Host(listener: listener.name, names: $0.names.map(\.text)) }
             },
@@ -97,8 +131,23 @@ extension GatewayProcess {
                     subject: $0.subject,
                     expiresAt: $0.notAfter)
             },
+            revocationLists: blueprint.listeners.flatMap { listener in
+                listener.allHosts.flatMap { host in
+                    host.revocationLists.map {
+                        StatusDocument.Statement(
+                            listener: listener.name, host: host.label, of: $0.issuer, thisUpdate: $0.thisUpdate,
+                            nextUpdate: $0.nextUpdate, now: WallClock.seconds)
+                    }
+                }
+            },
+            ocspResponses: blueprint.staples.map {
+                StatusDocument.Statement(
+                    listener: $0.listener, host: $0.host, of: $0.response.subject, nextUpdate: $0.response.nextUpdate,
+                    now: WallClock.seconds)
+            },
             apps: blueprint.apps.map {
-                StatusDocument.App(id: $0.id.description, environment: $0.environment.rawValue)
+                StatusDocument.App(
+                    id: $0.id.description, environment: $0.environment.rawValue, counter: $0.counters.description)
             }, registry: registry)
     }
 
@@ -112,6 +161,10 @@ extension GatewayProcess {
         families += reload.families(generation: order.number)
         families.append(
             MetricFamily(
+                .gauge, "attestgate_sandboxed",
+                "Whether files that the conf file does not lead to are out of reach.", confinement.isInForce ? 1 : 0))
+        families.append(
+            MetricFamily(
                 .gauge, "attestgate_ready", "Whether the gateway should get new connections, as /health/ready says.",
                 obstacles.isEmpty ? 1 : 0))
         families.append(
@@ -119,6 +172,11 @@ extension GatewayProcess {
                 .gauge, "attestgate_sessions", "TLS sessions kept for resumption, expired ones included.",
                 order.sessions.count))
         if let administration { families.append(ProcessFamilies.refusals(administration.refusals)) }
+        families.append(
+            MetricFamily(
+                .counter, "attestgate_error_log_dropped_total",
+                "Lines of standard error, those of the audit log among them, that could not be written.",
+                errorWriter.droppedInAll))
         if let log = order.log {
             families.append(
                 MetricFamily(
@@ -141,6 +199,12 @@ extension StatusDocument.Upstream {
                     name: server.name, busy: server.busy, idle: server.idle,
                     states: Dictionary(uniqueKeysWithValues: counted.map { ($0.name, $1) }))
             })
+    }
+}
+
+extension StatusDocument.Protocols {
+    fileprivate init(_ listener: String, _ protocols: [ApplicationProtocol]) {
+        self.init(listener: listener, names: protocols.map(\.name))
     }
 }
 

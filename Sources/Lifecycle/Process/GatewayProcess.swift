@@ -1,5 +1,4 @@
 internal import Administration
-internal import Cryptography
 internal import Enrolment
 internal import EventLoop
 internal import Gateway
@@ -8,6 +7,7 @@ internal import Logging
 internal import Registry
 internal import Synchronization
 internal import TLS
+internal import Tracing
 
 /// The running gateway: starts the workers, waits for signals, changes their configuration, stops them in order.
 public final class GatewayProcess {
@@ -25,43 +25,73 @@ public final class GatewayProcess {
     let file: String
     let loop: Loop
     let events: Mailbox<Event>
-    private let errorWriter: LogWriter
+    let errorWriter: LogWriter
+    /// Once there is one it stays: requests of earlier generations may still have spans. Nil while no spans are exported.
+    var exporter: SpanExporter?
     let logger: Logger
+    /// Who has done what, whatever the level of the log: an audit log with holes is none.
+    let auditLogger: Logger
     let workers: WorkerGroup
     /// The addresses of servers that are known by a name, and which workers know them.
     let names: NameBook
     var addressDelivery = AddressDelivery()
-    let notifier = ServiceNotifier.system
+    /// Nil where nobody is told, and once another process is watched in place of this one.
+    var notifier = ServiceNotifier.system
     /// What is served now.
     var order: GenerationOrder
     var reload = ReloadState()
     var isStopping = false
     private var isEnding = false
     /// The workers that serve, and those that have ended since; the enrolment service among them, by its own number.
-    private(set) var begun: Set<Int> = []
+    var begun: Set<Int> = []
     /// What enrols devices; nil if this process does not.
-    private(set) var enrolment: EnrolmentService?
-    private var isEnrolmentRunning = false
+    var enrolment: EnrolmentService?
+    var isEnrolmentRunning = false
     /// Among the workers' numbers, where all are counted that a change of configuration waits for.
     static let enrolmentNumber = -1
     let startedAt = WallClock.seconds
     private(set) lazy var snapshots = SnapshotRounds(loop: loop, workers: workers)
-    private let mayOverlap: Bool
-    private(set) var administration: AdministrationServer?
+    private(set) lazy var decisions = DecisionFeed(loop: loop, workers: workers)
+    /// Nil without a registry.
+    private(set) lazy var tally = (order.enforcement?.registry).flatMap { try? DeviceTally($0, loop: loop) }
+    let permissions: StartPermissions
+    var administration: AdministrationServer?
     private var deadline: LoopTimer?
-    private var fileWatch: FileWatch?
-    private var fileTimer: LoopTimer?
-    private var expiryWatch = ExpiryWatch()
-    private var expiryTimer: LoopTimer?
-    private var watchdog: Watchdog?
+    var fileWatch: FileWatch?
+    var fileTimer: LoopTimer?
+    var expiryWatch = ExpiryWatch()
+    var expiryTimer: LoopTimer?
+    var watchdog: Watchdog?
+    /// What this process has from whoever started it.
+    let inheritance: Inheritance
+    /// Which files are out of reach.
+    let confinement: Confinement
+    /// The process that this one takes over from, until that has handed over everything.
+    var predecessor: UpgradeChannel?
+    var hasBegun = false
+    var hasToldServing = false
+    /// The program and the arguments of a process that is to take over from this one.
+    let successorCommand: [String]
+    /// Under way; once another process serves it stays.
+    var upgrade: UpgradeState?
+    /// Whether the store is this process's.
+    var isRegistryOpen = false
+    /// Why the process ends though nobody has asked for it; nil if somebody has.
+    var failure: StartupError?
 
     /// Sessions kept for resumption: some 130 MB when the table is full.
     private static let sessionLimit = 20_000
 
-    private init(_ blueprint: Blueprint, file: String, source: @escaping Source, mayOverlap: Bool) throws {
+    private init(
+        _ blueprint: Blueprint, file: String, source: @escaping Source, _ permissions: StartPermissions,
+        _ inheritance: Inheritance, successor: [String], _ confinement: Confinement
+    ) throws {
+        self.inheritance = inheritance
+        self.confinement = confinement
+        successorCommand = successor
         self.file = file
         self.source = source
-        self.mayOverlap = mayOverlap
+        self.permissions = permissions
         loop = try Loop()
         names = NameBook(loop: loop, settings: blueprint.resolver, forbidden: blueprint.forbidden)
         let events = try Mailbox<Event>(limit: 4096)
@@ -69,20 +99,33 @@ public final class GatewayProcess {
         let errorWriter = try LogWriter(.standardError)
         self.errorWriter = errorWriter
         logger = Logger(label: "attestgate") { _ in blueprint.errorLog(errorWriter) }
+        auditLogger = Logger(label: "attestgate.audit") { _ in
+            var log = blueprint.errorLog(errorWriter)
+            log.logLevel = min(log.logLevel, .notice)
+            return log
+        }
+        if let text = confinement.description {
+            if confinement.isInForce { logger.info("\(text)") } else { logger.warning("\(text)") }
+        }
         ProcessResources.forbidCoreDumps()
         ProcessResources.raiseDescriptorLimit(for: blueprint, logger)
-        let registry = try blueprint.registry.map { [logger] settings throws(StartupError) in
-            let secrets = try GatewaySecrets.load(settings.secretPath) {
-                logger.notice(
-                    "registry: made a new secret, \(settings.secretPath): services know no device by an old name")
-            }
-            let registry = try ProcessResources.openRegistry(settings, durability: blueprint.durability, logger)
-            return (blueprint.enforcement(secrets), registry)
-        }
+        exporter = try ProcessResources.openExporter(blueprint, logger)
         order = GenerationOrder(
             number: 1, blueprint: blueprint, sessions: SessionTable(limit: Self.sessionLimit), limits: SharedLimits(),
-            log: try ProcessResources.openLog(blueprint), enforcement: registry)
+            log: try ProcessResources.openLog(blueprint, logger), errors: errorWriter, exporter: exporter,
+            enforcement: nil)
         workers = WorkerGroup(logger: logger) { worker, report in events.post(.worker(worker, report)) }
+        // The file of another process is opened when that has let go of it.
+        if inheritance.predecessor == nil || !isRegistryAlone { try openRegistry() }
+    }
+
+    private func openRegistry() throws(StartupError) {
+        guard let settings = order.blueprint.registry else { return }
+        let (registry, secrets) = try RegistryOpening(settings, permissions, logger).open(
+            durability: order.blueprint.durability,
+            patience: inheritance.takesOver ? Self.lockPatience : TimeSpan(nanoseconds: 0))
+        order.enforcement = (order.blueprint.enforcement(secrets), registry)
+        isRegistryOpen = true
     }
 
     /// Runs the gateway until a signal stops it.
@@ -90,12 +133,22 @@ public final class GatewayProcess {
     /// - Parameters:
     ///   - file: the absolute path of the conf file.
     ///   - source: reads it anew, for a reload.
-    ///   - mayOverlap: whether another process may be listening on the same addresses, to be stopped once this one serves.
-    /// - Throws: `StartupError` if it cannot start; nothing was served then.
-    public static func run(_ blueprint: Blueprint, file: String, source: @escaping Source, mayOverlap: Bool) throws {
+    ///   - permissions: what the operator has allowed for this start.
+    ///   - inheritance: what this process has from whoever started it.
+    ///   - successor: the program and the arguments by which an upgrade starts another process.
+    ///   - sandbox: whether to give up access to other files.
+    /// - Throws: `StartupError` if it cannot start, and nothing was served then; or if an upgrade has failed, and it cannot go on.
+    public static func run(
+        _ blueprint: Blueprint, file: String, source: @escaping Source, _ permissions: StartPermissions,
+        _ inheritance: Inheritance, successor: [String], sandbox: Sandbox = .off
+    ) throws {
         SignalWatcher.ignoreWriteSignals()
+        // Before there is a second thread, which it would not be for.
+        let confinement = try sandbox.enter(blueprint, inheritance, program: successor.first ?? "")
         do {
-            let process = try GatewayProcess(blueprint, file: file, source: source, mayOverlap: mayOverlap)
+            let process = try GatewayProcess(
+                blueprint, file: file, source: source, permissions, inheritance, successor: successor,
+                confinement)
             defer { process.errorWriter.stop() }
             try process.serve()
         } catch let error as EventLoopError {
@@ -108,7 +161,9 @@ public final class GatewayProcess {
         watchSignals()
         resolveNames()
         // Unless it was told to end meanwhile.
+        if !isStopping { awaitRelease() }
         if !isStopping {
+            if !isRegistryOpen { try openRegistry() }
             try start()
             let receiver = MailboxReceiver(loop: loop, mailbox: events) { [unowned self] in receive($0) }
             withExtendedLifetime(receiver) { loop.run() }
@@ -117,13 +172,15 @@ public final class GatewayProcess {
         workers.join()
         enrolment?.join()
         administration?.stop()
+        exporter?.stop(flushes: !isEnding)
         // After the workers and enrolment: what they spent is committed and folded.
-        if let registry = order.enforcement?.registry { stop(registry) }
+        if let registry = order.enforcement?.registry, isRegistryOpen { stop(registry) }
         order.log?.stop()
         logger.info("stopped")
+        if let failure { throw failure }
     }
 
-    private func stop(_ registry: DeviceRegistry) {
+    func stop(_ registry: DeviceRegistry) {
         registry.stop()
         let metrics = registry.metrics
         logger.info("registry: \(metrics.counters) counters in \(metrics.commits) commits")
@@ -136,144 +193,34 @@ public final class GatewayProcess {
             _ = Unmanaged.passRetained(SignalWatcher(loop: loop, signal: signal, action: action))
         }
         for signal in [SIGTERM, SIGINT] { watch(signal) { [self] in stopAsked() } }
-        watch(SIGHUP) { [self] in reloadAsked { _ in } }
-        watch(SIGUSR1) { [self] in ProcessResources.reopen(order.log, logger) }
-        watch(SIGUSR2) { [logger] in logger.warning("SIGUSR2 ignored: it means nothing here") }
-    }
-
-    private func start() throws {
-        let blueprint = order.blueprint
-        let sockets = try ListeningAddresses.bind(
-            blueprint.listeners, workers: blueprint.workers, mayOverlap: mayOverlap)
-        if let path = blueprint.administration?.socketPath {
-            let subjects = try order.enforcement?.settings.secrets.subjects(LibraryContext())
-            do throws(AdministrationStartError) {
-                administration = try AdministrationServer(
-                    loop: loop, socketPath: path, listeners: blueprint.administrationListeners,
-                    registry: order.enforcement?.registry, subjects: subjects,
-                    endpoints: [reloadEndpoint, reloadedFileEndpoint, metricsEndpoint, statusEndpoint] + healthEndpoints
-                ) { [logger] change in logger.notice("administration: \(change)") }
-            } catch {
-                throw StartupError(error.description)
-            }
-        }
-        try startEnrolment()
-        for sockets in sockets { try workers.start(order, sockets: sockets) }
-        let names = blueprint.listeners.map(\.name)
-        let addresses = names.isEmpty ? "no requests" : names.joined(separator: ", ")
-        let count = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
-        logger.info("serving \(addresses) with \(count), process \(getpid())")
-        for host in blueprint.listeners.flatMap(\.hosts) {
-            logger.info("\(host.place): serving \(host.names.map(\.text).joined(separator: ", "))")
-        }
-        notifier?.ready("serving \(addresses)")
-        watchFiles()
-        warnOfExpiries()
-        expiryTimer = LoopTimer(loop: loop, interval: .seconds(5), repeats: true) { [unowned self] in warnOfExpiries() }
-        if let notifier, notifier.watchdogInterval != nil {
-            watchdog = Watchdog(loop: loop, notifier: notifier) { [unowned self] in
-                workers.tellAll(.ping)
-                if isEnrolmentRunning { enrolment?.ping() }
-                return running
-            } running: { [unowned self] in
-                running
-            }
-        }
-    }
-
-    private func startEnrolment() throws {
-        guard let blueprint = order.blueprint.enrolment, let (settings, registry) = order.enforcement else { return }
-        let enrolment = try blueprint.settings(settings.secrets)
-        let sockets = try ListeningAddresses.bind(blueprint, mayOverlap: mayOverlap)
-        let (logger, events) = (logger, events)
-        self.enrolment = try EnrolmentService(
-            enrolment, sockets: sockets, registry: registry,
-            audit: { decision in
-                if decision.isOurFault {
-                    logger.error("enrolment: \(decision)")
-                } else {
-                    logger.notice("enrolment: \(decision)")
-                }
-            }, report: { events.post(.enrolment($0)) },
-            failed: { reason in
-                // The blueprint has built the same before; what fails here is memory or descriptors.
-                logger.critical("enrolment cannot start: \(reason)")
-                exit(1)
-            })
-        isEnrolmentRunning = true
-        logger.info("enrolling at \(blueprint.name), admission: \(blueprint.admission)")
-    }
-
-    /// The numbers of all that serve and have not ended: the workers', and that of the enrolment service.
-    var running: Set<Int> { workers.running.union(isEnrolmentRunning ? [Self.enrolmentNumber] : []) }
-
-    private func receive(_ event: Event) {
-        switch event {
-        case .enrolment(let report):
-            switch report {
-            case .serving: begun.insert(Self.enrolmentNumber)
-            case .prepared(let fault): prepared(by: Self.enrolmentNumber, fault: fault)
-            case .adopted: adopted(by: Self.enrolmentNumber)
-            case .pong: watchdog?.answered(Self.enrolmentNumber)
-            case .failed(let reason): logger.error("enrolment: \(reason)")
-            case .receipt(let notice):
-                switch notice.severity {
-                case .info: logger.info("receipts: \(notice)")
-                case .warning: logger.warning("receipts: \(notice)")
-                case .error: logger.error("receipts: \(notice)")
-                }
-            case .ended:
-                isEnrolmentRunning = false
-                if running.isEmpty { loop.stop() }
-            }
-        case .loaded(let result): loaded(result)
-        case .worker(let worker, let report):
-            switch report {
-            case .serving: begun.insert(worker)
-            case .snapshot(let snapshot): snapshots.received(snapshot, from: worker)
-            case .prepared(let fault): prepared(by: worker, fault: fault)
-            case .adopted: adopted(by: worker)
-            case .pong: watchdog?.answered(worker)
-            case .readdressed: addressesTaken(by: worker)
-            // Here and not there: it takes its time, and this thread serves nobody in a hurry.
-            case .crowdLeft: Allocator.giveBack()
-            case .ended:
-                workers.ended(worker)
-                addressDelivery.ended(worker)
-                snapshots.ended(worker)
-                if running.isEmpty { loop.stop() }
-            }
-        }
-    }
-
-    /// Begins to look at the files of what is served now.
-    func watchFiles() {
-        guard let interval = order.blueprint.watch else {
-            fileTimer = nil
-            return
-        }
-        fileWatch = FileWatch(order.blueprint.files)
-        fileTimer = LoopTimer(loop: loop, interval: interval, repeats: true) { [unowned self] in
-            guard fileWatch?.shouldRead(order.blueprint.files.renewed) ?? false else { return }
-            logger.notice(
-                "a certificate, key, authority, token, revocation list or OCSP response has changed: reloading")
+        watch(SIGHUP) { [self] in
+            auditLogger.tell(.act(AdministrationAct("reload", "reload", .begun, by: "SIGHUP")))
             reloadAsked { _ in }
         }
-    }
-
-    private func warnOfExpiries() {
-        for news in expiryWatch.news(of: order.blueprint.expiries, at: WallClock.seconds) { logger.warning("\(news)") }
+        // What goes wrong is told in the log.
+        watch(SIGUSR1) { [self] in _ = try? ProcessResources.reopen(order.log, logger) }
+        watch(SIGUSR2) { [self] in
+            auditLogger.tell(.act(AdministrationAct("upgrade", "upgrade", .begun, by: "SIGUSR2")))
+            upgradeAsked { _ in }
+        }
     }
 
     // MARK: - The end
 
     /// The first signal lets requests finish, the second ends at once.
-    private func stopAsked() {
+    func stopAsked() {
         if isStopping { return endNow() }
         isStopping = true
         logger.info("stopping: finishing open requests")
         notifier?.stopping()
+        upgradeInterrupted()
         reloadInterrupted()
+        // Still waiting for the process that this one was to take over from.
+        if !hasBegun { loop.stop() }
+        drain()
+    }
+
+    func drain() {
         workers.tellAll(.drain)
         enrolment?.drain()
         // It has not begun to serve.

@@ -6,19 +6,28 @@ internal import Glibc
 enum ListeningAddresses {
     /// - Parameters:
     ///   - mayOverlap: whether another process may be listening on them.
+    ///   - inherited: sockets that came with the process. Those that listen on one of the addresses are taken.
     /// - Returns: for each worker the descriptors, by address.
     static func bind(
-        _ listeners: [Blueprint.Listener], workers: Int, mayOverlap: Bool
+        _ listeners: [Blueprint.Listener], workers: Int, mayOverlap: Bool, inherited: InheritedSockets? = nil
     ) throws(StartupError) -> [[String: Int32]] {
-        // With SO_REUSEPORT the kernel would let a second process of the same user in, and a forgotten one would go on
-        // serving its share by its old rules.
-        if !mayOverlap {
-            for listener in listeners { _ = try bind(listener, isShared: false) }
-        }
         var sockets = [[String: Int32]](repeating: [:], count: workers)
+        var unbound: [Blueprint.Listener] = []
         do throws(StartupError) {
+            for listener in listeners {
+                let taken = inherited?.take(listener.address) ?? []
+                if taken.isEmpty { unbound.append(listener) }
+                for (worker, descriptor) in try divide(taken, among: workers, listener.name).enumerated() {
+                    sockets[worker][listener.name] = descriptor
+                }
+            }
+            // With SO_REUSEPORT the kernel would let a second process of the same user in, and a forgotten one would go on
+            // serving its share by its old rules.
+            if !mayOverlap {
+                for listener in unbound { _ = try bind(listener, isShared: false) }
+            }
             for worker in 0..<workers {
-                for listener in listeners {
+                for listener in unbound {
                     sockets[worker][listener.name] = try bind(listener, isShared: true).detach()
                 }
             }
@@ -33,11 +42,41 @@ enum ListeningAddresses {
     ///
     /// - Returns: the descriptor by name.
     static func bind(
-        _ enrolment: EnrolmentBlueprint, mayOverlap: Bool
+        _ enrolment: EnrolmentBlueprint, mayOverlap: Bool, inherited: InheritedSockets? = nil
     ) throws(StartupError) -> [String: Int32] {
         let (address, name) = (enrolment.address, "\(enrolment.name) of enrolment")
+        let taken = try divide(inherited?.take(address) ?? [], among: 1, name)
+        if let descriptor = taken.first { return [enrolment.name: descriptor] }
         if !mayOverlap { _ = try bind(address, name, isShared: false) }
         return [enrolment.name: try bind(address, name, isShared: true).detach()]
+    }
+
+    /// A socket for each worker. Where there are fewer, as a service manager has one, some workers share one with its queue.
+    ///
+    /// - Parameter descriptors: taken over.
+    /// - Returns: as many as there are workers; none if there were none.
+    private static func divide(
+        _ descriptors: [Int32], among workers: Int, _ name: String
+    ) throws(StartupError) -> [Int32] {
+        guard !descriptors.isEmpty else { return [] }
+        var divided = descriptors
+        func refuse(_ reason: String) -> StartupError {
+            for descriptor in divided where descriptor >= 0 { close(descriptor) }
+            return StartupError("listener \(name): \(reason)")
+        }
+        // With one that nobody accepts on, the connections in its queue would be lost.
+        guard descriptors.count <= workers else {
+            throw refuse(
+                """
+                \(descriptors.count) listening sockets came with the process, for \(workers) workers: fewer workers take a \
+                restart
+                """)
+        }
+        for worker in descriptors.count..<workers {
+            divided.append(fcntl(descriptors[worker % descriptors.count], F_DUPFD_CLOEXEC, 0))
+        }
+        guard divided.allSatisfy({ $0 >= 0 }) else { throw refuse(EventLoopError.text(of: EMFILE)) }
+        return divided
     }
 
     /// Closes what nobody took over.
@@ -57,7 +96,8 @@ enum ListeningAddresses {
         } catch {
             var hint = ""
             if case .system(_, EACCES) = error { hint = "; ports below 1024 take CAP_NET_BIND_SERVICE" }
-            throw StartupError("listener \(name): \(error.text)\(hint)")
+            if case .system(_, EADDRINUSE) = error { hint = "; `ss --listening --tcp --processes` tells by whom" }
+            throw StartupError("listener \(name): \(error.text)\(hint)", of: .address(address.description))
         }
     }
 }

@@ -1,58 +1,59 @@
 internal import EventLoop
 internal import Gateway
+internal import GatewayConfiguration
 internal import Glibc
 internal import Logging
-internal import Registry
+internal import Tracing
 
 /// What a process opens once, for all its workers and generations.
 enum ProcessResources {
     /// - Returns: nil if access is not logged.
-    static func openLog(_ blueprint: Blueprint) throws(StartupError) -> LogWriter? {
+    static func openLog(_ blueprint: Blueprint, _ logger: Logger) throws(StartupError) -> LogWriter? {
         guard let destination = blueprint.accessDestination else { return nil }
-        do throws(EventLoopError) { return try LogWriter(destination) } catch {
-            throw StartupError("log: access: \(error.text)")
+        do throws(EventLoopError) {
+            return try LogWriter(destination) { turn in
+                switch turn {
+                case .failed(let errno):
+                    logger.error(
+                        "access log: \(EventLoopError.text(of: errno)): lines are lost until it can be written again")
+                case .recovered: logger.notice("access log: can be written again")
+                }
+            }
+        } catch {
+            var subject: Subject?
+            if case .file(let path) = destination { subject = .file(path) }
+            throw StartupError("log: access: \(error.text)", of: subject)
+        }
+    }
+
+    /// - Returns: nil if no spans are exported.
+    static func openExporter(_ blueprint: Blueprint, _ logger: Logger) throws(StartupError) -> SpanExporter? {
+        guard let tracing = blueprint.tracing else { return nil }
+        do throws(EventLoopError) {
+            return try SpanExporter(tracing.export) { text, isFault in
+                if isFault { logger.warning("tracing: \(text)") } else { logger.notice("tracing: \(text)") }
+            }
+        } catch {
+            throw StartupError("tracing: \(error.text)")
         }
     }
 
     /// After logrotate has moved the file away.
-    static func reopen(_ log: LogWriter?, _ logger: Logger) {
+    ///
+    /// - Returns: whether there was one to open anew.
+    /// - Throws: with the reason why the old one is still written to.
+    @discardableResult
+    static func reopen(_ log: LogWriter?, _ logger: Logger) throws(StartupError) -> Bool {
         do throws(EventLoopError) {
-            if try log?.reopen() == true {
-                logger.info("access log reopened")
-            } else {
-                logger.info("SIGUSR1: access is not logged to a file, nothing to reopen")
+            guard try log?.reopen() == true else {
+                logger.info("access is not logged to a file, nothing to reopen")
+                return false
             }
+            logger.info("access log reopened")
+            return true
         } catch {
             logger.error("access log not reopened, the old file is kept: \(error.text)")
-        }
-    }
-
-    /// Opens the store, and makes it where there is none.
-    static func openRegistry(
-        _ settings: Blueprint.RegistrySettings, durability: StoreOptions.Durability, _ logger: Logger
-    ) throws(StartupError) -> DeviceRegistry {
-        var limits = RegistryLimits()
-        limits.devices = settings.devices
-        let observe: @Sendable (StoreEvent) -> Void = { event in
-            switch event {
-            case .failed(let reason): logger.error("registry: \(reason): what needs it is refused")
-            case .cannotReopen(let reason): logger.error("registry: cannot be opened again: \(reason)")
-            case .recovered: logger.notice("registry: serves again")
-            }
-        }
-        do throws(StoreOpenError) {
-            switch settings.store {
-            case .file(let path):
-                if Glibc.access(path, F_OK) != 0 {
-                    logger.notice("registry: there is no \(path): a new one is made, without devices")
-                }
-                return try DeviceRegistry.start(
-                    path: path, creating: true, limits: limits, durability: durability, observe: observe)
-            case .postgresql(let database):
-                return try DeviceRegistry.start(PostgreSQLSettings(database), limits: limits, observe: observe)
-            }
-        } catch {
-            throw StartupError("registry: \(error)")
+            throw StartupError(error.text)
         }
     }
 
@@ -74,7 +75,7 @@ enum ProcessResources {
             logger.warning(
                 """
                 this process may open \(limit.rlim_max) files; all connections of limits.connections would take \(wanted): \
-                raise LimitNOFILE
+                raise LimitNOFILE of the unit, or `ulimit -Hn`, or lower limits.connections
                 """)
         }
     }

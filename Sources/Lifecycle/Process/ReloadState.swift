@@ -15,6 +15,8 @@ struct ReloadState {
     var isUnderWay = false
     /// Reads the files. Joined before the process ends: it must not be in the middle of OpenSSL when that is taken down.
     var loader: LoopThread?
+    /// What is doubtful in what was read last, for whoever has asked.
+    var warnings: [String] = []
     /// Told to the workers, and not yet served by all of them.
     var change: (GenerationChange, GenerationOrder)?
     /// The last one, and when it ended, in seconds since 1970; nil if there was none.
@@ -22,6 +24,33 @@ struct ReloadState {
     /// How many have ended either way.
     private(set) var succeeded = 0
     private(set) var failed = 0
+
+    /// The first line of why one failed, for the status: nothing of what stands in files, and of where they lie no more than their
+    /// names. All of it is for who has asked for the reload, and for standard error.
+    static func brief(_ reason: String) -> String {
+        let line = reason.prefix { !$0.isNewline }
+        var brief = ""
+        var word = ""
+        func end() {
+            // What names no place of its own, as 10.0.0.0/8 or https://login.example/, stays.
+            let isPath = word.hasPrefix("/") || word.hasPrefix("./") || word.hasPrefix("../")
+            brief += isPath ? word.split(separator: "/").last.map(String.init) ?? word : word
+            word = ""
+        }
+        var isQuoted = false
+        for character in line {
+            if character == "`" { isQuoted.toggle() }
+            // Between backticks a blank is part of the path.
+            if character == "`" || !isQuoted && (character == " " || character == ":" && !word.hasPrefix("http")) {
+                end()
+                brief.append(character)
+            } else {
+                word.append(character)
+            }
+        }
+        end()
+        return brief
+    }
 
     /// - Returns: false if it has ended already, which a stop and a loader that has just finished may both say: a reload has
     ///   one outcome.

@@ -46,6 +46,9 @@ struct ServiceNotifier {
         send("RELOADING=1\nMONOTONIC_USEC=\(time.tv_sec * 1_000_000 + time.tv_nsec / 1_000)\n")
     }
 
+    /// Another process is the one to watch.
+    func handOver(to process: Int32) { send("MAINPID=\(process)\nREADY=1\nSTATUS=process \(process) serves\n") }
+
     func stopping() { send("STOPPING=1\n") }
     func isAlive() { send("WATCHDOG=1\n") }
 

@@ -27,8 +27,8 @@ final class Generation {
         shutdownTimeout = order.blueprint.shutdownTimeout
         let blueprint = order.blueprint
         let application = try GatewayApplication(
-            blueprint.application, loop: loop, pool: pool, library: library, shared: order.limits, log: order.log,
-            metrics: metrics)
+            blueprint.application, loop: loop, pool: pool, library: library, shared: order.limits,
+            log: order.log ?? order.errors, exporter: order.exporter, metrics: metrics)
         let acceptor = Acceptor(loop: loop, settings: blueprint.settings, pool: pool, application: application)
         self.application = application
         self.acceptor = acceptor
@@ -107,6 +107,12 @@ final class Generation {
         drain(ended: ended)
         patience = LoopTimer(loop: loop, interval: shutdownTimeout) { [unowned self] in abort() }
     }
+
+    /// Accepts no more, and serves what is under way or may be on its way right now. May be followed by `retire` or `drain`.
+    func windUp() { acceptor.windUp() }
+
+    /// Whether nothing more is begun, and all that was is decided.
+    var isDecided: Bool { acceptor.isDecided }
 
     /// Ends every connection at once.
     func abort() { acceptor.abortAll() }

@@ -1,6 +1,7 @@
 internal import Gateway
 internal import Registry
 internal import TLS
+internal import Tracing
 
 /// What a worker needs to make a generation: a configuration, read and resolved, and what outlives configurations.
 struct GenerationOrder: Sendable {
@@ -11,6 +12,10 @@ struct GenerationOrder: Sendable {
     /// What was counted stays counted, whatever is loaded.
     let limits: SharedLimits
     let log: LogWriter?
+    /// Where goes what is no request, where requests are not logged.
+    let errors: LogWriter
+    /// Nil if no spans are exported.
+    let exporter: SpanExporter?
     /// Nil if there is no registry.
-    let enforcement: (settings: Enforcement.Settings, registry: DeviceRegistry)?
+    var enforcement: (settings: Enforcement.Settings, registry: DeviceRegistry)?
 }

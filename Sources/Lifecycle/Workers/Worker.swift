@@ -18,8 +18,14 @@ final class Worker {
         case ping
         /// Say what was counted.
         case snapshot
+        /// Say what was decided since the last time.
+        case decisions
         /// Servers that are known by a name have these addresses from now on.
         case readdress([(server: NamedServer, addresses: [SocketAddress])])
+        /// Give away a second descriptor of each listening socket.
+        case lend
+        /// Stop accepting, decide what is under way or may be on its way right now, and say when that is done.
+        case windUp
         /// Stop accepting, finish what is under way, then end.
         case drain
         /// End now.
@@ -34,10 +40,15 @@ final class Worker {
         case adopted
         case pong
         case snapshot(WorkerSnapshot)
+        case decisions(RecentDecisions.Batch)
         /// The addresses are used.
         case readdressed
         /// Many connections have closed.
         case crowdLeft
+        /// By address; whoever hears of it owns them. Nil if there are not enough descriptors left.
+        case lent([String: Int32]?)
+        /// Nothing more is asked of the registry that anybody waits for.
+        case woundUp
         case ended
     }
 
@@ -91,9 +102,12 @@ final class Worker {
         case .discard: discard()
         case .ping: report(.pong)
         case .snapshot: report(.snapshot(snapshot))
+        case .decisions: report(.decisions(metrics.recent.take()))
         case .readdress(let servers):
             for (server, addresses) in servers { readdress(server, to: addresses) }
             report(.readdressed)
+        case .lend: report(.lent(lend()))
+        case .windUp: windUp()
         case .drain: drain()
         case .stop:
             for generation in retired + [current] { generation.abort() }
@@ -177,7 +191,7 @@ final class Worker {
             retiredGenerations: retired.count,
             connections: connections,
             upstreams: generations.flatMap(\.upstreams), buffersInUse: pool.outstanding,
-            buffersIdle: pool.unused)
+            buffersIdle: pool.unused, spanOctets: metrics.spans.octets)
     }
 
     private var connections: Int { retired.reduce(current.connections) { $0 + $1.connections } }
@@ -194,6 +208,27 @@ final class Worker {
     }
 
     private static let lagInterval = TimeSpan.milliseconds(500)
+
+    // MARK: - Handing over to another process
+
+    private var windingUp: LoopTimer?
+
+    private func lend() -> [String: Int32]? {
+        var sockets: [String: Int32] = [:]
+        for address in current.addresses { sockets[address] = current.duplicateListener(address) }
+        guard sockets.count < current.addresses.count else { return sockets }
+        for descriptor in sockets.values { close(descriptor) }
+        return nil
+    }
+
+    private func windUp() {
+        guard !isDraining else { return report(.woundUp) }
+        for generation in retired + [current] { generation.windUp() }
+        windingUp = LoopTimer(loop: loop, interval: .milliseconds(10)) { [unowned self] in
+            let isDecided = (retired + [current]).allSatisfy(\.isDecided)
+            if isDecided { report(.woundUp) } else { windingUp?.start() }
+        }
+    }
 
     // MARK: - The end
 

@@ -42,9 +42,9 @@ final class WorkerGroup {
     }
 
     /// No command is lost: a reload would be half told, a stop never come about. Whoever asks something (a generation to be
-    /// made ready, a ping, a snapshot, other addresses) asks again only when it is answered, and the rest is told once. So however long a
-    /// worker stands still, no more than these wait: how one change ended, the next one, a ping, a snapshot, addresses, drain,
-    /// stop.
+    /// made ready, a ping, a snapshot, decisions, other addresses, its sockets, to wind up) asks again only when it is answered, and the
+    /// rest is told once. So however long a worker stands still, no more than these wait: how one change ended, the next one, a
+    /// ping, a snapshot, decisions, addresses, lend, wind up, drain, stop.
     func tell(_ worker: Int, _ command: Worker.Command) {
         let isTaken = workers[worker].mailbox.post(command)
         precondition(isTaken, "a worker was told more than it was asked to answer")

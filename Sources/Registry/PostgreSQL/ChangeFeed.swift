@@ -57,10 +57,14 @@ struct ChangeFeed {
         var position: Int64
         var devices: Set<DeviceID> = []
         var changes: [StoreChange] = []
+        /// What of it the revocation journal is to say.
+        var entries: [WitnessEntry] = []
     }
 
     /// From the rows of `CounterStatements.changes`: one for each change and each binding of its device.
-    func changes(_ result: DatabaseResult) throws -> News {
+    ///
+    /// - Parameter time: seconds since 1970-01-01T00:00:00Z.
+    func changes(_ result: DatabaseResult, at time: Int64) throws -> News {
         var news = News(position: position)
         var row = 0
         while row < result.rows {
@@ -71,6 +75,7 @@ struct ChangeFeed {
             var end = row + 1
             while end < result.rows, try result.integer(end, 0) == number { end += 1 }
             try read(result, row..<end, into: &news)
+            try witness(result, row..<end, time, into: &news)
             row = end
         }
         guard news.position > position else { throw DatabaseFault("changes were missed") }
@@ -95,5 +100,15 @@ struct ChangeFeed {
         ]
         if isRevoked { news.changes.append(.barred(bindings.map(\.key))) }
         if !result.isNull(first, 2) { news.changes.append(.ended([try result.key(first, 2, "change")])) }
+    }
+
+    private func witness(_ result: DatabaseResult, _ rows: Range<Int>, _ time: Int64, into news: inout News) throws {
+        let key = try result.key(rows.lowerBound, 10, "device")
+        let revokedAt = try result.optionalInteger(rows.lowerBound, 11)
+        news.entries.append(revokedAt.map { .revoked(key, at: $0) } ?? .restored(key, at: time))
+        for row in rows {
+            guard let end = try result.optionalInteger(row, 12) else { continue }
+            news.entries.append(.ended(try result.key(row, 8, "binding"), at: end))
+        }
     }
 }

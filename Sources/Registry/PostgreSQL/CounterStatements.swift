@@ -8,6 +8,10 @@ enum CounterStatements {
     static let confirm = "confirm"
     static let changes = "changes"
 
+    private static func confirmation(_ kind: DatabaseKind) -> String {
+        "SELECT id, epoch, last, epoch_number, \(LogPosition.columns(kind)) FROM store CROSS JOIN feed"
+    }
+
     private static let all = [
         // One row for each device. Only where everything is as the gateway knew it when it decided: what is spent, what was shown,
         // and by its number whether device and bindings are good. What was changed meanwhile is looked at in its newest version,
@@ -39,11 +43,10 @@ enum CounterStatements {
         LEFT JOIN receipt ON receipt.device = device.id
         WHERE binding.key = $1
         """,
-        confirm: "SELECT id, epoch, last FROM store CROSS JOIN feed",
         // What has become of the devices of some changes: a row for each change, and each binding of its device.
         changes: """
         SELECT change.seq, change.device, change.ended, highest, bits, shown_extensions, revoked_at IS NOT NULL,
-            risk_metric, binding.key, binding.ended_at IS NULL
+            risk_metric, binding.key, binding.ended_at IS NULL, hardware_key, revoked_at, coalesce(ended_at, ends_at)
         FROM (SELECT * FROM change WHERE seq > $1 ORDER BY seq LIMIT 32) AS change
         JOIN device ON device.id = change.device JOIN counter ON counter.device = change.device
         LEFT JOIN receipt ON receipt.device = change.device
@@ -61,9 +64,10 @@ enum CounterStatements {
         let connection = try DatabaseConnection.open(settings)
         let deadline = { Instant.now + settings.limits.answering }
         for (name, sql) in all { try connection.prepare(name, sql, until: deadline()) }
+        try connection.prepare(confirm, confirmation(kind), until: deadline())
         // Before the first look: what changes from here on is told, or found by looking.
         if kind.notifies { _ = try connection.execute("LISTEN attestgate", until: deadline()) }
-        let row = try connection.run(all[confirm] ?? "", [], until: deadline())
+        let row = try connection.run(confirmation(kind), [], until: deadline())
         // Another server, for one was promoted in between, or an epoch drawn meanwhile: to be opened once more.
         let found = try DatabaseMark.read(kind) { try connection.run($0, [], until: deadline()) }
         guard found == mark, row.rows == 1, row.bytes(0, 0) == identity.store.bytes,

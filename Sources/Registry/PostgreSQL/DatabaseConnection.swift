@@ -155,13 +155,13 @@ final class DatabaseConnection {
     /// The last result of what was sent.
     private func answer(until deadline: Instant) throws(DatabaseFault) -> DatabaseResult {
         while try flush() {
-            guard wait(for: POLLIN | POLLOUT, until: deadline) else { throw DatabaseFault("no answer in time") }
+            guard wait(for: POLLIN | POLLOUT, until: deadline) else { throw .noAnswer }
             try consume()
         }
         var last: DatabaseResult?
         while true {
             while PQisBusy(connection) == 1 {
-                guard wait(for: POLLIN, until: deadline) else { throw DatabaseFault("no answer in time") }
+                guard wait(for: POLLIN, until: deadline) else { throw .noAnswer }
                 try consume()
             }
             guard let result = PQgetResult(connection) else { break }

@@ -9,8 +9,12 @@ final class DatabaseDesk: Sendable {
         /// Connect, and write down what memory holds as spent.
         case open(owed: [DeviceID: [UInt32]])
         case perform(RegistryCommand, at: Int64, ticket: Int)
-        /// One slice of what ends with time.
-        case expire(at: Int64)
+        /// One slice of what ends with time; and a word to the witness.
+        case expire(at: Int64, StoreProgress)
+        /// What others have revoked and ended.
+        case attest([WitnessEntry])
+        /// How far the database has come, at the end.
+        case mark(StoreProgress)
         /// Let go of the connection, which cannot be trusted any more.
         case abandon
         case stop
@@ -31,7 +35,7 @@ final class DatabaseDesk: Sendable {
 
     /// - Parameter access: what has been opened already.
     init(
-        _ settings: PostgreSQLSettings, reports: Mailbox<Report>, access: DatabaseAccess
+        _ settings: PostgreSQLSettings, reports: Mailbox<Report>, access: DatabaseAccess, witness: Witness?
     ) throws(EventLoopError) {
         // Bounded by what the store's thread lets in.
         let orders = try Mailbox<Order>(limit: .max)
@@ -39,7 +43,8 @@ final class DatabaseDesk: Sendable {
         thread = try LoopThread(name: "database") {
             // Without a loop nothing is answered: the store's thread gives up what it asked.
             guard let loop = try? Loop() else { return }
-            let clerk = Clerk(settings, database: access.takeDatabase(), reports: reports, loop: loop)
+            let clerk = Clerk(
+                settings, database: access.takeDatabase(), witness: witness, reports: reports, loop: loop)
             let receiver = MailboxReceiver(loop: loop, mailbox: orders) { clerk.follow($0) }
             withExtendedLifetime(receiver) { loop.run() }
         }
@@ -67,21 +72,32 @@ struct DeskAnswer: Sendable {
 final class DatabaseAccess: Sendable {
     let identity: StoreIdentity
     let kind: DatabaseKind
-    /// The number of the latest change when the connection for counters was made.
+    /// The number of the latest change that the witness was told of.
     let position: Int64
+    /// How far it had come when it was opened.
+    let progress: StoreProgress
+    /// Whether its tables were made when it was opened.
+    let isMade: Bool
     private let database: Mutex<RegistryDatabase?>
     private let connection: Mutex<DatabaseConnection?>
 
     /// Opens both connections, to the same database. Waits.
-    init(_ settings: PostgreSQLSettings, owed: [DeviceID: [UInt32]] = [:]) throws(StoreOpenError) {
+    ///
+    /// - Parameter making: whether tables are made where there are none.
+    init(
+        _ settings: PostgreSQLSettings, _ witness: Witness?, making: Bool, owed: [DeviceID: [UInt32]] = [:]
+    ) throws(StoreOpenError) {
         do {
-            let database = try RegistryDatabase(settings)
+            let database = try RegistryDatabase(settings, witness, making: making)
+            isMade = database.isMade
+            if let secret = settings.secret { try database.settle(secret) }
+            progress = database.begun
             try database.pay(owed)
             identity = database.identity
             kind = database.kind
             let (connection, position) = try CounterStatements.connect(
                 settings, to: identity, kind, mark: database.mark)
-            self.position = position
+            self.position = min(position, progress.standing)
             self.database = Mutex(database)
             self.connection = Mutex(connection)
         } catch let error as StoreOpenError {
@@ -99,14 +115,22 @@ final class DatabaseAccess: Sendable {
 private final class Clerk {
     private let settings: PostgreSQLSettings
     private var database: RegistryDatabase?
+    private let witness: Witness?
+    /// Slices until it is looked for people who were barred at other gateways: no change of a device tells of them.
+    private var slicesToSubjects = 0
     private let reports: Mailbox<DatabaseDesk.Report>
     private let loop: Loop
 
+    /// Slices come each half second, or faster.
+    private static let subjectPause = 20
+
     init(
-        _ settings: PostgreSQLSettings, database: RegistryDatabase?, reports: Mailbox<DatabaseDesk.Report>, loop: Loop
+        _ settings: PostgreSQLSettings, database: RegistryDatabase?, witness: Witness?,
+        reports: Mailbox<DatabaseDesk.Report>, loop: Loop
     ) {
         self.settings = settings
         self.database = database
+        self.witness = witness
         self.reports = reports
         self.loop = loop
     }
@@ -116,7 +140,11 @@ private final class Clerk {
         case .open(let owed): open(owed)
         case .perform(let command, let time, let ticket):
             reports.post(.performed(ticket: ticket, perform(command, time)))
-        case .expire(let time): expire(at: time)
+        case .expire(let time, let progress):
+            expire(at: time)
+            witness?.tick(progress)
+        case .mark(let progress): witness?.mark(progress, isSynced: true)
+        case .attest(let entries): witness?.append(entries)
         case .abandon: database = nil
         case .stop:
             database = nil
@@ -127,7 +155,8 @@ private final class Clerk {
     private func open(_ owed: [DeviceID: [UInt32]]) {
         database = nil
         do throws(StoreOpenError) {
-            let access = try DatabaseAccess(settings, owed: owed)
+            // A database that a gateway has lost is not its own to make anew.
+            let access = try DatabaseAccess(settings, witness, making: false, owed: owed)
             database = access.takeDatabase()
             reports.post(.opened(access))
         } catch {
@@ -142,6 +171,8 @@ private final class Clerk {
         do {
             let reply = try database.perform(command, at: time) { spent = $0 }
             let change = database.lastChange
+            // Before whoever asked is answered.
+            witness?.append(WitnessEntry.all(of: command, reply, at: time))
             return DeskAnswer(result: .success(reply), change: change > before ? change : nil)
         } catch let refusal as StoreError {
             return DeskAnswer(result: .failure(refusal))
@@ -155,13 +186,23 @@ private final class Clerk {
         }
     }
 
+    private func attestSubjects(_ database: RegistryDatabase) throws {
+        guard let witness else { return }
+        slicesToSubjects -= 1
+        guard slicesToSubjects <= 0 else { return }
+        slicesToSubjects = Self.subjectPause
+        witness.append(try database.barredSubjects())
+    }
+
     private func expire(at time: Int64) {
         guard let database else {
             reports.post(.notExpired(nil))
             return
         }
         do {
-            reports.post(.expired(isLeft: try database.expire(at: time)))
+            let isLeft = try database.expire(at: time)
+            try attestSubjects(database)
+            reports.post(.expired(isLeft: isLeft))
         } catch {
             let trouble = DatabaseTrouble(error)
             if trouble.endsConnection { self.database = nil }

@@ -83,6 +83,10 @@ struct DatabaseFault: Error {
         self.state = state
     }
 
+    /// Nobody has answered before the deadline. What was asked for may be done, or never will be.
+    static let noAnswer = DatabaseFault("no answer in time")
+    var isNoAnswer: Bool { state == Self.noAnswer.state && detail == Self.noAnswer.detail }
+
     /// Nothing was done, and the same may succeed when it is tried again: 40001 serialization_failure, 40P01 deadlock_detected;
     /// 23505 unique_violation, where somebody else has inserted what was just not there.
     var isPassing: Bool { ["40001", "40P01", "23505"].contains(state) }

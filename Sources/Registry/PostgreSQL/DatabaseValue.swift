@@ -7,6 +7,10 @@ enum DatabaseValue {
     case text(String)
     case integers([Int64])
     case bytesList([[UInt8]])
+    /// Nil elements are NULL.
+    case optionalIntegers([Int64?])
+    case optionalBytesList([[UInt8]?])
+    case texts([String?])
     case null
 
     static func integer(_ number: Int64?) -> DatabaseValue { number.map { .integer($0) } ?? .null }
@@ -35,17 +39,34 @@ enum DatabaseValue {
                     bytes += item
                 }
             }
+        case .optionalIntegers(let numbers):
+            Self.array(of: 20, numbers.map { $0.map { Self.big(UInt64(bitPattern: $0)) } })
+        case .optionalBytesList(let list): Self.array(of: 17, list)
+        case .texts(let texts): Self.array(of: 25, texts.map { $0.map { [UInt8]($0.utf8) } })
         case .null: nil
+        }
+    }
+
+    /// One with NULLs: of length -1.
+    private static func array(of type: UInt32, _ elements: [[UInt8]?]) -> [UInt8] {
+        let size = elements.reduce(0) { $0 + 4 + ($1?.count ?? 0) }
+        return array(of: type, elements.count, size: size, hasNulls: elements.contains { $0 == nil }) { bytes in
+            for element in elements {
+                bytes += big(element.map { UInt32($0.count) } ?? .max)
+                if let element { bytes += element }
+            }
         }
     }
 
     /// PostgreSQL's array_recv: dimensions, whether there are NULLs, the elements' type; each dimension's length and lower
     /// bound; each element's length and bytes.
-    private static func array(of type: UInt32, _ count: Int, size: Int, _ fill: (inout [UInt8]) -> Void) -> [UInt8] {
+    private static func array(
+        of type: UInt32, _ count: Int, size: Int, hasNulls: Bool = false, _ fill: (inout [UInt8]) -> Void
+    ) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(20 + size)
         bytes += big(UInt32(count == 0 ? 0 : 1))
-        bytes += big(UInt32(0))
+        bytes += big(UInt32(hasNulls ? 1 : 0))
         bytes += big(type)
         guard count > 0 else { return bytes }
         bytes += big(UInt32(count))

@@ -3,23 +3,48 @@ internal import EventLoop
 /// The tables in PostgreSQL, and how older ones are brought up to them. In the words that CockroachDB and YugabyteDB share.
 enum PostgreSQLSchema {
     /// In order; what has run once is never changed.
-    private static let migrations = [first]
+    private static let migrations = [first, second, third]
 
     /// Gateways that start together wait for each other at the version's row.
-    static func migrate(_ database: RegistryDatabase) throws {
-        try create(database)
+    ///
+    /// - Parameters:
+    ///   - making: whether tables are made where there are none.
+    ///   - isLoading: whether those are for an import alone until that has ended well.
+    /// - Returns: whether they were made.
+    /// - Throws: `Missing` if there are none, and none are to be made; nothing has changed then.
+    static func migrate(_ database: RegistryDatabase, making: Bool, isLoading: Bool) throws -> Bool {
+        let isThere = try isThere(database)
+        guard isThere || making else { throw Missing() }
+        if !isThere { try create(database) }
+        var isMade = false
         try database.transaction(.unordered) {
             let row = try database.run("SELECT version FROM schema_version WHERE one = 1 FOR UPDATE")
             guard row.rows == 1 else { throw UnreadableRow(table: "schema_version") }
             let version = try row.integer(0, 0)
+            isMade = version == 0
             guard version <= migrations.count else { throw StoreOpenError.newerSchema(path: database.settings.name) }
             guard version < migrations.count else { return }
             for migration in migrations[Int(version)...] {
                 for statement in migration { _ = try database.execute(statement) }
             }
-            if version == 0 { try insertIdentity(database) }
+            if version == 0 { try insertIdentity(database, isLoading: isLoading) }
             _ = try database.run("UPDATE schema_version SET version = $1", [.integer(Int64(migrations.count))])
         }
+        return isMade
+    }
+
+    /// There are no tables.
+    struct Missing: Error {}
+
+    /// Whether there is a registry, and not only its schema, or the beginning of one that was not finished.
+    private static func isThere(_ database: RegistryDatabase) throws -> Bool {
+        let table = try database.run(
+            """
+            SELECT 1::bigint FROM pg_class JOIN pg_namespace ON pg_namespace.oid = pg_class.relnamespace
+            WHERE nspname = 'attestgate' AND relname = 'schema_version'
+            """)
+        guard table.rows > 0 else { return false }
+        return try database.run("SELECT 1::bigint FROM schema_version WHERE version > 0").rows > 0
     }
 
     /// The schema, with nothing in it but its version.
@@ -39,10 +64,10 @@ enum PostgreSQLSchema {
         }
     }
 
-    private static func insertIdentity(_ database: RegistryDatabase) throws {
+    private static func insertIdentity(_ database: RegistryDatabase, isLoading: Bool) throws {
         _ = try database.run(
-            "INSERT INTO store (one, id, epoch) VALUES (1, $1, $2)",
-            [.bytes(RandomID().bytes), .bytes(RandomID().bytes)])
+            "INSERT INTO store (one, id, epoch, is_loading) VALUES (1, $1, $2, $3)",
+            [.bytes(RandomID().bytes), .bytes(RandomID().bytes), .integer(isLoading ? 1 : 0)])
         _ = try database.execute("INSERT INTO feed (one, last) VALUES (1, 0)")
     }
 
@@ -149,5 +174,32 @@ enum PostgreSQLSchema {
         )
         """,
         "CREATE INDEX issued_certificate_end ON issued_certificate (not_after)",
+    ]
+
+    /// What is compared with the witness outside the database, and what that has brought back.
+    private static let second = [
+        // Keys that are no good although nothing else here says so: a revocation journal knew them when the database did not.
+        // Whoever registers or binds looks here.
+        """
+        CREATE TABLE barred_key (
+            key BYTEA NOT NULL CHECK (length(key) = 32),
+            -- As what it is barred: a hardware key that was revoked, or an mTLS key whose binding has ended.
+            kind TEXT NOT NULL CHECK (kind IN ('hardware', 'mtls')),
+            barred_at BIGINT NOT NULL,
+            PRIMARY KEY (key, kind)
+        )
+        """,
+        // Grows with every fresh epoch.
+        "ALTER TABLE store ADD COLUMN epoch_number BIGINT NOT NULL DEFAULT 0",
+        // Whether there ever was a revocation journal: 0 or 1.
+        "ALTER TABLE store ADD COLUMN is_journaled BIGINT NOT NULL DEFAULT 0",
+    ]
+
+    /// Which secret the names were made with, and whether the tables were made for an import.
+    private static let third = [
+        // Derived from the secret; null until one is shown.
+        "ALTER TABLE store ADD COLUMN secret_check BYTEA CHECK (secret_check IS NULL OR length(secret_check) = 32)",
+        // Whether an import is to fill it, and has not yet: nobody else may use it. 0 or 1.
+        "ALTER TABLE store ADD COLUMN is_loading BIGINT NOT NULL DEFAULT 0",
     ]
 }

@@ -19,6 +19,10 @@ public struct PostgreSQLSettings: Sendable {
     /// Asked for each connection, so that it can change. Nil if there is none.
     public var password: @Sendable () -> String?
     public var security: Security
+    /// What the database is compared with before it is used; nil in tests alone.
+    public var witness: WitnessSettings?
+    /// What names in it are made with; nil for commands, which make none.
+    public var secret: SecretClaim?
 
     /// What tests make shorter.
     package var limits = Limits()

@@ -14,6 +14,8 @@ extension PostgreSQLStore {
                     let epoch = RandomID(result.bytes(0, 1)), store == identity.store
                 else { throw DatabaseFault("replaced by another store while in use") }
                 change(to: StoreIdentity(store: store, epoch: epoch))
+                epochNumber = try result.integer(0, 3)
+                logPosition.heed(inserted: try result.integer(0, 4), flushed: try result.integer(0, 5))
                 if try feed.isBehind(try result.integer(0, 2)) { return readChanges(pipeline) }
             } catch {
                 return pipeline.lose("\(DatabaseTrouble(error))")
@@ -27,7 +29,8 @@ extension PostgreSQLStore {
         pipeline.run(CounterStatements.changes, [.integer(feed.position)]) { [unowned self] outcome in
             guard case .done(let result) = outcome else { return ended(outcome, pipeline) }
             do {
-                let changed = try feed.changes(result)
+                let changed = try feed.changes(result, at: time)
+                attest(changed.entries)
                 for device in changed.devices { traffic?.forget(device) }
                 signal(.changes(changed.changes))
                 for done in feed.advance(to: changed.position) { done() }

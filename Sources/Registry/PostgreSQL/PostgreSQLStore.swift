@@ -28,7 +28,7 @@ final class PostgreSQLStore: StoreBackend {
     /// Whether anything was answered yet, so that what has changed since is to be told.
     private var wasServing = false
     private var failures = 0
-    private var time: Int64 = 0
+    private(set) var time: Int64 = 0
     private var isExpiring = false
     /// What is owed that the desk is writing down.
     private var paying: [DeviceID: [UInt32]] = [:]
@@ -39,17 +39,25 @@ final class PostgreSQLStore: StoreBackend {
     private var commands: [Int: (RegistryCommand, (Result<RegistryReply, StoreError>) -> Void)] = [:]
     private var tickets = 0
     var feed = ChangeFeed(position: 0)
+    private var lineage = ""
+    /// As of the last look.
+    var epochNumber: Int64 = 0
+    var logPosition = LogPosition(durable: 0)
 
     private static let findLimit = 64
 
-    /// Opens the store, and makes its tables where there are none. Waits.
+    /// Opens the store, and makes its tables where there are none and none were. Waits.
     init(_ settings: PostgreSQLSettings) throws(StoreOpenError) {
         self.settings = settings
-        access = try DatabaseAccess(settings)
+        let wasThere = try settings.witness?.knowsStore() ?? false
+        let witness = try settings.witness.map { settings throws(StoreOpenError) in try Witness(settings) }
+        access = try DatabaseAccess(
+            settings, witness, making: !wasThere || settings.witness?.acceptsLostStore == true)
+        if wasThere, access.isMade { settings.witness?.notice(.storeMade(settings.name)) }
         identity = access.identity
         do {
             reports = try Mailbox(limit: .max)
-            desk = try DatabaseDesk(settings, reports: reports, access: access)
+            desk = try DatabaseDesk(settings, reports: reports, access: access, witness: witness)
         } catch {
             throw .failed(path: settings.name, detail: error.text)
         }
@@ -94,6 +102,9 @@ final class PostgreSQLStore: StoreBackend {
         else { return fail("no descriptor left for the connection") }
         self.pipeline = pipeline
         feed = ChangeFeed(position: access.position)
+        lineage = access.progress.lineage
+        epochNumber = access.progress.epochNumber
+        logPosition = LogPosition(durable: access.progress.position)
         traffic?.begin(pipeline)
         state = .recovering
     }
@@ -217,10 +228,23 @@ final class PostgreSQLStore: StoreBackend {
     private func expire() {
         guard !isExpiring, isAvailable else { return }
         isExpiring = true
-        desk.order(.expire(at: time))
+        desk.order(.expire(at: time, progress))
+    }
+
+    private var progress: StoreProgress {
+        StoreProgress(
+            store: identity.store, lineage: lineage, position: logPosition.durable, standing: feed.position,
+            epochNumber: epochNumber)
+    }
+
+    /// Whatever is marked later has been appended before.
+    func attest(_ entries: [WitnessEntry]) {
+        if settings.witness != nil { desk.order(.attest(entries)) }
     }
 
     func finish(_ done: @escaping () -> Void) {
+        // Not of a connection that has failed: what it knew last may not be so.
+        if isServing { desk.order(.mark(progress)) }
         state = .failed(until: nil)
         signal = { _ in }
         pipeline?.lose("the end")

@@ -21,13 +21,15 @@ extension RegistryDatabase {
         case .initialize(let request): .initialization(try initialize(request, at: time))
         case .bindKey(let request): .keyBinding(try bindKey(request, at: time, spending: spending))
         case .revokeSubject(let subject): .revoked(try revokeSubject(subject, at: time))
+        case .count(let after, let limit): .count(try count(after: after, limit: limit))
         case .listRevokedCertificates(let after, let limit):
             .revokedCertificates(try revokedCertificates(after: after, limit: limit, at: time))
         case .drawRevocationListNumber: .revocationListNumber(try drawRevocationListNumber(at: time))
         case .claimReceipts(let claim): .claimedReceipts(try claimReceipts(claim))
         case .settleReceipt(let result): .settledReceipt(try settleReceipt(result, at: time))
         case .receiptFigures(let ceilings, let due): .receiptFigures(try receiptFigures(ceilings, at: due))
-        case .renewEpoch: .identity(try renewEpoch())
+        case .renewEpoch: .identity(try renewEpoch(at: time))
+        case .export(let cursor, let limit): .exportPage(try exportPage(from: cursor, limit: limit, at: time))
         }
     }
 }

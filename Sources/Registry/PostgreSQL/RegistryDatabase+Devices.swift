@@ -5,8 +5,12 @@ extension RegistryDatabase {
     func register(_ identity: DeviceIdentity, binding key: KeyID?, at time: Int64) throws -> DeviceDetails {
         try transaction(.changing) {
             if try device(withHardwareKey: identity.hardwareKey) != nil { throw StoreError.keyRegistered }
-            if let key, try device(ofBinding: key) != nil { throw StoreError.keyBound }
+            if let key, try isTaken(key) { throw StoreError.keyBound }
             let id = try insertRow(identity, showing: [], activatedAt: time, time)
+            // Known to have been revoked: it comes in as what it was, and an operator may restore it.
+            if try isBarred(identity.hardwareKey, .hardware) {
+                _ = try run("UPDATE device SET revoked_at = $1 WHERE id = $2", [.integer(time), .device(id)])
+            }
             if let key {
                 try insertBinding(key, id, time)
                 try note(id, at: time)
@@ -63,7 +67,7 @@ extension RegistryDatabase {
             case .pending: throw StoreError.devicePending
             case .active: break
             }
-            if try self.device(ofBinding: key) != nil { throw StoreError.keyBound }
+            if try isTaken(key) { throw StoreError.keyBound }
             try insertBinding(key, device, time)
             try note(device, at: time)
             return try existing(device)
@@ -90,7 +94,7 @@ extension RegistryDatabase {
         }
     }
 
-    private func revokeRow(_ device: DeviceID, _ time: Int64) throws {
+    func revokeRow(_ device: DeviceID, _ time: Int64) throws {
         let revoked = try run(
             "UPDATE device SET revoked_at = $1 WHERE id = $2 AND revoked_at IS NULL",
             [.integer(time), .device(device)])
@@ -107,6 +111,11 @@ extension RegistryDatabase {
                 _ = try run(
                     "UPDATE receipt SET next_at = $1 WHERE device = $2 AND next_at > $1",
                     [.integer(time), .device(device)])
+                _ = try run(
+                    """
+                    DELETE FROM barred_key
+                    WHERE kind = 'hardware' AND key = (SELECT hardware_key FROM device WHERE id = $1)
+                    """, [.device(device)])
                 try changeStanding(of: device)
                 try note(device, at: time)
             }
@@ -126,17 +135,20 @@ extension RegistryDatabase {
 
     /// - Returns: the devices that were not revoked before.
     func revokeSubject(_ subject: Fingerprint, at time: Int64) throws -> [DeviceDetails] {
-        try transaction(.changing) {
-            _ = try run(
-                "INSERT INTO revoked_subject (subject, revoked_at) VALUES ($1, $2) ON CONFLICT (subject) DO NOTHING",
-                [.bytes(subject.bytes), .integer(time)])
-            let rows = try run(
-                "SELECT id FROM device WHERE subject = $1 AND revoked_at IS NULL ORDER BY id", [.bytes(subject.bytes)])
-            return try (0..<rows.rows).map { row in
-                let device = try rows.device(row, 0, "device")
-                try revokeRow(device, time)
-                return try existing(device)
-            }
+        try transaction(.changing) { try revokeSubjectRows(subject, time).map { try existing($0) } }
+    }
+
+    /// - Returns: the devices that were not revoked before.
+    func revokeSubjectRows(_ subject: Fingerprint, _ time: Int64) throws -> [DeviceID] {
+        _ = try run(
+            "INSERT INTO revoked_subject (subject, revoked_at) VALUES ($1, $2) ON CONFLICT (subject) DO NOTHING",
+            [.bytes(subject.bytes), .integer(time)])
+        let rows = try run(
+            "SELECT id FROM device WHERE subject = $1 AND revoked_at IS NULL ORDER BY id", [.bytes(subject.bytes)])
+        return try (0..<rows.rows).map { row in
+            let device = try rows.device(row, 0, "device")
+            try revokeRow(device, time)
+            return device
         }
     }
 
@@ -153,6 +165,18 @@ extension RegistryDatabase {
             ORDER BY device.id LIMIT $2
             """, [.integer(after?.number ?? 0), .integer(Int64(max(0, limit)))])
         return try (0..<rows.rows).map { try Device(rows, $0) }
+    }
+
+    func count(after: DeviceID?, limit: Int) throws -> DeviceCount {
+        let counted = try run(
+            """
+            SELECT \(DeviceCount.columns) FROM
+            (SELECT id, revoked_at, activated_at FROM device WHERE id > $1 ORDER BY id LIMIT $2) AS looked_at
+            """, [.integer(after?.number ?? 0), .integer(Int64(max(0, limit)))])
+        return DeviceCount(
+            all: Int(try counted.integer(0, 0)), revoked: Int(try counted.integer(0, 1)),
+            pending: Int(try counted.integer(0, 2)),
+            last: try counted.optionalInteger(0, 3).flatMap(DeviceID.init), limit: limit)
     }
 
     func show(_ selector: DeviceSelector) throws -> DeviceDetails {

@@ -12,6 +12,7 @@ extension RegistryDatabase {
             if let known = try device(withHardwareKey: request.identity.hardwareKey) {
                 return request.repetition(by: try existing(known))
             }
+            if try isBarred(request.identity.hardwareKey, .hardware) { return .refused(.deviceRevoked) }
             guard nonce != .used, try markUsed(request.nonce, in: .nonces) else { return .refused(.nonceUsed) }
             let id = try insertRow(request.identity, showing: request.shown, activatedAt: nil, time)
             try insertAttestation(request.attestation, id, time)
@@ -74,7 +75,7 @@ extension RegistryDatabase {
         case .used: return .nonceUsed
         case .unused: break
         }
-        let isBound = try device(ofBinding: request.key) != nil
+        let isBound = try isTaken(request.key)
         if let refusal = request.refusal(by: details, isBound: isBound, isIssued: try isIssued(request.serial)) {
             return refusal
         }

@@ -12,21 +12,69 @@ final class RegistryDatabase {
     private(set) var identity = StoreIdentity(store: RandomID(), epoch: RandomID())
     /// Which database this is.
     private(set) var mark = ""
+    /// How far it had come when it was opened.
+    private(set) var begun = StoreProgress(store: RandomID(), lineage: "", position: 0, standing: 0, epochNumber: 0)
+    /// Whether its tables were made when it was opened.
+    private(set) var isMade = false
     /// The number of the latest change that the transaction under way has noted.
     private var noted: Int64?
     /// That of the last transaction that noted any.
     private(set) var lastChange: Int64 = 0
 
-    /// Connects, and brings the tables up to date. Waits.
-    init(_ settings: PostgreSQLSettings) throws {
+    /// Connects, brings the tables up to date, and compares them with what is known of them. Waits.
+    ///
+    /// - Parameter making: whether tables are made where there are none.
+    convenience init(_ settings: PostgreSQLSettings, _ witness: Witness?, making: Bool) throws {
+        do { try self.init(atRest: settings, making: making, isLoading: false) } catch is PostgreSQLSchema.Missing {
+            guard let witness = settings.witness else { throw StoreOpenError.missing(path: settings.name) }
+            throw StoreOpenError.storeLost(path: settings.name, witness: witness.path)
+        }
+        mark = try DatabaseMark.read(kind) { try run($0) }
+        let found = try readProgress()
+        // Before the new mark is there: whoever is refused here leaves the move to be noticed by the next.
+        let number = try witness?.settle(
+            self, found.progress, isJournaled: found.isJournaled, mayJoin: !found.hasMoved)
+        try begin(epochNumber: number ?? nil)
+        // All that was written when it was read is durable, for something has been committed since.
+        var begun = try readProgress().progress(at: found.progress.position)
+        // What others have changed since, the journal does not say yet: it is heard from the feed, from here on.
+        begun.standing = found.progress.standing
+        self.begun = begun
+        witness?.mark(begun, isSynced: true)
+        try compareClocks()
+    }
+
+    /// Whether there is a device, or a person, that services or the registry name by the secret.
+    func isPopulated() throws -> Bool { try hasRows("device") || hasRows("revoked_subject") }
+
+    private func hasRows(_ table: String) throws -> Bool {
+        try run("SELECT 1::bigint FROM \(table) LIMIT 1").rows > 0
+    }
+
+    /// Without the comparison, for commands: that the database has moved is left to be noticed by a gateway, which has a witness.
+    ///
+    /// - Parameter isLoading: whether it is for an import.
+    init(atRest settings: PostgreSQLSettings, making: Bool, isLoading: Bool) throws {
         self.settings = settings
         connection = try DatabaseConnection.open(settings)
         let answer = try connection.run("SELECT version()", [], until: .now + settings.limits.answering)
         kind = DatabaseKind(version: answer.text(0, 0))
         try DatabaseDurability(self).check()
-        try PostgreSQLSchema.migrate(self)
+        isMade = try PostgreSQLSchema.migrate(self, making: making, isLoading: isLoading)
+        if !isLoading, try run("SELECT is_loading FROM store").integer(0, 0) != 0 {
+            throw StoreOpenError.unfinishedImport(path: settings.name)
+        }
         identity = try readIdentity()
-        try renewEpochIfMoved()
+    }
+
+    /// Its clock, in seconds since 1970-01-01T00:00:00Z.
+    func clock() throws -> Int64 { try run("SELECT floor(extract(epoch FROM now()))::bigint").integer(0, 0) }
+
+    private func compareClocks() throws {
+        let now = WallClock.seconds
+        if let notice = WitnessNotice(clock: now, database: try clock()) { settings.witness?.notice(notice) }
+        let end = try run("SELECT tokens_removed FROM store").integer(0, 0)
+        if let notice = WitnessNotice(tokensRefusedUntil: end, at: now) { settings.witness?.notice(notice) }
     }
 
     private func readIdentity() throws -> StoreIdentity {
@@ -37,30 +85,43 @@ final class RegistryDatabase {
         return StoreIdentity(store: store, epoch: epoch)
     }
 
-    /// Draws a fresh epoch unless the database is where it was when the current one was drawn.
-    private func renewEpochIfMoved() throws {
-        mark = try DatabaseMark.read(kind) { try run($0) }
+    /// Draws a fresh epoch unless the database is where it was when the current one was drawn. Writes in any case.
+    ///
+    /// - Parameter number: which epoch it is to have at least, whether or not it has moved; nil if it is as good as it was.
+    private func begin(epochNumber number: Int64?) throws {
         let mark = mark
         // Remembered only when the transaction has succeeded.
         identity = try transaction(.changing) {
-            let row = try run("SELECT mark FROM store")
+            let row = try run("SELECT mark, epoch_number FROM store")
             guard row.rows == 1 else { throw UnreadableRow(table: "store") }
-            if row.optionalText(0, 0) == mark { return try readIdentity() }
             // The very first mark goes with the epoch that the store was made with.
-            if !row.isNull(0, 0) { try writeEpoch(RandomID()) }
+            let hasMoved = !row.isNull(0, 0) && row.optionalText(0, 0) != mark
+            // Another gateway may have come first, and for the same reason.
+            if try number.map({ try row.integer(0, 1) < $0 }) ?? hasMoved {
+                try writeEpoch(RandomID(), numbered: number ?? 0)
+            }
             _ = try run("UPDATE store SET mark = $1", [.text(mark)])
             return try readIdentity()
         }
     }
 
-    private func writeEpoch(_ epoch: RandomID) throws {
+    /// - Parameter latest: see `RegistryStore.renewEpoch`.
+    private func writeEpoch(
+        _ epoch: RandomID, numbered number: Int64, refusingTokensAtMostUntil latest: Int64 = .max
+    ) throws {
         // Nonces are bound to the epoch too: none of those removed from the list can come back.
-        _ = try run("UPDATE store SET epoch = $1, nonces_removed = 0", [.bytes(epoch.bytes)])
+        _ = try run(
+            """
+            UPDATE store SET epoch = $1, nonces_removed = 0, epoch_number = greatest(epoch_number + 1, $2),
+                tokens_removed = least(tokens_removed, $3)
+            """, [.bytes(epoch.bytes), .integer(number), .integer(latest)])
     }
 
-    func renewEpoch() throws -> StoreIdentity {
+    func renewEpoch(at time: Int64) throws -> StoreIdentity {
         let epoch = RandomID()
-        try transaction(.changing) { try writeEpoch(epoch) }
+        try transaction(.changing) {
+            try writeEpoch(epoch, numbered: 0, refusingTokensAtMostUntil: time + SingleUse.longestTokenLife)
+        }
         identity = StoreIdentity(store: identity.store, epoch: epoch)
         return identity
     }
@@ -127,13 +188,15 @@ final class RegistryDatabase {
         return result
     }
 
-    private func commit() throws {
+    func commit() throws {
         let warnings = connection.warnings
         let answer: DatabaseResult
         do {
             answer = try execute("COMMIT")
         } catch {
-            throw error.isPassing ? error : Unknown(detail: "COMMIT: \(error)")
+            // All went well up to here, so what is waited for is mostly the standby that synchronous_standby_names promises.
+            let question = error.isNoAnswer ? ": is a synchronous standby connected? see pg_stat_replication" : ""
+            throw error.isPassing ? error : Unknown(detail: "COMMIT: \(error)\(question)")
         }
         // A cancelled wait for a synchronous standby is told as done, with a warning.
         guard answer.tag == "COMMIT", connection.warnings == warnings else {

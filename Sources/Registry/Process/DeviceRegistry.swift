@@ -10,6 +10,7 @@ public final class DeviceRegistry: Sendable {
     let shared: RegistryShared
     private let thread: LoopThread
     private let clients = Atomic<Int>(0)
+    private let witnessHealth: WitnessHealth?
 
     /// The store as it was opened. A later epoch is told by `RegistryEvent.identity`.
     public let identity: StoreIdentity
@@ -18,33 +19,40 @@ public final class DeviceRegistry: Sendable {
     ///
     /// - Parameters:
     ///   - creating: whether to create the file, with mode 0600, where there is none.
+    ///   - witness: what it is compared with first.
+    ///   - secret: what names in it are made with.
     ///   - observe: called on the store's thread when the store fails and recovers.
     public static func start(
-        path: String, creating: Bool, limits: RegistryLimits = RegistryLimits(),
-        observe: @escaping @Sendable (StoreEvent) -> Void
+        path: String, creating: Bool, witness: WitnessSettings? = nil, secret: SecretClaim? = nil,
+        limits: RegistryLimits = RegistryLimits(), observe: @escaping @Sendable (StoreEvent) -> Void
     ) throws(StoreOpenError) -> DeviceRegistry {
-        try start(path: path, creating: creating, limits: limits, durability: .full, observe: observe)
+        try start(
+            path: path, creating: creating, witness: witness, secret: secret, limits: limits, durability: .full,
+            observe: observe)
     }
 
     /// The same, less durable than it promises: to show that tests notice.
     package static func start(
-        path: String, creating: Bool, limits: RegistryLimits, durability: StoreOptions.Durability,
-        observe: @escaping @Sendable (StoreEvent) -> Void
+        path: String, creating: Bool, witness: WitnessSettings? = nil, secret: SecretClaim? = nil,
+        limits: RegistryLimits, durability: StoreOptions.Durability, observe: @escaping @Sendable (StoreEvent) -> Void
     ) throws(StoreOpenError) -> DeviceRegistry {
         var options = StoreOptions()
         options.recordLimit = limits.devices
         options.durability = durability
-        return try start(path: path, creating: creating, limits: limits, options: options, observe: observe)
+        return try start(
+            path: path, creating: creating, witness: witness, secret: secret, limits: limits, options: options,
+            observe: observe)
     }
 
     package static func start(
-        path: String, creating: Bool, limits: RegistryLimits, options: StoreOptions,
-        observe: @escaping @Sendable (StoreEvent) -> Void
+        path: String, creating: Bool, witness: WitnessSettings? = nil, secret: SecretClaim? = nil,
+        limits: RegistryLimits, options: StoreOptions, observe: @escaping @Sendable (StoreEvent) -> Void
     ) throws(StoreOpenError) -> DeviceRegistry {
         // Opened here, so that whoever starts the process learns what is wrong.
-        let store = try RegistryStore(path: path, creating: creating, options: options)
+        let store = try RegistryStore(path: path, creating: creating, options: options, witness: witness)
+        if let secret { try store.settle(secret) }
         do {
-            return try DeviceRegistry(SQLiteBackend(store), limits: limits, observe: observe)
+            return try DeviceRegistry(SQLiteBackend(store), witness, limits: limits, observe: observe)
         } catch {
             throw .failed(path: path, detail: "cannot start the store's thread: \(error)")
         }
@@ -61,17 +69,22 @@ public final class DeviceRegistry: Sendable {
         settings.limits.records = limits.devices
         let store = try PostgreSQLStore(settings)
         do {
-            return try DeviceRegistry(store, limits: limits, observe: observe)
+            return try DeviceRegistry(store, settings.witness, limits: limits, observe: observe)
         } catch {
             throw .failed(path: settings.name, detail: "cannot start the store's thread: \(error)")
         }
     }
 
     private init(
-        _ store: sending any StoreBackend, limits: RegistryLimits, observe: @escaping @Sendable (StoreEvent) -> Void
+        _ store: sending any StoreBackend, _ witness: WitnessSettings?, limits: RegistryLimits,
+        observe: @escaping @Sendable (StoreEvent) -> Void
     ) throws(EventLoopError) {
+        witnessHealth = witness?.health
         identity = store.identity
         let shared = try RegistryShared(limits: limits)
+        if witness?.health.hasDrawnEpoch == true {
+            shared.epochChange.store(WallClock.seconds, ordering: .relaxed)
+        }
         self.shared = shared
         let handover = Handover(store)
         thread = try LoopThread(name: "store") {
@@ -100,6 +113,15 @@ public final class DeviceRegistry: Sendable {
 
     /// Whether counters can be expected to become durable, as far as the store's thread has said.
     public var isAvailable: Bool { shared.health.takesCounters(.now) }
+
+    /// Whether every revocation stands in the revocation journal too; nil without one.
+    public var isJournalComplete: Bool? { witnessHealth?.isComplete }
+
+    /// When all challenges of before began to be refused, in seconds since 1970; nil if that was not since this process began.
+    public var epochChangedAt: Int64? {
+        let time = shared.epochChange.load(ordering: .relaxed)
+        return time == 0 ? nil : time
+    }
 
     func newClient() -> ClientNumber {
         ClientNumber(number: clients.add(1, ordering: .relaxed).newValue)

@@ -47,8 +47,8 @@ public final class RegistryClient {
 
     /// Which device an mTLS key is bound to, and whether both are good.
     ///
-    /// - Parameter token: comes back with `RegistryEvent.device` if the answer is `pending`.
-    public func device(forBinding key: KeyID, token: UInt64) -> DeviceLookup {
+    /// - Parameter token: comes back with `RegistryEvent.device` if the answer is `pending`; not asked for otherwise.
+    public func device(forBinding key: KeyID, token: @autoclosure () -> UInt64) -> DeviceLookup {
         guard shared.health.isFresh(loop.now) else { return .storeUnavailable }
         let known = shared.records.look(up: key, now: loop.now)
         guard case .pending = known else { return known }
@@ -57,7 +57,7 @@ public final class RegistryClient {
             return .storeUnavailable
         }
         // There is room: the mailbox has a place for each that `enter` let in.
-        shared.requests.post(.look(key, Reference(client: number, token: token)))
+        shared.requests.post(.look(key, Reference(client: number, token: token())))
         return .pending
     }
 

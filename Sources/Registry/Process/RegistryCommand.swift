@@ -14,6 +14,8 @@ public enum RegistryCommand: Sendable {
     /// The same for pending devices alone.
     case listPending(after: DeviceID?, limit: Int)
     case show(DeviceSelector)
+    /// Counts some of the devices, in the order of their ids, from after one on.
+    case count(after: DeviceID?, limit: Int)
     /// Lets a pending device bind its first key.
     case approve(DeviceID)
     case initialize(InstanceInitialization)
@@ -31,12 +33,15 @@ public enum RegistryCommand: Sendable {
     case receiptFigures(ceilings: [(app: AppID, highest: UInt32)], at: Int64)
     /// Draws a fresh epoch, so that every challenge handed out before is refused.
     case renewEpoch
+    /// Some of what the registry knows, for a backup. - limit: rows at most; time and size bound it before.
+    case export(ExportCursor, limit: Int)
 }
 
 public enum RegistryReply: Equatable, Sendable {
     /// The device concerned, as it is now.
     case device(DeviceDetails)
     case devices([Device])
+    case count(DeviceCount)
     case identity(StoreIdentity)
     case initialization(InitializationVerdict)
     case keyBinding(KeyBindingVerdict)
@@ -47,4 +52,5 @@ public enum RegistryReply: Equatable, Sendable {
     case claimedReceipts(ClaimedReceipts)
     case settledReceipt(ReceiptVerdict)
     case receiptFigures(ReceiptFigures)
+    case exportPage(ExportPage)
 }

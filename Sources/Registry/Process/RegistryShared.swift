@@ -1,4 +1,5 @@
 internal import EventLoop
+internal import Synchronization
 
 /// What the workers' clients and the store's thread have in common.
 final class RegistryShared: Sendable {
@@ -8,6 +9,8 @@ final class RegistryShared: Sendable {
     let apps = AppNumbers()
     let health = StoreHealth()
     let counts = RegistryCounts()
+    /// When the store drew an epoch that was not there before, in seconds since 1970; 0 if this process has seen none.
+    let epochChange = Atomic<Int64>(0)
 
     init(limits: RegistryLimits) throws(EventLoopError) {
         self.limits = limits

@@ -23,6 +23,12 @@ final class StoreHealth: Sendable {
         isWritable.store(false, ordering: .releasing)
     }
 
+    /// There is no store any more, and nothing is known of it from here on.
+    func end() {
+        fail()
+        confirmedAt.store(Instant.now.nanoseconds - Self.patience.nanoseconds, ordering: .releasing)
+    }
+
     /// Whether what memory knows of devices is still good.
     func isFresh(_ now: Instant) -> Bool {
         now - Instant(nanoseconds: confirmedAt.load(ordering: .acquiring)) < Self.patience

@@ -50,7 +50,7 @@ final class StoreThread {
         let timer = LoopTimer(loop: loop, interval: Self.interval, repeats: true) { [unowned self] in tick() }
         store.start(on: loop, at: WallClock.seconds) { [unowned self] in heed($0) }
         withExtendedLifetime((receiver, timer)) { loop.run() }
-        shared.health.fail()
+        shared.health.end()
     }
 
     private func receive(_ request: StoreRequest) {
@@ -237,7 +237,9 @@ final class StoreThread {
             if !keys.isEmpty { tellAll(.barred(keys)) }
         case .spent(let counter, let device): shared.records.spend(counter, of: device)
         case .window(let window, let device): shared.records.merge(window, of: device)
-        case .identity(let identity): tellAll(.identity(identity))
+        case .identity(let identity):
+            shared.epochChange.store(WallClock.seconds, ordering: .relaxed)
+            tellAll(.identity(identity))
         }
     }
 

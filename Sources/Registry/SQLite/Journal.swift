@@ -13,6 +13,8 @@ struct Journal {
     private var next: Int64 = 1
 
     var count: Int { items.count - start }
+    /// The greatest number that was used: the store's position. Every row has a greater one than all before it, folded or not.
+    var position: Int64 { next - 1 }
     /// The number of the oldest row.
     var first: Int64? { count > 0 ? items[start].number : nil }
     /// The number of the newest row.
@@ -41,6 +43,7 @@ struct Journal {
     /// Reads all rows in the database, in order.
     mutating func load(_ database: Database, _ body: (DeviceID, UInt32) throws -> Void) throws {
         self = Journal()
+        next = (try Int64.fetchOne(database, sql: "SELECT position FROM store") ?? 0) + 1
         let rows = try Row.fetchCursor(database, sql: "SELECT seq, device, counter FROM journal ORDER BY seq")
         while let row = try rows.next() {
             guard let device = DeviceID(row[1]) else { throw UnreadableRow(table: "journal") }
@@ -49,8 +52,15 @@ struct Journal {
         }
     }
 
+    /// Takes a number for what is written elsewhere: as little as a row may it be forgotten unseen.
+    mutating func advance(_ database: Database) throws {
+        try database.cachedStatement(sql: "UPDATE store SET position = ?").execute(arguments: [next])
+        next += 1
+    }
+
     private mutating func append(_ number: Int64, _ device: DeviceID) {
         items.append(Item(number: number, device: device))
-        next = number + 1
+        // Those that were taken for something else lie between.
+        next = max(next, number + 1)
     }
 }

@@ -21,7 +21,7 @@ struct LogCheck {
         guard descriptor >= 0 else { return }
         defer { close(descriptor) }
         guard var log = LogCheck(descriptor) else { return }
-        let lost = log.commitsBehindDamage()
+        let lost = log.commitsBehindDamage(upTo: (size(of: path) + size(of: path + "-wal")) / log.pageSize + 1)
         guard lost < 2 else {
             throw .corrupted(path: path, detail: "its log is damaged, with \(lost) commits behind the damage")
         }
@@ -41,8 +41,16 @@ struct LogCheck {
         guard isSum(header[24..<32]) else { return nil }
     }
 
+    private static func size(of path: String) -> Int {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int(status.st_size) : 0
+    }
+
     /// Frames that end a commit, from the first on that does not fit.
-    private mutating func commitsBehindDamage() -> Int {
+    ///
+    /// - Parameter most: pages that a database can have with this file and this log. A frame that says more was never written: a power
+    ///   cut can leave anything in a sector, and the boundary of one may lie between that number and the salts.
+    private mutating func commitsBehindDamage(upTo most: Int) -> Int {
         var commits = 0
         var isWhole = true
         let size = Self.frameHeaderSize + pageSize
@@ -57,7 +65,7 @@ struct LogCheck {
             }
             isWhole = isWhole && isOurs && isSum(frame[16..<24])
             // The size of the database after the commit; 0 in frames that end none.
-            if !isWhole, isOurs, Self.word(frame[4..<8]) != 0 { commits += 1 }
+            if !isWhole, isOurs, (1...most).contains(Int(Self.word(frame[4..<8]))) { commits += 1 }
         }
         return commits
     }

@@ -32,10 +32,12 @@ extension RegistryStore {
             try database.execute(
                 sql: "UPDATE device SET revoked_at = ? WHERE subject = ? AND revoked_at IS NULL",
                 arguments: [time, subject.blob])
+            try raiseStanding(database)
             return try numbers.compactMap(DeviceID.init).map { try existing($0, database) }
         }
         // Records change after the transaction only: it may still fail.
         for details in revoked { devices.update(details.device.id) { $0.isRevoked = true } }
+        attest([.barred(subject, at: time)] + revoked.flatMap { WitnessEntry.all(of: $0, at: time) })
         return revoked
     }
 

@@ -22,6 +22,7 @@ extension RegistryStore {
             case .bindKey(let request): return .success(.keyBinding(try bindKey(request, at: time)))
             case .revokeSubject(let subject): return .success(.revoked(try revokeSubject(subject, at: time)))
             case .show(let selector): return .success(.device(try show(selector)))
+            case .count(let after, let limit): return .success(.count(try count(after: after, limit: limit)))
             case .listRevokedCertificates(let after, let limit):
                 return .success(.revokedCertificates(try revokedCertificates(after: after, limit: limit, at: time)))
             case .drawRevocationListNumber:
@@ -30,7 +31,11 @@ extension RegistryStore {
             case .settleReceipt(let result): return .success(.settledReceipt(try settleReceipt(result)))
             case .receiptFigures(let ceilings, let due):
                 return .success(.receiptFigures(try receiptFigures(ceilings, at: due)))
-            case .renewEpoch: return .success(.identity(try renewEpoch()))
+            case .renewEpoch: return .success(.identity(try renewEpoch(at: time)))
+            case .export(let cursor, let limit):
+                return .success(
+                    .exportPage(
+                        try exportPage(from: cursor, limit: limit, until: .now + ExportPage.time, at: time)))
             }
         } catch {
             return .failure(error)

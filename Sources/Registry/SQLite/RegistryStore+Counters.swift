@@ -8,7 +8,7 @@ extension RegistryStore {
     /// - Returns: an outcome for each entry, in order. If anything fails, it is `storeUnavailable` for all of them.
     public func commit(_ batch: [CounterEntry]) -> [CounterOutcome] {
         do throws(StoreError) {
-            return try transaction { database in
+            return try writing { database in
                 let insertion = try DirectStatement(database, Journal.insertion)
                 return try batch.map { entry in
                     let outcome = try decide(entry, database)
@@ -56,7 +56,7 @@ extension RegistryStore {
         guard let last = journal.last else { return false }
         var round = round ?? beginRound(through: last)
         let deadline = Instant.now + Self.foldTime
-        try transaction { database in
+        try writing { database in
             try writeRows(&round, database, until: deadline)
             if !round.hasDevices { try deleteRows(round, database, until: deadline) }
         }
@@ -101,6 +101,8 @@ extension RegistryStore {
         guard let last else { return }
         let statement = try database.cachedStatement(sql: "DELETE FROM journal WHERE seq <= ?")
         try statement.execute(arguments: [last])
+        // When the last row is gone, the next one still has a greater number.
+        try database.cachedStatement(sql: "UPDATE store SET position = max(position, ?)").execute(arguments: [last])
     }
 
     /// Leaves the rest of the 5 ms to the commit, which writes the pages and syncs them.

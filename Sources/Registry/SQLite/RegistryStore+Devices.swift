@@ -36,8 +36,12 @@ extension RegistryStore {
         _ identity: DeviceIdentity, _ key: KeyID?, _ time: Int64, _ database: Database
     ) throws -> DeviceID {
         if try device(withHardwareKey: identity.hardwareKey, database) != nil { throw StoreError.keyRegistered }
-        if let key, try binding(of: key, database) != nil { throw StoreError.keyBound }
+        if let key, try isTaken(key, database) { throw StoreError.keyBound }
         let id = try insertRow(identity, showing: [], activatedAt: time, time, database)
+        // Known to have been revoked: it comes in as what it was, and an operator may restore it.
+        if try isBarred(identity.hardwareKey, .hardware, database) {
+            try database.execute(sql: "UPDATE device SET revoked_at = ? WHERE id = ?", arguments: [time, id.number])
+        }
         if let key { try insertBinding(key, id, time, database) }
         return id
     }
@@ -82,7 +86,7 @@ extension RegistryStore {
             case .pending: throw StoreError.devicePending
             case .active: break
             }
-            if try binding(of: key, database) != nil { throw StoreError.keyBound }
+            if try isTaken(key, database) { throw StoreError.keyBound }
             try insertBinding(key, device, time, database)
             return try existing(device, database)
         }
@@ -100,17 +104,20 @@ extension RegistryStore {
             guard let binding = try binding(of: key, database) else { throw StoreError.bindingUnknown }
             try database.execute(
                 sql: "UPDATE binding SET ended_at = ? WHERE key = ? AND ended_at IS NULL", arguments: [time, key.blob])
+            try raiseStanding(database)
             return try existing(binding.device, database)
         }
         // Records change after the transaction only: it may still fail.
         bindings.update(key) { $0.isActive = false }
+        attest(WitnessEntry.all(of: details, at: time))
         return details
     }
 
     /// Revokes a device. One that is revoked stays as it is.
     public func revoke(_ device: DeviceID, at time: Int64 = WallClock.seconds) throws(StoreError) -> DeviceDetails {
         try set(
-            "UPDATE device SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", [time, device.number], device, true)
+            "UPDATE device SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", [time, device.number], device, true,
+            time)
     }
 
     /// Makes a revoked device what it was before, active or pending, its counters as they were. The only way back there is.
@@ -121,31 +128,51 @@ extension RegistryStore {
         try set(
             """
             UPDATE device SET revoked_at = NULL WHERE id = ?;
-            UPDATE receipt SET next_at = min(next_at, ?) WHERE device = ?
-            """, [device.number, time, device.number], device, false)
+            UPDATE receipt SET next_at = min(next_at, ?) WHERE device = ?;
+            DELETE FROM barred_key WHERE kind = 'hardware' AND key = (SELECT hardware_key FROM device WHERE id = ?)
+            """, [device.number, time, device.number, device.number], device, false, time)
     }
 
     private func set(
-        _ sql: String, _ arguments: StatementArguments, _ device: DeviceID, _ isRevoked: Bool
+        _ sql: String, _ arguments: StatementArguments, _ device: DeviceID, _ isRevoked: Bool, _ time: Int64
     ) throws(StoreError) -> DeviceDetails {
         let details = try transaction { database in
             try database.execute(sql: sql, arguments: arguments)
+            try raiseStanding(database)
             return try existing(device, database)
         }
         devices.update(device) { $0.isRevoked = isRevoked }
+        attest(WitnessEntry.all(of: details, at: time))
         return details
     }
 
     /// Draws a fresh epoch: every challenge handed out before is refused from here on.
-    public func renewEpoch() throws(StoreError) -> StoreIdentity {
+    ///
+    /// Admission tokens that were refused for longer than any lives are refused for as long as one may live from now on: whatever can
+    /// have been used has expired by then.
+    public func renewEpoch(at time: Int64 = WallClock.seconds) throws(StoreError) -> StoreIdentity {
+        try renewEpoch(numbered: 0, refusingTokensUntil: 0, atMost: time + SingleUse.longestTokenLife)
+        return identity
+    }
+
+    /// - Parameters:
+    ///   - number: which it is at least.
+    ///   - tokenEnd: no admission token passes that expires until then.
+    ///   - latest: where that is later already, it is this.
+    func renewEpoch(
+        numbered number: Int64, refusingTokensUntil tokenEnd: Int64, atMost latest: Int64 = .max
+    ) throws(StoreError) {
         let epoch = RandomID()
         try transaction { database in
             // Nonces are bound to the epoch too: none of those removed from the list can come back.
             try database.execute(
-                sql: "UPDATE store SET epoch = ?, nonces_removed = 0", arguments: [epoch.bytes.blob])
+                sql: """
+                    UPDATE store SET epoch = ?, nonces_removed = 0, epoch_number = max(epoch_number + 1, ?),
+                        tokens_removed = max(min(tokens_removed, ?), ?)
+                    """, arguments: [epoch.bytes.blob, number, latest, tokenEnd])
         }
         setEpoch(epoch)
-        return identity
+        markProgress(isSynced: true)
     }
 
     /// Devices in the order of their ids. - Parameters: after: where the page before ended; limit: at most that many.
@@ -156,6 +183,22 @@ extension RegistryStore {
     /// The same for pending devices alone.
     public func pendingDevices(after: DeviceID?, limit: Int) throws(StoreError) -> [Device] {
         try page("device.id > ? AND activated_at IS NULL AND revoked_at IS NULL", after, limit)
+    }
+
+    func count(after: DeviceID?, limit: Int) throws(StoreError) -> DeviceCount {
+        try read { database in
+            let row = try Row.fetchOne(
+                database,
+                sql: """
+                    SELECT \(DeviceCount.columns) FROM
+                    (SELECT id, revoked_at, activated_at FROM device WHERE id > ? ORDER BY id LIMIT ?) AS looked_at
+                    """,
+                arguments: [after?.number ?? 0, max(0, limit)])
+            guard let row else { return DeviceCount() }
+            let last: Int64? = row[3]
+            return DeviceCount(
+                all: row[0], revoked: row[1], pending: row[2], last: last.flatMap(DeviceID.init), limit: limit)
+        }
     }
 
     private func page(_ condition: String, _ after: DeviceID?, _ limit: Int) throws(StoreError) -> [Device] {

@@ -17,6 +17,7 @@ extension RegistryStore {
             if let known = try device(withHardwareKey: request.identity.hardwareKey, database) {
                 return request.repetition(by: try existing(known, database))
             }
+            if try isBarred(request.identity.hardwareKey, .hardware, database) { return .refused(.deviceRevoked) }
             guard nonce != .used else { return .refused(.nonceUsed) }
             try markUsed(request.nonce, in: .nonces, database)
             let id = try insertRow(request.identity, showing: request.shown, activatedAt: nil, time, database)
@@ -43,7 +44,7 @@ extension RegistryStore {
     ) throws(StoreError) -> KeyBindingVerdict {
         var spent: DeviceID?
         do throws(StoreError) {
-            return try transaction { database in
+            let verdict = try transaction { database -> KeyBindingVerdict in
                 guard request.epoch == identity.epoch else { return .refused(.epochChanged) }
                 guard let id = try device(withHardwareKey: request.hardwareKey, database) else {
                     return .refused(.deviceUnknown)
@@ -58,6 +59,8 @@ extension RegistryStore {
                 }
                 return try bind(request, details, time, database)
             }
+            if case .bound(let details, .rotation) = verdict { attest(WitnessEntry.all(of: details, at: time)) }
+            return verdict
         } catch {
             // COMMIT may have been durable although it failed.
             if let spent { owed.append((spent, request.counter)) }
@@ -73,7 +76,7 @@ extension RegistryStore {
         case .used: return .nonceUsed
         case .unused: break
         }
-        let isBound = try binding(of: request.key, database) != nil
+        let isBound = try isTaken(request.key, database)
         let isIssued = try isIssued(request.serial, database)
         if let refusal = request.refusal(by: details, isBound: isBound, isIssued: isIssued) { return refusal }
         return try refusal(of: request.admission, details.device, time, database)
@@ -129,6 +132,7 @@ extension RegistryStore {
         } else {
             kind = details.bindings.isEmpty ? .first : .rotation
             try endOthers(of: device.id, at: time + request.overlap, database)
+            if kind == .rotation { try raiseStanding(database) }
             try insertBinding(request.key, device.id, time, database)
         }
         try insertCertificate(request.serial, of: request.key, until: request.notAfter, database)

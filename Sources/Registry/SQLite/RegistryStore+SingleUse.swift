@@ -34,6 +34,16 @@ extension RegistryStore {
             .execute(arguments: [item.id.blob, item.expiresAt])
     }
 
+    /// A word if no admission token passes for longer than any lives: one was removed when the clock was ahead.
+    func refusedTokens(at time: Int64) throws(StoreOpenError) -> WitnessNotice? {
+        do {
+            let end = try read { try Int64.fetchOne($0, sql: "SELECT tokens_removed FROM store") ?? 0 }
+            return WitnessNotice(tokensRefusedUntil: end, at: time)
+        } catch {
+            throw .failed(path: path, detail: lastFault ?? "\(error)")
+        }
+    }
+
     /// Removes rows of what has expired: the oldest, at most so many of each kind. Writes nothing if there are none.
     ///
     /// - Returns: whether there are more.

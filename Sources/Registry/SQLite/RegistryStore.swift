@@ -1,3 +1,4 @@
+internal import EventLoop
 internal import GRDB
 internal import Vocabulary
 
@@ -15,11 +16,16 @@ public final class RegistryStore {
 
     package var options: StoreOptions
     private let lock: StoreLock
+    /// Nil in tests, and where nothing else would be compared with it.
+    let witness: Witness?
     /// The files that were opened, by name.
     private var files: [String: StoreFile.Identity?] = [:]
     private var connection: StoreConnection?
     /// One that was dropped, and that cannot be closed yet: closing it moves its log into the file.
     private var dropped: StoreConnection?
+
+    /// What the file says of its position without its log.
+    private(set) var inFile: Int64 = -1
 
     var devices: ClockCache<DeviceID, WriterRecord>
     var bindings: ClockCache<KeyID, WriterBinding>
@@ -30,30 +36,94 @@ public final class RegistryStore {
     /// Values spent in memory whose fate in the file is unknown, or which it could not take.
     var owed: [(device: DeviceID, counter: UInt32)] = []
 
-    /// Opens the store in a file. - Parameter creating: whether to create the file, with mode 0600, where there is none.
-    public convenience init(path: String, creating: Bool) throws(StoreOpenError) {
-        try self.init(path: path, creating: creating, options: StoreOptions())
+    /// Opens the store in a file.
+    ///
+    /// - Parameters:
+    ///   - creating: whether to create the file, with mode 0600, where there is none.
+    ///   - witness: what it is compared with first.
+    public convenience init(
+        path: String, creating: Bool, witness: WitnessSettings? = nil
+    ) throws(StoreOpenError) {
+        try self.init(path: path, creating: creating, options: StoreOptions(), witness: witness)
     }
 
-    package init(path: String, creating: Bool, options: StoreOptions) throws(StoreOpenError) {
+    package init(
+        path: String, creating: Bool, options: StoreOptions, witness: WitnessSettings? = nil
+    ) throws(StoreOpenError) {
         self.path = path
         self.options = options
+        try StoreFile.requireOrdinary(path, path + "-wal")
+        let isMade = try Self.isMade(path, witness)
         if !creating { try StoreFile.prepare(path, creating: false) }
+        let isNew = StoreFile.isEmpty(path)
         lock = try StoreLock(path: path)
+        self.witness = try witness.map { settings throws(StoreOpenError) in try Witness(settings) }
+        try FileAlone.check(path, self.witness?.marked)
         let connection = try StoreConnection(path: path, creating: creating, options: options)
         identity = connection.identity
         devices = ClockCache(limit: options.recordLimit)
         bindings = ClockCache(limit: options.recordLimit)
         do {
+            if options.isLoading {
+                // One whose making was cut short is as good as new: it has never met its witness.
+                let unmet = "is_journaled = 0 AND NOT EXISTS (SELECT 1 FROM device)"
+                let which = isNew ? "TRUE" : witness == nil ? "FALSE" : unmet
+                try connection.transaction { try $0.execute(sql: "UPDATE store SET is_loading = 1 WHERE \(which)") }
+            } else if try connection.read({ try Bool.fetchOne($0, sql: "SELECT is_loading FROM store") }) == true {
+                throw StoreOpenError.unfinishedImport(path: path)
+            }
             try connection.read { try loadJournal($0) }
+        } catch let error as StoreOpenError {
+            throw error
         } catch {
             throw StoreFault(error).openError(path: path)
         }
         self.connection = connection
         rememberFiles()
+        let found = try foundProgress(connection)
+        if let witness, !isMade { try requireMet(found, witness) }
+        try settle(found)
+        if isMade { witness?.notice(.storeMade(path)) }
+        if let notice = try refusedTokens(at: WallClock.seconds) { witness?.notice(notice) }
     }
 
-    deinit { closeDropped() }
+    /// Before anything is made, the lock included: its directory may be that of a disk that is not mounted.
+    ///
+    /// - Returns: whether a store that is gone is to be made anew.
+    private static func isMade(_ path: String, _ witness: WitnessSettings?) throws(StoreOpenError) -> Bool {
+        guard let witness, StoreFile.isEmpty(path), try witness.knowsStore() else { return false }
+        guard witness.acceptsLostStore else { throw .storeLost(path: path, witness: witness.path) }
+        return true
+    }
+
+    /// Refuses what a command has left that was killed while it made a store to import into: tables, and nobody in them. It has never
+    /// met the witness, which knows another store.
+    private func requireMet(_ found: WitnessedProgress, _ settings: WitnessSettings) throws(StoreOpenError) {
+        guard !options.isLoading, !settings.acceptsLostStore, !found.isJournaled, let marked = witness?.marked,
+            marked.store != found.store
+        else { return }
+        let isPopulated: Bool
+        do throws(StoreError) { isPopulated = try self.isPopulated() } catch {
+            throw .failed(path: path, detail: lastFault ?? "\(error)")
+        }
+        guard !isPopulated else { return }
+        // So that the witness hears nothing of it.
+        abandon()
+        throw .storeLost(path: path, witness: settings.path)
+    }
+
+    /// Whether there is a device, or a person, that services or the registry name by the secret.
+    func isPopulated() throws(StoreError) -> Bool {
+        try read { database in
+            try Bool.fetchOne(
+                database, sql: "SELECT EXISTS (SELECT 1 FROM device) OR EXISTS (SELECT 1 FROM revoked_subject)") ?? true
+        }
+    }
+
+    deinit {
+        markProgress(isSynced: true)
+        closeDropped()
+    }
 
     /// Whether operations are possible.
     public var isAvailable: Bool { connection != nil }
@@ -84,8 +154,17 @@ public final class RegistryStore {
 
     /// Moves the write-ahead log into the file.
     public func checkpoint() throws(StoreError) {
+        try moveLog()
+        markProgress(isSynced: false)
+    }
+
+    /// The same without a word to the witness, for a store that was not compared with it yet.
+    func moveLog() throws(StoreError) {
+        // So that the file says by itself how far it has come, without the journal's rows.
+        if witness != nil { try writing { try journal.advance($0) } }
         guard let connection else { throw .unavailable }
-        do { try connection.checkpoint() } catch { throw drop(error) }
+        let position = journal.position
+        do { if try connection.checkpoint() { inFile = position } } catch { throw drop(error) }
     }
 
     /// Opens the file again after a failure, with every check of the first time.
@@ -93,11 +172,15 @@ public final class RegistryStore {
     /// Memory is a floor: what it holds as spent stays so, whatever the file says, and is written to it before this
     /// returns. - Throws: nothing has changed then, and it can be tried again.
     public func reopen() throws(StoreOpenError) {
+        try StoreFile.requireOrdinary(path, path + "-wal")
         if dropped != nil { try StoreFile.settleLog(of: path) }
         dropped = nil
         connection = nil
+        try FileAlone.check(path, witness?.marked)
         let connection = try StoreConnection(path: path, creating: false, options: options)
         guard connection.identity == identity else { throw .replaced(path: path) }
+        // Before anything is written to it.
+        let found = try foundProgress(connection)
         let floor = devices
         do {
             try connection.transaction { database in
@@ -114,6 +197,14 @@ public final class RegistryStore {
         }
         self.connection = connection
         rememberFiles()
+        try settle(found)
+    }
+
+    /// How far the file has come, as its witness is told.
+    func foundProgress(_ connection: StoreConnection) throws(StoreOpenError) -> WitnessedProgress {
+        do { return try connection.read(WitnessedProgress.init) } catch {
+            throw StoreFault(error).openError(path: path)
+        }
     }
 
     // MARK: - For the operations
@@ -125,6 +216,17 @@ public final class RegistryStore {
 
     /// - Parameter body: may throw a `StoreError` to refuse: the transaction is undone and the connection stays.
     func transaction<Result>(_ body: (Database) throws -> Result) throws(StoreError) -> Result {
+        try writing { database in
+            let before = database.totalChangesCount
+            let result = try body(database)
+            // What is refused writes nothing.
+            if database.totalChangesCount != before { try journal.advance(database) }
+            return result
+        }
+    }
+
+    /// The same, where the journal or nothing tells how far the store has come.
+    func writing<Result>(_ body: (Database) throws -> Result) throws(StoreError) -> Result {
         guard let connection else { throw .unavailable }
         do {
             return try connection.transaction { database in
@@ -137,14 +239,25 @@ public final class RegistryStore {
     }
 
     func setEpoch(_ epoch: RandomID) {
-        identity = StoreIdentity(store: identity.store, epoch: epoch)
+        adopt(StoreIdentity(store: identity.store, epoch: epoch))
     }
+
+    /// What has been written to the file as its own.
+    func adopt(_ identity: StoreIdentity) { self.identity = identity }
 
     /// Every write is conditional on the epoch: another one in the file means that it is not the one opened.
     private func confirmEpoch(_ database: Database) throws {
         guard try StoreIdentity.read(database) == identity else {
             throw StoreOpenError.replaced(path: path)
         }
+    }
+
+    /// Lets go of a file that must not be used.
+    func abandon() {
+        guard let open = connection else { return }
+        dropped = open
+        connection = nil
+        closeDropped()
     }
 
     private func closeDropped() {

@@ -82,6 +82,7 @@ final class SQLiteBackend: StoreBackend {
         if store.isAvailable {
             do throws(StoreError) {
                 try store.confirm()
+                try store.tickWitness()
                 signal(.confirmed(at: .now))
             } catch {
                 failed()
@@ -101,11 +102,17 @@ final class SQLiteBackend: StoreBackend {
     }
 
     private func reopen() {
+        let before = store.identity
         do throws(StoreOpenError) {
             try store.reopen()
         } catch {
-            return signal(.cannotReopen(error.description))
+            // Here it was there once.
+            guard case .missing(let path) = error else { return signal(.cannotReopen(error.description)) }
+            return signal(
+                .cannotReopen("\(path): gone: put it back, with its -wal, or stop the gateway and restore a backup"))
         }
+        // Of a file that had gone back meanwhile.
+        if store.identity != before { signal(.changes([.identity(store.identity)])) }
         signal(.reopened)
         // Again before anything is answered.
         do throws(StoreError) {
@@ -153,6 +160,7 @@ final class SQLiteBackend: StoreBackend {
         } catch {
             // The journal and the log hold it all, and are read when the file is opened again.
         }
+        store.markProgress(isSynced: true)
         done()
     }
 }

@@ -12,6 +12,8 @@ enum Schema {
         migrator.registerMigration("v3", migrate: addIssuedCertificates)
         migrator.registerMigration("v4", migrate: addShownExtensions)
         migrator.registerMigration("v5", migrate: setReceiptsApart)
+        migrator.registerMigration("v6", migrate: addWitness)
+        migrator.registerMigration("v7", migrate: addSecretCheck)
         return migrator
     }
 
@@ -156,6 +158,40 @@ enum Schema {
                 CREATE INDEX receipt_risk ON receipt (risk_metric) WHERE risk_metric IS NOT NULL;
                 ALTER TABLE attestation DROP COLUMN receipt;
                 ALTER TABLE attestation DROP COLUMN risk_metric;
+                """)
+    }
+
+    /// What is compared with the witness outside the store, and what that has brought back.
+    private static func addWitness(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                -- Keys that are no good although nothing else here says so: the revocation journal knew them when the store did
+                -- not. Whoever registers or binds looks here.
+                CREATE TABLE barred_key (
+                    key BLOB NOT NULL CHECK (length(key) = 32),
+                    -- As what it is barred: a hardware key that was revoked, or an mTLS key whose binding has ended.
+                    kind TEXT NOT NULL CHECK (kind IN ('hardware', 'mtls')),
+                    barred_at INTEGER NOT NULL,
+                    PRIMARY KEY (key, kind)
+                ) STRICT, WITHOUT ROWID;
+                -- Grows with whatever is written, over the store's whole life: no row of the journal ever had a higher number.
+                ALTER TABLE store ADD COLUMN position INTEGER NOT NULL DEFAULT 0;
+                -- Grows with every revocation, restoration and end of a binding.
+                ALTER TABLE store ADD COLUMN standing INTEGER NOT NULL DEFAULT 0;
+                -- Grows with every fresh epoch.
+                ALTER TABLE store ADD COLUMN epoch_number INTEGER NOT NULL DEFAULT 0;
+                -- Whether there ever was a revocation journal.
+                ALTER TABLE store ADD COLUMN is_journaled INTEGER NOT NULL DEFAULT 0 CHECK (is_journaled IN (0, 1));
+                """)
+    }
+    /// Which secret the names were made with, and whether the store was made for an import.
+    private static func addSecretCheck(_ database: Database) throws {
+        try database.execute(
+            sql: """
+                -- Derived from the secret; nil until one is shown.
+                ALTER TABLE store ADD COLUMN secret_check BLOB CHECK (secret_check IS NULL OR length(secret_check) = 32);
+                -- Whether an import is to fill it, and has not yet: nobody else may use it.
+                ALTER TABLE store ADD COLUMN is_loading INTEGER NOT NULL DEFAULT 0 CHECK (is_loading IN (0, 1));
                 """)
     }
 }

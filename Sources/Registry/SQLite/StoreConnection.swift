@@ -115,9 +115,12 @@ final class StoreConnection {
     }
 
     /// Moves the write-ahead log into the database file. There are no readers to wait for, so it moves all of it.
-    func checkpoint() throws {
-        try queue.inDatabase { _ = try $0.checkpoint(.passive) }
+    ///
+    /// - Returns: whether it did.
+    func checkpoint() throws -> Bool {
+        let moved = try queue.inDatabase { try $0.checkpoint(.passive) }
         logPages = 0
+        return moved.checkpointedFrameCount == moved.walFrameCount
     }
 }
 

@@ -2,6 +2,24 @@ internal import Glibc
 
 /// The database file, and its log, before SQLite sees them.
 enum StoreFile {
+    /// Whether there is no file, or nothing in it. Not if that cannot be told.
+    static func isEmpty(_ path: String) -> Bool {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return errno == ENOENT }
+        return status.st_size == 0
+    }
+
+    /// Refuses links, pipes and the like, where there is anything. Behind a link SQLite would have its log beside the link's target, where
+    /// nobody looks at it; a pipe would keep whoever opens it for ever.
+    static func requireOrdinary(_ paths: String...) throws(StoreOpenError) {
+        for path in paths {
+            var status = stat()
+            // What else is wrong with it is told by whoever opens it.
+            guard lstat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG else { continue }
+            throw .failed(path: path, detail: "no ordinary file, such as a link or a pipe: name the file itself")
+        }
+    }
+
     /// Creates the file, readable by its owner alone, or finds that it is there. SQLite gives its log the same mode.
     static func prepare(_ path: String, creating: Bool) throws(StoreOpenError) {
         guard creating else {
@@ -46,6 +64,17 @@ enum StoreFile {
         try syncDirectory(of: path)
     }
 
+    /// For a look at it. - Precondition: nothing has the other name.
+    static func copy(_ path: String, to copy: String) throws(StoreOpenError) {
+        let source = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+        guard source >= 0 else { throw failure(path, "read") }
+        defer { close(source) }
+        let target = open(copy, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
+        guard target >= 0 else { throw failure(copy, "make") }
+        defer { close(target) }
+        guard copyAll(from: source, to: target) else { throw failure(copy, "write") }
+    }
+
     private static func copyAll(from source: Int32, to target: Int32) -> Bool {
         while true {
             // In the kernel; at most 2 GiB at a time (sendfile(2)).
@@ -68,7 +97,7 @@ enum StoreFile {
     }
 
     /// Without this a power cut could take the name of a file whose content was synced.
-    private static func syncDirectory(of path: String) throws(StoreOpenError) {
+    static func syncDirectory(of path: String) throws(StoreOpenError) {
         let directory =
             path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
         let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)

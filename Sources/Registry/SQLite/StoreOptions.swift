@@ -1,4 +1,5 @@
-/// How a store is opened. Only the record limit is an operator's business; the rest exists for tests and measurements.
+/// How a store is opened. Only the record limit is an operator's business, and what for is a command's; the rest exists for tests and
+/// measurements.
 package struct StoreOptions {
     /// What survives a power cut.
     package enum Durability: Int {
@@ -17,6 +18,9 @@ package struct StoreOptions {
     package var foldLimit = 4_096
     /// SQLite refuses to grow the file beyond: stands in for a full disk.
     package var maximumPages: Int?
+
+    /// Whether an export is to be taken over: a store that is made now is for nobody else until that has ended well.
+    package var isLoading = false
 
     package init() {}
 }

@@ -42,7 +42,8 @@ public enum CounterAcceptance: Equatable, Sendable {
     /// Spent in memory; whether it is durable follows, as an event.
     case pending
     case replayed
-    case late
+    /// - highest: that the device has used.
+    case late(highest: UInt32)
     case deviceRevoked
     /// The key has shown an extension that the assertion lacks. Nothing was spent.
     case extensionWithheld

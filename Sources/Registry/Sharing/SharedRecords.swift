@@ -118,7 +118,7 @@ final class SharedRecords: Sendable {
                 guard shown.isSuperset(of: record.shown) else { return .extensionWithheld }
                 switch record.window.accept(counter, mode: mode) {
                 case .replayed: return .replayed
-                case .late: return .late
+                case .late: return .late(highest: record.window.highest)
                 case .accepted:
                     record.outstanding += 1
                     record.shown.formUnion(shown)

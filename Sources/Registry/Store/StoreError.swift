@@ -8,14 +8,48 @@ public enum StoreOpenError: Error, Equatable, Sendable {
     case foreign(path: String)
     /// The database is damaged; restore it from a backup.
     case corrupted(path: String, detail: String)
+    /// It was put back under a log that goes on from a later one: read together they are neither.
+    case olderThanLog(path: String)
     /// The file was written by a later version.
     case newerSchema(path: String)
     /// SQLite does not write as durably as the promise needs. - found: what `PRAGMA synchronous` said.
     case notDurable(path: String, found: Int)
     /// The file at the path is not the store that was open before.
     case replaced(path: String)
+    /// There is no store where there was one before, and nobody has accepted that. - witness: the file that says so.
+    case storeLost(path: String, witness: String)
+    /// An import into it was begun, and has not ended well.
+    case unfinishedImport(path: String)
+    /// The names in it were made with another secret than that of this file.
+    case otherSecret(path: String, secret: String)
+    /// The file of the secret is not there, and somebody has a name by it, or others have it.
+    case secretMissing(path: String, secret: String)
+    /// The revocation journal that the store had is gone, and nobody has accepted that.
+    case revocationsLost(path: String)
+    /// It is damaged, or cannot be used.
+    case revocations(path: String, detail: String)
     /// A system call or SQLite failed.
     case failed(path: String, detail: String)
+}
+
+extension StoreOpenError {
+    /// What is at fault, by its path; that of a database is its name.
+    public var path: String {
+        switch self {
+        case .missing(let path), .locked(let path), .foreign(let path), .corrupted(let path, _),
+            .olderThanLog(let path),
+            .newerSchema(let path), .notDurable(let path, _), .replaced(let path), .storeLost(let path, _),
+            .unfinishedImport(let path), .revocationsLost(let path), .revocations(let path, _), .failed(let path, _):
+            path
+        case .otherSecret(_, let secret), .secretMissing(_, let secret):
+            secret
+        }
+    }
+
+    private static let restoring =
+        """
+        restore it from a backup: move it and its -wal away, then `attestgate registry import --config FILE BACKUP`
+        """
 }
 
 extension StoreOpenError: CustomStringConvertible {
@@ -23,12 +57,50 @@ extension StoreOpenError: CustomStringConvertible {
     public var description: String {
         switch self {
         case .missing(let path): "\(path): no such file: a gateway makes it when it first starts"
-        case .locked(let path): "\(path): in use by another process"
-        case .foreign(let path): "\(path): not a registry of attestgate; if it was one, restore it from a backup"
-        case .corrupted(let path, let detail): "\(path): damaged, restore it from a backup (\(detail))"
+        case .locked(let path): "\(path): in use by another process; `lslocks` tells by which"
+        case .foreign(let path): "\(path): not a registry of attestgate; if it was one: \(Self.restoring)"
+        case .corrupted(let path, let detail): "\(path): damaged (\(detail)): \(Self.restoring)"
+        case .olderThanLog(let path):
+            """
+            \(path): damaged: it is older than its log \(path)-wal, so it was put back under the log of another. Put the copy \
+            back completely: with the -wal that was copied with it; if there was none, without. Or, with a backup of \
+            `attestgate registry export`: \(Self.restoring)
+            """
         case .newerSchema(let path): "\(path): written by a later version of attestgate"
         case .notDurable(let path, let found): "\(path): SQLite would not use synchronous=FULL (it reports \(found))"
         case .replaced(let path): "\(path): replaced by another store while in use"
+        case .storeLost(let path, let witness):
+            """
+            \(path): the registry is gone, or empty, though there was one, says \(witness): mount its disk, or take a backup over \
+            with `attestgate registry import`. To begin again without devices, start once with \
+            `attestgate run --accept-lost-registry`
+            """
+        case .unfinishedImport(let path):
+            """
+            \(path): an import was begun here and has not ended well, so the registry is empty: repeat \
+            `attestgate registry import`. To begin without devices, remove it, and start once with \
+            `attestgate run --accept-lost-registry`
+            """
+        case .otherSecret(let path, let secret):
+            """
+            secret: \(secret): the registry \(path) is used with another secret: services would take every device for a \
+            new one, and barred people would not be known. Put the file in its place that all gateways of the registry have, or \
+            the copy that was kept of it. If that is gone for good, and no other gateway runs with it, start once with \
+            `attestgate run --accept-new-secret`
+            """
+        case .secretMissing(let path, let secret):
+            """
+            secret: \(secret): there is no such file, and the registry \(path) was used with one: put it back, or copy it from \
+            another gateway of the registry. With a new one services take every device for a new one; if that is to be, or if no \
+            gateway has ever used the registry, start once with `attestgate run --accept-new-secret`
+            """
+        case .revocationsLost(let path):
+            """
+            \(path): the revocation journal is missing, or older than what it is compared with: put it back, from another disk \
+            or a backup. If it is gone for good, start once with `attestgate run --accept-lost-revocations`: revocations that \
+            the store does not know are forgotten then
+            """
+        case .revocations(let path, let detail): "\(path): the revocation journal: \(detail)"
         case .failed(let path, let detail): "\(path): \(detail)"
         }
     }

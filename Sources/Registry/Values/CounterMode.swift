@@ -23,3 +23,8 @@ public struct CounterMode: Hashable, Sendable {
     /// being unspent.
     static let unspent = CounterMode(reach: Int64(CounterWindow.length))
 }
+
+extension CounterMode: CustomStringConvertible {
+    /// As the conf file has it.
+    public var description: String { reach == 0 ? "strict" : "window \(reach)" }
+}

@@ -13,22 +13,32 @@ package enum Base64 {
         let table = values
         // The last four characters may hold padding and are looked at apart.
         let last = text.count - 4
-        var position = 0
-        while position < last {
-            let (a, b) = (table[Int(text[position])], table[Int(text[position + 1])])
-            let (c, d) = (table[Int(text[position + 2])], table[Int(text[position + 3])])
-            guard a | b | c | d < 64 else {
-                bytes.removeLast(bytes.count - before)
-                return false
-            }
-            bytes.append(a << 2 | b >> 4)
-            bytes.append(b << 4 | c >> 2)
-            bytes.append(c << 6 | d)
-            position += 4
-        }
-        guard decodeLast(text.extracting(last...), table, appendingTo: &bytes) else {
+        bytes.append(contentsOf: repeatElement(0, count: last / 4 * 3))
+        guard decode(text.extracting(..<last), table.span, into: &bytes, at: before),
+            decodeLast(text.extracting(last...), table, appendingTo: &bytes)
+        else {
             bytes.removeLast(bytes.count - before)
             return false
+        }
+        return true
+    }
+
+    /// Four characters each, none of them padding; the room for them is there.
+    private static func decode(
+        _ text: Span<UInt8>, _ table: Span<UInt8>, into bytes: inout [UInt8], at start: Int
+    ) -> Bool {
+        var room = bytes.mutableSpan
+        var place = start
+        var position = 0
+        while position < text.count {
+            let (a, b) = (table[Int(text[position])], table[Int(text[position + 1])])
+            let (c, d) = (table[Int(text[position + 2])], table[Int(text[position + 3])])
+            guard a | b | c | d < 64 else { return false }
+            room[place] = a << 2 | b >> 4
+            room[place + 1] = b << 4 | c >> 2
+            room[place + 2] = c << 6 | d
+            place += 3
+            position += 4
         }
         return true
     }
@@ -75,8 +85,13 @@ package enum Base64 {
 
     /// Whether a byte may stand in a byte sequence at all (RFC 8941 section 3.3.5).
     static func admits(_ byte: UInt8) -> Bool {
-        FieldByte.isAlphabetic(byte) || FieldByte.isDigit(byte) || byte == UInt8(ascii: "+")
-            || byte == UInt8(ascii: "/") || byte == FieldByte.equals
+        // Bit n of a mask stands for the byte n, or n - 64.
+        //          + / 0-9 =
+        let low: UInt64 = 0x23ff_8800_0000_0000
+        //          A-Z a-z
+        let high: UInt64 = 0x07ff_fffe_07ff_fffe
+        if byte < 64 { return low >> UInt64(byte) & 1 == 1 }
+        return byte < 128 && high >> UInt64(byte & 63) & 1 == 1
     }
 
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)

@@ -56,7 +56,11 @@ extension Span where Element == UInt8 {
 
 extension [UInt8] {
     mutating func append(_ bytes: Span<UInt8>) {
-        for index in bytes.indices { append(bytes[index]) }
+        let start = count
+        append(contentsOf: repeatElement(0, count: bytes.count))
+        // Room first, then the bytes: an array that grows octet by octet looks each time whether it may.
+        var room = mutableSpan
+        for index in bytes.indices { room[start + index] = bytes[index] }
     }
 
     /// A copy of the bytes.

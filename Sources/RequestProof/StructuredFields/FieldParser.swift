@@ -163,21 +163,20 @@ package struct FieldParser: ~Escapable {
 
     /// RFC 8941 section 4.2.5.
     private mutating func string() throws(Malformation) -> Range<Int> {
-        position += 1
-        let start = position
-        while position < bytes.count {
-            let byte = bytes[position]
+        let start = position + 1
+        // Of its own, for it stays in a register; after a fault nobody asks where the parser stands.
+        var end = start
+        while end < bytes.count {
+            let byte = bytes[end]
             if byte == FieldByte.quote {
-                position += 1
-                return start..<(position - 1)
+                position = end + 1
+                return start..<end
             }
             guard FieldByte.isPrintable(byte) else { throw .syntax }
-            position += 1
+            end += 1
             if byte == FieldByte.backslash {
-                guard position < bytes.count, bytes[position] == FieldByte.quote || bytes[position] == byte else {
-                    throw .syntax
-                }
-                position += 1
+                guard end < bytes.count, bytes[end] == FieldByte.quote || bytes[end] == byte else { throw .syntax }
+                end += 1
             }
         }
         throw .syntax
@@ -196,11 +195,11 @@ package struct FieldParser: ~Escapable {
 
     /// RFC 8941 section 4.2.7.
     private mutating func byteSequence() throws(Malformation) -> Range<Int> {
-        position += 1
-        let start = position
-        while position < bytes.count, Base64.admits(bytes[position]) { position += 1 }
-        let end = position
-        guard take(FieldByte.colon) else { throw .syntax }
+        let start = position + 1
+        var end = start
+        while end < bytes.count, Base64.admits(bytes[end]) { end += 1 }
+        guard end < bytes.count, bytes[end] == FieldByte.colon else { throw .syntax }
+        position = end + 1
         return start..<end
     }
 

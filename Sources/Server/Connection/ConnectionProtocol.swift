@@ -23,6 +23,10 @@ class ConnectionProtocol {
     func drain() {
         if isIdle { connection.closeGracefully() }
     }
+    /// The same, but with time for what the client may be sending right now: it is the last, and still served.
+    func windUp() { drain() }
+    /// Whether all that has come is decided, and nothing more is begun.
+    var isDecided: Bool { false }
     /// Takes in what has been read, as far as may be now.
     func advance() {}
     /// The kernel has taken all of `output`, these octets last: there is room for more.

@@ -14,6 +14,9 @@ extension ServerConnection {
         if case .tls(let stream) = transport { stream.serverName } else { nil }
     }
 
+    /// The same, if it is one of the listener's hosts; nil if everybody else's rules apply.
+    public var servedHost: [UInt8]? { servedName.flatMap { hosts?.hasHost($0.span) == true ? $0 : nil } }
+
     /// How long the TLS handshake took, from the accepting on, the client's part in it included; while it lasts, how long
     /// it has taken. Nil where there was none.
     public var handshakeDuration: TimeSpan? { handshakeBegan.map { (handshakeEnded ?? .now) - $0 } }

@@ -42,23 +42,22 @@ extension ServerConnection {
 
     /// Writes what there is. - Returns: whether that made new work possible.
     private func flush(_ spoken: ConnectionProtocol) -> Bool {
-        if !output.isEmpty {
-            let waiting = output.count
-            switch transport.write(to: self, from: &output) {
-            case .done:
-                output.releaseIfEmpty()
-                wantWrite(isReadWaitingToWrite)
-                spoken.outputTaken(waiting)
-                if !output.isEmpty { return true }
-            case .wantWrite:
-                wantWrite(true)
-                spoken.outputBlocked(taken: waiting - output.count)
-                return false
-            case .wantRead: return false
-            case .endOfStream, .failed:
-                close(gracefully: false)
-                return false
-            }
+        let (step, taken) = transport.drain(&output, to: self)
+        switch step {
+        case .done:
+            // There was nothing.
+            guard taken > 0 else { break }
+            wantWrite(isReadWaitingToWrite)
+            spoken.outputTaken(taken)
+            if !output.isEmpty { return true }
+        case .wantWrite:
+            wantWrite(true)
+            spoken.outputBlocked(taken: taken)
+            return false
+        case .wantRead: return false
+        case .endOfStream, .failed:
+            close(gracefully: false)
+            return false
         }
         return spoken.conclude()
     }
@@ -75,6 +74,15 @@ extension ServerConnection {
         guard !isRefused else { return close(gracefully: false) }
         if isInHandshake { closeGracefully() } else { spoken?.drain() }
     }
+
+    /// The same, with time for a handshake that is under way, and for what the client may be sending right now.
+    func windUp() {
+        guard !isRefused else { return close(gracefully: false) }
+        spoken?.windUp()
+    }
+
+    /// Whether all that has come is decided, and nothing more is begun.
+    var isDecided: Bool { isRefused || spoken?.isDecided ?? false }
 
     func closeGracefully() {
         close(gracefully: true)

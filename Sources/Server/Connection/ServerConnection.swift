@@ -23,6 +23,8 @@ public final class ServerConnection: SocketHandler {
     /// The application has admitted it, and is told when it has ended.
     var isAdmitted = false
     let acceptor: Acceptor
+    /// Its place among those of the acceptor, in the order in which these began to be listened on.
+    public let listener: Int
     var slot = 0
     /// Counts the connections of the acceptor.
     var number: UInt64 = 0
@@ -81,7 +83,8 @@ public final class ServerConnection: SocketHandler {
     ///   - tls: nil for a connection without TLS.
     ///   - isProxied: whether the peer is a trusted proxy. Then there is TLS.
     init?(
-        acceptor: Acceptor, socket: consuming Socket, peer: SocketAddress, tls: VirtualHosts?, isProxied: Bool
+        acceptor: Acceptor, listener: Int, socket: consuming Socket, peer: SocketAddress, tls: VirtualHosts?,
+        isProxied: Bool
     ) {
         if let tls {
             guard let stream = TLSStream(accepting: socket.number, tls) else { return nil }
@@ -90,6 +93,7 @@ public final class ServerConnection: SocketHandler {
             transport = .plain
         }
         self.acceptor = acceptor
+        self.listener = listener
         self.peer = peer
         awaitsProxyHeader = isProxied
         input = ByteBuffer(pool: acceptor.pool)

@@ -44,6 +44,18 @@ final class HTTP1Session: ConnectionProtocol {
         }
     }
 
+    override func windUp() {
+        if isIdle { limitIdleness() }
+    }
+
+    override var isDecided: Bool {
+        switch cycle.phase {
+        case .idle, .head: false
+        case .content, .response: exchange?.isDecided ?? true
+        case .lingering: true
+        }
+    }
+
     override func inputEnded(isOrderly: Bool) {
         // Also a client that has only ended its sending side: none of ours does, and a request whose sender is gone
         // is not worth an upstream's time.
@@ -94,7 +106,11 @@ final class HTTP1Session: ConnectionProtocol {
     /// An idle connection stays for as long as it may be unused, and no longer than its client's certificate is good. With a
     /// clock that is set meanwhile, the next request tells.
     func limitIdleness() {
-        let end = connection.loop.now + settings.keepAliveTimeout
+        // Of one that is wound up, whoever is about to send a request is waited for, and nobody else.
+        let patience =
+            connection.acceptor.isWindingUp
+            ? min(settings.keepAliveTimeout, ConnectionLife.notice) : settings.keepAliveTimeout
+        let end = connection.loop.now + patience
         connection.setDeadline(connection.identityEnd.map { min(end, $0) } ?? end)
     }
 
@@ -263,7 +279,10 @@ final class HTTP1Session: ConnectionProtocol {
         case .nextRequest:
             end()
             limitIdleness()
-            if connection.acceptor.isDraining, connection.input.isEmpty { connection.closeGracefully() }
+            // One whose client was told that it stays is closed only when nothing has come any more.
+            if connection.acceptor.isDraining, !connection.acceptor.isWindingUp, connection.input.isEmpty {
+                connection.closeGracefully()
+            }
             return true
         case .close:
             end()

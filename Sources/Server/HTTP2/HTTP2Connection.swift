@@ -74,6 +74,10 @@ final class HTTP2Connection: ConnectionProtocol {
         connection.settle()
     }
 
+    override var isDecided: Bool {
+        !life.takesRequests && streams.allSatisfy { !$0.isServing || $0.exchange?.isDecided ?? true }
+    }
+
     override func closed() {
         session.close()
         // Exchanges and streams know each other.

@@ -34,6 +34,8 @@ final class TunnelSession: ConnectionProtocol {
         limit()
     }
 
+    override var isDecided: Bool { true }
+
     // MARK: - From the client
 
     override var wantsInput: Bool { !isInputHeld && !isInputOver }

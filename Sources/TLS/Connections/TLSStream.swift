@@ -1,5 +1,6 @@
 public import Bytes
 internal import COpenSSL
+internal import Cryptography
 
 /// One TLS connection over a non-blocking socket: handshake, read, write, close.
 ///
@@ -89,7 +90,7 @@ public final class TLSStream {
         var total = 0
         repeat {
             var count = 0
-            ERR_clear_error()
+            ErrorQueue.forget()
             let status = buffer.withWritable { room in
                 let status = SSL_read_ex(pointer, room.baseAddress, room.count, &count)
                 return (count, status)
@@ -127,7 +128,7 @@ public final class TLSStream {
         var total = 0
         while !buffer.isEmpty {
             var count = 0
-            ERR_clear_error()
+            ErrorQueue.forget()
             let status = buffer.withUnsafeReadable { SSL_write_ex(pointer, $0.baseAddress, $0.count, &count) }
             guard status == 1 else { return failure(of: status) }
             buffer.consume(count)

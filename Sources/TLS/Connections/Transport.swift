@@ -32,6 +32,23 @@ public enum Transport {
         }
     }
 
+    /// Writes all that there is, and gives the block back when that is done. One access to the buffer for all of it: where that is a
+    /// property of a connection, each is checked at run time.
+    ///
+    /// - Returns: how the last write ended, and how much was taken.
+    @inlinable @inline(__always)
+    public func drain(_ buffer: inout ByteBuffer, to socket: SocketHandler) -> (step: TLSStep, taken: Int) {
+        let waiting = buffer.count
+        guard waiting > 0 else {
+            buffer.releaseIfEmpty()
+            return (.done(0), 0)
+        }
+        let step = write(to: socket, from: &buffer)
+        let taken = waiting - buffer.count
+        buffer.releaseIfEmpty()
+        return (step, taken)
+    }
+
     /// Whether bytes of the peer lie in buffers that no readiness event will announce.
     @inlinable @inline(__always)
     public var hasBufferedInput: Bool {

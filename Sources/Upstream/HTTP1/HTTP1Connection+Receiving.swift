@@ -66,6 +66,8 @@ extension HTTP1Connection {
             fail(.malformed(error))
             return false
         }
+        // From here on nobody changes it, and a copy needs no check with each look.
+        let head = head
         guard head.status != 101 else {
             guard beginTunnel(call, headLength: length) else { return false }
             input.consume(length)

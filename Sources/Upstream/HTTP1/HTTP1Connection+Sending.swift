@@ -44,27 +44,23 @@ extension HTTP1Connection {
 
     /// - Returns: whether everything was sent.
     private func writeOutput() -> Bool {
-        if !output.isEmpty {
-            let waiting = output.count
-            let step = transport.write(to: self, from: &output)
-            if output.count < waiting {
-                isBlocked = false
-                hasSent = true
-            }
-            switch step {
-            case .done: break
-            case .wantWrite, .wantRead:
-                waitToWrite(step)
-                // Counted from the last byte that the server took. One whose response waits for the client has an excuse.
-                if !isBlocked, !isResponseHeld { setDeadline(loop.now + responseTimeout) }
-                isBlocked = true
-                return false
-            case .endOfStream, .failed:
-                writeFailed()
-                return false
-            }
+        let (step, taken) = transport.drain(&output, to: self)
+        if taken > 0 {
+            isBlocked = false
+            hasSent = true
         }
-        output.releaseIfEmpty()
+        switch step {
+        case .done: break
+        case .wantWrite, .wantRead:
+            waitToWrite(step)
+            // Counted from the last byte that the server took. One whose response waits for the client has an excuse.
+            if !isBlocked, !isResponseHeld { setDeadline(loop.now + responseTimeout) }
+            isBlocked = true
+            return false
+        case .endOfStream, .failed:
+            writeFailed()
+            return false
+        }
         wantWrite(isReadWaitingToWrite)
         // The server's time to answer begins when it has the request. While the client is still sending, it is the client
         // that is watched: a slow network is not the server's fault.

@@ -34,14 +34,17 @@ struct ServerHealth {
 
     // MARK: - Requests
 
-    mutating func succeeded(at now: Instant) {
-        guard failures > 0 || isOnProbation || ejections > 0 else { return }
+    /// - Returns: whether that ends its probation.
+    mutating func succeeded(at now: Instant) -> Bool {
+        guard failures > 0 || isOnProbation || ejections > 0 else { return false }
         failures = 0
         // A request that began before the ejection says nothing of what was seen since.
-        guard now >= ejectedUntil else { return }
+        guard now >= ejectedUntil else { return false }
+        let wasOnProbation = isOnProbation
         isOnProbation = false
         // It has been well for as long as it was away: what was before is forgotten.
         if ejections > 0, now >= ejectedUntil + time(of: ejections) { ejections = 0 }
+        return wasOnProbation
     }
 
     /// - Returns: whether it is to be ejected: `eject(at:)`, if enough others are left.

@@ -128,7 +128,7 @@ public final class OutboundCall: UpstreamCall {
     public override func responseContent(_ content: Span<UInt8>) -> Int {
         guard answer.content.count + content.count <= contentLimit else {
             cancel()
-            end(.failure(.tooLarge))
+            end(.failure(.contentTooLarge(status: answer.status)))
             return content.count
         }
         for index in content.indices { answer.content.append(content[index]) }

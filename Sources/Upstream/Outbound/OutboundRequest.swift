@@ -41,8 +41,10 @@ public struct OutboundAnswer: Equatable, Sendable {
 /// Why there is no answer.
 public enum OutboundFailure: Error, Equatable, Sendable {
     case upstream(UpstreamFailure)
-    /// The answer has more content than was wanted.
+    /// The request's head is larger than any that is sent.
     case tooLarge
+    /// The answer has more content than was wanted. - status: of that answer.
+    case contentTooLarge(status: UInt16)
     /// It took longer than was wanted, in all.
     case timeout
 
@@ -50,7 +52,7 @@ public enum OutboundFailure: Error, Equatable, Sendable {
     public var reason: String {
         switch self {
         case .upstream(let failure): "\(failure.kind.name): \(failure.text)"
-        case .tooLarge: "too_large"
+        case .tooLarge, .contentTooLarge: "too_large"
         case .timeout: "timeout"
         }
     }

@@ -4,6 +4,8 @@ public import EventLoop
 public enum ServerHealthChange: Equatable, Sendable {
     /// It has failed too many requests, one after the other, the last by this: it gets none for so long.
     case ejected(TimeSpan, after: UpstreamFailure)
+    /// It was ejected, and has served a request since that was over.
+    case readmitted
     /// Its checks fail, the last one by this.
     case unhealthy(HealthCheckFailure)
     /// Its checks pass again.
@@ -24,7 +26,10 @@ public struct ServerSnapshot: Sendable {
 
 /// What is thought of servers.
 extension UpstreamPool {
-    func succeeded(_ server: Int) { states[server].health.succeeded(at: loop.now) }
+    func succeeded(_ server: Int) {
+        guard states[server].health.succeeded(at: loop.now) else { return }
+        onHealthChange?(servers[server].name, .readmitted)
+    }
 
     /// - Parameter isJudged: whether it speaks against the server; otherwise it is only counted.
     func failed(_ server: Int, _ failure: UpstreamFailure, isCheck: Bool, isJudged: Bool = true) {

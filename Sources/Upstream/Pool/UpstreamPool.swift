@@ -22,7 +22,11 @@ public final class UpstreamPool {
     /// Of those, the ones that check servers: they count for no limit.
     private var checkCount = 0
     /// Of those, the ones that nobody uses.
-    public internal(set) var idleCount = 0
+    public internal(set) var idleCount: Int {
+        get { storedIdleCount }
+        set { storedIdleCount = newValue }
+    }
+    private var storedIdleCount = 0
     /// Requests that have begun, or wait for their connection to be there.
     private var underWay = 0
     /// Places of tunnels, open or about to be.

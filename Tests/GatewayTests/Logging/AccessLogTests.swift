@@ -17,7 +17,8 @@ struct AccessLogTests {
         let loop = try Loop()
         let log = AccessLog(
             loop: loop, writer: writer, settings: settings, routes: ["other", "records"],
-            upstreams: [("other", ["a:1"]), ("service", ["b:1", "b:2"])])
+            upstreams: [("other", ["a:1"]), ("service", ["b:1", "b:2"])],
+            listeners: ["0.0.0.0:1", "[::1]:2"])
         for var entry in entries {
             if entry.trace != .none { entry.client = log.client(try SocketAddress("192.0.2.7:4711")) }
             log.record(entry)
@@ -36,7 +37,8 @@ struct AccessLogTests {
         return try #require(lines.first)
     }
 
-    private static let trace = TraceContext(id: TraceID(high: 1, low: 2), request: 3, flags: 1, isContinued: true)
+    private static let trace = TraceContext(
+        id: TraceID(high: 1, low: 2), request: 3, flags: 1, parent: 4, isRecorded: false)
 
     private static var full: AccessLog.Entry {
         var entry = AccessLog.Entry(
@@ -49,6 +51,8 @@ struct AccessLogTests {
         entry.timings.commit = TimeSpan(nanoseconds: 3_000)
         entry.timings.upstream = TimeSpan(nanoseconds: 4_000)
         entry.timings.total = .seconds(5)
+        entry.listener = 1
+        entry.host = Array("records.example".utf8)
         entry.disclosed.clientAddress = Array("192.0.2.7".utf8)
         entry.disclosed.path = Array("/a\"b".utf8)
         entry.disclosed.query = Array("c\\d".utf8)
@@ -61,6 +65,7 @@ struct AccessLogTests {
         #expect(
             try written(Self.full)
                 == #","event":"request","client":"192.0.2.0/24","client_address":"192.0.2.7","#
+                + #""listener":"[::1]:2","host":"records.example","#
                 + #""request_id":"0000000000000003","trace_id":"00000000000000010000000000000002","route":"records","#
                 + #""method":"POST","path":"/a\"b","query":"c\\d","user_agent":"a\u0009\u00ff\u007f","#
                 + #""decision":"forwarded","status":502,"denial":"upstream_unavailable","fault":"upstream","#
@@ -73,7 +78,8 @@ struct AccessLogTests {
     func console() throws {
         #expect(
             try written(Self.full, isJSON: false)
-                == #" request client=192.0.2.0/24 client_address=192.0.2.7 request_id=0000000000000003 "#
+                == #" request client=192.0.2.0/24 client_address=192.0.2.7 "#
+                + #"listener=[::1]:2 host=records.example request_id=0000000000000003 "#
                 + #"trace_id=00000000000000010000000000000002 route=records method=POST path="/a\"b" query="c\\d" "#
                 + #"user_agent="a\u0009\u00ff\u007f" decision=forwarded status=502 denial=upstream_unavailable "#
                 + #"fault=upstream detail="a \"quoted\"\u000areason" device=00000000000000ab "#
@@ -99,7 +105,8 @@ struct AccessLogTests {
         settings.isJSON = isJSON
         let directory = try LogDirectory()
         let writer = try LogWriter(.file(directory.file))
-        let log = AccessLog(loop: try Loop(), writer: writer, settings: settings, routes: [], upstreams: [])
+        let log = AccessLog(
+            loop: try Loop(), writer: writer, settings: settings, routes: [], upstreams: [], listeners: [])
         let client = try SocketAddress("[2001:db81:ffff:ffff:ffff:ffff:ffff:ffff]:1")
         log.record(AccessLog.Entry(client: log.client(client)))
         log.finish()
@@ -116,7 +123,7 @@ struct AccessLogTests {
         defer { close(reader) }
         let writer = try LogWriter(.file(directory.file))
         let log = AccessLog(
-            loop: try Loop(), writer: writer, settings: AccessLog.Settings(), routes: [], upstreams: [])
+            loop: try Loop(), writer: writer, settings: AccessLog.Settings(), routes: [], upstreams: [], listeners: [])
         // More than the pipe takes, so that it waits.
         while !writer.isBehind { writer.post([UInt8](repeating: 0x20, count: 100_000)) }
         let waiting = writer.waitingOctets
@@ -147,7 +154,8 @@ struct AccessLogTests {
         let writer = try LogWriter(.file(directory.file))
         let log = AccessLog(
             loop: try Loop(), writer: writer, settings: AccessLog.Settings(), routes: ["other", "records"],
-            upstreams: [("other", ["a:1"]), ("service", ["b:1", "b:2"])])
+            upstreams: [("other", ["a:1"]), ("service", ["b:1", "b:2"])],
+            listeners: ["0.0.0.0:1", "[::1]:2"])
         log.record(entry)
         log.finish()
         writer.stop()
@@ -178,7 +186,7 @@ struct AccessLogTests {
         var settings = AccessLog.Settings()
         settings.sample = 3
         let entries = (UInt64(1)...9).flatMap { id -> [AccessLog.Entry] in
-            let trace = TraceContext(id: TraceID(high: 0, low: 1), request: id, flags: 0, isContinued: true)
+            let trace = TraceContext(id: TraceID(high: 0, low: 1), request: id, flags: 0, parent: 4, isRecorded: false)
             return [
                 AccessLog.Entry(trace: trace, decision: .forwarded, status: 200),
                 AccessLog.Entry(trace: trace, decision: .denied, status: 403, denial: .deviceRevoked),

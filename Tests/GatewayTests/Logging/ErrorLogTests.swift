@@ -1,3 +1,4 @@
+import Logging
 import Testing
 
 @testable import Gateway
@@ -5,7 +6,7 @@ import Testing
 @Suite("The error log")
 struct ErrorLogTests {
     private func line(_ message: String, isJSON: Bool) -> String {
-        String(decoding: ErrorLog.line(message, "warning", at: 1_795_000_000, isJSON: isJSON), as: UTF8.self)
+        String(decoding: ErrorLog.line(message, .warning, at: 1_795_000_000, isJSON: isJSON), as: UTF8.self)
     }
 
     @Test("a JSON object a line, or a line for people")
@@ -14,6 +15,36 @@ struct ErrorLogTests {
             line("it \"failed\" \\", isJSON: true)
                 == #"{"time":"2026-11-18T11:06:40Z","level":"warning","message":"it \"failed\" \\"}"# + "\n")
         #expect(line("it \"failed\"", isJSON: false) == "2026-11-18T11:06:40Z warning it \"failed\"\n")
+    }
+
+    @Test("for the journal, each line begins with its priority")
+    func priorities() {
+        let levels: [(Logger.Level, Character)] = [
+            (.critical, "2"), (.error, "3"), (.warning, "4"), (.notice, "5"), (.info, "6"), (.debug, "7"),
+        ]
+        for (level, priority) in levels {
+            for isJSON in [true, false] {
+                let line = ErrorLog.line("it failed", level, at: 0, isJSON: isJSON, hasPriority: true)
+                let plain = ErrorLog.line("it failed", level, at: 0, isJSON: isJSON)
+                #expect(line == Array("<\(priority)>".utf8) + plain)
+            }
+        }
+    }
+
+    @Test("members for programs stand behind the message, escaped as it is; people read the message alone")
+    func members() {
+        func line(isJSON: Bool) -> String {
+            String(
+                decoding: ErrorLog.line(
+                    "m", .notice, members: ["event": "e", "by": "\"x\"\n,\"act\":\"y"], at: 1_795_000_000,
+                    isJSON: isJSON),
+                as: UTF8.self)
+        }
+        #expect(
+            line(isJSON: true)
+                == #"{"time":"2026-11-18T11:06:40Z","level":"notice","message":"m","by":"\"x\" ,\"act\":\"y","event":"e"}"#
+                + "\n")
+        #expect(line(isJSON: false) == "2026-11-18T11:06:40Z notice m\n")
     }
 
     @Test("nothing ends the line or drives the terminal", arguments: [true, false])

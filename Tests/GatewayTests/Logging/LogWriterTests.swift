@@ -99,6 +99,38 @@ struct LogWriterTests {
         while try openFiles(in: directory) != ["other.log"] { usleep(1_000) }
     }
 
+    /// A reader that has stopped: the log was moved away and opened anew for that very reason.
+    @Test(
+        "a writer that is stuck goes on with what is opened, from the line on that it is stuck in",
+        .timeLimit(.minutes(1)))
+    func stuck() throws {
+        let directory = try LogDirectory()
+        mkfifo(directory.file, 0o600)
+        let reader = open(directory.file, O_RDONLY | O_NONBLOCK)
+        defer { close(reader) }
+        let writer = try LogWriter(.file(directory.file))
+        defer { writer.stop() }
+        let lines = (0..<20_000).map { "line \($0)" }
+        let block = Array((lines.joined(separator: "\n") + "\n").utf8)
+        writer.post(block)
+        // It holds no more than this.
+        var held: Int32 = 0
+        while held < 32_768 {
+            #expect(ioctl(reader, UInt(FIONREAD), &held) == 0)
+            usleep(1_000)
+        }
+        try FileManager.default.moveItem(atPath: directory.file, toPath: "\(directory.file).1")
+        #expect(try writer.reopen())
+        while writer.waitingOctets > 0 { usleep(1_000) }
+        var taken = [UInt8](repeating: 0, count: block.count)
+        let count = read(reader, &taken, taken.count)
+        try #require(count > 0 && count < block.count)
+        let whole = taken[..<count].count { $0 == UInt8(ascii: "\n") }
+        #expect(Array(taken[..<count]) == Array(block[..<count]))
+        #expect(try directory.lines() == Array(lines[whole...]))
+        #expect(writer.droppedInAll == 0)
+    }
+
     @Test("what cannot be opened changes nothing", .timeLimit(.minutes(1)))
     func unopened() throws {
         let directory = try LogDirectory()

@@ -79,6 +79,30 @@ struct TraceContextTests {
         #expect(padded != Self.parent && continued.isContinued)
     }
 
+    @Test(
+        "where spans are exported, a client decides over its traces, and chance over ours",
+        arguments: [1, 4] as [UInt64])
+    func recorded(sample: UInt64) throws {
+        var generator = TraceGenerator(sample: sample)
+        for (flags, isRecorded) in [("00", false), ("01", true), ("02", false), ("03", true)] {
+            let trace = generator.continue(try #require(parse("00-\(Self.trace)-\(Self.parent)-\(flags)")))
+            #expect(trace.isRecorded == isRecorded && trace.flags == UInt8(flags))
+            #expect(String(trace.parent, radix: 16) == Self.parent)
+        }
+        let begun = (0..<4_000).map { _ in generator.begin() }
+        #expect(begun.allSatisfy { $0.flags == ($0.isRecorded ? 1 : 0) && $0.isRecorded == ($0.request % sample == 0) })
+        let count = begun.count(where: \.isRecorded)
+        // Seven times the deviation that chance has with 4,000 of which one in four is taken.
+        #expect(sample == 1 ? count == 4_000 : abs(count - 1_000) < 200, "\(begun[0].request) was the first")
+    }
+
+    @Test("where none are, nothing is recorded, whatever a client says")
+    func unrecorded() throws {
+        var generator = TraceGenerator()
+        #expect(!generator.begin().isRecorded)
+        #expect(!generator.continue(try #require(parse("00-\(Self.trace)-\(Self.parent)-01"))).isRecorded)
+    }
+
     @Test("no id comes twice, and each trace that begins here is sampled")
     func unique() {
         var generator = TraceGenerator()

@@ -83,6 +83,14 @@ final class HTTP2Peer {
         return found
     }
 
+    /// What one call of `write` gives: one record of TLS, for whoever reads it.
+    func oneWrite() -> [Frame.Kind] {
+        var output = ByteBuffer(pool: BufferPool(blockSize: 32 * 1024))
+        do throws(HTTP2Fault) { try session.write(into: &output) } catch { fault = error }
+        reader.append(output.copy())
+        return reader.frames().map(\.kind)
+    }
+
     /// The fields of a HEADERS frame of the session; all of them have to be read, in order.
     func fields(_ frame: Frame) -> [String] { reader.fields(frame) }
 }

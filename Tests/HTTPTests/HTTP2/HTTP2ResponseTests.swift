@@ -147,6 +147,19 @@ struct HTTP2ResponseTests {
         #expect(peer.fault == nil)
     }
 
+    @Test("an early answer is out before the reset that follows it, and a request that has ended by then gets none")
+    func answerBeforeReset() {
+        let peer = HTTP2Peer()
+        peer.record.onHead = { $0.answer(413) }
+        peer.send(.post(1), .post(3))
+        #expect(peer.oneWrite() == [.headers, .headers])
+        peer.send(.data(3, "a", end: true))
+        #expect(peer.session.hasOutput)
+        #expect(peer.oneWrite() == [.reset])
+        #expect(peer.record.events.contains("1 ended") && peer.record.events.contains("3 ended"))
+        #expect(peer.oneWrite().isEmpty && !peer.session.hasOutput)
+    }
+
     @Test("a stream that is reset ends once, and what is sent after it goes nowhere")
     func reset() {
         let peer = HTTP2Peer()

@@ -25,4 +25,27 @@ struct ReloadStateTests {
         #expect(!isEnd)
         #expect(reload.last == nil && reload.failed == 0)
     }
+
+    @Test(
+        "is told to the status by its first line, without where files lie",
+        arguments: [
+            (
+                "/etc/attestgate/conf.d/a.yaml:6:13: error: found `x`\n    6 |   key: hunter2\n",
+                "a.yaml:6:13: error: found `x`"
+            ),
+            (
+                "registry: secret: /var/lib/attestgate/secret: cannot be read",
+                "registry: secret: secret: cannot be read"
+            ),
+            ("`/etc/my conf/a` includes itself: /etc/b -> /etc/c", "`a` includes itself: b -> c"),
+            ("`../own/a.pem` is no certificate", "`a.pem` is no certificate"),
+            (
+                "10.0.0.0/8 and https://login.example/keys and [::1]:443 stay",
+                "10.0.0.0/8 and https://login.example/keys and [::1]:443 stay"
+            ),
+            ("", ""),
+        ])
+    func brief(reason: String, expected: String) {
+        #expect(ReloadState.brief(reason) == expected)
+    }
 }

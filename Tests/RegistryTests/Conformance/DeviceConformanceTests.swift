@@ -38,6 +38,25 @@ struct DeviceConformanceTests {
         #expect(try store.find(2) == nil)
     }
 
+    @Test("devices are counted by state, in slices or at once", arguments: StoreKind.allCases)
+    func count(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        func count(after: DeviceID?, limit: Int) throws -> DeviceCount? {
+            guard case .count(let count) = try store.perform(.count(after: after, limit: limit)) else { return nil }
+            return count
+        }
+        #expect(try count(after: nil, limit: 10) == DeviceCount())
+        let ids = try store.populate(3)
+        #expect(try store.initialize(store.initialization(4)).refusal == nil)
+        try store.perform(.revoke(ids[1]))
+        #expect(try count(after: nil, limit: 10) == DeviceCount(active: 2, pending: 1, revoked: 1))
+        #expect(try count(after: nil, limit: 2) == DeviceCount(active: 1, revoked: 1, next: ids[1]))
+        #expect(try count(after: ids[1], limit: 3) == DeviceCount(active: 1, pending: 1))
+        try store.perform(.restore(ids[1]))
+        #expect(try count(after: nil, limit: 10) == DeviceCount(active: 3, pending: 1))
+    }
+
     @Test(
         "a hardware key is registered once, revoked or not, and a refusal leaves nothing behind",
         arguments: StoreKind.allCases)
@@ -118,6 +137,21 @@ struct DeviceConformanceTests {
         #expect(restored.highestCounter == 5)
         #expect(try store.commit(id, 1, 5) == .replayed)
         #expect(try store.commit(id, 1, 6) == .committed)
+    }
+
+    @Test("memory has heard of a revocation before whoever asked for it is answered", arguments: StoreKind.allCases)
+    func heardBeforeAnswer(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let store = try AskedStore(place)
+        let ids = try store.populate(20)
+        for (index, id) in ids.enumerated() {
+            var heard: Bool?
+            store.backend.perform(.revoke(id), at: 1_000) { [unowned store] _ in
+                heard = store.closed.contains(Fixture.bindingKey(index + 1))
+            }
+            store.run { heard != nil }
+            #expect(heard == true)
+        }
     }
 
     @Test("revoking a subject revokes its devices and bars new ones", arguments: StoreKind.allCases)

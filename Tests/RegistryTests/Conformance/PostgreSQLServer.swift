@@ -2,6 +2,7 @@ import EventLoop
 import Foundation
 import Synchronization
 import Testing
+import Vocabulary
 
 @testable import Registry
 
@@ -118,11 +119,36 @@ final class PostgreSQLPlace: StorePlace {
         database = try server.makeDatabase()
     }
 
-    func open() throws -> any StoreBackend { try PostgreSQLStore(server.settings(database)) }
+    func open() throws -> any StoreBackend { try open(witness: nil) }
+
+    func open(witness: WitnessSettings?) throws -> any StoreBackend {
+        var settings = server.settings(database)
+        settings.witness = witness
+        return try PostgreSQLStore(settings)
+    }
+
+    func openAtRest() throws -> RegistryAtRest {
+        // As a gateway has left it.
+        _ = try RegistryDatabase(atRest: server.settings(database), making: true, isLoading: false)
+        return try RegistryAtRest(server.settings(database), isLoading: false)
+    }
 
     func execute(_ sql: String) throws -> DatabaseResult {
         try server.execute("SET search_path = attestgate; \(sql)", in: database)
     }
+
+    func refuseTokens(until end: Int64) throws {
+        _ = try RegistryDatabase(atRest: server.settings(database), making: true, isLoading: false)
+        _ = try execute("UPDATE store SET tokens_removed = \(end)")
+    }
+
+    func settle(_ secret: SecretClaim) throws {
+        var settings = server.settings(database)
+        settings.secret = secret
+        _ = try AskedStore(try PostgreSQLStore(settings))
+    }
+
+    func openForLoading() throws -> RegistryAtRest { try RegistryAtRest(server.settings(database), isLoading: true) }
 
     func refuseCounters(of backend: any StoreBackend) throws {
         _ = try execute(
@@ -134,5 +160,11 @@ final class PostgreSQLPlace: StorePlace {
 
     func takeCounters(of backend: any StoreBackend) throws {
         _ = try execute("DROP TRIGGER refuse ON counter; DROP FUNCTION refuse")
+    }
+
+    func bar(_ key: KeyID, _ kind: BarredKeyKind) throws {
+        let digits = key.bytes.map { String(format: "%02x", $0) }.joined()
+        _ = try execute(
+            "INSERT INTO barred_key (key, kind, barred_at) VALUES ('\\x\(digits)', '\(kind.rawValue)', 900)")
     }
 }

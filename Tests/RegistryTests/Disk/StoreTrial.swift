@@ -11,6 +11,7 @@ final class StoreTrial {
     private let options: StoreOptions
     /// What goes wrong besides power cuts; none if empty.
     private let faults: [FailingDisk.Fault]
+    private let witness: WitnessSettings?
     private var generator: SeededGenerator
 
     /// Values acknowledged, by device; and those with no answer, or one that leaves it open.
@@ -31,12 +32,17 @@ final class StoreTrial {
     /// The promises that were broken.
     private(set) var broken: [String] = []
 
-    init(_ scratch: Scratch, seed: UInt64, options: StoreOptions = StoreOptions(), faults: [FailingDisk.Fault] = []) {
+    /// - Parameter witness: of files that lose nothing in the cuts.
+    init(
+        _ scratch: Scratch, seed: UInt64, options: StoreOptions = StoreOptions(), faults: [FailingDisk.Fault] = [],
+        witness: WitnessSettings? = nil
+    ) {
         self.scratch = scratch
         disk = FailingDisk(scratch.path, seed: seed)
         path = scratch.file()
         self.options = options
         self.faults = faults
+        self.witness = witness
         generator = SeededGenerator(seed: seed &+ 1)
     }
 
@@ -65,7 +71,7 @@ final class StoreTrial {
         disk.fail(nil)
         let store: RegistryStore
         do {
-            store = try RegistryStore(path: path, creating: true, options: options)
+            store = try RegistryStore(path: path, creating: true, options: options, witness: witness)
         } catch {
             if !disk.isOff { isBroken("does not open: \(error)") }
             return
@@ -95,6 +101,7 @@ final class StoreTrial {
             disk.fail(fault)
         default: commit(store)
         }
+        try? store.tickWitness()
     }
 
     private var active: [Int] { registered.keys.filter { !revoked.contains($0) && !doubtful.contains($0) }.sorted() }
@@ -179,7 +186,7 @@ final class StoreTrial {
     private func check() {
         let store: RegistryStore
         do {
-            store = try RegistryStore(path: path, creating: true, options: options)
+            store = try RegistryStore(path: path, creating: true, options: options, witness: witness)
         } catch {
             return isBroken("does not open: \(error)")
         }

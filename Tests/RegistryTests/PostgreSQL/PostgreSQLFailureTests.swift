@@ -194,6 +194,32 @@ struct PostgreSQLFailureTests {
         #expect(store?.identity.epoch != before.epoch)
     }
 
+    @Test("tables of the first version keep what is in them, and are brought up once")
+    func firstSchema() throws {
+        var store: AskedStore? = try AskedStore(place)
+        let id = try #require(try store?.populate(1).first)
+        #expect(try store?.commit(id, 1, 5) == .committed)
+        let before = store?.identity
+        store = nil
+        // As the first version left them.
+        _ = try place.execute(
+            """
+            DROP TABLE barred_key; ALTER TABLE store DROP COLUMN epoch_number; ALTER TABLE store DROP COLUMN is_journaled;
+            ALTER TABLE store DROP COLUMN secret_check; ALTER TABLE store DROP COLUMN is_loading;
+            UPDATE schema_version SET version = 1
+            """)
+        for value: UInt32 in [6, 7] {
+            store = try AskedStore(place)
+            #expect(store?.identity == before)
+            #expect(try store?.commit(id, 1, value - 1) == .replayed)
+            #expect(try store?.commit(id, 1, value) == .committed)
+            store = nil
+        }
+        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "3")
+        #expect(try place.execute("SELECT count(*) FROM barred_key").text(0, 0) == "0")
+        #expect(try place.execute("SELECT epoch_number + is_journaled FROM store").text(0, 0) == "0")
+    }
+
     @Test("tables of a later version are refused, and left as they are")
     func newerSchema() throws {
         try AskedStore(place).populate(1)

@@ -28,7 +28,7 @@ struct SharedDatabaseTests {
     func openedAtOnce() async throws {
         let settings = place.server.settings(try place.server.makeDatabase())
         let identities = try await withThrowingTaskGroup(of: StoreIdentity.self) { group in
-            for _ in 0..<6 { group.addTask { try DatabaseAccess(settings).identity } }
+            for _ in 0..<6 { group.addTask { try DatabaseAccess(settings, nil, making: true).identity } }
             return try await group.reduce(into: []) { $0.append($1) }
         }
         #expect(identities.count == 6)

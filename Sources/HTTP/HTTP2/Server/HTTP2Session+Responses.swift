@@ -125,8 +125,29 @@ extension HTTP2Session {
     func responseEnded(_ stream: HTTP2Stream) {
         stream.state.responseEnded = true
         guard !stream.state.clientEnded, !stream.state.outlastsResponse else { return }
-        submitReset(stream.state.isFaulted ? .protocolError : .noError, on: stream)
+        guard !stream.state.isFaulted else { return submitReset(.protocolError, on: stream) }
+        stream.state.isReset = true
+        stream.state.isListening = false
+        dismissed.append(Dismissal(slot: stream.slot, id: stream.id))
     }
+
+    /// Resets what `responseEnded` has left, once the response is out: libcurl 7.88 loses a response that comes in one record of TLS
+    /// with the reset, before all of the request was sent. Who has ended the request by then needs none.
+    func submitDismissals() {
+        for dismissal in dismissed {
+            let stream = streams[dismissal.slot]
+            guard stream.id == dismissal.id, !stream.state.clientEnded else { continue }
+            submitReset(.noError, on: stream)
+        }
+        dismissed.removeAll(keepingCapacity: true)
+    }
+}
+
+/// A stream whose response is complete and whose request is not.
+struct Dismissal {
+    var slot: Int
+    /// The place may be another stream's by then.
+    var id: Int32
 }
 
 /// What is to be known of a frame that was sent.

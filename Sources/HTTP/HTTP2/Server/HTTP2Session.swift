@@ -27,6 +27,8 @@ public import EventLoop
     /// Places of streams to be told that there is room, and of those whose content has come for now. Kept for their room.
     var drained: [Int] = []
     var touched: [Int] = []
+    /// Streams to be reset once their responses are out.
+    var dismissed: [Dismissal] = []
     /// Heads have come that wait for the end of their stream.
     var hasHeld = false
 
@@ -131,6 +133,8 @@ public import EventLoop
     public func write(into output: inout ByteBuffer) throws(HTTP2Fault) {
         precondition(!isReading, "a stream's method writes to no socket")
         let before = fault
+        // Nothing is left of what was framed before: the socket has it.
+        if !dismissed.isEmpty, output.isEmpty, unsafe rest.isEmpty { submitDismissals() }
         while output.room > 0 {
             if unsafe rest.isEmpty {
                 guard makeFrame() else { break }
@@ -182,7 +186,7 @@ public import EventLoop
 
     /// Whether there is something to write, whatever the room.
     public var hasOutput: Bool {
-        unsafe !rest.isEmpty || (!isBroken && nghttp2_session_want_write(library) != 0)
+        unsafe !rest.isEmpty || !dismissed.isEmpty || (!isBroken && nghttp2_session_want_write(library) != 0)
     }
 
     /// Whether nothing will be received or sent any more: the connection is to be closed.

@@ -10,4 +10,7 @@ public struct SingleUse: Hashable, Sendable {
         self.id = id
         self.expiresAt = expiresAt
     }
+
+    /// How far ahead an admission token may expire when it is shown, in seconds: whatever was used once expires within that.
+    public static let longestTokenLife: Int64 = 3_600
 }

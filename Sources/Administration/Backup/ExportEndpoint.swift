@@ -1,0 +1,71 @@
+internal import HTTP
+internal import Registry
+
+extension AdministrationEndpoint {
+    /// One page of an export. The store's thread reads it between two commits, for two milliseconds at most.
+    ///
+    /// - Parameter audit: told of each export that is begun, for it shows every device, and when its last page is handed out: whoever
+    ///   stops before has not all of them. And of a page that goes on where no page before has ended: a place can be made up, and
+    ///   one before the first device shows all of them.
+    static func export(
+        performing perform: @escaping DeviceEndpoints.Perform, audit: @escaping (AdministrationAct) -> Void
+    ) -> AdministrationEndpoint {
+        let places = ExportPlaces()
+        return AdministrationEndpoint(.get, "/registry/export", query: ["from"], level: .admin) {
+            request, reply throws(AdministrationFault) in
+            var cursor = ExportCursor.start
+            if let text = request.query["from"] {
+                guard let read = ExportCursor(text) else {
+                    throw .badRequest("'from' is what 'next' of the page before was.")
+                }
+                cursor = read
+            }
+            let goesOn = places.takeBack(cursor)
+            perform(.export(cursor, limit: ExportPage.rows)) { result in
+                if !goesOn { audit(act(result, by: request.peer)) }
+                switch result {
+                case .success(.exportPage(let page)):
+                    if let next = page.next {
+                        places.handOut(next)
+                    } else {
+                        audit(AdministrationAct("registry_export", "registry export done", by: request.peer))
+                    }
+                    reply.send(
+                        AdministrationResponse(
+                            200, contentType: "application/jsonl", ExportPageDocument.encode(page)))
+                case .success: reply.send(AdministrationResponse(.storeUnavailable))
+                case .failure(let fault): reply.send(AdministrationResponse(fault))
+                }
+            }
+        }
+    }
+
+    private static func act(
+        _ result: Result<RegistryReply, AdministrationFault>, by peer: String
+    ) -> AdministrationAct {
+        switch result {
+        case .success: AdministrationAct("registry_export", "registry export begun", .begun, by: peer)
+        case .failure(let fault):
+            AdministrationAct("registry_export", "registry export", fault, by: peer)
+        }
+    }
+}
+
+/// Where exports that the log knows of go on, each place good for one page. Bounded: an export whose place was forgotten is told of
+/// once more.
+private final class ExportPlaces {
+    private var places: [ExportCursor] = []
+    private static let limit = 64
+
+    func handOut(_ place: ExportCursor) {
+        if places.count == Self.limit { places.removeFirst() }
+        places.append(place)
+    }
+
+    /// - Returns: whether it was handed out, and not taken back since.
+    func takeBack(_ place: ExportCursor) -> Bool {
+        guard let index = places.firstIndex(of: place) else { return false }
+        places.remove(at: index)
+        return true
+    }
+}

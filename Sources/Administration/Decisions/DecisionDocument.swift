@@ -1,0 +1,160 @@
+internal import HTTP
+
+/// What became of one request, or of a connection refused before any. Members mean what those of the access log mean; one that
+/// does not apply is absent.
+public struct DecisionDocument: Codable, Equatable, Sendable {
+    /// Counts the decisions of this process, from 1.
+    public let number: Int
+    /// RFC 3339 in UTC, with milliseconds.
+    public let time: String
+    /// `request`, or `connection_refused`.
+    public let event: String
+    /// The client's network, /24 or /48.
+    public let client: String
+    public let route: String?
+    public let method: String?
+    public let `protocol`: String?
+    public let decision: String?
+    public let status: Int?
+    /// The code of the denial table, and what the table says of it.
+    public let denial: String?
+    public let fault: String?
+    public let sentence: String?
+    /// For people; may hold what a client chose.
+    public let detail: String?
+    /// The keyed id that logs know the device by.
+    public let device: String?
+    /// Its number in the registry.
+    public let deviceNumber: Int64?
+    public let app: String?
+    public let upstream: String?
+    public let server: String?
+    /// In microseconds.
+    public let durationUs: Int64?
+    public let traceID: String?
+    /// The client left before the response was complete; nil if not.
+    public let aborted: Bool?
+
+    public init(
+        number: Int, time: String, event: String, client: String, route: String?, method: String?,
+        `protocol`:
+            String?, decision: String?, status: Int?, denial: String?, fault: String?, sentence: String?,
+        detail:
+            String?, device: String?, deviceNumber: Int64?, app: String?, upstream: String?, server: String?,
+        durationUs: Int64?, traceID: String?, aborted: Bool?
+    ) {
+        self.number = number
+        self.time = time
+        self.event = event
+        self.client = client
+        self.route = route
+        self.method = method
+        self.protocol = `protocol`
+        self.decision = decision
+        self.status = status
+        self.denial = denial
+        self.fault = fault
+        self.sentence = sentence
+        self.detail = detail
+        self.device = device
+        self.deviceNumber = deviceNumber
+        self.app = app
+        self.upstream = upstream
+        self.server = server
+        self.durationUs = durationUs
+        self.traceID = traceID
+        self.aborted = aborted
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case number, time, event, client, route, method, `protocol`, decision, status, denial, fault, sentence
+        case detail, device, app, upstream, server, aborted
+        case deviceNumber = "device_number"
+        case durationUs = "duration_us"
+        case traceID = "trace_id"
+    }
+}
+
+/// The latest decisions beyond one that is known: what `GET /decisions` answers.
+public struct DecisionPage: Codable, Equatable, Sendable {
+    /// The number of the last one there is; 0 if there is none.
+    public let last: Int
+    /// Refusals that came faster than they were asked for and are not told, since the process began.
+    public let leftOut: UInt64
+    /// Oldest first. A number that is missing was pushed out by later ones.
+    public let decisions: [DecisionDocument]
+
+    public init(last: Int, leftOut: UInt64, decisions: [DecisionDocument]) {
+        self.last = last
+        self.leftOut = leftOut
+        self.decisions = decisions
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case last, decisions
+        case leftOut = "left_out"
+    }
+}
+
+/// The page, and who says it.
+public struct DecisionAnswer: Codable, Equatable, Sendable {
+    /// Changes with each start of the gateway: numbers begin anew then.
+    public let run: String
+    public let generation: Int
+    public let ready: Bool
+    /// Workers that have not answered within a second, and whose decisions are therefore not here yet.
+    public let silentWorkers: [Int]
+    public let page: DecisionPage
+
+    public init(run: String, generation: Int, ready: Bool, silentWorkers: [Int], page: DecisionPage) {
+        self.run = run
+        self.generation = generation
+        self.ready = ready
+        self.silentWorkers = silentWorkers
+        self.page = page
+    }
+
+    private enum CodingKeys: String, CodingKey {
+        case run, generation, ready
+        case silentWorkers = "silent_workers"
+    }
+
+    public init(from decoder: any Decoder) throws {
+        let members = try decoder.container(keyedBy: CodingKeys.self)
+        run = try members.decode(String.self, forKey: .run)
+        generation = try members.decode(Int.self, forKey: .generation)
+        ready = try members.decode(Bool.self, forKey: .ready)
+        silentWorkers = try members.decode([Int].self, forKey: .silentWorkers)
+        page = try DecisionPage(from: decoder)
+    }
+
+    /// One object.
+    public func encode(to encoder: any Encoder) throws {
+        var members = encoder.container(keyedBy: CodingKeys.self)
+        try members.encode(run, forKey: .run)
+        try members.encode(generation, forKey: .generation)
+        try members.encode(ready, forKey: .ready)
+        try members.encode(silentWorkers, forKey: .silentWorkers)
+        try page.encode(to: encoder)
+    }
+}
+
+extension AdministrationEndpoint {
+    /// `GET /decisions`.
+    ///
+    /// - Parameter collect: asks the workers for what came after that number; answers through the completion, then or later.
+    public static func decisions(
+        collecting collect: @escaping (_ after: Int, _ completion: @escaping (DecisionAnswer) -> Void) -> Void
+    ) -> AdministrationEndpoint {
+        AdministrationEndpoint(.get, "/decisions", query: ["after"]) { request, reply throws(AdministrationFault) in
+            var after = 0
+            if let text = request.query["after"] {
+                guard let number = Int(text), number >= 0, String(number) == text else {
+                    throw .badRequest("'after' is the number of a decision, or 0.")
+                }
+                after = number
+            }
+            collect(after) { reply.send(AdministrationResponse(json: $0)) }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+// Upstreams, certificates, configuration: what the gateway says of itself.
+
+import { count, element, facts, fill, find, mark, moment } from "./dom.js"
+
+const dayLength = 86_400_000
+
+export function show(status) {
+  upstreams(status.upstreams)
+  certificates(status.certificates)
+  configuration(status)
+}
+
+function standing(states) {
+  const entries = Object.entries(states), workers = entries.reduce((total, [, number]) => total + number, 0)
+  if (!workers) return mark("plain", "not known")
+  if (states.usable === workers) return mark("good", "usable")
+  const text = entries.filter(([name]) => name !== "usable").map(([name, number]) =>
+    workers === 1 ? name : `${name} for ${number} of ${workers} workers`).join(", ")
+  return mark(states.usable ? "warn" : "bad", text)
+}
+
+function upstreams(list) {
+  fill(find("upstream-table").tBodies[0], ...list.flatMap(upstream => upstream.servers.map((server, place) =>
+    element("tr", {}, element("td", {}, upstream.name), element("td", {}, server.name), element("td", {}, standing(server.states)),
+      element("td", { class: "number" }, count(server.busy)), element("td", { class: "number" }, count(server.idle)),
+      element("td", { class: "number" }, place ? "" : count(upstream.waiting))))))
+}
+
+function ending(time) {
+  const days = Math.floor((new Date(time) - Date.now()) / dayLength)
+  if (days < 0) return mark("bad", "ended")
+  if (days < 30) return mark("warn", days === 0 ? "within a day" : `in ${days} day${days === 1 ? "" : "s"}`)
+  return mark("good", `in ${count(days)} days`)
+}
+
+function certificates(list) {
+  const sorted = [...list].sort((a, b) => a.expires_at.localeCompare(b.expires_at))
+  fill(find("certificate-table").tBodies[0], ...sorted.map(each => element("tr", {},
+    element("td", {}, ending(each.expires_at), " ", moment(each.expires_at)),
+    element("td", {}, [each.listener, each.host, each.upstream && `upstream ${each.upstream}`].filter(Boolean).join(", ")),
+    element("td", {}, each.role), element("td", {}, each.subject))))
+}
+
+function configuration(status) {
+  const last = status.last_reload
+  const workers = status.workers.filter(worker => !worker.up)
+  fill(find("configuration-facts"), ...facts([
+    ["Ready", status.obstacles.length ? mark("bad", status.obstacles.join("; ")) : mark("good", "for new connections")],
+    ["Generation", String(status.generation)],
+    ["Last reload", last ? element("span", {}, last.succeeded ? mark("good", "succeeded") : mark("bad", "failed"), " ", moment(last.at)) : "none yet"],
+    ["Why", last?.reason, "report"],
+    ["Workers", workers.length ? mark("bad", `${workers.length} of ${status.workers.length} do not answer`) : String(status.workers.length)],
+    ["Listeners", status.listeners.join(", ")],
+    ["Enrolment", status.enrolment && `${status.enrolment.listener}, admission: ${status.enrolment.admission}`],
+    ["Apps", status.apps.map(app => `${app.id} (${app.environment})`).join(", ")],
+    ["Registry", status.registry && (status.registry.available
+      ? mark("good", `available, ${count(status.registry.counters_waiting)} counters wait`) : mark("bad", "not available"))],
+    ["Devices", status.registry?.devices
+      && `${count(status.registry.devices.active)} active, ${count(status.registry.devices.pending)} pending, ${count(status.registry.devices.revoked)} revoked`],
+    ["Revocation journal", status.registry?.journal_complete === undefined ? null
+      : status.registry.journal_complete ? mark("good", "complete") : mark("bad", "cannot be written")],
+    ["Epoch changed", status.registry?.epoch_changed_at && moment(status.registry.epoch_changed_at)],
+    ["Version", `${status.version}, process ${status.process}`],
+    ["Started", moment(status.started_at)],
+  ]))
+}

@@ -1,0 +1,145 @@
+/// Puts a conf file together with the files that it includes, and that these include.
+struct Inclusion {
+    /// What `include` names, before files are looked for.
+    struct Pattern: Sendable {
+        let text: String
+        let place: Place
+
+        var isGlob: Bool { text.contains { "*?[".contains($0) } }
+    }
+
+    /// More than anybody divides a conf file into; a loop of links has no end.
+    static let deepest = 8
+    static let mostFiles = 256
+    /// Of all files together: four times what one may have.
+    static let mostBytes = 4 * SourceGuard.largestFile
+
+    private let reading: Reading
+    /// From the conf file to the one that is read now: what each is known by, and its path.
+    private var chain: [(identity: String, path: String)] = []
+    /// Where each file was included first.
+    private var places: [String: Place] = [:]
+    private var bytes = 0
+    private var isWhole = true
+
+    /// Everything as one mapping; nothing when a file could not be read, or one of them is no mapping.
+    static func root(_ reading: Reading) -> Item? {
+        var inclusion = Inclusion(reading: reading)
+        let path = reading.source.file
+        let root = inclusion.item(of: reading.source, reading.library.identity(path) ?? path)
+        return inclusion.isWhole ? root : nil
+    }
+
+    private init(reading: Reading) {
+        self.reading = reading
+    }
+
+    private mutating func item(of source: SourceText, _ identity: String) -> Item? {
+        guard let item = Document.root(reading, of: source) else { return nil }
+        guard case .mapping(let entries) = item.content else {
+            guard source.number > 0 else { return item }
+            // Never its text: what is included by mistake may be a password.
+            let found = if case .sequence = item.content { "a list" } else { "text" }
+            reading.refuse(item.place, "found \(found)", expected: "settings, as in a conf file")
+            return nil
+        }
+        let key = Configuration.Keys.include
+        guard let include = entries.first(where: { $0.key == key.setting.name }) else { return item }
+        guard !include.value.isNothing else {
+            return refuse(include.keyPlace, "`\(include.key)` has no value", expected: key.kind.expected)
+        }
+        guard let patterns = key.kind.read(include.value, reading) else {
+            isWhole = false
+            return nil
+        }
+        chain.append((identity, source.file))
+        var merge = SettingsMerge(entries.filter { $0.key != key.setting.name }, reading)
+        for pattern in patterns {
+            for path in files(for: pattern) {
+                guard let part = read(path, for: pattern) else {
+                    isWhole = false
+                    continue
+                }
+                merge.add(part.entries)
+            }
+        }
+        chain.removeLast()
+        if !merge.isGood { isWhole = false }
+        return Item(content: .mapping(merge.entries), place: item.place)
+    }
+
+    private mutating func files(for pattern: Pattern) -> [String] {
+        let path = reading.resolve(path: pattern.text, at: pattern.place)
+        guard pattern.isGlob else { return [path] }
+        switch reading.library.matches(path) {
+        case .success(let paths):
+            // Of a directory that may be empty nobody must be kept from starting; a misspelt one shows all the same.
+            if paths.isEmpty { reading.warn(pattern.place, "no file fits \(Printable.quoted(path))") }
+            return paths
+        case .failure(let reason):
+            _ = refuse(pattern.place, "\(Printable.quoted(path)) cannot be looked for: \(reason.text)")
+            return []
+        }
+    }
+
+    private mutating func read(_ path: String, for pattern: Pattern) -> Item? {
+        let identity = reading.library.identity(path) ?? path
+        if let start = chain.firstIndex(where: { $0.identity == identity }) {
+            let loop = chain[start...].map(\.path) + [path]
+            return refuse(
+                pattern.place, "\(Printable.quoted(path)) includes itself: \(loop.joined(separator: " -> "))",
+                expected: pattern.isGlob ? "a pattern that this file does not fit" : "another file")
+        }
+        if let other = places[identity] {
+            return refuse(
+                pattern.place,
+                "\(Printable.quoted(path)) is included already, \(reading.line(of: other, from: pattern.place))",
+                expected: "each file once")
+        }
+        places[identity] = pattern.place
+        guard chain.count <= Self.deepest else {
+            return refuse(pattern.place, "files include each other more than \(Self.deepest) levels deep")
+        }
+        guard places.count <= Self.mostFiles else {
+            return refuse(pattern.place, "more than \(Self.mostFiles) files are included")
+        }
+        switch reading.library.read(path, SourceGuard.largestFile + 1) {
+        case .success(let text):
+            bytes += text.count
+            guard bytes <= Self.mostBytes else {
+                return refuse(
+                    pattern.place, "the files that are included have more than \(SizeText.format(Self.mostBytes))")
+            }
+            return reading.include(text, file: path).flatMap { item(of: $0, identity) }
+        case .failure(let reason):
+            return refuse(
+                pattern.place, "the file \(Printable.quoted(path)) cannot be included: \(reason.text)",
+                expected: "the path of a file, from the directory of this one, or a pattern such as conf.d/*.yaml")
+        }
+    }
+
+    private mutating func refuse(_ place: Place, _ message: String, expected: String? = nil) -> Item? {
+        reading.refuse(place, message, expected: expected)
+        isWhole = false
+        return nil
+    }
+}
+
+extension Kind where Value == [Inclusion.Pattern] {
+    static var patterns: Kind {
+        let expected = "the path of a file or a pattern of paths, such as conf.d/*.yaml, or a list of them"
+        let one = Kind<Inclusion.Pattern>(expected: "a path or a pattern", shape: .text(pattern: nil)) {
+            item, reading in
+            guard let text = item.text, !text.isEmpty else {
+                reading.refuse(item.place, "found \(item.summary)", expected: expected)
+                return nil
+            }
+            return Inclusion.Pattern(text: text, place: item.place)
+        }
+        let several = Kind.list(of: one, minimum: 1) { _, _ in }
+        return Kind(expected: expected, shape: .either([one.shape, several.shape])) { item, reading in
+            if case .sequence = item.content { return several.read(item, reading) }
+            return one.read(item, reading).map { [$0] }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+/// How spans of requests are exported.
+public struct TracingConfiguration: Equatable, Sendable {
+    /// Of an OTLP collector; `/v1/traces` is appended.
+    public let endpoint: OutboundURL
+    /// A PEM file with what the collector's certificate leads to.
+    public let authoritiesPath: String
+    /// Of `Authorization: Bearer`; nil if nothing is sent.
+    public let tokenPath: String?
+    /// What spans say they are of: `service.name`.
+    public let serviceName: String
+    /// Of the traces that begin here, one in so many.
+    public let sample: Int
+    /// Requests of each worker at most.
+    public let requestsPerSecond: Int
+    public let interval: Duration
+    public let timeout: Duration
+    /// Octets that wait, of each worker.
+    public let queue: Int
+}
+
+extension TracingConfiguration {
+    enum Keys {
+        static let endpoint = Key(
+            "endpoint", .outboundURL, whenMissing: .refused, "The OTLP collector; /v1/traces is appended.")
+        static let authorities = Key(
+            "authorities", .file("a readable PEM file"), whenMissing: .means(ReceiptsConfiguration.systemBundle),
+            "What the collector's certificate leads to.")
+        static let tokenFile = Key(
+            "token_file", .secretFile("a readable file"), whenMissing: .allowed,
+            "The file with what is sent to the collector as a bearer token.")
+        static let serviceName = Key(
+            "service_name", .serviceName, whenMissing: .means("attestgate"), "What spans call this service.")
+        static let sample = Key(
+            "sample", .integer(1...1_000_000), whenMissing: .means("1"),
+            "Of the traces that begin here, one in so many is recorded.")
+        static let requestsPerSecond = Key(
+            "requests_per_second", .integer(1...1_000_000), unit: "requests per second and worker",
+            whenMissing: .means("100"), "How many requests are recorded; the others are counted.")
+        static let interval = Key(
+            "interval", .duration(.milliseconds(100) ... .seconds(60)), whenMissing: .means("5s"),
+            "For how long spans are collected before they are sent.")
+        static let timeout = Key(
+            "timeout", .duration(.milliseconds(100) ... .seconds(60)), unit: "since the call began",
+            whenMissing: .means("10s"), "How long a call may take, connecting included.")
+        static let queue = Key(
+            "queue", .size(64 << 10...256 << 20), unit: "bytes per worker", whenMissing: .means("4MiB"),
+            "How much of spans may wait; further ones are dropped and counted.")
+
+        static let section = Section(
+            path: "tracing",
+            settings: [
+                endpoint.setting, authorities.setting, tokenFile.setting, serviceName.setting, sample.setting,
+                requestsPerSecond.setting, interval.setting, timeout.setting, queue.setting,
+            ])
+    }
+
+    init?(_ item: Item, _ reading: Reading) {
+        guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let endpoint = reader.read(Keys.endpoint)
+        let authoritiesPath = reader.read(Keys.authorities)
+        let tokenPath = reader.read(Keys.tokenFile)
+        let serviceName = reader.read(Keys.serviceName)
+        let sample = reader.read(Keys.sample)
+        let requestsPerSecond = reader.read(Keys.requestsPerSecond)
+        let interval = reader.read(Keys.interval)
+        let timeout = reader.read(Keys.timeout)
+        let queue = reader.read(Keys.queue)
+        guard let endpoint, let authoritiesPath, tokenPath != nil || !reader.has(Keys.tokenFile), let serviceName,
+            let sample, let requestsPerSecond, let interval, let timeout, let queue
+        else { return nil }
+        guard !endpoint.path.hasSuffix(Self.path) else {
+            reading.refuse(
+                reader.place(of: Keys.endpoint), "`\(Self.path)` would be there twice: it is appended",
+                suggestion: String(endpoint.text.dropLast(Self.path.count)))
+            return nil
+        }
+        if !endpoint.isEncrypted, reader.has(Keys.authorities) {
+            reading.warn(
+                reader.place(of: Keys.authorities),
+                "`authorities` vouch for nobody: \(endpoint.text) is asked without TLS",
+                expected: "an https URL as `endpoint`, or no `authorities`")
+        }
+        self.endpoint = endpoint
+        self.authoritiesPath = authoritiesPath
+        self.tokenPath = tokenPath
+        self.serviceName = serviceName
+        self.sample = sample
+        self.requestsPerSecond = requestsPerSecond
+        self.interval = interval
+        self.timeout = timeout
+        self.queue = queue
+    }
+
+    private static let path = "/v1/traces"
+}
+
+extension Kind where Value == String {
+    /// What stands in queries and on screens.
+    fileprivate static var serviceName: Kind {
+        .text("1 to 64 letters, digits, dots, hyphens and underscores") { text throws(Complaint) in
+            let isName =
+                (1...64).contains(text.utf8.count)
+                && text.utf8.allSatisfy { byte in
+                    switch byte {
+                    case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                        true
+                    default: false
+                    }
+                }
+            guard isName else { throw Complaint("\(Printable.quoted(text)) is no name of a service") }
+            return text
+        }
+    }
+}

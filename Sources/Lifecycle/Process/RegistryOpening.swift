@@ -1,0 +1,141 @@
+internal import Cryptography
+internal import EventLoop
+internal import Gateway
+internal import GatewayConfiguration
+internal import Glibc
+internal import Logging
+internal import Registry
+internal import Synchronization
+
+/// Opens the registry and its secret, which go together.
+struct RegistryOpening {
+    private let settings: Blueprint.RegistrySettings
+    private let permissions: StartPermissions
+    private let logger: Logger
+    private let held: HeldSecrets
+
+    /// Reads the secret, if there is one.
+    init(
+        _ settings: Blueprint.RegistrySettings, _ permissions: StartPermissions, _ logger: Logger
+    ) throws(StartupError) {
+        self.settings = settings
+        self.permissions = permissions
+        self.logger = logger
+        held = HeldSecrets(settings.secretPath, try GatewaySecrets.read(settings.secretPath))
+    }
+
+    /// Opens the store, and makes it where there is none; the secret too, where nobody has a name by another.
+    ///
+    /// - Parameter patience: how long a process is waited for that has it, and is about to end.
+    func open(
+        durability: StoreOptions.Durability, patience: TimeSpan
+    ) throws(StartupError) -> (registry: DeviceRegistry, secrets: GatewaySecrets) {
+        let claim = try claim()
+        let registry: DeviceRegistry
+        do throws(StoreOpenError) {
+            registry = try open(claim, durability, until: .now + patience)
+        } catch {
+            if let failure = held.failure { throw failure }
+            throw StartupError("registry: \(error)", of: settings.setting(at: error.path))
+        }
+        guard let secrets = held.secrets else { preconditionFailure("a registry was opened without its secret") }
+        return (registry, secrets)
+    }
+
+    private func open(
+        _ claim: SecretClaim, _ durability: StoreOptions.Durability, until end: Instant
+    ) throws(StoreOpenError) -> DeviceRegistry {
+        while true {
+            do throws(StoreOpenError) { return try open(claim, durability) } catch {
+                guard case .locked = error, .now < end else { throw error }
+                usleep(20_000)
+            }
+        }
+    }
+
+    private func open(
+        _ claim: SecretClaim, _ durability: StoreOptions.Durability
+    ) throws(StoreOpenError) -> DeviceRegistry {
+        var limits = RegistryLimits()
+        limits.devices = settings.devices
+        switch settings.store {
+        case .file(let path):
+            let isNew = access(path, F_OK) != 0
+            let registry = try DeviceRegistry.start(
+                path: path, creating: true, witness: witness, secret: claim, limits: limits, durability: durability,
+                observe: observe)
+            if isNew { logger.notice("registry: there was no \(path): a new one was made, without devices") }
+            return registry
+        case .postgresql(let database):
+            var database = PostgreSQLSettings(database)
+            database.witness = witness
+            database.secret = claim
+            return try DeviceRegistry.start(database, limits: limits, observe: observe)
+        }
+    }
+
+    private var observe: @Sendable (StoreEvent) -> Void {
+        { [logger] event in
+            switch event {
+            case .failed(let reason): logger.error("registry: \(reason): what needs it is refused")
+            case .cannotReopen(let reason): logger.error("registry: cannot be opened again: \(reason)")
+            case .recovered: logger.notice("registry: serves again")
+            }
+        }
+    }
+
+    private var witness: WitnessSettings {
+        WitnessSettings(
+            path: settings.revocationsPath, acceptsLoss: permissions.acceptsLostRevocations,
+            acceptsLostStore: permissions.acceptsLostRegistry, mayShare: permissions.mayOverlap,
+            notice: { [logger] notice in
+                switch notice {
+                case .writesAgain: logger.notice("registry: \(notice)")
+                case .cannotWrite: logger.error("registry: \(notice)")
+                default: logger.warning("registry: \(notice)")
+                }
+            })
+    }
+
+    private func claim() throws(StartupError) -> SecretClaim {
+        SecretClaim(
+            path: settings.secretPath, check: try held.check(), acceptsNew: permissions.acceptsNewSecret,
+            make: { [held] () throws(StoreOpenError) in try held.make() },
+            notice: { [logger] notice in
+                logger.log(level: notice.isLoss ? .warning : .notice, "registry: \(notice)")
+            })
+    }
+}
+
+/// The secret of a process that starts: read, or made when the store has said that it may be.
+private final class HeldSecrets: Sendable {
+    private let path: String
+    private let state: Mutex<(secrets: GatewaySecrets?, failure: StartupError?)>
+
+    init(_ path: String, _ secrets: GatewaySecrets?) {
+        self.path = path
+        state = Mutex((secrets, nil))
+    }
+
+    var secrets: GatewaySecrets? { state.withLock { $0.secrets } }
+    /// Why none could be made.
+    var failure: StartupError? { state.withLock { $0.failure } }
+
+    /// Of the one that there is.
+    func check() throws(StartupError) -> Fingerprint? {
+        guard let secrets else { return nil }
+        return try secrets.check(at: path)
+    }
+
+    func make() throws(StoreOpenError) -> Fingerprint {
+        do throws(StartupError) {
+            let secrets = try GatewaySecrets.load(path)
+            let check = try secrets.check(at: path)
+            state.withLock { $0.secrets = secrets }
+            return check
+        } catch {
+            state.withLock { $0.failure = error }
+            throw .failed(path: path, detail: error.description)
+        }
+    }
+}

@@ -1,0 +1,21 @@
+/// What an operator has allowed for one start of the gateway.
+public struct StartPermissions: Sendable {
+    /// Whether another process may be serving still, to be stopped once this one does.
+    public var mayOverlap: Bool
+    /// Whether a revocation journal that is gone may be made anew, and what it said be forgotten.
+    public var acceptsLostRevocations: Bool
+    /// Whether a registry that is gone may be made anew, without devices.
+    public var acceptsLostRegistry: Bool
+    /// Whether a secret that is gone may be made anew, though devices have names by the old one.
+    public var acceptsNewSecret: Bool
+
+    public init(
+        mayOverlap: Bool = false, acceptsLostRevocations: Bool = false, acceptsLostRegistry: Bool = false,
+        acceptsNewSecret: Bool = false
+    ) {
+        self.mayOverlap = mayOverlap
+        self.acceptsLostRevocations = acceptsLostRevocations
+        self.acceptsLostRegistry = acceptsLostRegistry
+        self.acceptsNewSecret = acceptsNewSecret
+    }
+}

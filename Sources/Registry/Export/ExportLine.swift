@@ -1,0 +1,126 @@
+internal import Vocabulary
+
+/// How a record is written: one JSON object on one line, in one spelling, so that equal records are equal bytes.
+///
+/// An object's members have a fixed order; what is not there is left out. Bytes are lower-case hexadecimal. No text in it needs
+/// an escape: app ids, words of our own, digits.
+public enum ExportLine {
+    /// Bytes of the longest line there may be: a device with the largest receipt and a thousand bindings.
+    public static let limit = 256 * 1024
+    static let format = "attestgate-registry"
+
+    /// - Returns: the line without its end.
+    public static func encode(_ record: ExportRecord) -> [UInt8] {
+        var line = ExportLineWriter()
+        switch record {
+        case .head(let head): line.write(head)
+        case .device(let device): line.object("device") { $0.write(device) }
+        case .certificate(let certificate):
+            line.object("certificate") {
+                $0.bytes("serial", certificate.serial.bytes)
+                $0.bytes("key", certificate.key.bytes)
+                $0.integer("not_after", certificate.notAfter)
+            }
+        case .usedToken(let token):
+            line.object("used_token") {
+                $0.bytes("id", token.id.bytes)
+                $0.integer("expires_at", token.expiresAt)
+            }
+        case .revokedSubject(let subject, let time):
+            line.object("revoked_subject") {
+                $0.bytes("subject", subject.bytes)
+                $0.integer("revoked_at", time)
+            }
+        case .barredKey(let barred):
+            line.object("barred_key") {
+                $0.bytes("key", barred.key.bytes)
+                $0.text("kind", barred.kind.rawValue)
+                $0.integer("barred_at", barred.barredAt)
+            }
+        case .end(let end): line.object("end") { $0.write(end) }
+        }
+        return line.finish()
+    }
+
+    /// - Parameter text: without the line's end.
+    public static func decode(_ text: ArraySlice<UInt8>) throws(ExportFault) -> ExportRecord {
+        guard text.count <= limit else { throw ExportFault("the line is longer than \(limit) bytes") }
+        var reader = ExportLineReader(text)
+        try reader.begin()
+        let record = try reader.record()
+        try reader.end()
+        try reader.finish()
+        return record
+    }
+}
+
+/// Why a line, or where it stands, is not as an export has it. For people; says nothing of what stands there.
+public struct ExportFault: Error, Equatable, Sendable, CustomStringConvertible {
+    public let description: String
+
+    public init(_ description: String) {
+        self.description = description
+    }
+}
+
+extension ExportLineWriter {
+    fileprivate mutating func write(_ head: ExportHead) {
+        text("format", ExportLine.format)
+        integer("version", head.version)
+        integer("exported_at", head.time)
+        bytes("store", head.store.bytes)
+        integer("revocation_list", head.revocationList)
+        integer("tokens_refused_until", head.tokensRemoved)
+        bytes("secret_check", head.secretCheck?.bytes)
+    }
+
+    fileprivate mutating func write(_ device: ExportedDevice) {
+        bytes("hardware_key", device.identity.hardwareKey.bytes)
+        text("app", device.identity.app.description)
+        text("platform", device.identity.platform.rawValue)
+        text("environment", device.identity.environment.rawValue)
+        bytes("point", device.identity.point.bytes)
+        integer("registered_at", device.registeredAt)
+        integer("activated_at", device.activatedAt)
+        integer("approved_at", device.approvedAt)
+        integer("revoked_at", device.revokedAt)
+        bytes("subject", device.subject?.bytes)
+        integer("shown_extensions", Int64(device.shown.rawValue))
+        object("counter") {
+            $0.integer("highest", Int64(device.window.highest))
+            $0.bytes("window", device.window.bits)
+        }
+        list("bindings", device.bindings) { line, binding in
+            line.bytes("key", binding.key.bytes)
+            line.integer("created_at", binding.createdAt)
+            line.integer("ends_at", binding.endsAt)
+            line.integer("ended_at", binding.endedAt)
+        }
+        if let attestation = device.attestation {
+            object("attestation") {
+                $0.bytes("digest", attestation.digest.bytes)
+                $0.bytes("certificate_key", attestation.certificateKey?.bytes)
+            }
+        }
+        if let receipt = device.receipt { object("receipt") { $0.write(receipt) } }
+    }
+
+    private mutating func write(_ receipt: ExportedReceipt) {
+        bytes("content", receipt.content)
+        integer("risk_metric", receipt.riskMetric.map(Int64.init))
+        integer("created_at", receipt.refresh.createdAt)
+        integer("next_at", receipt.refresh.nextAt)
+        integer("asked_at", receipt.refresh.askedAt)
+        text("outcome", receipt.refresh.outcome?.rawValue)
+        integer("failures", Int64(receipt.refresh.failures))
+    }
+
+    fileprivate mutating func write(_ end: ExportEnd) {
+        integer("devices", end.counts.devices)
+        integer("certificates", end.counts.certificates)
+        integer("used_tokens", end.counts.usedTokens)
+        integer("revoked_subjects", end.counts.revokedSubjects)
+        integer("barred_keys", end.counts.barredKeys)
+        bytes("sha256", end.digest.bytes)
+    }
+}

@@ -1,0 +1,282 @@
+internal import Vocabulary
+
+/// Reads what `ExportLineWriter` writes, and nothing else: members in their order, without space, in one spelling each.
+///
+/// Own code, because a decoder of JSON would take many spellings, one of several equal names, and numbers it rounds.
+struct ExportLineReader {
+    private let text: ArraySlice<UInt8>
+    private var position: Int
+    /// Whether a member stands before the next in its object.
+    private var hasMember = false
+
+    /// The end of the year 9999, which every time is before.
+    private static let lastTime: Int64 = 253_402_300_799
+
+    init(_ text: ArraySlice<UInt8>) {
+        self.text = text
+        position = text.startIndex
+    }
+
+    // MARK: - Structure
+
+    mutating func begin() throws(ExportFault) {
+        guard skip("{") else { throw ExportFault("no JSON object as an export has it") }
+        hasMember = false
+    }
+
+    mutating func end() throws(ExportFault) {
+        guard skip("}") else { throw ExportFault("a member is unknown, or stands in another place") }
+        hasMember = true
+    }
+
+    mutating func finish() throws(ExportFault) {
+        guard position == text.endIndex else { throw ExportFault("something stands behind the object") }
+    }
+
+    /// - Returns: whether the next member has that name; its value is next then.
+    mutating func has(_ name: StaticString) -> Bool {
+        let start = position
+        guard !hasMember || skip(","), skip("\""), skip(name), skip("\":") else {
+            position = start
+            return false
+        }
+        hasMember = true
+        return true
+    }
+
+    mutating func object<Value>(
+        _ name: StaticString, _ body: (inout ExportLineReader) throws(ExportFault) -> Value
+    ) throws(ExportFault) -> Value? {
+        guard has(name) else { return nil }
+        return try braced(body)
+    }
+
+    mutating func list<Value>(
+        _ name: StaticString, _ body: (inout ExportLineReader) throws(ExportFault) -> Value
+    ) throws(ExportFault) -> [Value] {
+        guard has(name), skip("[") else { throw missing(name) }
+        var values: [Value] = []
+        guard !skip("]") else { return values }
+        repeat { values.append(try braced(body)) } while skip(",")
+        guard skip("]") else { throw ExportFault("'\(name)' is no list of objects") }
+        return values
+    }
+
+    private mutating func braced<Value>(
+        _ body: (inout ExportLineReader) throws(ExportFault) -> Value
+    ) throws(ExportFault) -> Value {
+        try begin()
+        let value = try body(&self)
+        try end()
+        return value
+    }
+
+    // MARK: - Values
+
+    /// - Returns: nil if there is no such member.
+    mutating func integerIfThere(
+        _ name: StaticString, _ range: ClosedRange<Int64> = 0...Self.lastTime
+    ) throws(ExportFault) -> Int64? {
+        guard has(name) else { return nil }
+        let start = position
+        while position < text.endIndex, Self.isDigit(text[position]) { position += 1 }
+        let digits = String(decoding: text[start..<position], as: UTF8.self)
+        guard let number = Int64(digits), String(number) == digits, range.contains(number) else {
+            throw ExportFault("'\(name)' is no whole number from \(range.lowerBound) to \(range.upperBound)")
+        }
+        return number
+    }
+
+    mutating func integer(
+        _ name: StaticString, _ range: ClosedRange<Int64> = 0...Self.lastTime
+    ) throws(ExportFault) -> Int64 {
+        guard let number = try integerIfThere(name, range) else { throw missing(name) }
+        return number
+    }
+
+    /// - Parameter read: nil for what the member may not be.
+    mutating func textIfThere<Value>(
+        _ name: StaticString, _ read: (String) -> Value?
+    ) throws(ExportFault) -> Value? {
+        guard has(name) else { return nil }
+        guard skip("\""), let end = text[position...].firstIndex(of: UInt8(ascii: "\"")) else {
+            throw ExportFault("'\(name)' is no text")
+        }
+        let found = text[position..<end]
+        position = end + 1
+        // Escapes would be another spelling, and no value has a character that needs one.
+        guard found.allSatisfy({ (0x20...0x7e).contains($0) && $0 != UInt8(ascii: "\\") }),
+            let value = read(String(decoding: found, as: UTF8.self))
+        else { throw ExportFault("'\(name)' has a value that is unknown here") }
+        return value
+    }
+
+    mutating func text<Value>(_ name: StaticString, _ read: (String) -> Value?) throws(ExportFault) -> Value {
+        guard let value = try textIfThere(name, read) else { throw missing(name) }
+        return value
+    }
+
+    /// - Parameter read: nil for bytes that the member may not be.
+    mutating func bytesIfThere<Value>(
+        _ name: StaticString, _ read: ([UInt8]) -> Value?
+    ) throws(ExportFault) -> Value? {
+        guard has(name) else { return nil }
+        guard skip("\"") else { throw ExportFault("'\(name)' is no text") }
+        var bytes: [UInt8] = []
+        while text.endIndex - position >= 2, let high = Self.nibble(text[position]),
+            let low = Self.nibble(text[position + 1])
+        {
+            bytes.append(high << 4 | low)
+            position += 2
+        }
+        guard skip("\""), let value = read(bytes) else {
+            throw ExportFault("'\(name)' is not the right number of bytes in lower-case hexadecimal")
+        }
+        return value
+    }
+
+    mutating func bytes<Value>(_ name: StaticString, _ read: ([UInt8]) -> Value?) throws(ExportFault) -> Value {
+        guard let value = try bytesIfThere(name, read) else { throw missing(name) }
+        return value
+    }
+
+    private func missing(_ name: StaticString) -> ExportFault {
+        ExportFault("'\(name)' is missing, or stands in another place")
+    }
+
+    private mutating func skip(_ word: StaticString) -> Bool {
+        word.withUTF8Buffer { word in
+            guard text.endIndex - position >= word.count else { return false }
+            for index in 0..<word.count where text[position + index] != word[index] { return false }
+            position += word.count
+            return true
+        }
+    }
+
+    private static func isDigit(_ byte: UInt8) -> Bool { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) }
+
+    private static func nibble(_ digit: UInt8) -> UInt8? {
+        switch digit {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): digit - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): digit - UInt8(ascii: "a") + 10
+        default: nil
+        }
+    }
+}
+
+// Records, member by member in the order that they are written in.
+extension ExportLineReader {
+    mutating func record() throws(ExportFault) -> ExportRecord {
+        if let word = try textIfThere("format", { $0 }) {
+            guard word == ExportLine.format else { throw ExportFault("no export of a registry of attestgate") }
+            return .head(try head())
+        }
+        if let device = try object("device", { line throws(ExportFault) in try line.device() }) {
+            return .device(device)
+        }
+        if let certificate = try object("certificate", { line throws(ExportFault) in try line.certificate() }) {
+            return .certificate(certificate)
+        }
+        let token = try object("used_token") { line throws(ExportFault) in
+            SingleUse(id: try line.bytes("id", Fingerprint.init), expiresAt: try line.integer("expires_at"))
+        }
+        if let token { return .usedToken(token) }
+        let subject = try object("revoked_subject") { line throws(ExportFault) in
+            ExportRecord.revokedSubject(
+                try line.bytes("subject", Fingerprint.init), at: try line.integer("revoked_at"))
+        }
+        if let subject { return subject }
+        let barred = try object("barred_key") { line throws(ExportFault) in
+            BarredKey(
+                key: try line.key("key"), kind: try line.text("kind", BarredKeyKind.init(rawValue:)),
+                barredAt: try line.integer("barred_at"))
+        }
+        if let barred { return .barredKey(barred) }
+        if let end = try object("end", { line throws(ExportFault) in try line.exportEnd() }) { return .end(end) }
+        throw ExportFault("no line that an export has")
+    }
+
+    private mutating func head() throws(ExportFault) -> ExportHead {
+        let version = try integer("version")
+        guard (1...ExportHead.version).contains(version) else {
+            throw ExportFault(
+                "written in version \(version) of the format; this program reads 1 to \(ExportHead.version)")
+        }
+        return ExportHead(
+            time: try integer("exported_at"), store: try bytes("store", RandomID.init),
+            revocationList: try integer("revocation_list"), tokensRemoved: try integer("tokens_refused_until"),
+            secretCheck: version == 1 ? nil : try bytes("secret_check", Fingerprint.init))
+    }
+
+    private mutating func device() throws(ExportFault) -> ExportedDevice {
+        let hardwareKey = try key("hardware_key")
+        let identity = DeviceIdentity(
+            app: try text("app", AppID.init), platform: try text("platform", Platform.init(rawValue:)),
+            environment: try text("environment", AttestationEnvironment.init(rawValue:)), hardwareKey: hardwareKey,
+            point: try bytes("point", PublicPoint.init))
+        let device = ExportedDevice(
+            identity: identity, registeredAt: try integer("registered_at"),
+            activatedAt: try integerIfThere("activated_at"), approvedAt: try integerIfThere("approved_at"),
+            revokedAt: try integerIfThere("revoked_at"), subject: try bytesIfThere("subject", Fingerprint.init),
+            shown: ShownExtensions(rawValue: UInt8(try integer("shown_extensions", 0...255))),
+            window: try window(), bindings: try list("bindings") { line throws(ExportFault) in try line.binding() },
+            attestation: try object("attestation") { line throws(ExportFault) in
+                ExportedAttestation(
+                    digest: try line.bytes("digest", Fingerprint.init),
+                    certificateKey: try line.keyIfThere("certificate_key"))
+            },
+            receipt: try object("receipt") { line throws(ExportFault) in try line.receipt() })
+        if device.receipt != nil, device.attestation == nil { throw ExportFault("a receipt without an attestation") }
+        return device
+    }
+
+    private mutating func window() throws(ExportFault) -> CounterWindow {
+        let window = try object("counter") { line throws(ExportFault) in
+            let highest = UInt32(try line.integer("highest", 0...Int64(UInt32.max)))
+            return try line.bytes("window") { CounterWindow(highest: highest, bits: $0) }
+        }
+        guard let window else { throw missing("counter") }
+        return window
+    }
+
+    private mutating func binding() throws(ExportFault) -> ExportedBinding {
+        ExportedBinding(
+            key: try key("key"), createdAt: try integer("created_at"), endsAt: try integerIfThere("ends_at"),
+            endedAt: try integerIfThere("ended_at"))
+    }
+
+    private mutating func receipt() throws(ExportFault) -> ExportedReceipt {
+        ExportedReceipt(
+            content: try bytes("content") { $0.count <= AttestationRecord.receiptLimit ? $0 : nil },
+            riskMetric: try integerIfThere("risk_metric", 0...Int64(UInt32.max)).map { UInt32($0) },
+            refresh: ReceiptRefresh(
+                createdAt: try integerIfThere("created_at"), nextAt: try integerIfThere("next_at"),
+                askedAt: try integerIfThere("asked_at"),
+                outcome: try textIfThere("outcome", ReceiptOutcome.init(rawValue:)),
+                failures: Int(try integer("failures"))))
+    }
+
+    private mutating func certificate() throws(ExportFault) -> ExportedCertificate {
+        ExportedCertificate(
+            serial: try bytes("serial") { CertificateSerial($0) }, key: try key("key"),
+            notAfter: try integer("not_after"))
+    }
+
+    private mutating func exportEnd() throws(ExportFault) -> ExportEnd {
+        var counts = ExportCounts()
+        counts.devices = try integer("devices")
+        counts.certificates = try integer("certificates")
+        counts.usedTokens = try integer("used_tokens")
+        counts.revokedSubjects = try integer("revoked_subjects")
+        counts.barredKeys = try integer("barred_keys")
+        return ExportEnd(counts: counts, digest: try bytes("sha256", Fingerprint.init))
+    }
+
+    private mutating func key(_ name: StaticString) throws(ExportFault) -> KeyID {
+        try bytes(name) { KeyID(digest: $0.span) }
+    }
+
+    private mutating func keyIfThere(_ name: StaticString) throws(ExportFault) -> KeyID? {
+        try bytesIfThere(name) { KeyID(digest: $0.span) }
+    }
+}

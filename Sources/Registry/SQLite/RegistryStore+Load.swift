@@ -1,0 +1,162 @@
+internal import EventLoop
+internal import GRDB
+internal import Vocabulary
+
+// What an export says becomes what the store knows: all of it in one transaction, or nothing.
+extension RegistryStore {
+    /// - Parameters:
+    ///   - fill: hands over the records in their order, the head first. What it throws undoes everything.
+    ///   - time: seconds since 1970-01-01T00:00:00Z.
+    /// - Returns: who the store is from here on.
+    func load(
+        at time: Int64 = WallClock.seconds, _ fill: (RegistryLoading) throws(RegistryLoadError) -> Void
+    ) throws(RegistryLoadError) -> StoreIdentity {
+        let identity = StoreIdentity(store: RandomID(), epoch: RandomID())
+        var reason: RegistryLoadError?
+        do throws(StoreError) {
+            try transaction { database in
+                do {
+                    let isEmpty = try Int.fetchOne(database, sql: "SELECT 1 FROM device LIMIT 1") == nil
+                    guard isEmpty else { throw RegistryLoadError.notEmpty }
+                    let loader = SQLiteLoader(database)
+                    try fill(RegistryLoading(at: time) { record, line in try loader.add(record, line: line) })
+                    try loader.finish(identity, at: time)
+                } catch let error as RegistryLoadError {
+                    // Any refusal undoes the transaction and keeps the connection; which one is told below.
+                    reason = error
+                    throw StoreError.keyRegistered
+                }
+            }
+        } catch {
+            throw reason ?? .failed(lastFault ?? "\(path): \(error)")
+        }
+        adopt(identity)
+        // The log is as long as the export.
+        do throws(StoreError) { try moveLog() } catch { throw .failed(lastFault ?? "\(path): \(error)") }
+        // As at a start: whoever knows of revocations outside of the file finds another store than before, and repeats them in it.
+        do throws(StoreOpenError) { try reopen() } catch {
+            throw .failed("everything is taken over, but the registry cannot be opened again: \(error)")
+        }
+        return self.identity
+    }
+}
+
+/// Writes records, each with statements of its own: there is nobody to wait for.
+private final class SQLiteLoader {
+    private let database: Database
+    private var head: ExportHead?
+
+    init(_ database: Database) {
+        self.database = database
+    }
+
+    func add(_ record: ExportRecord, line: Int) throws {
+        switch record {
+        case .head(let head): self.head = head
+        case .device(let device): try insert(device, line)
+        case .certificate(let certificate):
+            // Of a key that was bound only when its device had been read: both are left out.
+            try run(
+                """
+                INSERT INTO issued_certificate (serial, binding, not_after)
+                SELECT ?, key, ? FROM binding WHERE key = ?
+                """, [certificate.serial.bytes.blob, certificate.notAfter, certificate.key.blob])
+        case .usedToken(let token):
+            try run(
+                "INSERT INTO used_token (id, expires_at) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                [token.id.blob, token.expiresAt])
+        case .revokedSubject(let subject, let time):
+            try run(
+                "INSERT INTO revoked_subject (subject, revoked_at) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                [subject.blob, time])
+        case .barredKey(let barred):
+            try run(
+                "INSERT INTO barred_key (key, kind, barred_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                [barred.key.blob, barred.kind.rawValue, barred.barredAt])
+        case .end: break
+        }
+    }
+
+    private func run(_ sql: String, _ arguments: StatementArguments) throws {
+        try database.cachedStatement(sql: sql).execute(arguments: arguments)
+    }
+
+    private func isThere(_ sql: String, _ key: KeyID) throws -> Bool {
+        try Int.fetchOne(try database.cachedStatement(sql: sql), arguments: [key.blob]) != nil
+    }
+
+    private func insert(_ device: ExportedDevice, _ line: Int) throws {
+        let identity = device.identity
+        if try isThere("SELECT 1 FROM device WHERE hardware_key = ?", identity.hardwareKey) {
+            throw RegistryLoadError.refused(line: line, .hardwareKeyTwice)
+        }
+        try run(
+            """
+            INSERT INTO device (
+                hardware_key, app, platform, environment, point, registered_at, activated_at, approved_at, revoked_at,
+                subject, shown_extensions)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            [
+                identity.hardwareKey.blob, identity.app.description, identity.platform.rawValue,
+                identity.environment.rawValue, identity.point.bytes.blob, device.registeredAt, device.activatedAt,
+                device.approvedAt, device.revokedAt, device.subject?.blob, device.shown.rawValue,
+            ])
+        let number = database.lastInsertedRowID
+        try run(
+            "INSERT INTO counter (device, highest, bits) VALUES (?, ?, ?)",
+            [number, device.window.highest, device.window.bits.blob])
+        for binding in device.bindings {
+            if try isThere("SELECT 1 FROM binding WHERE key = ?", binding.key) {
+                throw RegistryLoadError.refused(line: line, .bindingKeyTwice)
+            }
+            try run(
+                "INSERT INTO binding (key, device, created_at, ended_at, ends_at) VALUES (?, ?, ?, ?, ?)",
+                [binding.key.blob, number, binding.createdAt, binding.endedAt, binding.endsAt])
+        }
+        if let attestation = device.attestation {
+            try run(
+                "INSERT INTO attestation (device, digest, certificate_key) VALUES (?, ?, ?)",
+                [number, attestation.digest.blob, attestation.certificateKey?.blob])
+        }
+        if let receipt = device.receipt {
+            try run(
+                """
+                INSERT INTO receipt (
+                    device, risk_metric, created_at, next_at, asked_at, outcome, failures, content)
+                VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+                """,
+                [
+                    number, receipt.riskMetric, receipt.refresh.createdAt, receipt.refresh.nextAt,
+                    receipt.refresh.askedAt, receipt.refresh.outcome?.rawValue, receipt.refresh.failures,
+                    receipt.content.blob,
+                ])
+        }
+    }
+
+    /// What the store barred before it took anything over stays barred; challenges, nonces and tokens of before are refused.
+    func finish(_ identity: StoreIdentity, at time: Int64) throws {
+        try database.execute(
+            sql: """
+                UPDATE device SET revoked_at = ?
+                WHERE revoked_at IS NULL AND hardware_key IN (SELECT key FROM barred_key WHERE kind = 'hardware')
+                """, arguments: [time])
+        try database.execute(
+            sql: """
+                UPDATE binding SET ended_at = ?
+                WHERE ended_at IS NULL AND key IN (SELECT key FROM barred_key WHERE kind = 'mtls')
+                """, arguments: [time])
+        try database.execute(
+            sql: """
+                UPDATE store SET id = ?, epoch = ?, epoch_number = epoch_number + 1, nonces_removed = 0,
+                    tokens_removed = max(tokens_removed, ?, ?), revocation_list = max(revocation_list, ?),
+                    secret_check = ?, is_loading = 0
+                """,
+            arguments: [
+                identity.store.bytes.blob, identity.epoch.bytes.blob, head?.tokensRefused(at: time) ?? 0,
+                time + SingleUse.longestTokenLife, head?.revocationList ?? 0,
+                head?.secretCheck?.blob,
+            ])
+        try database.execute(sql: "DELETE FROM used_nonce")
+    }
+}

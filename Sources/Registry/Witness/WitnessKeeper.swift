@@ -1,0 +1,229 @@
+internal import Vocabulary
+
+/// The witness's files, and what they say.
+struct WitnessKeeper: ~Copyable {
+    private let settings: WitnessSettings
+    /// Nil as long as another process keeps the journal.
+    private var lock: StoreLock?
+    private var journal: JournalFile?
+    private var marks: MarkFile
+    /// All that the journal says, and what it is still to say.
+    private var revocations: Revocations
+    /// How the journal stood to its mark when it was opened. As marked once a store was compared with it: from then on nothing can be
+    /// lost that is not in memory.
+    private var standing: JournalStanding
+    private var backlog = WitnessBacklog()
+    private var markFault: String?
+
+    private static let slice = 500
+    /// How much later it may be, in seconds, before that alone is marked.
+    private static let timePrecision: Int64 = 30
+
+    init(_ settings: WitnessSettings) throws(StoreOpenError) {
+        let found = try WitnessOpening(settings)
+        self.settings = settings
+        revocations = found.revocations
+        standing = found.standing
+        marks = found.marks
+        lock = found.lock
+        journal = found.journal
+    }
+
+    var marked: StoreProgress? { marks.mark?.progress }
+
+    // MARK: - The store is opened
+
+    mutating func settle(
+        _ store: some WitnessedStore, _ progress: StoreProgress, isJournaled: Bool, mayJoin: Bool
+    ) throws -> Int64? {
+        let time = heedClock()
+        let said = SaidByStore()
+        let written = revocations
+        let finding = try WitnessFinding(
+            progress, isJournaled: isJournaled, journal: standing, mark: marks.mark, mayJoin: mayJoin,
+            // Others may restore meanwhile.
+            lacks: { try written.saysMore(than: said.all(of: store)) && store.standing() == progress.standing })
+        let fresh = max(progress.epochNumber, marks.mark?.progress.epochNumber ?? 0) + 1
+        var epoch: Int64?
+        switch finding {
+        case .isGood(let isBehind, let isAhead):
+            if isAhead { try replayAll(to: store, said, at: time) }
+            if isBehind { try complete(from: said.all(of: store), isGood: true, at: time) }
+            if standing == .other { settings.notice(.journalExchanged(path: settings.path)) }
+        case .isFirst:
+            try begin(progress)
+            try complete(from: said.all(of: store), isGood: true, at: time)
+        case .isLost:
+            guard settings.acceptsLoss else { throw StoreOpenError.revocationsLost(path: settings.path) }
+            try replayAll(to: store, said, at: time)
+            try complete(from: said.all(of: store), isGood: false, at: time)
+            epoch = fresh
+            settings.notice(.lossAccepted(path: settings.path))
+        case .wentBack(let reason, let needsEpoch):
+            try replayAll(to: store, said, at: time)
+            try complete(from: said.all(of: store), isGood: false, at: time)
+            epoch = needsEpoch ? fresh : nil
+            settings.notice(.wentBack(reason: reason.rawValue, isEpochFresh: needsEpoch))
+        }
+        if !isJournaled { try store.becomeJournaled() }
+        standing = .asMarked
+        if epoch != nil { settings.health.hasDrawnEpoch = true }
+        return epoch
+    }
+
+    /// As long as the clock was not set back it is right. What has ended when it was later stays ended.
+    private func heedClock() -> Int64 {
+        let (now, latest) = (settings.clock(), marks.mark?.time ?? 0)
+        if latest - now > WitnessNotice.clockTolerance { settings.notice(.clockBehind(seconds: latest - now)) }
+        return max(now, latest)
+    }
+
+    /// Writes a mark before there is a journal, of no length: a crash between the two must not look like a mark that was lost, nor
+    /// like a journal.
+    private mutating func begin(_ progress: StoreProgress) throws(StoreOpenError) {
+        guard lock != nil else { return }
+        do throws(WitnessFault) {
+            try marks.write(progress, journal: JournalExtent(), at: settings.clock(), isSynced: true)
+        } catch {
+            throw .revocations(path: settings.path, detail: error.detail)
+        }
+    }
+
+    private func replayAll(to store: some WitnessedStore, _ said: SaidByStore, at time: Int64) throws {
+        defer { said.forget() }
+        var slice: [WitnessEntry] = []
+        for entry in revocations.entries {
+            slice.append(entry)
+            guard slice.count == Self.slice else { continue }
+            try store.replay(slice, at: time)
+            slice = []
+        }
+        if !slice.isEmpty { try store.replay(slice, at: time) }
+    }
+
+    /// Writes down what only the store says.
+    ///
+    /// - Parameters:
+    ///   - said: all that it says.
+    ///   - isGood: whether it is known to be no older than the journal: what it does not revoke was restored then.
+    private mutating func complete(from said: Revocations, isGood: Bool, at time: Int64) throws {
+        var news = said.entries.filter(revocations.isNews)
+        if isGood {
+            news += revocations.revoked.keys.filter { said.revoked[$0] == nil }.map { .restored($0, at: time) }
+        }
+        guard lock != nil, journal == nil else { return append(news) }
+        for entry in news { revocations.heed(entry) }
+        do throws(WitnessFault) {
+            try forgetExtent()
+            journal = try JournalFile(making: settings.path, revocations.entries)
+        } catch {
+            throw StoreOpenError.revocations(path: settings.path, detail: error.detail)
+        }
+    }
+
+    // MARK: - The store serves
+
+    mutating func append(_ entries: [WitnessEntry]) {
+        var news: [WitnessEntry] = []
+        for entry in entries where revocations.isNews(entry) {
+            revocations.heed(entry)
+            news.append(entry)
+        }
+        // Whoever keeps the journal hears of it from the store.
+        guard !news.isEmpty, lock != nil else { return }
+        // What waits already comes first, when its time comes.
+        let isFirst = backlog.isEmpty
+        backlog.add(news)
+        if isFirst { write() }
+    }
+
+    private mutating func write() {
+        do throws(WitnessFault) {
+            if journal?.isInPlace != true || backlog.isTooLong {
+                try forgetExtent()
+                journal = try JournalFile(making: settings.path, revocations.entries)
+            } else {
+                try journal?.append(backlog.entries)
+            }
+            backlog.written()
+        } catch {
+            backlog.failed()
+            report(error.detail)
+            return
+        }
+        report(markFault)
+    }
+
+    /// Before another journal takes the place of the one that the mark knows: a crash between the two must not look like a journal that
+    /// was exchanged.
+    private mutating func forgetExtent() throws(WitnessFault) {
+        guard let mark = marks.mark, mark.journal.length > 0 else { return }
+        try marks.write(
+            mark.progress, journal: JournalExtent(length: Self.headerLength, sum: Self.headerSum), at: mark.time,
+            isSynced: true)
+    }
+
+    private static let headerLength = JournalText.header.utf8.count
+    private static let headerSum = Checksum.of(JournalText.header.utf8)
+
+    /// - Parameter fault: why something cannot be written; nil if everything is.
+    private func report(_ fault: String?) {
+        let wasComplete = settings.health.isComplete
+        settings.health.isComplete = fault == nil
+        if let fault {
+            if wasComplete { settings.notice(.cannotWrite(fault)) }
+        } else if !wasComplete {
+            settings.notice(.writesAgain)
+        }
+    }
+
+    mutating func tick(_ progress: StoreProgress) {
+        if lock == nil { takeOver() }
+        guard lock != nil else { return }
+        if !backlog.isEmpty || journal?.isInPlace != true, backlog.isDue() { write() }
+        mark(progress, isSynced: false)
+    }
+
+    mutating func mark(_ progress: StoreProgress, isSynced: Bool) {
+        guard lock != nil else { return }
+        var progress = progress
+        // What the journal does not hold is not passed: the store is compared with it when it is opened next.
+        if !backlog.isEmpty || journal?.isInPlace != true {
+            let last = marks.mark?.progress
+            progress.standing = last?.store == progress.store ? min(last?.standing ?? -1, progress.standing) : -1
+        }
+        let (extent, time) = (journal?.extent ?? JournalExtent(), settings.clock())
+        if !isSynced, let mark = marks.mark, mark.progress == progress, mark.journal == extent,
+            time - mark.time < Self.timePrecision
+        {
+            return
+        }
+        do throws(WitnessFault) {
+            try marks.write(progress, journal: extent, at: time, isSynced: isSynced)
+            let hadFault = markFault != nil
+            markFault = nil
+            if hadFault, backlog.isEmpty { report(nil) }
+        } catch {
+            markFault = error.detail
+            report(error.detail)
+        }
+    }
+
+    /// Takes the journal over from the process that has kept it, if that has ended.
+    private mutating func takeOver() {
+        guard let taken = try? StoreLock(path: settings.path) else { return }
+        lock = consume taken
+        do throws(WitnessFault) {
+            marks = try MarkFile(settings.markPath)
+            guard let content = try WitnessOpening.Journal(settings.path, marks.mark)?.content else { return }
+            journal = try JournalFile(opening: settings.path, content)
+            // What this process did meanwhile, and the other did not hear of any more.
+            let own = revocations
+            revocations = content.revocations
+            append(Array(own.entries))
+        } catch {
+            // Made anew from memory, with the next tick.
+            journal = nil
+        }
+    }
+}

@@ -1,0 +1,145 @@
+internal import EventLoop
+internal import Glibc
+internal import Synchronization
+
+/// Where the witness of a store lies, and what it may do.
+public struct WitnessSettings: Sendable {
+    /// The revocation journal; the commit mark lies beside it.
+    public var path: String
+    /// Whether a journal that is gone may be made anew, and what it said be forgotten.
+    public var acceptsLoss: Bool
+    /// Whether a store that is gone may be made anew, without devices.
+    public var acceptsLostStore: Bool
+    /// Whether another process may still keep the journal for the same store: it does so until it ends.
+    public var mayShare: Bool
+    /// Called on whichever thread has the store.
+    public var notice: @Sendable (WitnessNotice) -> Void
+    /// Seconds since 1970-01-01T00:00:00Z.
+    var clock: @Sendable () -> Int64 = { WallClock.seconds }
+    let health = WitnessHealth()
+
+    public init(
+        path: String, acceptsLoss: Bool = false, acceptsLostStore: Bool = false, mayShare: Bool = false,
+        notice: @escaping @Sendable (WitnessNotice) -> Void = { _ in }
+    ) {
+        self.path = path
+        self.acceptsLoss = acceptsLoss
+        self.acceptsLostStore = acceptsLostStore
+        self.mayShare = mayShare
+        self.notice = notice
+    }
+
+    var markPath: String { path + ".mark" }
+
+    /// Whether there was a store before. Both files are made after the tables of the first one are durable, so either tells.
+    func knowsStore() throws(StoreOpenError) -> Bool {
+        try StoreFile.requireOrdinary(path, markPath)
+        do throws(WitnessFault) {
+            if try MarkFile(markPath).mark != nil { return true }
+        } catch {
+            throw .revocations(path: path, detail: error.detail)
+        }
+        return StoreFile.identity(of: path) != nil
+    }
+}
+
+/// What the witness has to say, for logs.
+public enum WitnessNotice: Equatable, Sendable {
+    /// The store has gone back, or has moved; what the journal says was done to it.
+    case wentBack(reason: String, isEpochFresh: Bool)
+    /// There was no journal; one was made from the store, and a fresh epoch drawn.
+    case lossAccepted(path: String)
+    /// There was no store any more; one without devices was made.
+    case storeMade(String)
+    /// The journal is not the one that the mark knows, or an earlier copy; what it lacks was taken from the store.
+    case journalExchanged(path: String)
+    /// The clock was set back, by so many seconds at least.
+    case clockBehind(seconds: Int64)
+    /// The clock of the database and ours are so many seconds apart.
+    case clocksApart(seconds: Int64)
+    /// No admission token passes for so many seconds, more than any token lives.
+    case tokensRefused(seconds: Int64)
+    /// Revocations stand, and are not in the journal yet.
+    case cannotWrite(String)
+    case writesAgain
+}
+
+extension WitnessNotice {
+    /// How far clocks may differ before that is told, in seconds.
+    static let clockTolerance: Int64 = 30
+
+    /// Nil where the clocks agree, as far as matters.
+    init?(clock: Int64, database: Int64) {
+        let seconds = abs(clock - database)
+        guard seconds > Self.clockTolerance else { return nil }
+        self = .clocksApart(seconds: seconds)
+    }
+
+    /// Nil where it is not longer than tokens live.
+    init?(tokensRefusedUntil end: Int64, at time: Int64) {
+        guard end - time > SingleUse.longestTokenLife + Self.clockTolerance else { return nil }
+        self = .tokensRefused(seconds: end - time)
+    }
+}
+
+extension WitnessNotice: CustomStringConvertible {
+    /// For people.
+    public var description: String {
+        switch self {
+        case .wentBack(let reason, let isEpochFresh):
+            "\(reason): every revocation and end of a binding in the revocation journal was made again"
+                + (isEpochFresh ? ", and a fresh epoch drawn: all challenges of before are refused" : "")
+        case .lossAccepted(let path):
+            "there was no revocation journal \(path): what it said that the store does not is LOST, as accepted; a new one "
+                + "was made from the store, and a fresh epoch drawn"
+        case .storeMade(let store):
+            "\(store): the registry was gone: a new one WITHOUT DEVICES was made, as accepted: every phone has to enrol again"
+        case .journalExchanged(let path):
+            "\(path) is not the revocation journal that was there before, or an earlier copy of it: what it lacks was written "
+                + "into it again from the store"
+        case .clockBehind(let seconds):
+            "the clock is \(seconds) seconds before the time when the registry was used last: set it, for certificates and tokens "
+                + "that have expired pass until then; what has ended stays ended"
+        case .clocksApart(let seconds):
+            "the clocks of this machine and of the database are \(seconds) seconds apart: set them"
+        case .tokensRefused(let seconds):
+            "no admission token passes for \(seconds) seconds, for the clock was ahead when one expired, or is behind now: if it is "
+                + "right, `attestgate registry renew-epoch` ends that"
+        case .cannotWrite(let reason):
+            "the revocation journal cannot be written: \(reason): revocations stand, and a copy of the store that is put back "
+                + "would not know them"
+        case .writesAgain: "the revocation journal is complete again"
+        }
+    }
+}
+
+/// Whether the journal holds everything, for whoever asks from another thread.
+final class WitnessHealth: Sendable {
+    private let complete = Atomic<Bool>(true)
+    private let drawn = Atomic<Bool>(false)
+
+    var isComplete: Bool {
+        get { complete.load(ordering: .relaxed) }
+        set { complete.store(newValue, ordering: .relaxed) }
+    }
+
+    /// Whether a fresh epoch was drawn when the store was opened.
+    var hasDrawnEpoch: Bool {
+        get { drawn.load(ordering: .relaxed) }
+        set { drawn.store(newValue, ordering: .relaxed) }
+    }
+}
+
+/// A call of the system that failed.
+struct WitnessFault: Error {
+    let detail: String
+
+    /// - Parameter doing: what was tried, for people. Takes the reason from `errno`.
+    static func last(_ doing: String) -> WitnessFault {
+        WitnessFault(detail: "cannot \(doing): \(String(cString: strerror(errno)))")
+    }
+
+    init(detail: String) {
+        self.detail = detail
+    }
+}

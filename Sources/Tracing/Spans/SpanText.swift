@@ -1,0 +1,143 @@
+package import Bytes
+
+/// Spans as OTLP has them in JSON (opentelemetry-proto 1.x, "JSON Protobuf Encoding" of the OTLP specification): ids in
+/// hexadecimal, 64-bit integers as decimal strings, enumerations as numbers. Written member by member, each span with a comma
+/// before it, for a list that others belong to.
+package struct SpanText: ~Copyable {
+    private var line = ByteBuffer(pool: BufferPool())
+    private var isFirstAttribute = true
+    private(set) var count = 0
+
+    /// As `opentelemetry.proto.trace.v1.Span.SpanKind` numbers them.
+    package enum Kind: UInt64 {
+        case `internal` = 1
+        case server = 2
+        case client = 3
+    }
+
+    /// Who a span is, and when.
+    package struct Identity {
+        let trace: (high: UInt64, low: UInt64)
+        let id: UInt64
+        let parent: UInt64
+        let isParentRemote: Bool
+        let flags: UInt8
+        let kind: Kind
+        let start: UInt64
+        let end: UInt64
+
+        /// - Parameters:
+        ///   - parent: 0 if it has none.
+        ///   - flags: of the W3C trace context.
+        ///   - start: nanoseconds since 1970; so is `end`.
+        package init(
+            trace: (high: UInt64, low: UInt64), id: UInt64, parent: UInt64, isParentRemote: Bool, flags: UInt8,
+            kind: Kind,
+            start: UInt64, end: UInt64
+        ) {
+            self.trace = trace
+            self.id = id
+            self.parent = parent
+            self.isParentRemote = isParentRemote
+            self.flags = flags
+            self.kind = kind
+            self.start = start
+            self.end = end
+        }
+    }
+
+    package init() {}
+
+    /// Whether something did not fit: then nothing of it is to be used.
+    var isTorn: Bool { line.overflowed }
+    var octets: Int { line.count }
+
+    /// Appends what was written, and begins anew.
+    mutating func move(to block: inout [UInt8]) {
+        line.copy(to: &block)
+        clear()
+    }
+
+    mutating func clear() {
+        line.rollback(to: 0)
+        count = 0
+    }
+
+    // MARK: - One span
+
+    /// - Parameters:
+    ///   - name: writes it, of letters, digits, spaces and what JSON escapes nothing of.
+    ///   - attributes: writes them.
+    package mutating func span(
+        _ identity: Identity, name: (inout ByteBuffer) -> Void, isFailed: Bool = false,
+        attributes: (inout SpanText) -> Void
+    ) {
+        line.append(",{\"traceId\":\"")
+        line.append(hex: identity.trace.high, digits: 16)
+        line.append(hex: identity.trace.low, digits: 16)
+        line.append("\",\"spanId\":\"")
+        line.append(hex: identity.id, digits: 16)
+        if identity.parent != 0 {
+            line.append("\",\"parentSpanId\":\"")
+            line.append(hex: identity.parent, digits: 16)
+        }
+        line.append("\",\"flags\":")
+        // Bit 8: what bit 9 says is known; bit 9: the parent is in another process.
+        line.append(decimal: UInt64(identity.flags) | 0x100 | (identity.isParentRemote ? 0x200 : 0))
+        line.append(",\"name\":\"")
+        name(&line)
+        line.append("\",\"kind\":")
+        line.append(decimal: identity.kind.rawValue)
+        line.append(",\"startTimeUnixNano\":\"")
+        line.append(decimal: identity.start)
+        line.append("\",\"endTimeUnixNano\":\"")
+        line.append(decimal: identity.end)
+        line.append("\",\"attributes\":[")
+        isFirstAttribute = true
+        attributes(&self)
+        line.append("]")
+        // STATUS_CODE_ERROR
+        if isFailed { line.append(",\"status\":{\"code\":2}") }
+        line.append("}")
+        count += 1
+    }
+
+    // MARK: - Attributes
+
+    /// Text of ours, in which JSON would escape nothing.
+    package mutating func attribute(_ key: StaticString, _ value: StaticString) {
+        attribute(key, word: { $0.append(value) })
+    }
+
+    /// The same, written piece by piece.
+    package mutating func attribute(_ key: StaticString, word: (inout ByteBuffer) -> Void) {
+        begin(key, "stringValue")
+        line.append("\"")
+        word(&line)
+        line.append("\"}}")
+    }
+
+    /// Any octets; what is beyond ASCII is taken for Latin-1.
+    package mutating func attribute(_ key: StaticString, text: [UInt8]) {
+        begin(key, "stringValue")
+        line.appendJSON(bytes: text.span)
+        line.append("}}")
+    }
+
+    package mutating func attribute(_ key: StaticString, number: UInt64) {
+        begin(key, "intValue")
+        line.append("\"")
+        line.append(decimal: number)
+        line.append("\"}}")
+    }
+
+    private mutating func begin(_ key: StaticString, _ type: StaticString) {
+        if !isFirstAttribute { line.append(",") }
+        isFirstAttribute = false
+        line.append("{\"key\":\"")
+        line.append(key)
+        line.append("\",\"value\":{\"")
+        line.append(type)
+        line.append("\":")
+    }
+}

@@ -1,0 +1,61 @@
+internal import Administration
+internal import ArgumentParser
+internal import Foundation
+internal import Registry
+
+struct RegistryExportCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export",
+        abstract: "Write a backup of the registry, while a gateway runs or not.",
+        discussion: """
+            The file has a JSON object a line: every device with its bindings, counter and receipt, and what else a registry must \
+            not forget. No secret is in it, but key ids, which are personal data. The file is made anew, never replaced, for its \
+            owner alone (mode 0600), and has its name only when it is complete and on the disk.
+
+            While a gateway runs, it is asked through the socket that the conf file names in `administration`, page by page; \
+            otherwise the registry itself is read, in SQLite or PostgreSQL. Exit status: 0 written, 1 impossible and no file \
+            made, 2 wrong usage.
+            """)
+
+    @OptionGroup var file: ConfigurationFile
+
+    @Argument(help: ArgumentHelp("Where to write; - is standard output.", valueName: "FILE"))
+    var out = "-"
+
+    func run() throws {
+        let administration = try file.registryAdministration()
+        let target = out == "-" ? nil : try NewFile(at: out)
+        let console = ProgressLine()
+        let counts: ExportCounts
+        do {
+            counts = try administration.export { bytes in
+                if let target { return try target.write(bytes) }
+                guard OutputFile.write(bytes, to: STDOUT_FILENO) else {
+                    throw Failure("cannot write to standard output: \(String(cString: strerror(errno)))")
+                }
+            } progress: {
+                console.show("\($0.devices) devices")
+            }
+            try target?.keep()
+        } catch let error as DeviceAdministrationError {
+            console.clear()
+            throw Failure("\(error)")
+        }
+        console.clear()
+        guard target != nil else { return }
+        print("wrote \(out): \(counts.text)")
+    }
+}
+
+extension ExportCounts {
+    /// For people.
+    var text: String {
+        func some(_ count: Int64, _ one: String, _ many: String) -> String { "\(count) \(count == 1 ? one : many)" }
+        return [
+            some(devices, "device", "devices"), some(certificates, "certificate", "certificates"),
+            some(usedTokens, "used token", "used tokens"),
+            some(revokedSubjects, "revoked subject", "revoked subjects"),
+            some(barredKeys, "barred key", "barred keys"),
+        ].joined(separator: ", ")
+    }
+}

@@ -1,0 +1,182 @@
+import Cryptography
+import Testing
+
+@testable import Administration
+
+@Suite("A door of the administration")
+struct DoorAdmissionTests {
+    private static let token = String(repeating: "t", count: 32)
+
+    private struct House {
+        let door: AdministrationDoor
+        let sessions: PageSessions?
+        let cookie: String
+        let key: String
+
+        init(token: String? = DoorAdmissionTests.token, isSecure: Bool = false, servesPage: Bool = true) throws {
+            let name = isSecure ? "198.51.100.1:443" : "127.0.0.1:9464"
+            let made = token.flatMap { AdministrationToken(Array($0.utf8)) }
+            door = AdministrationDoor(
+                name: name, hosts: [name, "localhost:9464"], token: made, isSecure: isSecure, servesPage: servesPage)
+            let sessions = try PageSessions(
+                secret: Array("secret".utf8), door: door, ended: EndedPageSessions(), try LibraryContext())
+            self.sessions = servesPage ? sessions : nil
+            let begun = try sessions.begin(at: 0)
+            (cookie, key) = (begun.cookie, begun.key)
+        }
+
+        /// What the page sends. - Parameter origin: nil where browsers leave it out, with GET to their own.
+        func page(origin: String? = nil, _ change: (inout PresentedCredentials) -> Void = { _ in })
+            -> PresentedCredentials
+        {
+            var shown = PresentedCredentials()
+            shown.host = door.name
+            shown.origins = origin.map { [$0] } ?? []
+            shown.fetchSites = ["same-origin"]
+            shown.cookies = [cookie]
+            shown.pageKeys = [key]
+            change(&shown)
+            return shown
+        }
+
+        func judge(_ shown: PresentedCredentials, _ access: EndpointAccess = .operators, changes: Bool = false)
+            -> String
+        {
+            switch door.judge(shown, for: access, changes: changes, sessions: sessions, at: 1) {
+            case .success(.admitted): "admitted"
+            case .success(.token): "token"
+            case .success(.session): "session"
+            case .success(.stranger): "stranger"
+            case .failure(let refused): "refused: \(refused)"
+            }
+        }
+    }
+
+    private static let own = "http://127.0.0.1:9464"
+
+    @Test("knows its page by cookie, key and origin")
+    func page() throws {
+        let house = try House()
+        #expect(house.judge(house.page()) == "session")
+        #expect(house.judge(house.page(origin: Self.own), changes: true) == "session")
+    }
+
+    @Test(
+        "refuses pages of other origins, be it with everything else that is asked for",
+        arguments: [
+            "http://127.0.0.1:9465", "http://127.0.0.1", "https://127.0.0.1:9464", "http://localhost:9464", "null", "",
+            "http://127.0.0.1:9464/", "HTTP://127.0.0.1:9464", "http://127.0.0.1:9464.evil.example",
+            "http://evil.example",
+        ])
+    func foreignOrigin(_ origin: String) throws {
+        let house = try House()
+        for access in [EndpointAccess.operators, .page, .everybody] {
+            #expect(house.judge(house.page(origin: origin), access, changes: true) == "refused: origin")
+            #expect(house.judge(house.page(origin: origin), access) == "refused: origin")
+        }
+        var withToken = PresentedCredentials()
+        withToken.host = house.door.name
+        withToken.origins = [origin]
+        withToken.authorizations = ["Bearer \(Self.token)"]
+        #expect(house.judge(withToken) == "refused: origin")
+    }
+
+    @Test("refuses two origins, also if both are its own")
+    func twoOrigins() throws {
+        let house = try House()
+        #expect(house.judge(house.page { $0.origins = [Self.own, Self.own] }, changes: true) == "refused: origin")
+    }
+
+    @Test("refuses what a browser sends for another site's page", arguments: ["cross-site", "same-site", ""])
+    func fetchSite(_ site: String) throws {
+        let house = try House()
+        #expect(house.judge(house.page { $0.fetchSites = [site] }) == "refused: origin")
+        #expect(house.judge(house.page { $0.fetchSites = ["same-origin", site] }) == "refused: origin")
+        // With a certificate alone too, which a browser shows to whoever embeds something of here.
+        let certified = try House(token: nil)
+        var embedded = PresentedCredentials()
+        embedded.host = certified.door.name
+        #expect(certified.judge(embedded) == "admitted")
+        embedded.fetchSites = [site]
+        #expect(certified.judge(embedded) == "refused: origin")
+        // A link from a page of the operator's leads to the page, which shows nothing by itself.
+        #expect(certified.judge(embedded, .everybody) == "stranger")
+    }
+
+    @Test("refuses a change that no origin is said of: browsers say one, and only they have sessions")
+    func changeWithoutOrigin() throws {
+        let house = try House()
+        #expect(house.judge(house.page(), changes: true) == "refused: origin")
+    }
+
+    @Test("refuses the page without its key, without its cookie, or with two of either")
+    func incomplete() throws {
+        let house = try House()
+        for change: (inout PresentedCredentials) -> Void in [
+            { $0.cookies = [] }, { $0.pageKeys = ["none"] }, { $0.cookies = ["x"] }, { $0.cookies += $0.cookies },
+            { $0.pageKeys += $0.pageKeys }, { $0.authorizations = ["Bearer \(Self.token)"] },
+        ] {
+            #expect(house.judge(house.page(change)) == "refused: session")
+            #expect(house.judge(house.page(origin: Self.own, change), changes: true) == "refused: session")
+        }
+        // The header that no form can send.
+        #expect(house.judge(house.page { $0.pageKeys = [] }) == "refused: token")
+        #expect(house.judge(house.page(origin: Self.own) { $0.pageKeys = [] }, changes: true) == "refused: session")
+    }
+
+    @Test("lets a certificate alone open nothing for a web page, its own included")
+    func certificate() throws {
+        let house = try House(token: nil)
+        var shown = PresentedCredentials()
+        shown.host = house.door.name
+        #expect(house.judge(shown, changes: true) == "admitted")
+        shown.origins = [Self.own]
+        #expect(house.judge(shown, changes: true) == "refused: session")
+        shown.origins = ["https://evil.example"]
+        #expect(house.judge(shown, changes: true) == "refused: origin")
+    }
+
+    @Test("refuses a session that another certificate has begun")
+    func otherCertificate() throws {
+        let house = try House(token: nil)
+        #expect(house.judge(house.page()) == "session")
+        #expect(house.judge(house.page { $0.certificate = [1] }) == "refused: session")
+    }
+
+    @Test("lets nobody sign in but its own page")
+    func signIn() throws {
+        let house = try House()
+        #expect(house.judge(house.page(origin: Self.own), .page, changes: true) == "stranger")
+        #expect(house.judge(house.page(), .page, changes: true) == "refused: origin")
+        #expect(
+            house.judge(house.page(origin: Self.own) { $0.pageKeys = [] }, .page, changes: true) == "refused: origin")
+        #expect(
+            house.judge(house.page(origin: Self.own) { $0.fetchSites = ["same-site"] }, .page, changes: true)
+                == "refused: origin")
+    }
+
+    @Test(
+        "is called by its names alone, whatever else is shown",
+        arguments: ["evil.example", "evil.example:9464", "localhost", "127.0.0.1", "127.0.0.1:9465", ""])
+    func host(_ host: String) throws {
+        let house = try House()
+        for access in [EndpointAccess.operators, .page, .everybody] {
+            #expect(house.judge(house.page(origin: "http://\(host)") { $0.host = host }, access) == "refused: host")
+        }
+    }
+
+    @Test("is called without its port where that is the scheme's own, as browsers do")
+    func defaultPort() throws {
+        let house = try House(isSecure: true)
+        let shown = house.page(origin: "https://198.51.100.1") { $0.host = "198.51.100.1" }
+        #expect(house.judge(shown, changes: true) == "session")
+        #expect(house.judge(house.page(origin: "http://198.51.100.1:443"), changes: true) == "refused: origin")
+    }
+
+    @Test("without a page knows no origin and no session")
+    func socket() throws {
+        let house = try House(token: nil, servesPage: false)
+        #expect(house.judge(house.page(origin: Self.own), changes: true) == "refused: origin")
+        #expect(house.judge(house.page { $0.fetchSites = [] }) == "admitted")
+    }
+}

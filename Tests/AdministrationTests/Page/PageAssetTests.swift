@@ -1,0 +1,70 @@
+import Foundation
+import Testing
+
+@testable import Administration
+
+@Suite("The files of the page")
+struct PageAssetTests {
+    private static let texts = PageAsset.all.map { ($0.path, String(decoding: $0.bytes, as: UTF8.self)) }
+
+    private static func matches(_ pattern: String, in text: String) throws -> [String] {
+        text.matches(of: try Regex(pattern)).map { String(text[$0.range]) }
+    }
+
+    @Test("are UTF-8, each under one path")
+    func form() {
+        for asset in PageAsset.all { #expect(String(validating: asset.bytes, as: UTF8.self) != nil, "\(asset.path)") }
+        #expect(Set(PageAsset.all.map(\.path)).count == PageAsset.all.count)
+    }
+
+    @Test("refer to nothing but each other")
+    func references() throws {
+        let paths = Set(PageAsset.all.map(\.path))
+        var referred: Set<String> = []
+        for (path, text) in Self.texts {
+            // The namespace of drawings is a name, nothing that is asked for.
+            let without = text.replacing("http://www.w3.org/2000/svg", with: "")
+            #expect(try Self.matches(#"(https?:)?//[a-z]"#, in: without.replacing("// ", with: "")).isEmpty, "\(path)")
+            for match in try Self.matches(#"(?:src|href)="/[^"]*"|from "\./[^"]*""#, in: text) {
+                let target = String(match.split(separator: "\"")[1]).replacing("./", with: "/")
+                #expect(paths.contains(target), "\(path): \(match)")
+                referred.insert(target)
+            }
+        }
+        #expect(paths.subtracting(referred) == ["/"])
+    }
+
+    @Test("have neither script nor style within the markup: the policy forbids it")
+    func inline() throws {
+        let (_, page) = try #require(Self.texts.first { $0.0 == "/" })
+        #expect(try Self.matches(#"<script(?![^>]*\ssrc=)"#, in: page).isEmpty)
+        #expect(try Self.matches(#"<style|\sstyle=|\son[a-z]+=|javascript:"#, in: page).isEmpty)
+    }
+
+    /// The browser enforces the same (`require-trusted-types-for`), where it knows how to.
+    @Test("make no markup or code of text, and keep no token")
+    func sinks() throws {
+        let forbidden =
+            #"(inner|outer)HTML\s*=[^=]|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc|localStorage|document\.cookie|\.style\b"#
+        for (path, text) in Self.texts { #expect(try Self.matches(forbidden, in: text).isEmpty, "\(path)") }
+        let (_, gateway) = try #require(Self.texts.first { $0.0 == "/gateway.js" })
+        #expect(
+            try Self.matches(#"sessionStorage\.setItem\([^)]*\)"#, in: gateway) == [
+                "sessionStorage.setItem(storage, answer.key)",
+                "sessionStorage.setItem(levelStorage, answer.level)",
+            ])
+    }
+
+    @Test("name every field that has to be filled in, and every part that can be scrolled")
+    func labels() throws {
+        let (_, page) = try #require(Self.texts.first { $0.0 == "/" })
+        for field in try Self.matches(#"<(input|select) id="[^"]*""#, in: page) {
+            let id = field.split(separator: "\"")[1]
+            #expect(page.contains("<label for=\"\(id)\">"), "\(id)")
+        }
+        for part in try Self.matches(#"<div class="scroll[^>]*>"#, in: page) {
+            #expect(part.contains("tabindex=\"0\"") && part.contains("aria-labelledby="), "\(part)")
+        }
+        for heading in try Self.matches(#"<th(?=[ >])[^>]*>"#, in: page) { #expect(heading.contains("scope=\"col\"")) }
+    }
+}

@@ -1,0 +1,66 @@
+import Testing
+
+@testable import GatewayConfiguration
+
+@Suite("The schema for editors says what the tables say")
+struct SchemaTests {
+    private static func members(_ value: SchemaValue?) throws -> [String: SchemaValue] {
+        guard case .object(let members)? = value else { throw NotAnObject() }
+        return members
+    }
+
+    private struct NotAnObject: Error {}
+
+    @Test("every section has its settings and no others, and demands those without which a file is refused")
+    func sections() throws {
+        let root = try Self.members(ConfigurationSchema.schema())
+        let definitions = try Self.members(root["$defs"])
+        #expect(Set(definitions.keys) == Set(Section.all.map(\.path)).subtracting([""]))
+        for section in Section.all {
+            let object = try section.path.isEmpty ? root : Self.members(definitions[section.path])
+            #expect(object["additionalProperties"] == .flag(false))
+            #expect(try Set(Self.members(object["properties"]).keys) == Set(section.names))
+            let required = section.settings.filter { $0.absence == .refused }.map { SchemaValue.text($0.name) }
+            let place = try section.path.isEmpty ? Self.members(root["then"]) : object
+            #expect(place["required"] == (required.isEmpty ? nil : .list(required)), "\(section.path)")
+        }
+    }
+
+    @Test("a setting has its summary, its default in JSON and its bounds")
+    func settings() throws {
+        let root = try Self.members(ConfigurationSchema.schema())
+        let limits = try Self.members(Self.members(Self.members(root["$defs"])["limits"])["properties"])
+        let connections = try Self.members(limits["connections"])
+        #expect(connections["default"] == .integer(10_000))
+        #expect(connections["minimum"] == .integer(1) && connections["maximum"] == .integer(1_000_000))
+        #expect(try Self.members(limits["head"])["default"] == "16KiB")
+        let properties = try Self.members(root["properties"])
+        #expect(try Self.members(properties["workers"])["default"] == "auto")
+        #expect(try Self.members(properties["strip_headers"])["default"] == .list([]))
+        #expect(try Self.members(properties["log"])["default"] == .object([:]))
+        guard case .text(let description)? = connections["description"] else { throw NotAnObject() }
+        #expect(description.hasPrefix("How many client connections may be open.\nExpected: a whole number from 1 to "))
+    }
+
+    @Test("a part of a conf file need not have what a whole one has")
+    func part() throws {
+        let part = try Self.members(ConfigurationSchema.schema(ofPart: true))
+        #expect(part["required"] == nil && part["then"] == nil)
+    }
+
+    @Test("what would be a secret cannot stand in the file: every such setting names a file or a variable")
+    func secrets() {
+        let words = ["secret", "password", "passphrase", "token", "private", "credential"]
+        for section in Section.all {
+            for setting in section.settings where words.contains(where: setting.name.contains) {
+                let isSection = !setting.shape.sections.isEmpty
+                let isPlace = setting.type.contains("file") || setting.type.contains("environment variable")
+                #expect(isSection || isPlace, "\(section.path).\(setting.name): \(setting.type)")
+            }
+            // Keys of certificates and services are PEM files, in lists too; those of ids say so.
+            for setting in section.settings where ["key", "keys"].contains(setting.name) {
+                #expect(setting.type.contains("PEM file"), "\(section.path).\(setting.name): \(setting.type)")
+            }
+        }
+    }
+}

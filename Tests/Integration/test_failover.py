@@ -1,0 +1,150 @@
+"""Standbys: one that lags is promoted, one is waited for in vain; and two stores that share nothing but their secret."""
+
+import json
+import shutil
+import signal
+
+import pytest
+
+from attested import Attested
+from client import get
+from denials import assert_denied
+from phone import Phone, challenge_of
+from postgresql import PostgreSQL
+from sharing import at
+from waiting import eventually
+
+
+@pytest.fixture
+def follow():
+    """Starts standbys."""
+    started = []
+
+    def follow(primary, name):
+        started.append(PostgreSQL(primary=primary, name=name))
+        return started[-1]
+    yield follow
+    for server in started:
+        server.close()
+
+
+def test_a_standby_that_lags_is_promoted_and_what_it_has_forgotten_passes_nowhere_again(
+        start_sharing, pki, own_upstream, database, follow):
+    """It follows asynchronously, against what the page says. Counters that were acknowledged are lost, and a revocation."""
+    kept, lagging = follow(database, "kept"), follow(database, "lagging")
+    database.configure(synchronous_standby_names="kept")
+    hosts = [str(server.directory) for server in (database, kept, lagging)]
+    first, second = [start_sharing(registry={"postgresql": {"hosts": hosts}}) for _ in range(2)]
+    phone, other = Phone(first, pki.phone("pg-lagging")), Phone(first, pki.phone("pg-lagging-revoked"))
+    gone = other.request(path="/gone")
+    with at(first, phone) as one, at(second, phone) as two:
+        assert one.exchange(phone.request(path="/known")).status == 200
+        eventually(lambda: database.standbys() == 2, "both standbys to have it")
+        known = lagging.sql("SELECT highest FROM attestgate.counter ORDER BY device LIMIT 1", "attestgate")
+        # From here on it hears of nothing.
+        lagging.configure(primary_conninfo="")
+        eventually(lambda: database.sql("SELECT count(*) FROM pg_stat_replication") == "1", "it to stop following")
+        used = [phone.request(path="/once") for _ in range(6)]
+        unsent = phone.request(path="/once")
+        for client, data in zip([one, two] * 3, used):
+            assert client.exchange(data).status == 200
+        first.device_command("revoke", str(other.number))
+        database.stop(signal.SIGQUIT)
+        kept.stop(signal.SIGQUIT)
+        # As somebody may leave it who wants no standby any more.
+        lagging.configure(synchronous_standby_names="")
+        assert lagging.sql("SELECT pg_promote()") == "t"
+        assert lagging.sql("SELECT highest FROM attestgate.counter ORDER BY device LIMIT 1", "attestgate") == known
+        refusal = "with several hosts synchronous_standby_names must not be empty"
+        for gateway, client in ((first, one), (second, two)):
+            eventually(lambda: refusal in gateway.errors, lambda: f"the new primary to be refused\n{gateway.errors}")
+            for data in (used[0], unsent, phone.request(path="/refused")):
+                assert_denied(gateway, client.exchange(data), "store_unavailable", 503)
+        # With a standby of its own it is taken, and no proof of before is good any more.
+        follow(lagging, "new")
+        lagging.configure(synchronous_standby_names="new")
+
+        def settled(client, data):
+            """The answer once the new standby is there to wait for: until then commits may be late, and the store fails again."""
+            answers = []
+            eventually(lambda: answers.append(client.exchange(data)) or answers[-1].status != 503, "it to serve")
+            return answers[-1]
+
+        def serves(client):
+            phone.kept = None
+            return client.exchange(phone.request(path="/after")).status == 200
+        for gateway, client in ((first, one), (second, two)):
+            eventually(lambda: client.exchange(get("/device")).status == 200, lambda: f"it to serve\n{gateway.errors}")
+            for data in (*used, unsent):
+                assert_denied(gateway, settled(client, data), "challenge_required", 401)
+            eventually(lambda: serves(client), lambda: f"it to go on\n{gateway.errors}")
+            for data in used:
+                assert_denied(gateway, settled(client, data), "challenge_required", 401)
+    # What the database has forgotten of revocations stands in the gateways' journals.
+    assert json.loads(first.device_command("show", "--json", str(other.number)))["state"] == "revoked"
+    for gateway in (first, second):
+        assert "every revocation and end of a binding in the revocation journal was made again" in gateway.errors
+        try:
+            with at(gateway, other) as client:
+                assert_denied(gateway, client.exchange(gone), "device_revoked", 403)
+        except OSError:
+            # Its handshake is refused where it is known already.
+            pass
+    seen = [request.target for request in own_upstream.requests]
+    assert (seen.count("/once"), seen.count("/refused"), seen.count("/gone")) == (6, 0, 0)
+
+
+def test_a_wait_for_a_standby_that_is_cancelled_lets_nothing_through(
+        start_sharing, pki, own_upstream, database, follow):
+    """It is told as done, with a warning; the standby may be promoted without it."""
+    standby = follow(database, "standby")
+    database.configure(synchronous_standby_names="standby")
+    eventually(lambda: database.standbys() == 1, "the standby to follow")
+    gateway = start_sharing(registry={"postgresql": {"hosts": [str(database.directory), str(standby.directory)]}})
+    phone = Phone(gateway, pki.phone("pg-cancelled"))
+    with phone.connect() as client:
+        assert client.exchange(phone.request(path="/a")).status == 200
+        standby.stop()
+        data = phone.request(path="/cancelled")
+        client.send(data)
+        waiting = "FROM pg_stat_activity WHERE usename = 'attestgate' AND wait_event = 'SyncRep'"
+        # Whoever does not cancel it in time finds it cancelled by the statement's timeout, which comes to the same.
+        eventually(
+            lambda: database.sql(f"SELECT bool_or(pg_cancel_backend(pid)) {waiting}") == "t"
+            or "with a warning" in gateway.errors, "the commit to wait")
+        assert_denied(gateway, client.read_response(), "store_unavailable", 503)
+        eventually(lambda: "a commit was answered with a warning" in gateway.errors, lambda: f"a word of it\n{gateway.errors}")
+        # The database holds it for spent, and a standby may not.
+        assert_denied(gateway, client.exchange(phone.request(path="/cancelled")), "store_unavailable", 503)
+        standby.start()
+        eventually(
+            lambda: client.exchange(phone.request(path="/a")).status == 200, lambda: f"it to recover\n{gateway.errors}")
+        assert_denied(gateway, client.exchange(data), "counter_replayed", 401)
+    assert "/cancelled" not in [request.target for request in own_upstream.requests]
+
+
+@pytest.mark.parametrize("store", ["file", "database"])
+def test_a_challenge_of_another_store_with_the_same_secret_is_refused(request, pki, own_upstream, tmp_path, store):
+    """The same phone is known to both, with the same counter: only the challenge says which of them a proof is for."""
+    first = Attested(tmp_path / "first", pki, own_upstream)
+    second = None
+    try:
+        (tmp_path / "second").mkdir()
+        shutil.copy(first.gateway.conf["registry"]["secret"], tmp_path / "second" / "secret")
+        registry = {"postgresql": request.getfixturevalue("database").conf} if store == "database" else {}
+        second = Attested(tmp_path / "second", pki, own_upstream, registry=registry)
+        phone = first.phone
+        assert second.gateway.add_device(phone)
+        data = phone.request(path="/once")
+        with at(second.gateway, phone) as client:
+            assert_denied(second.gateway, client.exchange(data), "challenge_required", 401)
+            with phone.connect() as own:
+                assert own.exchange(data).status == 200
+            assert_denied(second.gateway, client.exchange(data), "challenge_required", 401)
+            theirs = challenge_of(client.exchange(get("/.well-known/attestgate/challenge")))
+            assert client.exchange(phone.request(path="/elsewhere", nonce=theirs)).status == 200
+        assert [r.target for r in own_upstream.requests].count("/once") == 1
+    finally:
+        for made in (first, second):
+            if made:
+                made.gateway.stop()

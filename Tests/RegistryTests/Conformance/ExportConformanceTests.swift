@@ -1,0 +1,427 @@
+import EventLoop
+import Foundation
+import Testing
+import Vocabulary
+
+@testable import Registry
+
+@Suite("Every store: exports and imports")
+struct ExportConformanceTests {
+    /// From which kind of store to which.
+    static let ways = StoreKind.allCases.flatMap { from in StoreKind.allCases.map { (from, $0) } }
+
+    @Test("whatever a registry knows is there again after an import, in whichever store", arguments: ways)
+    func roundTrip(_ from: StoreKind, _ to: StoreKind) throws {
+        let (origin, target) = (try from.makePlace(), try to.makePlace())
+        try origin.fill()
+        var store: AskedStore? = try AskedStore(origin)
+        let first = try #require(try store?.export())
+        let details = try (1...9).map { try store?.details(.show(.hardwareKey(Fixture.hardwareKey($0)))).comparable }
+        let identity = store?.identity
+        store = nil
+        try target.load(first)
+        store = try AskedStore(target)
+        #expect(try store?.export().body == first.body)
+        let now = try (1...9).map { try store?.details(.show(.hardwareKey(Fixture.hardwareKey($0)))).comparable }
+        #expect(now == details)
+        #expect(store?.identity.store != identity?.store)
+        #expect(store?.identity.epoch != identity?.epoch)
+        // And back.
+        store = nil
+        let back = try from.makePlace()
+        try back.load(first)
+        store = try AskedStore(back)
+        #expect(try store?.export().body == first.body)
+        #expect(first.kinds == ["head", "device", "certificate", "token", "subject", "barred"])
+    }
+
+    @Test("pages of any size make the same export", arguments: StoreKind.allCases)
+    func pages(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        try place.fill()
+        let store = try AskedStore(place)
+        let whole = try store.export()
+        for limit in [1, 2, 3, 5] { #expect(try store.export(limit: limit).body == whole.body) }
+    }
+
+    @Test(
+        "what was spent stays spent, what was not is good: strictly, and with a window",
+        arguments: StoreKind.allCases)
+    func counters(_ kind: StoreKind) throws {
+        let (origin, target) = (try kind.makePlace(), try kind.makePlace())
+        var records: [ExportRecord] = []
+        var epoch: RandomID?
+        do {
+            let store = try AskedStore(origin)
+            let id = try store.populate(1)[0]
+            for value: UInt32 in [1, 3, 7] { #expect(try store.commit(id, 1, value) == .committed) }
+            epoch = store.identity.epoch
+            records = try store.export()
+        }
+        try target.load(records)
+        let store = try AskedStore(target)
+        let id = try store.details(.show(.binding(Fixture.bindingKey(1)))).device.id
+        // The old challenges are of the old epoch.
+        #expect(
+            try store.commit([store.entry(id, 1, 8, epoch: epoch)]) == [.epochChanged])
+        #expect(try store.commit(id, 1, 7) == .replayed)
+        #expect(try store.commit(id, 1, 3, mode: window(16)) == .replayed)
+        #expect(try store.commit(id, 1, 2) == .late)
+        #expect(try store.commit(id, 1, 2, mode: window(16)) == .committed)
+        #expect(try store.commit(id, 1, 8) == .committed)
+    }
+
+    @Test(
+        "revoked devices stay revoked, ended keys ended, revoked subjects out, and no token passes twice",
+        arguments: StoreKind.allCases)
+    func stays(_ kind: StoreKind) throws {
+        let (origin, target) = (try kind.makePlace(), try kind.makePlace())
+        try origin.fill()
+        let now = WallClock.seconds
+        try target.load(try AskedStore(origin).export(), at: now)
+        let store = try AskedStore(target)
+        let revoked = try store.details(.show(.hardwareKey(Fixture.hardwareKey(3))))
+        #expect(revoked.device.state == .revoked)
+        #expect(try store.commit(revoked.device.id, 3, 90) == .deviceRevoked)
+        let ended = try store.details(.show(.hardwareKey(Fixture.hardwareKey(4)))).device.id
+        #expect(try store.commit(ended, 4, 90) == .bindingEnded)
+        #expect(throws: StoreError.keyBound) { try store.perform(.bind(Fixture.bindingKey(4), to: ended)) }
+        // Barred by a journal, and known to no device.
+        #expect(try store.initialize(store.initialization(70)).refusal == .deviceRevoked)
+        #expect(throws: StoreError.keyBound) { try store.perform(.bind(Fixture.bindingKey(71), to: ended)) }
+
+        func token(_ id: Int, expires: Int64, subject: Int, at time: Int64) throws -> KeyBindingVerdict {
+            let number = 200 + id
+            _ = try store.initialize(
+                store.initialization(number, nonce: SingleUse(id: Fixture.nonce(number).id, expiresAt: time + 100)),
+                at: time)
+            let request = store.keyBinding(number, key: number, nonce: number, counter: 1)
+            return try store.bind(
+                KeyBinding(
+                    hardwareKey: request.hardwareKey, key: request.key,
+                    nonce: SingleUse(id: request.nonce.id, expiresAt: time + 100), epoch: request.epoch, counter: 1,
+                    shown: [], mode: .strict,
+                    admission: .token(
+                        SingleUse(id: Fixture.token(id).id, expiresAt: expires), subject: Fixture.subject(subject)),
+                    overlap: 100, serial: Fixture.randomSerial(), notAfter: time + 1_000), at: time)
+        }
+        let late = now + SingleUse.longestTokenLife + 10
+        // Used before the export.
+        #expect(try token(5, expires: late, subject: 5, at: now).refusal == .tokenUsed)
+        // Perhaps used since: whatever can have been shown by now is refused for as long as it is good.
+        #expect(try token(40, expires: now + SingleUse.longestTokenLife, subject: 5, at: now).refusal == .tokenExpired)
+        #expect(try token(41, expires: now + 1, subject: 5, at: now).refusal == .tokenExpired)
+        #expect(try token(42, expires: late, subject: 6, at: now).refusal == .subjectRevoked)
+        #expect(try token(43, expires: late, subject: 5, at: now).refusal == nil)
+    }
+
+    @Test("what the registry itself has barred is barred in what it takes over", arguments: StoreKind.allCases)
+    func barred(_ kind: StoreKind) throws {
+        let (origin, target) = (try kind.makePlace(), try kind.makePlace())
+        let records = try {
+            let store = try AskedStore(origin)
+            try store.populate(3)
+            return try store.export()
+        }()
+        let now = WallClock.seconds
+        _ = try target.openAtRest()
+        try target.bar(Fixture.hardwareKey(1), .hardware)
+        try target.bar(Fixture.bindingKey(2), .mTLS)
+        try target.load(records, at: now)
+        let store = try AskedStore(target)
+        let devices = try (1...3).map { try store.details(.show(.hardwareKey(Fixture.hardwareKey($0)))) }
+        #expect(devices.map(\.device.revokedAt) == [now, nil, nil])
+        #expect(devices.map { $0.bindings[0].endedAt } == [nil, now, nil])
+        #expect(try store.commit(devices[0].device.id, 1, 1) == .deviceRevoked)
+        #expect(try store.commit(devices[1].device.id, 2, 1) == .bindingEnded)
+        #expect(try store.commit(devices[2].device.id, 3, 1) == .committed)
+    }
+
+    @Test("a registry that has devices takes nothing over, and stays who it is", arguments: StoreKind.allCases)
+    func notEmpty(_ kind: StoreKind) throws {
+        let (origin, target) = (try kind.makePlace(), try kind.makePlace())
+        try origin.fill()
+        let records = try AskedStore(origin).export()
+        var store: AskedStore? = try AskedStore(target)
+        try store?.details(.register(Fixture.identity(500), binding: nil))
+        let before = try store?.export().body
+        let identity = store?.identity
+        store = nil
+        #expect(throws: RegistryLoadError.notEmpty) { try target.load(records) }
+        store = try AskedStore(target)
+        #expect(try store?.export().body == before)
+        #expect(store?.identity == identity)
+    }
+
+    @Test("an import that is given up, or says a key twice, leaves nothing behind", arguments: StoreKind.allCases)
+    func givenUp(_ kind: StoreKind) throws {
+        let (origin, target) = (try kind.makePlace(), try kind.makePlace())
+        try origin.fill()
+        let records = try AskedStore(origin).export()
+        let identity = try AskedStore(target).identity
+        let empty = try AskedStore(target).export().body
+        #expect(throws: RegistryLoadError.abandoned) {
+            try target.openAtRest().load { loading throws(RegistryLoadError) in
+                for (index, record) in records.enumerated() { try loading.add(record, line: index + 1) }
+                throw .abandoned
+            }
+        }
+        guard case .device(let first) = records[1], case .device(var other) = records[2] else {
+            throw AskedStore.OtherReply()
+        }
+        #expect(throws: RegistryLoadError.refused(line: 3, .hardwareKeyTwice)) {
+            try target.load([records[0], records[1], records[1]])
+        }
+        other.bindings = first.bindings
+        #expect(throws: RegistryLoadError.refused(line: 3, .bindingKeyTwice)) {
+            try target.load([records[0], records[1], .device(other)])
+        }
+        // Not only among those that are written together.
+        let many = (0..<300).map { number -> ExportRecord in
+            var device = first
+            device.identity = Fixture.identity(number + 1_000)
+            device.bindings = []
+            return .device(device)
+        }
+        #expect(throws: RegistryLoadError.refused(line: 302, .hardwareKeyTwice)) {
+            try target.load([records[0]] + many + [many[7]])
+        }
+        let store = try AskedStore(target)
+        #expect(store.identity == identity)
+        #expect(try store.export().body == empty)
+    }
+
+    @Test(
+        "while devices enrol, rotate, count and are revoked, each line is true when its page is read",
+        arguments: StoreKind.allCases)
+    func meanwhile(_ kind: StoreKind) throws {
+        let seed = UInt64.random(in: 0...UInt64.max)
+        print("seed of what happens meanwhile: \(seed)")
+        var random = SeededGenerator(seed: seed)
+        let (origin, target) = (try kind.makePlace(), try kind.makePlace())
+        var store: AskedStore? = try AskedStore(origin)
+        var traffic = Traffic()
+        for _ in 0..<60 { try store.map { try traffic.step($0, &random) } }
+        var records: [ExportRecord] = []
+        var cursor: ExportCursor? = .start
+        var told: [KeyID: DeviceDetails] = [:]
+        while let place = cursor, let open = store {
+            let page = try open.exportPage(place, limit: Int.random(in: 1...4, using: &random))
+            records += page.records
+            for case .device(let device) in page.records {
+                let details = try open.details(.show(.hardwareKey(device.identity.hardwareKey)))
+                #expect(details.comparable == device.comparable)
+                told[device.identity.hardwareKey] = details
+            }
+            for _ in 0..<Int.random(in: 0...3, using: &random) { try traffic.step(open, &random) }
+            cursor = page.next
+        }
+        store = nil
+        try target.load(records)
+        let copy = try AskedStore(target)
+        for (key, before) in told {
+            #expect(try copy.details(.show(.hardwareKey(key))).comparable == before.comparable)
+        }
+        // A token whose key is there is among the used ones.
+        let tokens = Set(records.compactMap { if case .usedToken(let token) = $0 { token.id } else { nil } })
+        #expect(!traffic.tokens.isEmpty)
+        let keys = Set(told.values.flatMap { $0.bindings.map(\.key) })
+        for (token, key) in traffic.tokens where keys.contains(key) {
+            #expect(tokens.contains(token), "seed \(seed)")
+        }
+        // Certificates are there with their bindings, and with no other.
+        let kept = try copy.export().compactMap { record -> ExportedCertificate? in
+            if case .certificate(let certificate) = record { certificate } else { nil }
+        }
+        let exported = records.compactMap { record -> ExportedCertificate? in
+            if case .certificate(let certificate) = record { certificate } else { nil }
+        }
+        #expect(kept == exported.filter { keys.contains($0.key) })
+    }
+}
+
+/// What phones and operators do, one thing after the other.
+private struct Traffic {
+    private var devices = 0
+    private var uses = 0
+    private var counters: [Int: UInt32] = [:]
+    private var keys: [Int: Int] = [:]
+    /// Tokens that were used, each for an mTLS key.
+    private(set) var tokens: [(Fingerprint, KeyID)] = []
+
+    mutating func step(_ store: AskedStore, _ random: inout SeededGenerator) throws {
+        let number = Int.random(in: 1...max(1, devices), using: &random)
+        switch devices == 0 ? 0 : Int.random(in: 0..<8, using: &random) {
+        case 0, 1: try enrol(store)
+        case 2, 3: try bind(number, store)
+        case 7:
+            let device = try store.details(.show(.hardwareKey(Fixture.hardwareKey(number)))).device
+            try store.perform(.revoke(device.id))
+        default:
+            guard let key = keys[number] else { return }
+            let id = try store.details(.show(.hardwareKey(Fixture.hardwareKey(number)))).device.id
+            counters[number, default: 0] += 1
+            _ = try store.commit(id, key, counters[number] ?? 0)
+        }
+    }
+
+    private mutating func enrol(_ store: AskedStore) throws {
+        devices += 1
+        uses += 1
+        _ = try store.initialize(store.initialization(devices, nonce: Fixture.nonce(uses)))
+        try bind(devices, store)
+    }
+
+    private mutating func bind(_ number: Int, _ store: AskedStore) throws {
+        uses += 1
+        counters[number, default: 0] += 1
+        let token = Fixture.token(uses)
+        let request = store.keyBinding(
+            number, key: uses, nonce: uses, counter: counters[number] ?? 0,
+            admission: .token(token, subject: Fixture.subject(number)))
+        guard try store.bind(request).refusal == nil else { return }
+        keys[number] = uses
+        tokens.append((token.id, Fixture.bindingKey(uses)))
+    }
+}
+
+extension StorePlace {
+    /// Devices of every kind, with whatever they may have, and keys that a journal has barred.
+    fileprivate func fill() throws {
+        do {
+            let store = try AskedStore(self)
+            let ids = try store.populate(2)
+            for value: UInt32 in [1, 3, 4] { _ = try store.commit(ids[0], 1, value, showing: .validationCategory) }
+            try store.perform(.bind(Fixture.bindingKey(101), to: ids[1]), at: 1_200)
+            for number in 3...9 { _ = try store.initialize(store.initialization(number)) }
+            // 8 and 9 stay pending, 9 is approved.
+            for number in 3...7 {
+                let admission = Admission.token(
+                    SingleUse(id: Fixture.token(number).id, expiresAt: WallClock.seconds + 7_200),
+                    subject: Fixture.subject(number))
+                let binding = store.keyBinding(
+                    number, key: number, nonce: number, counter: 1, showing: .bundleVersion, admission: admission)
+                guard try store.bind(binding).refusal == nil else { throw AskedStore.OtherReply() }
+            }
+            let rotation = store.keyBinding(
+                7, key: 107, nonce: 107, counter: 9, showing: .bundleVersion, admission: .earlier, overlap: 1_000_000)
+            guard try store.bind(rotation, at: 1_400).kind == .rotation else { throw AskedStore.OtherReply() }
+            let nine = try store.details(.show(.hardwareKey(Fixture.hardwareKey(9)))).device.id
+            try store.perform(.approve(nine), at: 1_300)
+            try store.perform(.revoke(store.details(.show(.binding(Fixture.bindingKey(3)))).device.id), at: 1_500)
+            try store.perform(.endBinding(Fixture.bindingKey(4)), at: 1_600)
+            try store.perform(.revokeSubject(Fixture.subject(6)), at: 1_700)
+            try store.perform(.drawRevocationListNumber, at: 1_800)
+            try settleReceipts(store)
+        }
+        try bar(Fixture.hardwareKey(70), .hardware)
+        try bar(Fixture.bindingKey(71), .mTLS)
+    }
+
+    private func settleReceipts(_ store: AskedStore) throws {
+        let claim = ReceiptClaim(at: 1_900, until: 2_900, limit: 2)
+        guard case .claimedReceipts(let claimed) = try store.perform(.claimReceipts(claim)) else {
+            throw AskedStore.OtherReply()
+        }
+        for (index, details) in claimed.devices.enumerated() {
+            let result = ReceiptResult(
+                device: details.device.id, previous: details.attestation?.receipt ?? [],
+                newer: index == 0 ? ReceiptResult.Newer(content: [9, 8, 7, 6], riskMetric: 3) : nil,
+                createdAt: 1_890, nextAt: index == 0 ? 3_900 : nil, askedAt: 1_895,
+                outcome: index == 0 ? .refreshed : .failed, failures: index)
+            guard case .settledReceipt(.settled) = try store.perform(.settleReceipt(result)) else {
+                throw AskedStore.OtherReply()
+            }
+        }
+    }
+
+    fileprivate func load(_ records: [ExportRecord], at time: Int64 = WallClock.seconds) throws {
+        try openAtRest().load(at: time) { loading throws(RegistryLoadError) in
+            for (index, record) in records.enumerated() { try loading.add(record, line: index + 1) }
+        }
+    }
+}
+
+extension AskedStore {
+    fileprivate func exportPage(_ cursor: ExportCursor, limit: Int) throws -> ExportPage {
+        guard case .exportPage(let page) = try perform(.export(cursor, limit: limit)) else { throw OtherReply() }
+        #expect(page.store == identity.store)
+        #expect(page.records.count { if case .head = $0 { false } else { true } } <= limit)
+        return page
+    }
+
+    /// All but the last line.
+    fileprivate func export(limit: Int = ExportPage.rows) throws -> [ExportRecord] {
+        var records: [ExportRecord] = []
+        var cursor: ExportCursor? = .start
+        while let place = cursor {
+            let page = try exportPage(place, limit: limit)
+            records += page.records
+            cursor = page.next
+        }
+        return records
+    }
+}
+
+extension [ExportRecord] {
+    /// Without the head, which says when it was made and of what.
+    fileprivate var body: ArraySlice<ExportRecord> { dropFirst() }
+
+    fileprivate var kinds: [String] {
+        var kinds: [String] = []
+        for record in self {
+            let kind =
+                switch record {
+                case .head: "head"
+                case .device: "device"
+                case .certificate: "certificate"
+                case .usedToken: "token"
+                case .revokedSubject: "subject"
+                case .barredKey: "barred"
+                case .end: "end"
+                }
+            if kinds.last != kind { kinds.append(kind) }
+        }
+        return kinds
+    }
+}
+
+/// A device without its number, which another store gives anew.
+private struct ComparableDevice: Equatable {
+    let identity: DeviceIdentity
+    let state: DeviceState
+    let times: [Int64?]
+    let highest: UInt32
+    let subject: Fingerprint?
+    let shown: ShownExtensions
+    let bindings: [ExportedBinding]
+    let digest: Fingerprint?
+    let certificateKey: KeyID?
+    let receipt: [UInt8]?
+    let risk: UInt32?
+    let refresh: ReceiptRefresh?
+}
+
+extension DeviceDetails {
+    fileprivate var comparable: ComparableDevice {
+        ComparableDevice(
+            identity: device.identity, state: device.state,
+            times: [device.registeredAt, device.approvedAt, device.revokedAt], highest: device.highestCounter,
+            subject: device.subject, shown: device.shown,
+            bindings: bindings.map {
+                ExportedBinding(key: $0.key, createdAt: $0.createdAt, endsAt: $0.endsAt, endedAt: $0.endedAt)
+            },
+            digest: attestation?.digest, certificateKey: attestation?.certificateKey, receipt: attestation?.receipt,
+            risk: attestation?.riskMetric, refresh: refresh)
+    }
+}
+
+extension ExportedDevice {
+    fileprivate var comparable: ComparableDevice {
+        ComparableDevice(
+            identity: identity, state: revokedAt != nil ? .revoked : activatedAt == nil ? .pending : .active,
+            times: [registeredAt, approvedAt, revokedAt], highest: window.highest, subject: subject, shown: shown,
+            bindings: bindings, digest: attestation?.digest, certificateKey: attestation?.certificateKey,
+            receipt: receipt?.content, risk: receipt?.riskMetric, refresh: receipt?.refresh)
+    }
+}

@@ -1,0 +1,76 @@
+import Testing
+import Vocabulary
+
+@testable import Registry
+
+@Suite("Every store: the secret that its names are made with")
+struct SecretConformanceTests {
+    private static let path = "/the/secret"
+
+    private func claim(_ number: Int?, acceptsNew: Bool = false) -> SecretClaim {
+        SecretClaim(
+            path: Self.path, check: number.map { Fixture.fingerprint($0, kind: 9) }, acceptsNew: acceptsNew,
+            make: { () throws(StoreOpenError) in Fixture.fingerprint(99, kind: 9) }, notice: { _ in })
+    }
+
+    private func isOther(_ place: any StorePlace, _ claim: SecretClaim) -> Bool {
+        do {
+            try place.settle(claim)
+            return false
+        } catch {
+            if case .otherSecret(_, Self.path)? = error as? StoreOpenError { return true }
+            Issue.record("\(error)")
+            return false
+        }
+    }
+
+    private func populate(_ place: any StorePlace) throws { try AskedStore(place).populate(1) }
+
+    @Test("the first that is shown is known from then on, and no other is let in", arguments: StoreKind.allCases)
+    func first(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        // Of before there were check values.
+        try populate(place)
+        try place.settle(claim(1))
+        try place.settle(claim(1))
+        #expect(isOther(place, claim(2)))
+        #expect(throws: StoreOpenError.self) { try place.settle(claim(nil)) }
+        try place.settle(claim(2, acceptsNew: true))
+        #expect(isOther(place, claim(1)))
+        try place.settle(claim(2))
+    }
+
+    @Test("an export brings it along, into a store that was used with another one too", arguments: StoreKind.allCases)
+    func exported(_ kind: StoreKind) throws {
+        let (origin, target) = (try kind.makePlace(), try kind.makePlace())
+        try populate(origin)
+        try origin.settle(claim(1))
+        try target.settle(claim(2))
+        let page = try origin.openAtRest().exportPage(from: .start)
+        try target.openAtRest().load { loading throws(RegistryLoadError) in
+            for (index, record) in page.records.enumerated() { try loading.add(record, line: index + 1) }
+        }
+        #expect(isOther(target, claim(2)))
+        try target.settle(claim(1))
+    }
+
+    @Test("a store that was made for an import is nobody's until that has ended well", arguments: StoreKind.allCases)
+    func unfinished(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        _ = try place.openForLoading()
+        for _ in 0..<2 {
+            #expect {
+                _ = try place.open()
+            } throws: {
+                if case .unfinishedImport? = $0 as? StoreOpenError { true } else { false }
+            }
+            #expect(throws: RegistryLoadError.abandoned) {
+                try place.openForLoading().load { _ throws(RegistryLoadError) in throw .abandoned }
+            }
+        }
+        try place.openForLoading().load { loading throws(RegistryLoadError) in
+            try loading.add(ExportSample.firstHead, line: 1)
+        }
+        try populate(place)
+    }
+}

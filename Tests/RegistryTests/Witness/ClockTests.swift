@@ -1,0 +1,121 @@
+import EventLoop
+import Foundation
+import Testing
+import Vocabulary
+
+@testable import Registry
+
+@Suite("A clock that is wrong")
+struct ClockTests {
+    private let file: WitnessedFile
+
+    init() throws {
+        file = try WitnessedFile()
+    }
+
+    private static let day: Int64 = 86_400
+
+    @Test("set back is told when the store is opened, however little was done when it was later")
+    func told() throws {
+        _ = try file.open()
+        _ = try file.open(clockAheadBy: -WitnessNotice.clockTolerance)
+        #expect(file.heard() == [])
+        _ = try file.open(clockAheadBy: -Self.day)
+        let heard = file.heard()
+        guard case .clockBehind(let seconds)? = heard.first else { Issue.record("\(heard)"); return }
+        #expect((Self.day...Self.day + 60).contains(seconds))
+        // It does not forget that it was later.
+        _ = try file.open(clockAheadBy: -Self.day)
+        #expect(file.heard().count == 1)
+        _ = try file.open()
+        #expect(file.heard() == [])
+    }
+
+    @Test("set back together with the store lets no key that has ended be good again")
+    func ended() throws {
+        let now = WallClock.seconds
+        var store: RegistryStore? = try file.open()
+        try store?.populate(2)
+        try file.keep("copy")
+        _ = try store?.endBinding(Fixture.bindingKey(1), at: now)
+        store = nil
+        try file.putBack("copy")
+        // What the journal says of the key lies ahead by this clock.
+        store = try file.open(clockAheadBy: -Self.day)
+        #expect(store?.commit(1, 1) == .bindingEnded)
+        #expect(store?.commit(2, 1) == .committed)
+    }
+
+    @Test("an export of a time that is still to come is not taken over", arguments: StoreKind.allCases)
+    func madeAhead(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let now = WallClock.seconds
+        func load(_ time: Int64, tokensRemoved: Int64 = 0) throws {
+            try place.openAtRest().load(at: now) { loading throws(RegistryLoadError) in
+                try loading.add(
+                    .head(
+                        ExportHead(
+                            time: time, store: ExportSample.store, revocationList: 1, tokensRemoved: tokensRemoved,
+                            secretCheck: nil)), line: 1)
+            }
+        }
+        #expect(throws: RegistryLoadError.refused(line: 1, .madeAhead)) { try load(now + Self.day) }
+        try load(now + 200)
+        // That of a clock which was ahead does not keep all tokens out.
+        try load(now, tokensRemoved: now + 400 * Self.day)
+        #expect(try tokensRemoved(place) <= now + SingleUse.longestTokenLife + 200)
+    }
+
+    private func tokensRemoved(_ place: any StorePlace) throws -> Int64 {
+        let page = try place.openAtRest().exportPage(from: .start)
+        guard case .head(let head)? = page.records.first else { throw AskedStore.OtherReply() }
+        return head.tokensRemoved
+    }
+
+    @Test(
+        "that was ahead keeps no token out for longer than one lives, once the epoch is renewed",
+        arguments: StoreKind.allCases)
+    func renewed(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        let now = WallClock.seconds
+        try place.refuseTokens(until: now + 400 * Self.day)
+        var store: AskedStore? = try AskedStore(place)
+        store?.time = now
+        try store?.perform(.renewEpoch, at: now)
+        store = nil
+        #expect(try tokensRemoved(place) == now + SingleUse.longestTokenLife)
+        // What is refused for no longer stays refused for as long.
+        try place.refuseTokens(until: now + 60)
+        store = try AskedStore(place)
+        try store?.perform(.renewEpoch, at: now)
+        store = nil
+        #expect(try tokensRemoved(place) == now + 60)
+    }
+
+    @Test("that was ahead is told: tokens are refused for longer than any lives")
+    func refusing() {
+        let most = SingleUse.longestTokenLife + WitnessNotice.clockTolerance
+        #expect(WitnessNotice(tokensRefusedUntil: 1_000 + most, at: 1_000) == nil)
+        #expect(WitnessNotice(tokensRefusedUntil: 1_001 + most, at: 1_000) == .tokensRefused(seconds: most + 1))
+        #expect(WitnessNotice(clock: 1_000, database: 1_030) == nil)
+        #expect(WitnessNotice(clock: 1_000, database: 969) == .clocksApart(seconds: 31))
+    }
+
+    @Test(
+        "of one gateway that is ahead lets the database forget nothing that is good for others",
+        .enabled(if: PostgreSQLServer.shared != nil))
+    func fleet() throws {
+        let place = try PostgreSQLPlace()
+        _ = try place.open()
+        let now = WallClock.seconds
+        _ = try place.execute(
+            "INSERT INTO used_token (id, expires_at) SELECT decode(repeat(v, 32), 'hex'), e FROM (VALUES ('01', \(now + 600)), "
+                + "('02', \(now - 600))) AS used (v, e)")
+        let settings = place.server.settings(place.database)
+        let database = try RegistryDatabase(atRest: settings, making: false, isLoading: false)
+        _ = try database.expire(at: now + 400 * Self.day)
+        let left = try place.execute("SELECT expires_at FROM used_token")
+        #expect(left.rows == 1)
+        #expect(try place.execute("SELECT tokens_removed FROM store").text(0, 0) == "\(now - 600)")
+    }
+}

@@ -1,0 +1,83 @@
+import EventLoop
+import Testing
+
+@testable import Tracing
+
+@Suite("When spans are sent again")
+struct ExportScheduleTests {
+    private static let again = ExportAnswer.again(after: nil, reason: "status 503")
+    private let start = Instant(nanoseconds: 1_000)
+
+    @Test("waits double up to a minute, each shortened by chance by half at most")
+    func doubles() {
+        for (chance, share) in [(0.0, 1.0), (1.0, 0.5), (0.5, 0.75)] {
+            var schedule = ExportSchedule()
+            let waits = (0..<8).map { _ in
+                // The clock stands still: patience is another promise.
+                guard case .again(let wait) = schedule.ended(Self.again, at: start, chance: chance).decision else {
+                    return -1.0
+                }
+                return Double(wait.nanoseconds) / 1e9
+            }
+            #expect(waits == [1, 2, 4, 8, 16, 32, 60, 60].map { $0 * share })
+        }
+    }
+
+    @Test("Retry-After lengthens a wait, never shortens it, and has an end")
+    func retryAfter() {
+        for (said, seconds) in [(Int64(0), Int64(1)), (1, 1), (7, 7), (300, 300)] {
+            var schedule = ExportSchedule()
+            let decision = schedule.ended(.again(after: said, reason: "status 429"), at: start, chance: 0).decision
+            #expect(decision == .again(after: .seconds(seconds)))
+        }
+        var schedule = ExportSchedule()
+        let decision = schedule.ended(.again(after: 999_999_999, reason: "status 429"), at: start, chance: 0).decision
+        #expect(decision == .again(after: .seconds(300)))
+    }
+
+    @Test("spans that cannot be sent for five minutes are given up, and those behind wait as long as they would have")
+    func givesUp() {
+        var schedule = ExportSchedule()
+        var now = start
+        var waited: Int64 = 0
+        while case .again(let wait) = schedule.ended(Self.again, at: now, chance: 0).decision {
+            now = now + wait
+            waited += wait.nanoseconds
+            guard waited < 600_000_000_000 else { break }
+        }
+        #expect(waited > 200_000_000_000 && waited <= 300_000_000_000)
+        #expect(schedule.pause == .seconds(60))
+        guard case .again = schedule.ended(Self.again, at: now, chance: 0).decision else {
+            Issue.record("the next ones have their own five minutes")
+            return
+        }
+    }
+
+    @Test("what the collector refuses is dropped at once, and the next is sent at once")
+    func refused() {
+        var schedule = ExportSchedule()
+        _ = schedule.ended(Self.again, at: start, chance: 0)
+        #expect(
+            schedule.ended(.refused(reason: "status 400"), at: start, chance: 0).decision
+                == .done(.refused, rejected: 0))
+        #expect(schedule.pause == TimeSpan(nanoseconds: 0))
+    }
+
+    @Test("people are told once when it begins to fail and once when it works again")
+    func news() {
+        var schedule = ExportSchedule()
+        let answers: [ExportAnswer] = [
+            .accepted(rejected: 0), Self.again, Self.again, .refused(reason: "status 400"),
+            .refused(reason: "status 400"),
+            .accepted(rejected: 2), .accepted(rejected: 1), .accepted(rejected: 0), .accepted(rejected: 0), Self.again,
+            .accepted(rejected: 0),
+        ]
+        let news = answers.map { schedule.ended($0, at: start, chance: 0).news }
+        #expect(
+            news == [
+                nil, .failing(reason: "status 503"), nil, .refused(reason: "status 400"), nil, .rejecting, nil,
+                .recovered,
+                nil, .failing(reason: "status 503"), .recovered,
+            ])
+    }
+}
