@@ -17,6 +17,9 @@ public struct LoadPlan: Sendable {
     /// Requests per second over all connections; nil: each caller sends its next request when the last is answered.
     public var rate: Double?
     public var duration: TimeSpan
+    /// Requests in all, of a closed loop that ends with the last of them, `duration` or not: what is counted for each of them is then
+    /// no matter of how fast anybody was. Nil for as many as there is time for.
+    public var requests: Int?
     /// Load before the measurement begins: caches fill, the kernel's windows open.
     public var warmup = TimeSpan.seconds(0)
     /// How long idle connections are held.

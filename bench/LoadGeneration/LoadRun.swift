@@ -33,6 +33,8 @@ public final class LoadRun {
     private var timers: [LoopTimer] = []
     private var signals: [SignalWatcher] = []
     private var failure: EventLoopError?
+    /// Requests that may still be begun, where they are counted.
+    private var left: Int?
 
     // Priming.
     private var primed = 0
@@ -132,6 +134,7 @@ public final class LoadRun {
         case .measuring:
             record(caller, outcome, now)
             next(caller, outcome, now)
+            if left == 0, !callers.contains(where: { $0.isBusy }) { finishMeasuring() }
         case .draining:
             // A closed loop's last requests end outside the measurement; that they hang must not stay unseen.
             if queue != nil { record(caller, outcome, now) } else { recordFailure(caller, outcome, now) }
@@ -166,6 +169,10 @@ public final class LoadRun {
     private func beginNext(_ caller: LoadCaller, _ now: Instant) {
         guard phase == .warmup || phase == .measuring else { return }
         if queue == nil {
+            if let count = left {
+                guard count > 0 else { return }
+                left = count - 1
+            }
             caller.begin(due: now, now: now)
         } else if let due = queue?.take(for: caller.index, now) {
             caller.begin(due: due, now: now)
@@ -230,8 +237,11 @@ public final class LoadRun {
         if let rate = plan.rate {
             do { try startSchedule(rate, now) } catch { return fail(error) }
         }
+        left = plan.requests
+        // A number of requests is all of them.
+        if left != nil { measure() }
         for caller in callers where !caller.isBusy { beginNext(caller, now) }
-        after(plan.warmup) { [unowned self] in measure() }
+        if left == nil { after(plan.warmup) { [unowned self] in measure() } }
     }
 
     private func startSchedule(_ rate: Double, _ now: Instant) throws(EventLoopError) {

@@ -31,6 +31,8 @@ struct LoadCommand: ParsableCommand {
     var devices: Int?
     @Option(help: "Seconds to measure.")
     var duration = 10.0
+    @Option(help: "Requests in all, sent in no longer than --duration, without --warmup (mtls, attested; closed loop).")
+    var requests: Int?
     @Option(help: "Seconds of load before the measurement.")
     var warmup = 1.0
     @Option(help: "Requests per second over all connections, sent on time whatever the server does (mtls, attested).")
@@ -112,6 +114,11 @@ struct LoadCommand: ParsableCommand {
                 throw ValidationError("--rate is between 0.001 and 1000000 requests per second")
             }
         }
+        if let requests {
+            guard requests > 0, rate == nil, mode == .mtls || mode == .attested else {
+                throw ValidationError("--requests is above 0, for --mode mtls and attested, without --rate")
+            }
+        }
         guard (clientCertificate == nil) == (clientKey == nil) else {
             throw ValidationError("--client-certificate and --client-key belong together")
         }
@@ -189,6 +196,7 @@ struct LoadCommand: ParsableCommand {
         plan.version = http2 ? .http2 : .http11
         plan.parallel = parallel
         plan.rate = rate
+        plan.requests = requests
         plan.warmup = .seconds(warmup)
         plan.hold = .seconds(hold)
         plan.serverProcess = serverPid

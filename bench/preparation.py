@@ -1,0 +1,121 @@
+"""What has to be there before anything is measured."""
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import peers
+from measure import ATTESTED
+from peers import Failed
+
+ROOT = Path(__file__).resolve().parent.parent
+# Debian has servers in /usr/sbin, which is not on the PATH of ordinary users.
+os.environ["PATH"] += os.pathsep + "/usr/sbin"
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def run(*command):
+    done = subprocess.run([str(part) for part in command], cwd=ROOT, stdout=sys.stderr)
+    if done.returncode != 0:
+        raise Failed(f"failed: {' '.join(str(part) for part in command)}")
+
+
+def install_missing(packages):
+    """- Parameter packages: those of Debian, by a program of each."""
+    missing = [package for program, package in packages.items() if shutil.which(program) is None]
+    if not missing:
+        return
+    if os.geteuid() != 0:
+        raise Failed(f"missing, and only root can install them: {' '.join(missing)}")
+    say(f"installing {' '.join(missing)}")
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    command = ["apt-get", "install", "--yes", "--no-install-recommends", *missing]
+    if subprocess.run(command, env=environment, stdout=sys.stderr).returncode != 0:
+        raise Failed(f"apt-get cannot install {' '.join(missing)}")
+
+
+def build(products, skipping=False):
+    """- Returns: the directory of the release."""
+    for product in products if not skipping else []:
+        say(f"building {product}")
+        run("swift", "build", "-c", "release", "--product", product)
+    built = ROOT / ".build" / "release"
+    for product in products:
+        if not (built / product).exists():
+            raise Failed(f"{built / product} is not there: leave out --skip-build")
+    return built
+
+
+def make_certificates(built, directory):
+    run(built / "attestgate", "pki", "init", "--directory", directory / "certificates", "--host", "localhost")
+    return directory / "certificates"
+
+
+def file_system(directory):
+    """The type of the file system that a directory lies on."""
+    found, longest = "unknown", -1
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        # proc(5): the mount point is the fifth member; the type is the first behind the lone hyphen. The last mount of
+        # several at one place is the one that is seen.
+        before, _, after = line.partition(" - ")
+        point = Path(before.split()[4].replace("\\040", " "))
+        if directory.is_relative_to(point) and len(point.parts) >= longest:
+            found, longest = after.split()[0], len(point.parts)
+    return found
+
+
+def make_registry(parent=None):
+    """A directory for the registry on a disk: in memory, durability would cost nothing.
+
+    - Returns: a context that has it, and where it is, in words."""
+    parent = (parent or ROOT / ".build").resolve()
+    if not parent.is_dir():
+        raise Failed(f"{parent} is no directory")
+    kind = file_system(parent)
+    if kind in ("tmpfs", "ramfs"):
+        raise Failed(f"{parent} lies in memory ({kind}): --registry names a directory on a disk")
+    return tempfile.TemporaryDirectory(prefix="bench-registry-", dir=parent), f"{parent} ({kind})"
+
+
+def prepare_devices(built, directory):
+    """- Returns: the directory of their keys, and of what is to be registered."""
+    run(
+        built / "attestgate-load", "--prepare", directory / "fleet", "--devices", ATTESTED, "--app-id",
+        peers.AttestGate.app)
+    return directory / "fleet"
+
+
+def cores(chosen, parser):
+    """Refuses anything but two different cores that are there."""
+    known = os.sched_getaffinity(0)
+    if not {chosen.server_core, chosen.load_core} <= known or chosen.server_core == chosen.load_core:
+        parser.error(f"server and load need a core each, of {sorted(known)}")
+
+
+def end_in_order():
+    """Either signal ends the run through `finally`, which stops every server; a shell's background job ignores the first.
+    As many descriptors as there may be."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+@contextlib.contextmanager
+def on_core(core):
+    """Whatever is started within stays on that core."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
