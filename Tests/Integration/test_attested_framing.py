@@ -8,11 +8,12 @@ import pytest
 
 import framing_cases
 import mutations
+import seeds
 from attested_oracle import AttestedOracle
 from oracle import DELIVERIES
 
 # ATTESTGATE_SEED repeats a run, ATTESTGATE_CASES makes it a longer one.
-SEED = int(os.environ.get("ATTESTGATE_SEED", random.randrange(2**32)))
+SEED = seeds.seed()
 COUNT = int(os.environ.get("ATTESTGATE_CASES", 25))
 
 REFUSED = {**framing_cases.REFUSED, **framing_cases.BROKEN}

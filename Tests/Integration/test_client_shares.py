@@ -6,6 +6,7 @@ import threading
 import h2.settings
 import pytest
 
+import seeds
 from client import Client, get
 from denials import assert_denied
 from exposition import scrape
@@ -114,8 +115,7 @@ def test_a_proof_that_finds_no_share_stays_good(start_attested):
 
 
 def test_every_place_comes_back(start_gateway, own_upstream, phone):
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
+    seed = seeds.seed()
     choose = random.Random(seed)
     gateway = start_gateway({"service": own_upstream.address}, limits={"requests_per_device": 2})
     with HTTP2Client(gateway, phone) as http2:

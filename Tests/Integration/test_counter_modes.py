@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+import seeds
 from denials import assert_denied
 from exposition import scrape
 from http2_client import HTTP2Client
@@ -18,8 +19,7 @@ CODES = ("counter_late", "counter_replayed")
 
 
 def seeded():
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
+    seed = seeds.seed()
     return random.Random(seed)
 
 

@@ -10,12 +10,13 @@ import time
 
 import pytest
 
+import seeds
 from crashing import ROUNDS_PER_CROWD, Crowd, Judgement
 from gateway import APP
 from attested import OTHER_APP
 from waiting import eventually
 
-SEED = int(os.environ.get("ATTESTGATE_SEED", random.randrange(2**32)))
+SEED = seeds.seed()
 CRASHES = int(os.environ.get("ATTESTGATE_CRASHES", 5))
 
 # Replayed in each round, besides all of its own.

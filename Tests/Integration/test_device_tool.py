@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
+import seeds
 from paths import BINARY, ENVIRONMENT, PATIENCE
 from proof_peer import Answer, ProofPeer
 
@@ -312,8 +313,7 @@ def test_a_printed_proof_is_curls_to_send(device):
 
 def test_no_counter_is_used_twice_though_the_tool_is_killed(device):
     """Killed at any moment, it leaves gaps and nothing else."""
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = seeds.seed()
     generator = random.Random(seed)
     counters = []
     for _ in range(40):

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+import seeds
 from paths import BINARY, ENVIRONMENT, REPOSITORY
 
 SCRIPT = REPOSITORY / "Tests" / "Differential" / "run"
@@ -16,7 +17,7 @@ MISSING = [name for name in ("nginx", "haproxy") if not shutil.which(name, path=
 @pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} is not installed")
 def test_we_forward_nothing_that_nginx_or_haproxy_refuses():
     done = subprocess.run(
-        [sys.executable, SCRIPT, "--differing", "--changed", "100"], env={**ENVIRONMENT, "ATTESTGATE_BINARY": str(BINARY)},
+        [sys.executable, SCRIPT, "--differing", "--changed", "100", "--seed", str(seeds.seed())], env={**ENVIRONMENT, "ATTESTGATE_BINARY": str(BINARY)},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     print(done.stdout)
     assert done.returncode == 0, "\n".join(line for line in done.stdout.splitlines() if line.startswith("LAXER")) or done.stdout

@@ -11,13 +11,14 @@ from collections import Counter
 
 import pytest
 
+import seeds
 from attested import OTHER_APP
 from crashing import ROUNDS_PER_CROWD, Crowd, Judgement
 from fleet import Fleet, FleetCaller, Wanderer
 from gateway import APP
 from waiting import eventually
 
-SEED = int(os.environ.get("ATTESTGATE_SEED", random.randrange(2**32)))
+SEED = seeds.seed()
 # 0: each fault once.
 SECONDS = int(os.environ.get("ATTESTGATE_FLEET_SECONDS", 0))
 

@@ -6,10 +6,11 @@ import random
 import pytest
 
 import mutations
+import seeds
 from oracle import DELIVERIES, Oracle
 
 # ATTESTGATE_SEED repeats a run, ATTESTGATE_MUTATIONS makes it a longer one.
-SEED = int(os.environ.get("ATTESTGATE_SEED", random.randrange(2**32)))
+SEED = seeds.seed()
 COUNT = int(os.environ.get("ATTESTGATE_MUTATIONS", 1_000))
 
 

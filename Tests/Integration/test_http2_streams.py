@@ -11,6 +11,7 @@ import h2.errors
 import h2.settings
 import pytest
 
+import seeds
 from denials import assert_connection_refused, assert_denied
 from exposition import scrape
 from http2_client import ConnectionOver, HTTP2Client, Stream, StreamReset
@@ -52,8 +53,7 @@ def http2(gateway, phone):
 
 
 def test_a_hundred_attested_requests_at_once_pass_once_each_in_whatever_order_they_are_answered(start_attested):
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
+    seed = seeds.seed()
     attested = start_attested(counter="window 1024")
     held = Held(attested.upstream)
     phone = attested.phone
@@ -205,8 +205,7 @@ def test_an_end_that_finds_no_window_is_waited_for_like_content(start_gateway, o
 
 def test_a_client_that_breaks_off_while_its_content_goes_on_harms_nobody(start_attested):
     """Use after free: the connection breaks in the midst of an event that is not its own."""
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
+    seed = seeds.seed()
     choose = random.Random(seed)
     attested = start_attested(counter="window 1024")
     phone = attested.phone

@@ -10,6 +10,7 @@ import threading
 
 import pytest
 
+import seeds
 from client import Client, get, post
 from paths import PATIENCE
 from ports import uncommon_port
@@ -125,8 +126,7 @@ def test_a_rolling_restart_fails_nothing_idempotent_and_doubles_nothing_else(sta
         goals = {load: len(load.results) + count for load in readers + writers}
         eventually(
             lambda: all(load.fault or len(load.results) >= goal for load, goal in goals.items()), "the load to go on")
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
+    seed = seeds.seed()
     order = random.Random(seed)
     for _ in range(4):
         for service in order.sample(services, 2):

@@ -1,19 +1,19 @@
 """The registry's file on a disk of its own that fills up or is made read-only, and a file that is damaged."""
 
-import os
 import random
 import subprocess
 from contextlib import contextmanager
 
 import pytest
 
+import seeds
 from denials import assert_denied
 from exposition import scrape
 from http2_client import HTTP2Client
 from pki import attestgate
 from waiting import eventually
 
-SEED = int(os.environ.get("ATTESTGATE_SEED", random.randrange(2**32)))
+SEED = seeds.seed()
 
 
 def mount(*arguments):

@@ -13,6 +13,7 @@ import h2.errors
 import h2.settings
 import pytest
 
+import seeds
 from denials import assert_denied
 from exposition import scrape
 from http2_client import ConnectionOver, HTTP2Client, StreamReset
@@ -81,8 +82,7 @@ def test_messages_come_back_from_a_service_over_tls(start_gateway, pki, phone):
 
 
 def test_tunnels_and_requests_share_a_connection(start, phone, raw):
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
+    seed = seeds.seed()
     choose = random.Random(seed)
     gateway = start(limits={"tunnels_per_device": 40})
     raw.answer = lambda request: b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (
@@ -750,8 +750,7 @@ def test_an_open_tunnel_is_told_of_at_once_and_counted(start, phone):
 
 
 def test_tunnels_that_come_and_go_on_one_connection_leave_nothing_behind(start, phone, raw):
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
+    seed = seeds.seed()
     choose, gateway = random.Random(seed), start()
     raw.script = switches_by_key()
     with HTTP2Client(gateway, phone) as http2:
