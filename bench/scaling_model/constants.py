@@ -102,4 +102,5 @@ def proof_bytes():
     """What a proof adds to a head: the three fields of the example that the protocol's page works out."""
     page = (ROOT / "docs" / "protocol.md").read_text()
     example = page[page.index("POST /prescriptions?day=today HTTP/1.1"):]
-    return sum(len(re.search(rf"(?m)^{name}: .*$", example)[0]) + 2 for name in ("Content-Digest", "Signature-Input", "Signature"))
+    return sum(
+        len(re.search(rf"(?m)^{name}: .*$", example)[0]) + 2 for name in ("Content-Digest", "Signature-Input", "Signature"))

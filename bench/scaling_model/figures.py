@@ -30,7 +30,8 @@ def shards(model):
 def waiting(model):
     points = {name: [(part * 100, said[name]) for part, said in model.waits.items()] for name in ("p50", "p99", "p999")}
     return plot(
-        "Waiting for the worker that has the connection", "Time that work waits, against how busy workers are: it grows fast above 80 %.",
+        "Waiting for the worker that has the connection",
+        "Time that work waits, against how busy workers are: it grows fast above 80 %.",
         "workers busy, %", "ms", [("p50", "a", points["p50"]), ("p99", "b", points["p99"]), ("p99.9", "d", points["p999"])],
         x_ticks=range(10, 100, 10),
         shades=[(model.fleet["utilisation"] * 100, "all zones"), (model.fleet["utilisation_left"] * 100, "one gone")])
@@ -39,14 +40,16 @@ def waiting(model):
 def zone(model):
     def line(index):
         # Each half second is enough to see, but for the steps.
+        step = model.constants.load.peak_requests / 50
         points = [(point[0], point[index]) for point in model.zone["points"]]
         return [
             point for number, point in enumerate(points)
             if number % 5 == 0 or any(
-                abs(other[1] - point[1]) > model.constants.load.peak_requests / 50 for other in points[max(0, number - 1):number + 2])]
+                abs(other[1] - point[1]) > step for other in points[max(0, number - 1):number + 2])]
     return plot(
         "A zone fails at the peak, after ten seconds",
-        "Served and refused requests and handshakes a second: a third of the shards refuses until their standbys are promoted.", "s", "a second",
+        "Served and refused requests and handshakes a second: a third of the shards refuses until their standbys are promoted.",
+        "s", "a second",
         [("served", "a", line(1)), ("503", "b", line(2)), ("handshakes", "c", line(3))])
 
 
@@ -63,7 +66,9 @@ def storm(model):
 
 
 def cost(model):
-    rows = [(text, low_cost, high_cost, f"x {low:g}", f"x {high:g}") for text, low, high, low_cost, high_cost in model.sensitivity]
+    rows = [
+        (text, low_cost, high_cost, f"x {low:g}", f"x {high:g}")
+        for text, low, high, low_cost, high_cost in model.sensitivity]
     return bars(
         "What the cost of a year depends on", "Cost a year when one number at a time is another, the widest first.", rows,
         model.costs["total"], "EUR a year")

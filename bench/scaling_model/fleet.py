@@ -30,7 +30,8 @@ def sized(constants):
     memory = (open_connections / survivors * (gateway.connection_h2_kib + gateway.kernel_kib) / 2 ** 20
               + demand["devices_in_use"] / survivors * gateway.record_bytes / 2 ** 30)
     return {
-        "busy": busy, "requests_busy": work(constants, peak, 0), "handshakes_busy": work(constants, 0, demand["connections_per_second"]),
+        "busy": busy, "requests_busy": work(constants, peak, 0),
+        "handshakes_busy": work(constants, 0, demand["connections_per_second"]),
         "each": each, "machines": machines, "processes": processes, "workers": workers, "utilisation": busy / workers,
         "utilisation_left": busy / (workers * left / place.zones), "memory_gib": memory,
         "connections_each": open_connections / machines, "connections_left": open_connections / survivors,

@@ -1,8 +1,8 @@
 """One shard of the registry: a PostgreSQL primary with synchronous standbys in the other zones, and the gateways that share it.
 
 Each gateway has one connection for counters. What has gathered is sent as one statement, two are under way at most, and the
-connection's backend does them one after the other: its work, a sync of the log that all backends share, and the wait for the first
-of two standbys, which syncs what has come to it in the same way. Times are microseconds."""
+connection's backend does them one after the other: its work, a sync of the log that all backends share, and the wait for the
+first of two standbys, which syncs what has come to it in the same way. Times are microseconds."""
 
 import heapq
 import math
@@ -28,7 +28,8 @@ class Syncing:
     def begin(self):
         taken, size = self.waiting, self.bytes
         self.waiting, self.bytes, self.is_busy = [], 0, True
-        time = self.place.disk_sync_us * math.exp(self.shard.random.gauss(0, self.place.disk_sync_sigma)) + size / self.place.disk_mb
+        time = self.place.disk_sync_us * math.exp(self.shard.random.gauss(0, self.place.disk_sync_sigma))
+        time += size / self.place.disk_mb
         self.busy += time
         self.shard.after(time, lambda: self.end(taken, size))
 

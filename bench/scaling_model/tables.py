@@ -64,16 +64,24 @@ class Model:
         part = shards.storage(self.constants, self.constants.load.devices)["receipt"] / stored
         wait = self.waits[min(self.waits, key=lambda one: abs(one - fleets["utilisation_left"]))]
         rows = [
-            ["processors that the gateways' work keeps busy at the peak", f"{fleets['busy']:.0f} vCPUs, {fleets['handshakes_busy'] / fleets['busy']:.0%} of it handshakes"],
-            ["gateways, so that a zone may fail", f"{fleets['machines']} of {self.constants.gateway.vcpus} vCPUs, in {self.constants.place.zones} zones"],
+            ["processors that the gateways' work keeps busy at the peak",
+             f"{fleets['busy']:.0f} vCPUs, {fleets['handshakes_busy'] / fleets['busy']:.0%} of it handshakes"],
+            ["gateways, so that a zone may fail",
+             f"{fleets['machines']} of {self.constants.gateway.vcpus} vCPUs, in {self.constants.place.zones} zones"],
             ["databases", f"{self.count} shards of a primary and two standbys; {here['vcpus']:.2f} vCPU of work in each"],
-            ["counters made durable", f"{number(peak)}/s in {number(here['commits'] * self.count)} commits/s, {here['batch']:.0f} in each"],
+            ["counters made durable",
+             f"{number(peak)}/s in {number(here['commits'] * self.count)} commits/s, {here['batch']:.0f} in each"],
             ["added by the counter to a request", f"{here['p50_ms']:.1f} ms in the middle, {here['p99_ms']:.1f} ms p99"],
             ["waiting for a worker, a zone gone", f"p99 {wait['p99']:.1f} ms"],
             ["what is stored", f"{stored:.0f} GB and two copies, {part:.0%} of it Apple's receipts"],
-            ["a zone fails at the peak", f"{self.constants.place.failover_s} s in which a third of the shards answer 503; {millions(self.zone['missed'])} requests not served"],
-            ["most enrolments", f"{self.count * shards.enrolments(self.constants)['near']:.0f}/s in all shards together: **the narrowest part**"],
-            ["cost, people left out", f"{(self.costs['total'] - self.costs['parts']['people']) / self.costs['total'] * self.costs['million']:.2f} EUR for a million requests"],
+            ["a zone fails at the peak",
+             f"{self.constants.place.failover_s} s in which a third of the shards answer 503; "
+             f"{millions(self.zone['missed'])} requests not served"],
+            ["most enrolments",
+             f"{self.count * shards.enrolments(self.constants)['near']:.0f}/s in all shards together: **the narrowest part**"],
+            ["cost, people left out",
+             f"{(1 - self.costs['parts']['people'] / self.costs['total']) * self.costs['million']:.2f} EUR "
+             "for a million requests"],
         ]
         return table(["", "by this model"], rows, left=2)
 
@@ -83,9 +91,13 @@ class Model:
             ["requests/s at the peak, and at the mean of a day", f"{number(of.peak_requests)}, {number(demand['mean'])}"],
             ["requests a day; for each device", f"{number(demand['day'])}; {demand['requests_per_device_day']:.0f}"],
             ["new connections/s at the peak", number(demand["connections_per_second"])],
-            ["open connections; phones in the midst of a session", f"{number(demand['open_connections'])}; {number(demand['devices_in_use'])}"],
-            ["a session is kept for resumption for", f"{demand['session_table_seconds'](self.fleet['processes']):.0f} s, until {number(self.constants.gateway.sessions)} others have come to its process"],
-            [f"enrolments/s: all devices in {of.campaign_days} days; new phones for ever", f"{demand['campaign']:.1f}; {demand['churn']:.1f}"],
+            ["open connections; phones in the midst of a session",
+             f"{number(demand['open_connections'])}; {number(demand['devices_in_use'])}"],
+            ["a session is kept for resumption for",
+             f"{demand['session_table_seconds'](self.fleet['processes']):.0f} s, until "
+             f"{number(self.constants.gateway.sessions)} others have come to its process"],
+            [f"enrolments/s: all devices in {of.campaign_days} days; new phones for ever",
+             f"{demand['campaign']:.1f}; {demand['churn']:.1f}"],
             [f"certificates renewed a second, each {of.certificate_days} days", f"{demand['renewals']:.0f}"],
             ["enrolments/s if all apps made new keys within one day", f"{demand['one_day']:.0f}"],
         ]
@@ -95,15 +107,19 @@ class Model:
         fleets, gateway = self.fleet, self.constants.gateway
         rows = [
             ["busy with attested requests", f"{fleets['requests_busy']:.1f} vCPUs"],
-            ["of that the bare verification of signatures", f"{self.constants.load.peak_requests * gateway.verification_us / 1e6:.1f} vCPUs"],
+            ["of that the bare verification of signatures",
+             f"{self.constants.load.peak_requests * gateway.verification_us / 1e6:.1f} vCPUs"],
             ["busy with handshakes", f"{fleets['handshakes_busy']:.1f} vCPUs"],
             ["machines in each zone for each shard", f"{fleets['each']}"],
             ["machines, workers", f"{fleets['machines']}, {fleets['workers']}"],
             ["workers are busy: all zones; one gone", f"{fleets['utilisation']:.0%}; {fleets['utilisation_left']:.0%}"],
-            ["the thread that commits is busy: all zones; one gone", f"{fleets['commit_thread']:.0%}; {fleets['commit_thread_left']:.0%}"],
-            ["connections of a machine: all zones; one gone", f"{number(fleets['connections_each'])}; {number(fleets['connections_left'])}"],
+            ["the thread that commits is busy: all zones; one gone",
+             f"{fleets['commit_thread']:.0%}; {fleets['commit_thread_left']:.0%}"],
+            ["connections of a machine: all zones; one gone",
+             f"{number(fleets['connections_each'])}; {number(fleets['connections_left'])}"],
             ["their memory, and that of devices: one gone", f"{fleets['memory_gib']:.1f} GiB of {gateway.memory_gib}"],
-            [f"devices in use at a machine, of {self.constants.registry.known_devices:,} whose database row it remembers", number(fleets["devices_each"])],
+            [f"devices in use at a machine, of {self.constants.registry.known_devices:,} whose database row it remembers",
+             number(fleets["devices_each"])],
         ]
         return table(["", "by this model"], rows)
 
@@ -113,13 +129,16 @@ class Model:
             rate, expected = was["commits_per_second"] * was["batch"], says["commits_per_second"] * says["batch"]
             rows.append([
                 store, f"{part:.0%}", f"{was['commits_per_second']:.0f} of {was['batch']:.1f}",
-                f"{says['commits_per_second']:.0f} of {says['batch']:.1f}", f"{says['commits_per_second'] / was['commits_per_second'] - 1:+.0%}",
+                f"{says['commits_per_second']:.0f} of {says['batch']:.1f}",
+                f"{says['commits_per_second'] / was['commits_per_second'] - 1:+.0%}",
                 f"{rate:.0f}", f"{expected:.0f}", f"{expected / rate - 1:+.0%}"])
-        compared = table(["registry", "load", "measured commits/s", "predicted", "off", "measured requests/s", "predicted", "off"], rows, left=2)
+        compared = table(
+            ["registry", "load", "measured commits/s", "predicted", "off", "measured requests/s", "predicted", "off"],
+            rows, left=2)
         others = ", ".join(
             f"{said['commits_per_second']:.0f} of {said['batch']:.1f} with {sync} us" for sync, said in self.by_sync.items())
-        return (f"{compared}\n\nMeasured: {self.constants.validation['source']}. Simulated with seed {self.constants.seed}, and with a sync of "
-                f"{self.constants.registry.sync_us:.0f} us. At half load with a file it would be {others}.")
+        return (f"{compared}\n\nMeasured: {self.constants.validation['source']}. Simulated with seed {self.constants.seed}, "
+                f"and with a sync of {self.constants.registry.sync_us:.0f} us. At half load with a file it would be {others}.")
 
     def rules_table(self):
         of, said = self.constants.place, shards.needed(self.constants)
@@ -137,8 +156,12 @@ class Model:
         for count, said in self.by_count.items():
             rows.append([
                 f"{count}", number(self.constants.load.peak_requests / count), f"{said['commits']:.0f}", f"{said['batch']:.1f}",
-                f"{said['p50_ms']:.1f}", f"{said['p99_ms']:.1f}", f"{said['sync_busy']:.0%}", f"{said['vcpus']:.2f}", f"{said['log_mb']:.1f}"])
-        return table(["shards", "counters/s each", "commits/s", "counters a commit", "p50 ms", "p99 ms", "syncing", "vCPUs busy", "log MB/s"], rows)
+                f"{said['p50_ms']:.1f}", f"{said['p99_ms']:.1f}", f"{said['sync_busy']:.0%}",
+                f"{said['vcpus']:.2f}", f"{said['log_mb']:.1f}"])
+        return table(
+            ["shards", "counters/s each", "commits/s", "counters a commit", "p50 ms", "p99 ms", "syncing", "vCPUs busy",
+             "log MB/s"],
+            rows)
 
     def places_table(self):
         rows = [[label, f"{said['batch']:.1f}", f"{said['p50_ms']:.1f}", f"{said['p99_ms']:.1f}"]
@@ -147,21 +170,29 @@ class Model:
 
     def storage_table(self):
         whole = shards.storage(self.constants, self.constants.load.devices)
-        names = {"receipt": "receipt: Apple's, for the risk metric", "counter": "counter, of fillfactor 60", "binding": "binding, one key a device",
+        names = {"receipt": "receipt: Apple's, for the risk metric", "counter": "counter, of fillfactor 60",
+                 "binding": "binding, one key a device",
                  "certificate": "issued_certificate, one a device", "attestation": "attestation: its digest", "device": "device"}
-        rows = [[names[name], f"{self.constants.registry.__dict__[name + '_bytes']:.0f}", f"{size:.0f}", f"{size / self.count:.1f}"]
+        rows = [[names[name], f"{self.constants.registry.__dict__[name + '_bytes']:.0f}", f"{size:.0f}",
+                 f"{size / self.count:.1f}"]
                 for name, size in whole.items()]
         total = sum(whole.values())
-        rows.append(["**all**", f"**{total * 1e9 / self.constants.load.devices:.0f}**", f"**{total:.0f}**", f"**{total / self.count:.1f}**"])
+        rows.append(["**all**", f"**{total * 1e9 / self.constants.load.devices:.0f}**", f"**{total:.0f}**",
+                     f"**{total / self.count:.1f}**"])
         return table(["table and its indexes", "bytes a device", "GB in all", "GB a shard"], rows)
 
     def enrolment_table(self):
-        rate, demand, of = shards.enrolments(self.constants), self.load, self.constants.load
+        rate, of, registry = shards.enrolments(self.constants), self.constants.load, self.constants.registry
+        # In enrolments that take as long.
+        renewals = self.load["renewals"] * registry.binding_round_trips / registry.enrolment_round_trips
         rows = []
         for label, each in (("in the primary's zone", rate["near"]), ("in another zone", rate["far"])):
             rows.append([label, f"{each:.0f}", f"{each * self.count:.0f}", f"{of.devices / (each * self.count) / 86400:.1f}",
-                         f"{demand['renewals'] * self.constants.registry.binding_round_trips / self.constants.registry.enrolment_round_trips / (each * self.count):.0%}"])
-        return table(["the enrolment role runs", "enrolments/s of a shard", "of all shards", "days for all devices, at best", "of it taken by renewals"], rows)
+                         f"{renewals / (each * self.count):.0%}"])
+        return table(
+            ["the enrolment role runs", "enrolments/s of a shard", "of all shards", "days for all devices, at best",
+             "of it taken by renewals"],
+            rows)
 
     def zone_table(self):
         of, rows = self.zone, []
@@ -187,7 +218,8 @@ class Model:
         log = costs.replication(self.constants)
         rows = [
             ["from phones", f"{flow['in']:.0f}", f"{flow['in_gbit']:.1f}"],
-            [f"of that the proof's three fields ({self.constants.bytes.proof} bytes)", f"{self.constants.bytes.proof}", f"{self.constants.bytes.proof * 8 * peak / 1e9:.1f}"],
+            [f"of that the proof's three fields ({self.constants.bytes.proof} bytes)",
+             f"{self.constants.bytes.proof}", f"{self.constants.bytes.proof * 8 * peak / 1e9:.1f}"],
             ["to phones", f"{flow['out']:.0f}", f"{flow['out_gbit']:.1f}"],
             ["log to two standbys", f"{log:.0f}", f"{log * 8 * peak / 1e9:.1f}"],
         ]
@@ -197,7 +229,8 @@ class Model:
         parts, total = self.costs["parts"], self.costs["total"]
         rows = [[name, number(value), f"{value / total:.0%}"] for name, value in parts.items()]
         rows.append(["**all**", f"**{number(total)}**", ""])
-        rows.append([f"for a million requests: {self.costs['million']:.2f} EUR; for a device and year: {self.costs['device'] * 100:.1f} cents", "", ""])
+        rows.append([f"for a million requests: {self.costs['million']:.2f} EUR; for a device and year: "
+                     f"{self.costs['device'] * 100:.1f} cents", "", ""])
         return table(["for", "EUR a year", "of all"], rows)
 
     def measured_table(self):
@@ -207,7 +240,8 @@ class Model:
         return self.constants_table({"assumed"})
 
     def constants_table(self, kinds):
-        entries = [(f"`{group}.{name}`", entry) for (group, name), entry in self.constants.entries.items() if entry["kind"] in kinds]
+        entries = [(f"`{group}.{name}`", entry) for (group, name), entry in self.constants.entries.items()
+                   if entry["kind"] in kinds]
         if kinds == {"assumed"}:
             head = "| constant | value | | what it is |\n|---|--:|---|---|\n"
             rows = [[name, f"{entry['value']:,}", entry["unit"], entry["source"]] for name, entry in entries]
