@@ -9,7 +9,7 @@ import pytest
 
 from paths import REPOSITORY
 
-sys.path.insert(0, str(REPOSITORY / "bench"))
+sys.path.append(str(REPOSITORY / "bench"))
 from scaling_model import commits, shards, storms  # noqa: E402
 from scaling_model.constants import Constants  # noqa: E402
 
