@@ -6,9 +6,13 @@ import re
 import signal
 import subprocess
 import time
-from pathlib import Path
 
+import growth
+import large
+import latency
+import workers
 from peers import Failed, spawn
+from processes import proportional_set_size
 
 
 # Connections and devices of the attested row: one each, so that a strict counter is met in its order.
@@ -17,8 +21,9 @@ ATTESTED = 50
 PARALLEL = 50
 # No core does as many a second, so that proofs made ahead last to the end.
 ATTESTED_RATE_LIMIT = 25_000
-# Certificates of the first-seen row: the load generator's most, more than handshakes there are time for.
+# Certificates of the first-seen row: the load generator's most, and more than handshakes there are in a second.
 FIRST_SEEN = 20_000
+FIRST_SEEN_RATE_LIMIT = 4_000
 
 
 class Meter:
@@ -31,6 +36,11 @@ class Meter:
         self.idle_connections = idle_connections
         self.fleet = fleet
         self.failures = []
+        # What the rows of a full run need besides; `bench/run` sets it.
+        self.large_file, self.large_requests = None, large.REQUESTS
+        self.loads = latency.LOADS
+        self.direct = self.reference = self.growth = None
+        self.growth_rounds = 1
 
     def keepalive(self, server, variant):
         """CPU microseconds of the server for each request on kept connections."""
@@ -62,11 +72,12 @@ class Meter:
         sample = self._attested(server, variant, ATTESTED)
         return sample | {"verification_microseconds": verification(server.core, self.seconds)}
 
-    def _attested(self, server, variant, connections, *arguments):
-        stock = int(ATTESTED_RATE_LIMIT * (self.warmup + self.seconds))
+    def _attested(self, server, variant, connections, *arguments, fleet=None, rate=None):
+        stock = int((rate * 1.1 if rate else ATTESTED_RATE_LIMIT) * (self.warmup + self.seconds)) + ATTESTED
+        paced = ["--rate", rate] if rate else []
         sample = self._per_request(
-            server, variant, "attested", connections, "--prepared", self.fleet, "--proofs", "ahead", "--stock", stock,
-            *arguments, path="/attested")
+            server, variant, "attested", connections, "--prepared", fleet or self.fleet, "--proofs", "ahead", "--stock", stock,
+            *paced, *arguments, path="/attested")
         # Refusals are cheap: their figure would be a good one.
         if self.failures:
             raise Failed(f"attested requests failed, so nothing was measured: {self.failures[-1]}", status=1)
@@ -80,16 +91,65 @@ class Meter:
     def first_seen(self, server, variant):
         """The same with certificates that come once."""
         connections = 20
+        count = min(FIRST_SEEN, connections + round(FIRST_SEEN_RATE_LIMIT * (self.warmup + self.seconds)))
         # Each run of the load generator makes its own, so no server has seen one of them.
-        sample = self._per_request(server, variant, "handshake", connections, "--devices", FIRST_SEEN)
+        sample = self._per_request(server, variant, "handshake", connections, "--devices", count)
         needed = connections + 1.2 * sample["requests_per_second"] * (self.warmup + self.seconds)
-        if needed > FIRST_SEEN:
-            raise Failed(f"{server.name}: {FIRST_SEEN} certificates do not last for {self.seconds:g} s: take fewer")
+        if needed > count:
+            raise Failed(f"{server.name}: {count} certificates do not last for {self.seconds:g} s: take fewer")
         return sample
 
     def resumed(self, server, variant):
         """CPU microseconds of the server for each resumed handshake and the one request that follows it."""
         return self._per_request(server, variant, "resumed", connections=20)
+
+    def workers(self, server, variant):
+        """CPU for each request with two workers, in parts of that with one."""
+        return workers.compare(self, server, lambda: self.keepalive(server, variant))
+
+    def attested_workers(self, server, variant):
+        """The same of attested requests."""
+        return workers.compare(self, server, lambda: self._attested(server, variant, ATTESTED))
+
+    def two_loads(self, server, variant):
+        """Requests a second with two load generators, in parts of those with one."""
+        return workers.two_loads(self, server, variant)
+
+    def download(self, server, variant):
+        """CPU seconds of the server for each GB (10^9 bytes) that it hands on to clients."""
+        return large.download(self, server, variant)
+
+    def download_h2(self, server, variant):
+        """The same over HTTP/2."""
+        return large.download(self, server, variant, "--http2")
+
+    def upload(self, server, variant):
+        """CPU seconds of the server for each GB that it hands on to the service."""
+        return large.upload(self, server, variant)
+
+    def upload_h2(self, server, variant):
+        """The same over HTTP/2."""
+        return large.upload(self, server, variant, "--http2")
+
+    def latency(self, server, variant):
+        """Microseconds that the 99th percentile is above that of the service alone, at half of the server's full load."""
+        return latency.measure(self, server, variant)
+
+    def attested_latency(self, server, variant):
+        """The same of attested requests, above those that nginx forwards without a proof at the same rate."""
+        return latency.measure_attested(self, server, variant)
+
+    def devices_1k(self, server, variant):
+        """CPU microseconds for each attested request of 50 devices, of so many that are registered."""
+        return growth.measure(self, server, variant, 1_000)
+
+    def devices_100k(self, server, variant):
+        """The same."""
+        return growth.measure(self, server, variant, 100_000)
+
+    def devices_1m(self, server, variant):
+        """The same."""
+        return growth.measure(self, server, variant, 1_000_000)
 
     def idle(self, server, variant):
         """KiB by which the server's proportional set size grows for each idle connection."""
@@ -122,9 +182,13 @@ class Meter:
         return {"value": growth / self.idle_connections, "requests": report["requests"]}
 
     def _per_request(self, server, variant, mode, connections, *arguments, path="/bench"):
-        report = self._load(
-            server, variant, mode, "--connections", connections, "--warmup", self.warmup, "--duration", self.seconds,
-            "--server-pid", server.worker, *arguments, path=path)
+        # A machine that is busy with other things may let a short time pass without anything: a longer one then.
+        for seconds in (self.seconds, 4 * self.seconds):
+            report = self._load(
+                server, variant, mode, "--connections", connections, "--warmup", self.warmup, "--duration", seconds,
+                *self._pids(server), *arguments, path=path)
+            if report.get("requests") or report["errors"]:
+                break
         if not report.get("requests") or "server_cpu_seconds" not in report:
             raise Failed(f"{server.name}: nothing was measured in mode {mode}: {report.get('reasons')}", status=1)
         return {
@@ -134,11 +198,18 @@ class Meter:
             "server_share": report["server_cpu_seconds"] / report["duration_seconds"],
             "load_share": report["own_cpu_seconds"] / report["duration_seconds"],
             "latency_microseconds": report["latency_microseconds"],
+            **({"open_loop": report["open_loop"]} if "open_loop" in report else {}),
             **({"proofs": report["proofs"]} if "proofs" in report else {}),
         }
 
     def _load(self, server, variant, mode, *arguments, path="/bench"):
-        process = self._spawn(server, variant, mode, *arguments, stderr=subprocess.DEVNULL, path=path)
+        return self._finished(
+            self._spawn(server, variant, mode, *arguments, stderr=subprocess.DEVNULL, path=path), server, mode)
+
+    def _pids(self, server):
+        return [part for worker in server.workers for part in ("--server-pid", worker)]
+
+    def _finished(self, process, server, mode):
         try:
             output, _ = process.communicate(timeout=self.seconds + self.warmup + 120)
         finally:
@@ -179,11 +250,3 @@ def verification(core, seconds):
     if process.returncode != 0 or len(rates) != 1 or float(rates[0]) <= 0:
         raise Failed(f"`openssl speed` does not tell how fast it verifies:\n{output}")
     return 1e6 / float(rates[0])
-
-
-def proportional_set_size(process):
-    """In KiB: pages shared with others count in part."""
-    for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1])
-    raise Failed(f"no proportional set size of process {process}")

@@ -26,10 +26,11 @@ def free_port():
 
 
 def spawn(command, core, **options):
-    """Starts a process on one core, out of reach of the terminal's Ctrl-C: the script stops it itself."""
+    """Starts a process on one core, or on those of a set, out of reach of the terminal's Ctrl-C: the script stops it itself."""
+    cores = core if isinstance(core, set) else {core}
     return subprocess.Popen(
         [str(part) for part in command], start_new_session=True, stdin=subprocess.DEVNULL,
-        preexec_fn=lambda: os.sched_setaffinity(0, {core}), **options)
+        preexec_fn=lambda: os.sched_setaffinity(0, cores), **options)
 
 
 class Server:
@@ -39,6 +40,8 @@ class Server:
     variants = ["main"]
     # Where WebSockets below /tunnel lead; None if nothing that is measured needs them.
     tunnel_port = None
+    # Workers, and the core or cores that they have: looked at when the server starts.
+    worker_count = 1
 
     def __init__(self, directory, certificates, upstream_ports, core):
         """`upstream_ports`: of the servers behind. /bench goes to the first of them, /balanced to all."""
@@ -85,6 +88,11 @@ class Server:
         """The process that serves requests."""
         return self.process.pid
 
+    @property
+    def workers(self):
+        """All whose CPU time is the server's."""
+        return [self.worker]
+
     def _await(self, port):
         for _ in range(200):
             if self.process.poll() is not None:
@@ -119,12 +127,16 @@ class Nginx(Server):
 
     @property
     def worker(self):
+        return self.workers[0]
+
+    @property
+    def workers(self):
         master = self.process.pid
-        return int(Path(f"/proc/{master}/task/{master}/children").read_text().split()[0])
+        return [int(child) for child in Path(f"/proc/{master}/task/{master}/children").read_text().split()]
 
     def preamble(self):
         return (
-            f"daemon off; pid {self.directory}/pid; worker_processes 1; worker_rlimit_nofile 16384;\n"
+            f"daemon off; pid {self.directory}/pid; worker_processes {self.worker_count}; worker_rlimit_nofile 16384;\n"
             "events { worker_connections 8192; }\n")
 
     def paths(self):
@@ -148,7 +160,11 @@ class Nginx(Server):
     proxy_set_header Host $host;
     proxy_set_header X-Forwarded-For $remote_addr;
     location / {{ proxy_pass http://bench; }}
-    location /balanced {{ proxy_pass http://balanced; }}{self.tunnels()}
+    location /balanced {{ proxy_pass http://balanced; }}
+    location /large {{
+      proxy_pass http://bench;
+      client_max_body_size 0; proxy_request_buffering off; proxy_max_temp_file_size 0;
+    }}{self.tunnels()}
   }}"""
             for variant in self.variants)
         upstreams = "".join(
@@ -187,7 +203,7 @@ class HAProxy(Server):
             tunnel = "  use_backend tunnels if { path_beg /tunnel }\n"
             tunnels = f"backend tunnels\n  timeout tunnel 600s\n  server tunnels 127.0.0.1:{self.tunnel_port}\n"
         return f"""global
-  nbthread 1
+  nbthread {self.worker_count}
   maxconn 8000
 defaults
   mode http
@@ -253,7 +269,7 @@ apps: [{{id: {self.app}, environment: simulator, counter: strict}}]"""
             tunnel = """
   - {name: tunnel, host: localhost, path: /tunnel, require: certificate, upstream: tunnels, websocket: allowed}
 limits: {tunnels: 8000}"""
-        return f"""workers: 1
+        return f"""workers: {self.worker_count}
 listeners:
   - address: 127.0.0.1:{self.ports["cache"]}
     protocols: [h2, http/1.1]
@@ -264,18 +280,28 @@ upstreams:
   balanced: {{servers: [{", ".join(f"127.0.0.1:{port}" for port in self.upstream_ports)}]}}{tunnels}
 routes:
   - {{name: bench, host: localhost, path: /bench, require: certificate, upstream: bench}}
-  - {{name: balanced, host: localhost, path: /balanced, require: certificate, upstream: balanced}}{tunnel}{proofs}
+  - {{name: balanced, host: localhost, path: /balanced, require: certificate, upstream: balanced}}
+  - {{name: large, host: localhost, path: /large, require: certificate, upstream: bench, content_limit: 1GiB}}{tunnel}{proofs}
 log: {{access: off}}
 """
 
 
 class Origin(Nginx):
-    """The services behind, one on each port: answer every request with the same kilobyte from memory."""
+    """The services behind, one on each port: answer every request with the same kilobyte from memory, but for large content."""
 
     name = "origin"
     variants = ["first", "second"]
+    # What /large/download answers with, and the most that /large/upload takes.
+    large_bytes = 64 << 20
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.direct_port = free_port()
 
     def configuration(self):
+        with open(self.directory / "download", "wb") as file:
+            file.truncate(self.large_bytes)
+        service = f"http://127.0.0.1:{self.ports['first']}"
         return f"""{self.preamble()}
 http {{
 {self.paths()}
@@ -285,9 +311,36 @@ http {{
   server {{
     {" ".join(f"listen 127.0.0.1:{port};" for port in self.ports.values())}
     location / {{ return 200 "{"x" * BODY_BYTES}"; }}
+    location = /large/download {{ alias {self.directory}/download; sendfile on; }}
+    # `return` would answer before the content has come: this reads all of it, into memory, before it asks itself for an answer.
+    location = /large/upload {{
+      client_max_body_size 0; client_body_buffer_size {self.large_bytes + 4096};
+      proxy_pass {service}/; proxy_pass_request_body off; proxy_set_header Content-Length "";
+    }}
+  }}
+  # The same without anybody between.
+  server {{
+    listen 127.0.0.1:{self.direct_port} ssl;
+    ssl_certificate {self.certificates}/server.pem;
+    ssl_certificate_key {self.certificates}/server.key;
+    ssl_client_certificate {self.certificates}/gms-ca.pem;
+    ssl_verify_client on;
+    ssl_protocols TLSv1.3;
+    location / {{ return 200 "{"x" * BODY_BYTES}"; }}
   }}
 }}
 """
+
+
+class Direct:
+    """The service as a client meets it that nothing stands in front of."""
+
+    name = "direct"
+    variants = ["main"]
+
+    def __init__(self, origin):
+        self.ports = {"main": origin.direct_port}
+        self.workers = origin.workers
 
 
 ALL = {kind.name: kind for kind in (AttestGate, Nginx, HAProxy)}

@@ -73,11 +73,16 @@ def file_system(directory):
     return found
 
 
+def registry_parent(chosen=None):
+    """Where registries lie."""
+    return (chosen or ROOT / ".build").resolve()
+
+
 def make_registry(parent=None):
     """A directory for the registry on a disk: in memory, durability would cost nothing.
 
     - Returns: a context that has it, and where it is, in words."""
-    parent = (parent or ROOT / ".build").resolve()
+    parent = registry_parent(parent)
     if not parent.is_dir():
         raise Failed(f"{parent} is no directory")
     kind = file_system(parent)

@@ -1,11 +1,9 @@
 """What a run prints and writes."""
 
-import json
 import os
 import platform
 import statistics
 import subprocess
-import time
 from pathlib import Path
 
 ROWS = {
@@ -16,14 +14,34 @@ ROWS = {
     "attested": ("attested request, durable counter", "us CPU"),
     "attested-h2": ("the same over HTTP/2, one at a time on each connection", "us CPU"),
     "attested-parallel-h2": ("the same over HTTP/2, 50 at a time on one connection", "us CPU"),
+    "workers": ("CPU per request, two workers against one", "ratio"),
+    "attested-workers": ("the same of attested requests", "ratio"),
+    "two-loads": ("requests/s, two load generators against one", "ratio"),
     "handshake": ("full handshake, certificate seen before + 1 request", "us CPU"),
     "first-seen": ("full handshake, certificate never seen + 1 request", "us CPU"),
     "resumed": ("resumed handshake + 1 request", "us CPU"),
     "idle": ("idle connection, memory", "KiB"),
     "idle-h2": ("the same of HTTP/2", "KiB"),
+    "download": ("large content, to clients", "s CPU/GB"),
+    "download-h2": ("the same over HTTP/2", "s CPU/GB"),
+    "upload": ("large content, to the service", "s CPU/GB"),
+    "upload-h2": ("the same over HTTP/2", "s CPU/GB"),
+    "latency": ("added p99 at half load", "us"),
+    "attested-latency": ("added p99 at half load, attested, beside nginx without a proof", "us"),
+    "devices-1k": ("attested request, 1,000 devices", "us CPU"),
+    "devices-100k": ("attested request, 100,000 devices", "us CPU"),
+    "devices-1m": ("attested request, 1,000,000 devices", "us CPU"),
 }
-# Peers have nothing like it.
-ALONE = {row for row in ROWS if row.startswith("attested")}
+# Peers have nothing like it, or it says nothing of them.
+ALONE = {row for row in ROWS if row.startswith(("attested", "devices", "two-loads"))}
+# What takes longer than everybody has time for: with --full.
+FULL = {row for row in ROWS if row.startswith(("download", "upload", "latency", "attested-latency", "devices"))}
+# Measured once, for as many rounds as there are.
+ONCE = {row for row in ROWS if row.startswith("devices")}
+# A figure is shown with one digit behind the point, but for these.
+DIGITS = {"ratio": 2, "s CPU/GB": 2}
+# Already a ratio, or a difference: a ratio of these would say nothing.
+WITHOUT_RATIO = {"ratio", "us"}
 
 
 def first_line(*command, pick=""):
@@ -53,7 +71,7 @@ def summarise(samples):
     """Median, and the distance from the least to the most in percent of it."""
     values = [sample["value"] for sample in samples]
     median = statistics.median(values)
-    return median, (max(values) - min(values)) / median * 100 if median else 0.0
+    return median, abs((max(values) - min(values)) / median) * 100 if median else 0.0
 
 
 def ratio_of(ours, theirs):
@@ -61,9 +79,15 @@ def ratio_of(ours, theirs):
     return statistics.median(mine["value"] / other["value"] for mine, other in zip(ours, theirs) if other["value"])
 
 
+def rate(samples):
+    """Requests a second, where as many were made as the server could answer."""
+    rates = [sample["requests_per_second"] for sample in samples if "requests_per_second" in sample]
+    return f"{statistics.median(rates):.0f}" if rates else ""
+
+
 def table(results, servers):
     """`results` maps (row, server, variant) to samples. One column for each server and variant."""
-    lines = ["| what | unit | server | median | spread | attestgate / it |", "|---|---|---|--:|--:|--:|"]
+    lines = ["| what | unit | server | median | spread | attestgate / it | requests/s |", "|---|---|---|--:|--:|--:|--:|"]
     for row, (label, unit) in ROWS.items():
         samples = {key[1:]: measured for key, measured in results.items() if key[0] == row}
         columns = {column: summarise(measured) for column, measured in samples.items()}
@@ -71,12 +95,15 @@ def table(results, servers):
         peers = [median for (server, _), (median, _) in columns.items() if server != "attestgate"]
         for (server, variant), (median, spread) in sorted(columns.items(), key=lambda item: servers.index(item[0][0])):
             name = server if variant is None else f"{server} ({variant})"
-            ratio = f"{ratio_of(ours, samples[server, variant]):.2f}" if ours and server != "attestgate" else ""
+            is_compared = ours and server != "attestgate" and unit not in WITHOUT_RATIO
+            ratio = f"{ratio_of(ours, samples[server, variant]):.2f}" if is_compared else ""
             if ratio and median == min(peers):
                 ratio = f"**{ratio}**"
-            lines.append(f"| {label} | {unit} | {name} | {median:.1f} | {spread:.0f}% | {ratio} |")
+            lines.append(
+                f"| {label} | {unit} | {name} | {median:.{DIGITS.get(unit, 1)}f} | {spread:.0f}% | {ratio} "
+                f"| {rate(samples[server, variant])} |")
         if row == "attested" and samples and (others := [server for server in servers if server != "attestgate"]):
-            lines.append(f"| {label} | {unit} | {', '.join(others)} | none: they verify no request proofs | | |")
+            lines.append(f"| {label} | {unit} | {', '.join(others)} | none: they verify no request proofs | | | |")
     return "\n".join(lines)
 
 
@@ -84,7 +111,7 @@ def versions(results):
     """How HTTP/2 stands beside HTTP/1.1, for each server: the median of the ratios within each round."""
     lines = []
     for one, others in (("keepalive", ("keepalive-h2", "parallel-h2")), ("attested", ("attested-h2", "attested-parallel-h2")),
-                        ("idle", ("idle-h2",))):
+                        ("idle", ("idle-h2",)), ("download", ("download-h2",)), ("upload", ("upload-h2",))):
         for (row, server, variant), samples in results.items():
             ratios = [
                 (other, ratio_of(results[other, server, variant], samples)) for other in others
@@ -128,30 +155,7 @@ def attested(results, counters, commits, place):
     return "\n".join(lines)
 
 
-def shares(results):
-    """Who was busy: a figure is the server's own only if the load kept it busy."""
-    samples = [sample for measured in results.values() for sample in measured if "server_share" in sample]
-    if not samples:
-        return ""
-    return (
-        f"Servers used at least {min(sample['server_share'] for sample in samples):.0%} of their core, "
-        f"the load generator at most {max(sample['load_share'] for sample in samples):.0%} of its own "
-        "(which it shares with the upstream).")
-
-
 def machine_line(facts):
     return (
         f"{facts['cpu']}, {facts['cores']} cores, Linux {facts['kernel']}, {facts['openssl']}, "
         f"nginx {facts['nginx']}, HAProxy {facts['haproxy']}")
-
-
-def write(directory, facts, settings, results, failures, registry):
-    directory.mkdir(parents=True, exist_ok=True)
-    path = directory / time.strftime("%Y%m%dT%H%M%SZ.json", time.gmtime())
-    rows = [
-        {"row": row, "server": server, "variant": variant, "samples": samples}
-        for (row, server, variant), samples in results.items()
-    ]
-    path.write_text(
-        json.dumps({"machine": facts, "settings": settings, "rows": rows, "registry": registry, "failures": failures}, indent=2) + "\n")
-    return path

@@ -4,20 +4,20 @@ internal import EventLoop
 struct LoadMeter {
     let start: Instant
     private(set) var duration = TimeSpan(nanoseconds: 0)
-    /// CPU seconds of this process and of the server.
+    /// CPU seconds of this process, and of those of the server together.
     private(set) var ownCPU = 0.0
     private(set) var serverCPU: Double?
     var backlog: Backlog?
 
-    private let server: Int32?
+    private let servers: [Int32]
     private let ownAtStart: Double
     private let serverAtStart: Double?
     private var isStopped = false
 
-    init(_ server: Int32?, _ now: Instant) {
+    init(_ servers: [Int32], _ now: Instant) {
         start = now
-        self.server = server
-        serverAtStart = server.flatMap { ProcessTime.of($0) }
+        self.servers = servers
+        serverAtStart = ProcessTime.of(servers)
         ownAtStart = ProcessTime.own()
     }
 
@@ -27,6 +27,6 @@ struct LoadMeter {
         isStopped = true
         duration = now - start
         ownCPU = ProcessTime.own() - ownAtStart
-        if let server, let serverAtStart, let end = ProcessTime.of(server) { serverCPU = end - serverAtStart }
+        if let serverAtStart, let end = ProcessTime.of(servers) { serverCPU = end - serverAtStart }
     }
 }

@@ -70,7 +70,7 @@ public struct LoadReport: Encodable, Sendable {
     public let bytes: Int
     /// CPU seconds of the load generator during the measurement.
     public let ownCPU: Double
-    /// CPU seconds of the process named by `--server-pid` during the measurement.
+    /// CPU seconds of the processes named by `--server-pid` during the measurement.
     public let serverCPU: Double?
 
     enum CodingKeys: String, CodingKey {

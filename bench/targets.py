@@ -1,0 +1,140 @@
+"""The targets of attestgate, and how a run stands to each: reached, or what the floor is."""
+
+import statistics
+from dataclasses import dataclass
+from typing import Callable
+
+import report
+
+# Memory that OpenSSL alone holds for an idle connection with a client's certificate, in KiB.
+OPENSSL_IDLE = 19.1
+
+
+@dataclass(frozen=True)
+class Target:
+    """`measured`: the figure of a run, none where it has not been measured; `floor`: what nothing can be better than."""
+
+    row: str
+    what: str
+    limit: float
+    measured: Callable
+    floor: Callable = lambda found: ""
+    # Whether the figure is to be at least the limit, and not at most.
+    is_least: bool = False
+    digits: int = 2
+    unit: str = ""
+
+    def limit_of(self, found):
+        return self.limit(found) if callable(self.limit) else self.limit
+
+    def is_reached(self, found):
+        value, limit = self.measured(found), self.limit_of(found)
+        return value >= limit if self.is_least else value <= limit
+
+
+def samples(found, row, server, variant=None):
+    return found.results.get((row, server, variant))
+
+
+def beside(row, *servers, variant=None):
+    """Attestgate's figure of a row, in parts of the best one's of these servers: the largest of the ratios."""
+    def measured(found):
+        ours = samples(found, row, "attestgate", "cache" if variant else None)
+        theirs = [one for server in servers if (one := samples(found, row, server, variant))]
+        return max(report.ratio_of(ours, one) for one in theirs) if ours and theirs else None
+    return measured
+
+
+def value(row):
+    def measured(found):
+        ours = samples(found, row, "attestgate")
+        return statistics.median(sample["value"] for sample in ours) if ours else None
+    return measured
+
+
+def attested(found):
+    ours, kept = samples(found, "attested", "attestgate"), samples(found, "keepalive", "attestgate")
+    if not ours or not kept:
+        return None
+    return statistics.median(
+        one["value"] / (other["value"] + one["verification_microseconds"]) for one, other in zip(ours, kept))
+
+
+def beside_verifier(name):
+    """Requests a second, in those of a verifier behind nginx. Whether that is a row or a server is not said here."""
+    def measured(found):
+        ours = samples(found, "attested", "attestgate")
+        theirs = next((one for (row, server, _), one in found.results.items() if name in (row, server)), None)
+        if not ours or not theirs:
+            return None
+        return statistics.median(
+            mine["requests_per_second"] / other["requests_per_second"] for mine, other in zip(ours, theirs))
+    return measured
+
+
+def added_latency(found):
+    if not samples(found, "attested-latency", "attestgate") or not sync(found):
+        return None
+    return value("attested-latency")(found)
+
+
+def sync(found):
+    taken = (found.registry or {}).get("syncs")
+    return statistics.median(one["p50"] for one in taken) if taken else None
+
+
+def durable(found):
+    return statistics.median(found.durable_throughput) if found.durable_throughput else None
+
+
+def idle_floor(found):
+    theirs = [one for server in ("nginx", "haproxy") if (one := samples(found, "idle", server))]
+    best = min(report.summarise(one)[0] for one in theirs)
+    return f"OpenSSL alone holds {OPENSSL_IDLE} KiB: {OPENSSL_IDLE / best:.2f}"
+
+
+TARGETS = [
+    Target("keepalive", "CPU per proxied request, beside the better of nginx and HAProxy", 0.85,
+           beside("keepalive", "nginx", "haproxy")),
+    Target("keepalive", "the same, beside Envoy", 0.5, beside("keepalive", "envoy")),
+    Target("attested", "CPU per attested request, durable, beside that and one bare verification", 1.25, attested,
+           lambda found: "1.00: the same without anything to do but to verify"),
+    Target("attested", "attested requests/s, beside nginx and a verifier in Python", 5, beside_verifier("auth-request-python"),
+           is_least=True, digits=1),
+    Target("attested", "attested requests/s, beside nginx and a verifier in Swift", 5, beside_verifier("auth-request-swift"),
+           is_least=True, digits=1),
+    Target("first-seen", "CPU per full handshake, certificate never seen, beside HAProxy", 0.95, beside("first-seen", "haproxy")),
+    Target("handshake", "CPU per full handshake, certificate seen before, beside HAProxy", 0.75, beside("handshake", "haproxy")),
+    Target("resumed", "CPU per resumed handshake, beside HAProxy's tickets", 0.35,
+           beside("resumed", "haproxy", variant="tickets")),
+    Target("idle", "memory per idle connection, beside the better of nginx and HAProxy", 0.92,
+           beside("idle", "nginx", "haproxy"), idle_floor),
+    Target("attested-latency", "added p99 at half load, attested, beside nginx without: at most 1 ms and two fsyncs",
+           lambda found: 1000 + 2 * sync(found), added_latency, lambda found: f"one fsync: {sync(found):.0f} us", digits=0,
+           unit=" us"),
+    Target("workers", "CPU per request, two workers beside one", 1.08, value("workers"), lambda found: "1.00"),
+    Target("durability", "durable commits beside none, throughput", 0.9, durable, lambda found: "1.00", is_least=True),
+]
+# What is no figure, and where it is tried.
+TRIED = [(
+    "counters after `kill -9` under load, and after a loss of power: none twice, none lost", "Tests/Integration/test_crashes.py")]
+
+
+def table(found):
+    """Every target with a figure of this run, or that it has none."""
+    lines = ["| target | at most or least | measured | |", "|---|--:|--:|---|"]
+    for target in TARGETS:
+        measured = target.measured(found)
+        sign = "≥" if target.is_least else "≤"
+        if measured is None:
+            known = "" if callable(target.limit) else f"{sign} {target.limit:g}"
+            lines.append(f"| {target.what} | {known} | | not measured in this run |")
+            continue
+        verdict = "reached" if target.is_reached(found) else "**not reached**"
+        if not target.is_reached(found) and (floor := target.floor(found)):
+            verdict += f"; floor: {floor}"
+        lines.append(
+            f"| {target.what} | {sign} {target.limit_of(found):.{target.digits}f}{target.unit} "
+            f"| {measured:.{target.digits}f}{target.unit} | {verdict} |")
+    lines += [f"| {what} | | | no figure: {where} |" for what, where in TRIED]
+    return "\n".join(lines)
