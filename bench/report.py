@@ -14,6 +14,9 @@ ROWS = {
     "parallel-h2": ("the same over HTTP/2, 50 at a time on one connection", "us CPU"),
     "balanced": ("over HTTP/1.1, one of two servers chosen", "us CPU"),
     "attested": ("attested request, durable counter", "us CPU"),
+    "attested-postgresql": ("the same, registry in PostgreSQL", "us CPU"),
+    "auth-request-python": ("what a user would build: nginx and a verifier in Python", "us CPU"),
+    "auth-request-swift": ("the same, verifier in Swift", "us CPU"),
     "attested-h2": ("the same over HTTP/2, one at a time on each connection", "us CPU"),
     "attested-parallel-h2": ("the same over HTTP/2, 50 at a time on one connection", "us CPU"),
     "handshake": ("full handshake, certificate seen before + 1 request", "us CPU"),
@@ -23,7 +26,9 @@ ROWS = {
     "idle-h2": ("the same of HTTP/2", "KiB"),
 }
 # Peers have nothing like it.
-ALONE = {row for row in ROWS if row.startswith("attested")}
+ALONE = {row for row in ROWS if row.startswith(("attested", "auth-request"))}
+# What the table calls them, where the name alone does not tell all.
+NAMES = {"envoy": "envoy, with BoringSSL"}
 
 
 def first_line(*command, pick=""):
@@ -69,8 +74,10 @@ def table(results, servers):
         columns = {column: summarise(measured) for column, measured in samples.items()}
         ours = next((measured for (server, _), measured in samples.items() if server == "attestgate"), None)
         peers = [median for (server, _), (median, _) in columns.items() if server != "attestgate"]
-        for (server, variant), (median, spread) in sorted(columns.items(), key=lambda item: servers.index(item[0][0])):
-            name = server if variant is None else f"{server} ({variant})"
+        order = [*servers, *(server for server, _ in columns if server not in servers)]
+        for (server, variant), (median, spread) in sorted(columns.items(), key=lambda item: order.index(item[0][0])):
+            shown = NAMES.get(server, server)
+            name = shown if variant is None else f"{shown} ({variant})"
             ratio = f"{ratio_of(ours, samples[server, variant]):.2f}" if ours and server != "attestgate" else ""
             if ratio and median == min(peers):
                 ratio = f"**{ratio}**"
@@ -140,9 +147,10 @@ def shares(results):
 
 
 def machine_line(facts):
+    envoy = f", Envoy {facts['envoy']} (BoringSSL)" if "envoy" in facts else ""
     return (
         f"{facts['cpu']}, {facts['cores']} cores, Linux {facts['kernel']}, {facts['openssl']}, "
-        f"nginx {facts['nginx']}, HAProxy {facts['haproxy']}")
+        f"nginx {facts['nginx']}, HAProxy {facts['haproxy']}{envoy}")
 
 
 def write(directory, facts, settings, results, failures, registry):
@@ -153,5 +161,7 @@ def write(directory, facts, settings, results, failures, registry):
         for (row, server, variant), samples in results.items()
     ]
     path.write_text(
-        json.dumps({"machine": facts, "settings": settings, "rows": rows, "registry": registry, "failures": failures}, indent=2) + "\n")
+        json.dumps(
+            {"machine": facts, "settings": settings, "rows": rows, "registry": registry, "failures": failures},
+            indent=2) + "\n")
     return path

@@ -26,8 +26,8 @@ public struct LoadPlan: Sendable {
     public var hold = TimeSpan.seconds(0)
     /// From the moment a request is begun (connecting included) until its response must be complete.
     public var timeout = TimeSpan.seconds(10)
-    /// A process whose CPU time during the measurement is reported with the rest: the server's.
-    public var serverProcess: Int32?
+    /// Processes whose CPU time during the measurement is reported with the rest: the server's.
+    public var serverProcesses: [Int32] = []
 
     public init(
         mode: LoadMode, address: SocketAddress, target: LoadURL, request: RequestTemplate, connections: Int,

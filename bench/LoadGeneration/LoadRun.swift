@@ -218,7 +218,7 @@ public final class LoadRun {
     private func primingDone() {
         if plan.mode == .idle {
             phase = .holding
-            meter = LoadMeter(plan.serverProcess, .now)
+            meter = LoadMeter(plan.serverProcesses, .now)
             progress(currentProgress)
             return after(plan.hold) { [unowned self] in end() }
         }
@@ -266,7 +266,7 @@ public final class LoadRun {
         // What failed before still failed; all else starts from zero.
         tally = Tally(failuresOf: tally)
         phase = .measuring
-        meter = LoadMeter(plan.serverProcess, now)
+        meter = LoadMeter(plan.serverProcesses, now)
         queue?.forgetBacklog()
         after(plan.duration) { [unowned self] in finishMeasuring() }
     }

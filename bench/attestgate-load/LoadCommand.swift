@@ -67,8 +67,8 @@ struct LoadCommand: ParsableCommand {
     var data: String?
     @Option(help: "IP:PORT to connect to, whatever the URL says.")
     var address: String?
-    @Option(help: "Also report the CPU time of this process: the server's.")
-    var serverPid: Int32?
+    @Option(help: "Also report the CPU time of this process: the server's. May be given for each of several.")
+    var serverPid: [Int32] = []
     @Flag(help: "Print one JSON object instead of the summary.")
     var json = false
     @Flag(help: "No progress on stderr.")
@@ -199,7 +199,7 @@ struct LoadCommand: ParsableCommand {
         plan.requests = requests
         plan.warmup = .seconds(warmup)
         plan.hold = .seconds(hold)
-        plan.serverProcess = serverPid
+        plan.serverProcesses = serverPid
         return plan
     }
 
