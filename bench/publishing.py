@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import beside
 import plots
 import report
 import tables
@@ -86,7 +87,7 @@ def text(found):
     parts = [
         heading(found), targets.table(found), report.table(results, found.servers), report.versions(results),
         report.attested(results, registry.get("counters"), registry.get("commits"), registry.get("place")),
-        tables.durability(found), tables.large(results), tables.latency(results), tables.devices(results),
+        beside.report(results), tables.durability(found), tables.large(results), tables.latency(results), tables.devices(results),
         tables.saturation(results)]
     return "\n\n".join(part for part in parts if part)
 

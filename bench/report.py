@@ -12,6 +12,9 @@ ROWS = {
     "parallel-h2": ("the same over HTTP/2, 50 at a time on one connection", "us CPU"),
     "balanced": ("over HTTP/1.1, one of two servers chosen", "us CPU"),
     "attested": ("attested request, durable counter", "us CPU"),
+    "attested-postgresql": ("the same, registry in PostgreSQL", "us CPU"),
+    "auth-request-python": ("what a user would build: nginx and a verifier in Python", "us CPU"),
+    "auth-request-swift": ("the same, verifier in Swift", "us CPU"),
     "attested-h2": ("the same over HTTP/2, one at a time on each connection", "us CPU"),
     "attested-parallel-h2": ("the same over HTTP/2, 50 at a time on one connection", "us CPU"),
     "workers": ("CPU per request, two workers against one", "ratio"),
@@ -33,7 +36,9 @@ ROWS = {
     "devices-1m": ("attested request, 1,000,000 devices", "us CPU"),
 }
 # Peers have nothing like it, or it says nothing of them.
-ALONE = {row for row in ROWS if row.startswith(("attested", "devices", "two-loads"))}
+ALONE = {row for row in ROWS if row.startswith(("attested", "auth-request", "devices", "two-loads"))}
+# What the table calls them, where the name alone does not tell all.
+NAMES = {"envoy": "envoy, with BoringSSL"}
 # What takes longer than everybody has time for: with --full.
 FULL = {row for row in ROWS if row.startswith(("download", "upload", "latency", "attested-latency", "devices"))}
 # Measured once, for as many rounds as there are.
@@ -93,8 +98,10 @@ def table(results, servers):
         columns = {column: summarise(measured) for column, measured in samples.items()}
         ours = next((measured for (server, _), measured in samples.items() if server == "attestgate"), None)
         peers = [median for (server, _), (median, _) in columns.items() if server != "attestgate"]
-        for (server, variant), (median, spread) in sorted(columns.items(), key=lambda item: servers.index(item[0][0])):
-            name = server if variant is None else f"{server} ({variant})"
+        order = [*servers, *(server for server, _ in columns if server not in servers)]
+        for (server, variant), (median, spread) in sorted(columns.items(), key=lambda item: order.index(item[0][0])):
+            shown = NAMES.get(server, server)
+            name = shown if variant is None else f"{shown} ({variant})"
             is_compared = ours and server != "attestgate" and unit not in WITHOUT_RATIO
             ratio = f"{ratio_of(ours, samples[server, variant]):.2f}" if is_compared else ""
             if ratio and median == min(peers):
@@ -156,6 +163,7 @@ def attested(results, counters, commits, place):
 
 
 def machine_line(facts):
+    envoy = f", Envoy {facts['envoy']} (BoringSSL)" if "envoy" in facts else ""
     return (
         f"{facts['cpu']}, {facts['cores']} cores, Linux {facts['kernel']}, {facts['openssl']}, "
-        f"nginx {facts['nginx']}, HAProxy {facts['haproxy']}")
+        f"nginx {facts['nginx']}, HAProxy {facts['haproxy']}{envoy}")

@@ -167,7 +167,7 @@ def echo(connection):
 
 
 def measure_tunnels(server, pki, identity, count):
-    """`server`: one of `bench/peers.py`, whose service echoes. - Returns: KiB by which its worker has grown for each of `count`
+    """`server`: one of `bench/peers`, whose service echoes. - Returns: KiB by which its worker has grown for each of `count`
     WebSockets that have said something and are quiet then."""
     context = tls_context(pki, identity)
     # What `Client` wants to know.

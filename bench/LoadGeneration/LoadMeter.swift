@@ -4,20 +4,21 @@ internal import EventLoop
 struct LoadMeter {
     let start: Instant
     private(set) var duration = TimeSpan(nanoseconds: 0)
-    /// CPU seconds of this process, and of those of the server together.
+    /// CPU seconds of this process.
     private(set) var ownCPU = 0.0
-    private(set) var serverCPU: Double?
+    /// Of each of the server's processes; nil if there is none to look at, or one has ended.
+    private(set) var serverCPU: [Double]?
     var backlog: Backlog?
 
-    private let servers: [Int32]
+    private let server: [Int32]
     private let ownAtStart: Double
-    private let serverAtStart: Double?
+    private let serverAtStart: [Double?]
     private var isStopped = false
 
-    init(_ servers: [Int32], _ now: Instant) {
+    init(_ server: [Int32], _ now: Instant) {
         start = now
-        self.servers = servers
-        serverAtStart = ProcessTime.of(servers)
+        self.server = server
+        serverAtStart = server.map { ProcessTime.of($0) }
         ownAtStart = ProcessTime.own()
     }
 
@@ -27,6 +28,9 @@ struct LoadMeter {
         isStopped = true
         duration = now - start
         ownCPU = ProcessTime.own() - ownAtStart
-        if let serverAtStart, let end = ProcessTime.of(servers) { serverCPU = end - serverAtStart }
+        let spent = zip(server, serverAtStart).compactMap { process, start in
+            start.flatMap { start in ProcessTime.of(process).map { $0 - start } }
+        }
+        if !server.isEmpty, spent.count == server.count { serverCPU = spent }
     }
 }

@@ -26,7 +26,7 @@ public struct LoadPlan: Sendable {
     public var hold = TimeSpan.seconds(0)
     /// From the moment a request is begun (connecting included) until its response must be complete.
     public var timeout = TimeSpan.seconds(10)
-    /// Processes whose CPU time during the measurement is reported with the rest, added up: the server's.
+    /// Processes whose CPU time during the measurement is reported with the rest: the server's.
     public var serverProcesses: [Int32] = []
 
     public init(

@@ -70,8 +70,9 @@ public struct LoadReport: Encodable, Sendable {
     public let bytes: Int
     /// CPU seconds of the load generator during the measurement.
     public let ownCPU: Double
-    /// CPU seconds of the processes named by `--server-pid` during the measurement.
+    /// CPU seconds of the processes named by `--server-pid` during the measurement: of all, and of each in their order.
     public let serverCPU: Double?
+    public let serverCPUOfEach: [Double]?
 
     enum CodingKeys: String, CodingKey {
         case mode
@@ -86,6 +87,7 @@ public struct LoadReport: Encodable, Sendable {
         case proofs, bytes
         case ownCPU = "own_cpu_seconds"
         case serverCPU = "server_cpu_seconds"
+        case serverCPUOfEach = "server_cpu_seconds_of_each"
     }
 
     public var failed: Int { errors.values.reduce(0, +) }
@@ -118,7 +120,8 @@ public struct LoadReport: Encodable, Sendable {
             ? Proofs(ahead: tally.proofs(.ahead), live: tally.proofs(.live), missing: tally.proofs(.missing)) : nil
         bytes = tally.bytes
         ownCPU = meter?.ownCPU ?? 0
-        serverCPU = meter?.serverCPU
+        serverCPUOfEach = meter?.serverCPU
+        serverCPU = serverCPUOfEach?.reduce(0, +)
     }
 }
 

@@ -17,16 +17,5 @@ enum ProcessTime {
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
     }
 
-    /// Of several together. Nil if there are none, or not all of them any more.
-    static func of(_ processes: [Int32]) -> Double? {
-        guard !processes.isEmpty else { return nil }
-        var sum = 0.0
-        for process in processes {
-            guard let time = of(process) else { return nil }
-            sum += time
-        }
-        return sum
-    }
-
     private static func seconds(_ time: timeval) -> Double { Double(time.tv_sec) + Double(time.tv_usec) / 1e6 }
 }

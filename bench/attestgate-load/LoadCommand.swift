@@ -67,7 +67,7 @@ struct LoadCommand: ParsableCommand {
     var data: String?
     @Option(help: "IP:PORT to connect to, whatever the URL says.")
     var address: String?
-    @Option(help: "Also report the CPU time of this process: the server's. Of several, their sum.")
+    @Option(help: "Also report the CPU time of this process: the server's. May be given for each of several.")
     var serverPid: [Int32] = []
     @Flag(help: "Print one JSON object instead of the summary.")
     var json = false

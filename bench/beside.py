@@ -1,0 +1,117 @@
+"""What is measured beside the attested row: attestgate with its registry in PostgreSQL, and what a user would build instead,
+nginx's `auth_request` with a verifier. Each has a row of its own, and one server for it."""
+
+import contextlib
+import signal
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import preparation
+from peers import Failed, auth_request, postgresql
+from preparation import ROOT, say
+
+KINDS = {
+    "attested-postgresql": postgresql.InPostgreSQL,
+    "auth-request-python": auth_request.Python,
+    "auth-request-swift": auth_request.Swift,
+}
+# Requests a second of attestgate, at least, for one of what a user would build.
+TARGET = 5
+# Where the verifier in Swift is built: out of sight of the project's own build.
+SCRATCH = ROOT / ".build" / "bench-verifier"
+SWIFT = ROOT / "bench" / "verifiers" / "swift"
+
+
+def prepare(rows, skipping):
+    """Makes ready what these rows need. - Returns: those that can be measured; why others cannot is printed."""
+    ready = []
+    for row in rows:
+        try:
+            {"attested-postgresql": _find_postgresql, "auth-request-python": _find_python,
+             "auth-request-swift": lambda: _build_swift(skipping)}[row]()
+            ready.append(row)
+        except Failed as reason:
+            say(f"{row} is left out: {reason}")
+    return ready
+
+
+def _find_python():
+    auth_request.Python.interpreter = preparation.virtual_environment() / "bin" / "python"
+
+
+def _build_swift(skipping):
+    auth_request.Swift.binary = SCRATCH / "release" / "verifier"
+    if not skipping:
+        say("building the verifier in Swift")
+        done = subprocess.run(
+            ["swift", "build", "-c", "release", "--package-path", SWIFT, "--scratch-path", SCRATCH], stdout=sys.stderr)
+        if done.returncode != 0:
+            raise Failed("it does not build")
+    if not auth_request.Swift.binary.exists():
+        raise Failed("it was not built: leave out --skip-build")
+
+
+def _find_postgresql():
+    if not list(Path("/usr/lib/postgresql").glob("*/bin/initdb")):
+        raise Failed("PostgreSQL is not installed")
+
+
+def start(stack, rows, directory, certificates, ports, fleet, registry, chosen):
+    """- Returns: the server of each row. They are stopped with the stack."""
+    servers = {}
+    auth_request.AuthRequest.registry = registry
+    auth_request.AuthRequest.registrations = fleet / "registrations.jsonl"
+    for row in rows:
+        if row == "attested-postgresql":
+            postgresql.InPostgreSQL.database = start_postgresql(stack, chosen.load_core)
+        server = KINDS[row](directory, certificates, ports, chosen.server_core)
+        stack.callback(server.stop)
+        server.start()
+        if row == "attested-postgresql":
+            server.import_devices(fleet / "registrations.jsonl")
+        servers[row] = server
+    return servers
+
+
+def start_postgresql(stack, core):
+    sys.path.insert(0, str(ROOT / "Tests" / "Integration"))
+    from postgresql import PostgreSQL
+    database = stack.enter_context(contextlib.closing(PostgreSQL()))
+    kind = preparation.file_system(database.directory)
+    if kind in ("tmpfs", "ramfs"):
+        raise Failed(f"{database.directory} lies in memory ({kind})")
+    # Stopped and started by whoever runs on the load's core, so that its processes do.
+    database.stop(signal.SIGINT)
+    with preparation.on_core(core):
+        database.start()
+    return database
+
+
+def report(results):
+    """One line for each of the rows: what it does a second, what that costs, and how attestgate compares."""
+    ours = results.get(("attested", "attestgate", None))
+    lines = []
+    for row, kind in KINDS.items():
+        samples = results.get((row, kind.name, None))
+        if not samples:
+            continue
+        rate, cost = (statistics.median(sample[name] for sample in samples) for name in ("requests_per_second", "value"))
+        each = [statistics.median(parts) for parts in zip(*(_parts(sample["value_of_each"]) for sample in samples))]
+        ratios = [mine["requests_per_second"] / its["requests_per_second"] for mine, its in zip(ours or [], samples)]
+        ratio = f"**{statistics.median(ratios):.2f}**" if ratios else ""
+        names = ("gateway", "PostgreSQL") if row == "attested-postgresql" else ("nginx", "verifier")
+        parts = ", ".join(f"{name} {part:.1f}" for name, part in zip(names, each))
+        lines.append(f"| {row} | {rate:.0f} | {cost:.1f} | {parts} | {ratio} |")
+    if not lines:
+        return ""
+    return "\n".join([
+        "| beside the attested row | requests/s | us CPU of the server's core | of each process | attestgate's requests/s / its |",
+        "|---|--:|--:|---|--:|", *lines]) + (
+        f"\n\nattestgate is to do at least {TARGET} times as many requests a second as nginx with either verifier.")
+
+
+def _parts(each):
+    """The first process, and all others together."""
+    return each[0], sum(each[1:])

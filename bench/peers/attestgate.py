@@ -1,0 +1,71 @@
+"""What is measured beside the others."""
+
+import re
+import subprocess
+
+from .server import Failed, Server
+
+
+class AttestGate(Server):
+    name = "attestgate"
+    variants = ["cache"]
+    binary = None
+    # Where devices and counters are kept; None if nothing that is measured needs them.
+    registry = None
+    app = "ABCDE12345.org.example.bench"
+    _spent = re.compile(r"registry: (\d+) counters in (\d+) commits")
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.counters = self.commits = 0
+
+    def command(self):
+        return [self.binary, "run", "--config", self.configuration_file]
+
+    def import_devices(self, registrations):
+        """On the registry's file, while the gateway does not run."""
+        self.configuration_file.write_text(self.configuration())
+        command = [self.binary, "device", "import", "--config", self.configuration_file, registrations]
+        done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            raise Failed(f"the devices cannot be registered: {done.stdout}")
+
+    def stop(self):
+        was_running = self.process is not None
+        super().stop()
+        if was_running and self.registry is not None:
+            # What the gateway says at its end of all its life; there may be several in one run.
+            lines = self._spent.findall((self.directory / "output").read_text(errors="replace"))
+            if len(lines) == 1:
+                self.counters += int(lines[0][0])
+                self.commits += int(lines[0][1])
+
+    def registry_section(self):
+        return f"{{path: {self.registry}/registry.sqlite, secret: {self.registry}/challenge.secret}}"
+
+    def configuration(self):
+        proofs = "" if self.registry is None else f"""
+  - {{name: attested, host: localhost, path: /attested, require: request-proof, upstream: bench}}
+registry: {self.registry_section()}
+apps: [{{id: {self.app}, environment: simulator, counter: strict}}]"""
+        tunnels, tunnel = "", ""
+        if self.tunnel_port is not None:
+            tunnels = f"\n  tunnels: {{servers: [127.0.0.1:{self.tunnel_port}], connections: 8000}}"
+            tunnel = """
+  - {name: tunnel, host: localhost, path: /tunnel, require: certificate, upstream: tunnels, websocket: allowed}
+limits: {tunnels: 8000}"""
+        return f"""workers: {self.worker_count}
+listeners:
+  - address: 127.0.0.1:{self.ports["cache"]}
+    protocols: [h2, http/1.1]
+    tls: {{certificate: {self.certificates}/server.pem, key: {self.certificates}/server.key}}
+    clients: {{authorities: [{self.certificates}/gms-ca.pem]}}
+upstreams:
+  bench: {{servers: [127.0.0.1:{self.upstream_ports[0]}]}}
+  balanced: {{servers: [{", ".join(f"127.0.0.1:{port}" for port in self.upstream_ports)}]}}{tunnels}
+routes:
+  - {{name: bench, host: localhost, path: /bench, require: certificate, upstream: bench}}
+  - {{name: balanced, host: localhost, path: /balanced, require: certificate, upstream: balanced}}
+  - {{name: large, host: localhost, path: /large, require: certificate, upstream: bench, content_limit: 1GiB}}{tunnel}{proofs}
+log: {{access: off}}
+"""
