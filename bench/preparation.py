@@ -110,7 +110,9 @@ def make_registry(parent=None):
     kind = file_system(parent)
     if kind in ("tmpfs", "ramfs"):
         raise Failed(f"{parent} lies in memory ({kind}): --registry names a directory on a disk")
-    return tempfile.TemporaryDirectory(prefix="bench-registry-", dir=parent), f"{parent} ({kind})"
+    # Results are read elsewhere: where this project lies says nothing there.
+    shown = parent.relative_to(ROOT) if parent.is_relative_to(ROOT) else parent
+    return tempfile.TemporaryDirectory(prefix="bench-registry-", dir=parent), f"{shown} ({kind})"
 
 
 def prepare_devices(built, directory):

@@ -1,6 +1,7 @@
 """The load generator's attested mode: what it prepares, and that every proof it sends is good and used once."""
 
 import json
+import os
 import subprocess
 
 import pytest
@@ -107,3 +108,17 @@ def test_options_that_do_not_go_together_are_usage(fleet, tmp_path):
         done = load(*arguments)
         assert done.returncode == 2, done.stdout + done.stderr
     assert load("--prepare", fleet, "--devices", 1, "--app-id", APP).returncode == 2
+
+
+def test_cpu_time_of_several_processes_is_added_up(fleet, pki, peer):
+    # The peer is of this process; the other one does nothing.
+    idle = subprocess.Popen(["sleep", "600"])
+    try:
+        both = attested(fleet, pki, peer, "--server-pid", os.getpid(), "--server-pid", idle.pid)[1]
+        alone = attested(fleet, pki, peer, "--server-pid", idle.pid)[1]
+    finally:
+        idle.kill()
+        idle.wait()
+    gone = attested(fleet, pki, peer, "--server-pid", os.getpid(), "--server-pid", idle.pid)[1]
+    assert both["server_cpu_seconds"] > 0 and alone["server_cpu_seconds"] == 0
+    assert "server_cpu_seconds" not in gone
