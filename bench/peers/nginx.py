@@ -145,6 +145,7 @@ class Direct:
 
     name = "direct"
     variants = ["main"]
+    charged = None
 
     def __init__(self, origin):
         self.ports = {"main": origin.direct_port}
