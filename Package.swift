@@ -182,10 +182,13 @@ let package = Package(
         .executableTarget(
             name: "attestgate-micro",
             dependencies: [
-                "Attestation", "Cryptography", "DeviceSimulator", "Vocabulary",
+                "Attestation", "Bytes", "CAllocations", "CNghttp2", "COpenSSL", "Challenges", "Cryptography",
+                "DeviceSimulator", "EventLoop", "HTTP", "Registry", "RequestProof", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             path: "bench/attestgate-micro", swiftSettings: settings),
+        // Counts allocations of whatever links it: of the above alone.
+        .target(name: "CAllocations", path: "bench/CAllocations"),
         .testTarget(
             name: "LoadTests",
             dependencies: [

@@ -10,7 +10,8 @@ enum Main {
 
     private nonisolated static func start() -> Int32 {
         do {
-            try MicroCommand.parse().execute()
+            var command = try MicroCommand.parseAsRoot()
+            try command.run()
             return 0
         } catch {
             let message = MicroCommand.fullMessage(for: error)

@@ -13,11 +13,6 @@ struct Verifications {
         case signature = "a bare ECDSA P-256 signature"
     }
 
-    /// What was to be verified was not.
-    struct Refused: Error, CustomStringConvertible {
-        let description: String
-    }
-
     private struct Phone {
         let evidence: AttestationEvidence
         let key: P256VerificationKey
