@@ -10,14 +10,21 @@ import subprocess
 from pathlib import Path
 
 from attested import Attested
-from client import Client, IncompleteResponse, get, tls_context
+from client import Client, IncompleteResponse, get, post, tls_context
+from collector import Collector
 from enrolment import Enrolling
 from exposition import ask
 from gateway import Gateway
 from http2_client import HTTP2Client
+from http2_service import HTTP2Service, serve_well
+from memory_states import echo
 from paths import BINARY
 from phone import HardwareKey
 from pki import attestgate
+from ports import uncommon_port
+from postgresql import PostgreSQL
+from recording_upstream import RecordingUpstream
+from web_sockets import handshake
 
 OPTIONS = [
     "--tool=memcheck", "--leak-check=full", "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite", "--num-callers=40",
@@ -43,7 +50,8 @@ class Watched:
 
         def command(gateway):
             # `Attested` has one before that only makes the files.
-            if "enrolment" not in gateway.conf and not Path(gateway.conf["registry"]["path"]).exists():
+            path = gateway.conf.get("registry", {}).get("path")
+            if path and "enrolment" not in gateway.conf and not Path(path).exists():
                 return self.command(gateway)
             return ["valgrind", *OPTIONS, f"--log-file={self.directory}/valgrind.%p", stripped, *self.command(gateway)[1:]]
         Gateway.command = command
@@ -68,9 +76,9 @@ def faults(report):
     return int(contexts[1])
 
 
-def serve(directory, pki, upstream, rounds=1):
+def serve(directory, pki, upstream, rounds=1, **settings):
     """What clients meet, a reload behind each round of it, a revocation, and an end in order."""
-    attested = Attested(directory / "gateway", pki, upstream)
+    attested = Attested(directory / "gateway", pki, upstream, **settings)
     gateway, phone = attested.gateway, attested.phone
     for _ in range(rounds):
         meet(attested, phone)
@@ -135,6 +143,47 @@ def break_off(gateway, phone):
 def meet_revoked(gateway, phone):
     with contextlib.suppress(OSError, IncompleteResponse), Client(gateway, phone.identity) as client:
         assert client.exchange(get("/certificate")).status == 403
+
+
+def share(directory, pki, upstream):
+    """The same with the registry in a database."""
+    database = PostgreSQL()
+    try:
+        serve(directory, pki, upstream, registry={"postgresql": database.conf})
+    finally:
+        database.close()
+
+
+def pass_on(directory, pki, upstream):
+    """What lies behind: a service of HTTP/2, one that echoes WebSockets, one that is not there, and a collector of spans."""
+    service, tunnels, collector = HTTP2Service(serve_well), RecordingUpstream(), Collector()
+    tunnels.upgrades, tunnels.script = True, echo
+    upstreams = {
+        "service": {"servers": [service.address], "protocol": "h2"},
+        "tunnels": {"servers": [tunnels.address], "idle_connections": 0},
+        "nobody": {"servers": [f"127.0.0.1:{uncommon_port()}"]}}
+    routes = [
+        {"name": "all", "host": "localhost", "path": "/"},
+        {"name": "tunnel", "host": "localhost", "path": "/tunnel", "upstream": "tunnels", "websocket": "allowed"},
+        {"name": "nobody", "host": "localhost", "path": "/nobody", "upstream": "nobody"}]
+    gateway = Gateway(
+        directory / "behind", pki, upstreams, routes, tracing={"endpoint": collector.url, "interval": "100ms", "sample": 1})
+    gateway.start()
+    phone = pki.phone()
+    for _ in range(3):
+        with Client(gateway, phone) as client:
+            for _ in range(3):
+                assert client.exchange(get("/a")).status == 200
+                assert client.exchange(post("/a", bytes(50_000))).status == 200
+            assert client.exchange(get("/nobody")).status == 502
+        with Client(gateway, phone) as client:
+            assert client.send(handshake("/tunnel")).read_head().status == 101
+            message = b"\x82\x7e\x13\x88" + bytes(5000)
+            assert client.send(message)._exactly(len(message)) == message
+    gateway.halt()
+    for part in (service, tunnels):
+        part.close()
+    collector.stop()
 
 
 def enrol(directory, pki, upstream):
