@@ -37,7 +37,8 @@ class Growth:
         if name not in self.fleets:
             self.fleets[name] = self.directory / name
             command = [
-                self.built / "attestgate-load", "--prepare", self.fleets[name], "--devices", self.touched, "--app-id", AttestGate.app]
+                self.built / "attestgate-load", "--prepare", self.fleets[name], "--devices", self.touched,
+                "--app-id", AttestGate.app]
             subprocess.run([str(part) for part in command], check=True, stdout=subprocess.DEVNULL)
         return self.fleets[name]
 
@@ -128,13 +129,15 @@ def measure(meter, server, variant, count):
             gateway.stop()
             gateway.start()
             idle = proportional_set_size(gateway.worker)
-            # Other devices first, for what a process does but once.
-            once(meter, gateway, variant, meter.growth.fleet("warm"), active)
-            cold, again = (once(meter, gateway, variant, meter.growth.fleet("cold"), active) for _ in range(2))
-            time.sleep(min(0.5, meter.seconds))
-            touched = proportional_set_size(gateway.worker)
+            # Other devices first, for what a process does but once, and for the memory of so many connections.
+            held, costs = [], []
+            for fleet in ("warm", "cold", "cold"):
+                costs.append(once(meter, gateway, variant, meter.growth.fleet(fleet), active))
+                time.sleep(min(0.5, meter.seconds))
+                held.append(proportional_set_size(gateway.worker))
+            _, cold, again = costs
             hot = meter._attested(gateway, variant, 50, fleet=meter.growth.fleet("cold"))
             samples.append(hot | {
                 "cold": cold - again, "first": cold, "devices": count, "import_seconds": taken, "registry_bytes": files,
-                "idle_kib": idle, "touched_kib": touched})
+                "idle_kib": idle, "kib_each": (held[1] - held[0]) / active})
     return samples

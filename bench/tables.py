@@ -59,11 +59,11 @@ def devices(results):
         count = samples[0]["devices"]
         rows.append([
             f"{count:,}", f"{median(samples, 'value'):.1f}", f"{median(samples, 'cold'):+.1f}",
-            f"{median(samples, 'idle_kib') / 1024:.1f}", f"{median(samples, 'touched_kib') / 1024:.1f}",
+            f"{median(samples, 'idle_kib') / 1024:.1f}", f"{median(samples, 'kib_each'):.2f}",
             f"{median(samples, 'registry_bytes') / count:.0f}", f"{median(samples, 'import_seconds') / count * 1e6:.0f}"])
     return lines(
         ["registered devices", ">us CPU a request, seen before", ">more for a device never seen", ">MiB at the start",
-         ">MiB after requests", ">bytes on disk for each", ">us to import each"], rows)
+         ">KiB for each device that came", ">bytes on disk for each", ">us to import each"], rows)
 
 
 def durability(found):
@@ -71,8 +71,8 @@ def durability(found):
     said = []
     if registry.get("traced"):
         said.append(
-            f"The system calls of {registry['traced']} attested requests were traced, before and after the measurements: the commit "
-            "of each was on the disk before its first byte left for the service.")
+            f"The system calls of {registry['traced']} attested requests were traced, before and after the measurements: the "
+            "commit of each was on the disk before its first byte left for the service.")
     if registry.get("syncs"):
         said.append("One bare write and fdatasync, before and after: " + "; ".join(
             f"p50 {taken['p50']:.0f} us, p99 {taken['p99']:.0f} us" for taken in registry["syncs"]) + ".")

@@ -121,7 +121,9 @@ TRIED = [(
 
 
 def table(found):
-    """Every target with a figure of this run, or that it has none."""
+    """Every target with a figure of this run, or that it has none; nothing if the run has a figure of no target."""
+    if all(target.measured(found) is None for target in TARGETS):
+        return ""
     lines = ["| target | at most or least | measured | |", "|---|--:|--:|---|"]
     for target in TARGETS:
         measured = target.measured(found)

@@ -63,7 +63,7 @@ RESULTS = {
     ("latency", "attestgate", None): loads(300, 340),
     ("attested-latency", "attestgate", None): loads(900, 940),
     ("devices-1k", "attestgate", None): times(
-        60, cold=30, devices=1000, idle_kib=9000, touched_kib=12000, registry_bytes=500_000, import_seconds=0.1),
+        60, cold=30, devices=1000, idle_kib=9000, kib_each=0.5, registry_bytes=500_000, import_seconds=0.1),
 }
 
 
@@ -91,6 +91,10 @@ def test_a_missed_target_says_so_and_names_its_floor(found):
 def test_a_target_that_has_no_figure_is_not_reached_by_that(found):
     assert "not measured in this run" in line_of(found, "Envoy")
     assert "not measured in this run" in line_of(found, "durable commits")
+
+
+def test_a_run_without_any_target_does_not_speak_of_targets():
+    assert targets.table(found_with({("upload", "nginx", None): times(1)})) == ""
 
 
 def test_resumption_is_judged_beside_tickets(found):
