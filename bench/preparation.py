@@ -1,6 +1,7 @@
 """What has to be there before anything is measured."""
 
 import contextlib
+import importlib.util
 import os
 import resource
 import shutil
@@ -31,9 +32,12 @@ def run(*command):
 
 def install_missing(packages):
     """- Parameter packages: those of Debian, by a program of each."""
-    missing = [package for program, package in packages.items() if shutil.which(program) is None]
-    if not missing:
-        return
+    if missing := [package for program, package in packages.items() if shutil.which(program) is None]:
+        install(missing)
+
+
+def install(missing):
+    """- Parameter missing: packages of Debian."""
     if os.geteuid() != 0:
         raise Failed(f"missing, and only root can install them: {' '.join(missing)}")
     say(f"installing {' '.join(missing)}")
@@ -60,6 +64,9 @@ def virtual_environment():
     place, wanted = ROOT / ".build" / "bench-venv", (ROOT / "bench" / "requirements.txt").read_text()
     installed = place / "installed"
     if not installed.exists() or installed.read_text() != wanted:
+        # Debian's Python cannot make an environment without it.
+        if importlib.util.find_spec("ensurepip") is None:
+            install(["python3-venv"])
         say("installing bench/requirements.txt into .build/bench-venv")
         pip = [place / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
         for command in [sys.executable, "-m", "venv", place], [*pip, "-r", ROOT / "bench" / "requirements.txt"]:
