@@ -39,7 +39,8 @@ struct Challenges: Sendable {
     }
 
     private static func base64(_ text: String) -> Data {
-        var bytes = Data(capacity: 80)
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(80)
         for byte in text.utf8 {
             switch byte {
             case UInt8(ascii: "-"): bytes.append(UInt8(ascii: "+"))
@@ -50,6 +51,6 @@ struct Challenges: Sendable {
             }
         }
         bytes.append(contentsOf: "==".utf8)
-        return bytes
+        return Data(bytes)
     }
 }
