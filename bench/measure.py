@@ -92,7 +92,7 @@ class Meter:
         return self._per_request(server, variant, "resumed", connections=20)
 
     def idle(self, server, variant):
-        """KiB by which the server's proportional set size grows for each idle connection."""
+        """KiB that the server allocates for each idle connection."""
         return self._idle(server, variant)
 
     def idle_h2(self, server, variant):
@@ -105,7 +105,7 @@ class Meter:
         # What is allocated once, at the first request, is no connection's.
         self._load(server, variant, "mtls", "--connections", 10, "--warmup", 0, "--duration", 0.5, *arguments)
         time.sleep(0.5)
-        before = proportional_set_size(server.worker)
+        before = allocated(server.worker)
         holder = self._spawn(
             server, variant, "idle", "--connections", self.idle_connections, "--hold", 60, *arguments,
             stderr=subprocess.PIPE)
@@ -114,7 +114,7 @@ class Meter:
             if not line.startswith(b"holding"):
                 raise Failed(f"{server.name}: idle connections do not stand: {line.decode(errors='replace')}", status=1)
             time.sleep(0.5)
-            growth = proportional_set_size(server.worker) - before
+            growth = allocated(server.worker) - before
         finally:
             holder.send_signal(signal.SIGTERM)
             output, _ = holder.communicate(timeout=30)
@@ -181,9 +181,14 @@ def verification(core, seconds):
     return 1e6 / float(rates[0])
 
 
-def proportional_set_size(process):
-    """In KiB: pages shared with others count in part."""
-    for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1])
-    raise Failed(f"no proportional set size of process {process}")
+def allocated(process):
+    """KiB of memory that a process has allocated; what it shares with its own processes counts in part.
+
+    Not of its program and libraries: the load generator has some of them mapped too, ours more than the peers', and as long as it holds
+    the connections each process counts a smaller part of them.
+    """
+    rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
+    found = dict(re.findall(r"^(Pss_Anon|Pss_Shmem): +(\d+) kB$", rollup, re.MULTILINE))
+    if len(found) == 2:
+        return sum(map(int, found.values()))
+    raise Failed(f"the kernel does not tell what process {process} has allocated")
