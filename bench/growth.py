@@ -12,7 +12,7 @@ from pathlib import Path
 
 import points
 from peers import AttestGate, Failed
-from processes import cpu_seconds, proportional_set_size
+from processes import cpu_seconds, allocated
 
 # Devices that do make requests, of two kinds: those that warm the process, and those that it has not seen.
 TOUCHED = 2_000
@@ -128,13 +128,13 @@ def measure(meter, server, variant, count):
         for _ in range(meter.growth_rounds):
             gateway.stop()
             gateway.start()
-            idle = proportional_set_size(gateway.worker)
+            idle = allocated(gateway.worker)
             # Other devices first, for what a process does but once, and for the memory of so many connections.
             held, costs = [], []
             for fleet in ("warm", "cold", "cold"):
                 costs.append(once(meter, gateway, variant, meter.growth.fleet(fleet), active))
                 time.sleep(min(0.5, meter.seconds))
-                held.append(proportional_set_size(gateway.worker))
+                held.append(allocated(gateway.worker))
             _, cold, again = costs
             hot = meter._attested(gateway, variant, 50, fleet=meter.growth.fleet("cold"))
             samples.append(hot | {

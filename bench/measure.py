@@ -12,7 +12,7 @@ import large
 import latency
 import workers
 from peers import Failed, spawn
-from processes import proportional_set_size
+from processes import allocated
 
 
 # Connections and devices of the attested row: one each, so that a strict counter is met in its order.
@@ -156,7 +156,7 @@ class Meter:
         return growth.measure(self, server, variant, 1_000_000)
 
     def idle(self, server, variant):
-        """KiB by which the server's proportional set size grows for each idle connection."""
+        """KiB that the server allocates for each idle connection."""
         return self._idle(server, variant)
 
     def idle_h2(self, server, variant):
@@ -169,7 +169,7 @@ class Meter:
         # What is allocated once, at the first request, is no connection's.
         self._load(server, variant, "mtls", "--connections", 10, "--warmup", 0, "--duration", 0.5, *arguments)
         time.sleep(0.5)
-        before = proportional_set_size(server.worker)
+        before = allocated(server.worker)
         holder = self._spawn(
             server, variant, "idle", "--connections", self.idle_connections, "--hold", 60, *arguments,
             stderr=subprocess.PIPE)
@@ -178,7 +178,7 @@ class Meter:
             if not line.startswith(b"holding"):
                 raise Failed(f"{server.name}: idle connections do not stand: {line.decode(errors='replace')}", status=1)
             time.sleep(0.5)
-            growth = proportional_set_size(server.worker) - before
+            growth = allocated(server.worker) - before
         finally:
             holder.send_signal(signal.SIGTERM)
             output, _ = holder.communicate(timeout=30)

@@ -1,5 +1,6 @@
 """What the kernel tells of a process."""
 
+import re
 import time
 from pathlib import Path
 
@@ -11,9 +12,14 @@ def cpu_seconds(process):
     return time.clock_gettime(~process << 3 | 2)
 
 
-def proportional_set_size(process):
-    """In KiB: pages shared with others count in part."""
-    for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1])
-    raise Failed(f"no proportional set size of process {process}")
+def allocated(process):
+    """KiB of memory that a process has allocated; what it shares with its own processes counts in part.
+
+    Not of its program and libraries: the load generator has some of them mapped too, ours more than the peers', and as long as it holds
+    the connections each process counts a smaller part of them.
+    """
+    rollup = Path(f"/proc/{process}/smaps_rollup").read_text()
+    found = dict(re.findall(r"^(Pss_Anon|Pss_Shmem): +(\d+) kB$", rollup, re.MULTILINE))
+    if len(found) == 2:
+        return sum(map(int, found.values()))
+    raise Failed(f"the kernel does not tell what process {process} has allocated")

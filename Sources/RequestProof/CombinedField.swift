@@ -42,13 +42,8 @@ public struct CombinedField: ~Copyable, Sendable {
         lines += 1
         let value = line.extracting(first..<end)
         // Neither obs-text nor folded lines are in a signature base (RFC 9421 section 2.5), and a line end would begin
-        // a component that nobody covered. All of it is looked at, without a branch: there is nothing to be found early.
-        var odd: UInt8 = 0
-        for index in value.indices {
-            let byte = value[index]
-            odd |= FieldByte.isPrintable(byte) || byte == FieldByte.tab ? 0 : 1
-        }
-        if odd != 0 { isUnfit = true }
+        // a component that nobody covered.
+        if value.firstMarked(from: 0, { $0.marksInValue }) < value.count { isUnfit = true }
         bytes.append(value)
     }
 

@@ -97,13 +97,10 @@ public struct SignatureBase: Sendable {
     }
 
     private static func append(derived value: Span<UInt8>, _ base: inout [UInt8]) throws(ProofFault) {
-        for index in value.indices {
-            let byte = value[index]
-            guard FieldByte.isPrintable(byte), byte != FieldByte.space else {
-                throw .malformed(.request, .componentValue)
-            }
-            base.append(byte)
+        guard value.firstMarked(from: 0, { $0.marksInDerived }) == value.count else {
+            throw .malformed(.request, .componentValue)
         }
+        base.append(value)
     }
 
     /// The host in lower case, and no port where it is the default one of https (RFC 9421 section 2.2.3, RFC 9110 section

@@ -160,11 +160,6 @@ struct SignatureInputDraft: ~Copyable {
 enum ProofText {
     /// Whether the bytes are one printable character of ASCII or more, none of them in need of an escape in a string.
     static func isPlain(_ content: Span<UInt8>) -> Bool {
-        for index in content.indices {
-            let byte = content[index]
-            guard FieldByte.isPrintable(byte) else { return false }
-            guard byte != FieldByte.quote, byte != FieldByte.backslash else { return false }
-        }
-        return content.count > 0
+        content.count > 0 && content.firstMarked(from: 0) { $0.marksInString } == content.count
     }
 }

@@ -24,8 +24,19 @@ public enum SignatureParameter: UInt8, CaseIterable, Sendable, CustomStringConve
     private static let keys = allCases.map { Array($0.description.utf8) }
 
     static func find(_ key: Span<UInt8>) -> SignatureParameter? {
-        for parameter in allCases where key.isSame(as: parameter.key) { return parameter }
-        return nil
+        guard let first = key.isEmpty ? nil : key[0] else { return nil }
+        // No two begin alike.
+        let candidate: SignatureParameter
+        switch first {
+        case UInt8(ascii: "c"): candidate = .created
+        case UInt8(ascii: "e"): candidate = .expires
+        case UInt8(ascii: "k"): candidate = .keyid
+        case UInt8(ascii: "n"): candidate = .nonce
+        case UInt8(ascii: "a"): candidate = .alg
+        case UInt8(ascii: "t"): candidate = .tag
+        default: return nil
+        }
+        return key.isSame(as: candidate.key) ? candidate : nil
     }
 }
 

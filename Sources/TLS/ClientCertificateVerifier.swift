@@ -31,6 +31,8 @@ enum ClientCertificateVerifier {
         switch verify(leaf, context, admitting: admission, library) {
         case .success(let identity):
             if let digest { chains.insert(digest, identity) }
+            // OpenSSL would keep it, decoded, for as long as the connection lives.
+            X509_STORE_CTX_set0_verified_chain(context, nil)
             return .success((identity, isKnown: false))
         case .failure(let fault): return .failure(refuse(context, fault))
         }

@@ -1,3 +1,4 @@
+import Foundation
 import Testing
 import Vocabulary
 
@@ -173,5 +174,30 @@ struct CommitTests {
         #expect(store.commit(1, 1_100) == .replayed)
         #expect(store.commit(1, 1_101) == .committed)
         #expect(store.logPages < 10)
+    }
+
+    @Test("the log grows by slices between commits, not with each commit, and holds the same")
+    func logRoom() throws {
+        let store = try open {
+            $0.pagesBeforeLogRoom = 4
+            $0.logRoomSlice = 65_536
+        }
+        try store.populate(1)
+        var sizes: Set<Int> = []
+        for counter: UInt32 in 1...100 {
+            #expect(store.commit(1, counter) == .committed)
+            store.makeLogRoom()
+            let log = try FileManager.default.attributesOfItem(atPath: scratch.file() + "-wal")
+            sizes.insert(try #require(log[.size] as? Int))
+        }
+        // Each of them takes a page at least; a slice has room for fifteen.
+        #expect(sizes.count < 15)
+        // What a process leaves that is killed.
+        for suffix in ["", "-wal"] {
+            try FileManager.default.copyItem(atPath: scratch.file() + suffix, toPath: scratch.file() + "-left" + suffix)
+        }
+        let left = try RegistryStore(path: scratch.file() + "-left", creating: false, options: StoreOptions())
+        #expect(left.commit(1, 100) == .replayed)
+        #expect(left.commit(1, 101) == .committed)
     }
 }

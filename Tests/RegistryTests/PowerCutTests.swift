@@ -18,6 +18,8 @@ struct PowerCutTests {
     ) throws -> StoreTrial {
         var options = StoreOptions()
         options.durability = durability
+        options.pagesBeforeLogRoom = 2
+        options.logRoomSlice = 20_000
         let trial = StoreTrial(
             try Scratch(inMemory: true), seed: seed, options: options, faults: faults, witness: witness)
         trial.run(cuts: 12)

@@ -1,8 +1,8 @@
 internal import GRDB
 internal import GRDBSQLite
 
-/// A statement that writes, bound and stepped without GRDB's arguments: for what runs once for each counter, a hundred
-/// thousand times a second.
+/// A statement bound and stepped without GRDB's arguments, rows and observers: for what runs once for each counter, or for each
+/// commit of them. GRDB's way of reading one row takes as long as SQLite takes for the commit.
 struct DirectStatement {
     /// Kept by GRDB's cache for as long as the connection, and by this.
     private let statement: Statement
@@ -11,6 +11,28 @@ struct DirectStatement {
     init(_ database: Database, _ sql: String) throws {
         statement = try database.cachedStatement(sql: sql)
         self.database = database
+    }
+
+    /// Runs a statement without parameters that gives no row.
+    func run() throws { try step() }
+
+    /// Runs a query without parameters.
+    ///
+    /// - Parameter body: sees the first row, and does not keep it.
+    /// - Returns: nil if there is no row.
+    func first<Result>(_ body: (DirectRow) -> Result) throws -> Result? {
+        let pointer = statement.sqliteStatement
+        let status = sqlite3_step(pointer)
+        guard status == SQLITE_ROW else {
+            let message = database.lastErrorMessage
+            sqlite3_reset(pointer)
+            guard status == SQLITE_DONE else {
+                throw DatabaseError(resultCode: ResultCode(rawValue: status), message: message)
+            }
+            return nil
+        }
+        defer { sqlite3_reset(pointer) }
+        return body(DirectRow(statement: pointer))
     }
 
     /// Binds the integers to the first parameters, the bytes to the one after, and runs.
@@ -42,5 +64,20 @@ struct DirectStatement {
         guard result == SQLITE_DONE else {
             throw DatabaseError(resultCode: ResultCode(rawValue: result), message: message)
         }
+    }
+}
+
+/// The row that a statement stands on, good until it is stepped or reset.
+struct DirectRow {
+    fileprivate let statement: OpaquePointer
+
+    /// - Parameter body: sees the octets of a column; none if it holds NULL.
+    func octets<Result>(_ column: Int32, _ body: (Span<UInt8>) -> Result) -> Result {
+        // In this order: the first call decides about the form, of which the second tells the length. SQLite leaves both alone
+        // until the statement moves on.
+        let address = sqlite3_column_blob(statement, column)
+        let count = Int(sqlite3_column_bytes(statement, column))
+        return body(
+            UnsafeRawBufferPointer(start: address, count: address == nil ? 0 : count).bindMemory(to: UInt8.self).span)
     }
 }

@@ -134,6 +134,9 @@ public final class RegistryStore {
     /// Pages of the write-ahead log not yet moved into the file.
     public var logPages: Int { connection?.logPages ?? 0 }
 
+    /// Lets the write-ahead log grow between commits rather than in them.
+    func makeLogRoom() { connection?.makeLogRoom() }
+
     /// What `PRAGMA synchronous` reads back; nil while unavailable.
     package var synchronous: Int? { try? connection?.synchronous }
 

@@ -95,10 +95,11 @@ extension AttestationRecord {
 
 extension StoreIdentity {
     static func read(_ database: Database) throws -> StoreIdentity {
-        let statement = try database.cachedStatement(sql: "SELECT id, epoch FROM store")
-        guard let row = try Row.fetchOne(statement), let store = RandomID([UInt8](row[0] as Data)),
-            let epoch = RandomID([UInt8](row[1] as Data))
-        else { throw UnreadableRow(table: "store") }
-        return StoreIdentity(store: store, epoch: epoch)
+        let found = try DirectStatement(database, "SELECT id, epoch FROM store").first { row -> StoreIdentity? in
+            guard let store = row.octets(0, RandomID.init), let epoch = row.octets(1, RandomID.init) else { return nil }
+            return StoreIdentity(store: store, epoch: epoch)
+        }
+        guard let identity = found ?? nil else { throw UnreadableRow(table: "store") }
+        return identity
     }
 }

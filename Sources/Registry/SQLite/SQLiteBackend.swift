@@ -146,6 +146,7 @@ final class SQLiteBackend: StoreBackend {
                 if try store.fold() { return signal(.isWorkLeft) }
             }
             if store.logPages > (isTidying ? 0 : Self.logBound) { try store.checkpoint() }
+            store.makeLogRoom()
             isTidying = false
         } catch {
             failed()

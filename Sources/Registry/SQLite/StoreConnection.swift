@@ -7,12 +7,16 @@ internal import GRDBSQLite
 /// kernel hold of it may differ (a failed fsync is reported once, and the next one succeeds).
 final class StoreConnection {
     private let queue: DatabaseQueue
+    private let options: StoreOptions
     private(set) var identity: StoreIdentity
     /// Pages in the write-ahead log as of the last commit; 0 after a checkpoint.
     fileprivate(set) var logPages = 0
+    /// Octets that the write-ahead log has room for without growing, as far as that is known.
+    private var logRoom = 0
 
     /// - Parameter creating: whether an absent or empty file becomes a new store.
     init(path: String, creating: Bool, options: StoreOptions) throws(StoreOpenError) {
+        self.options = options
         try StoreFile.prepare(path, creating: creating)
         try LogCheck.check(path)
         try StoreFile.settleLog(of: path)
@@ -101,10 +105,10 @@ final class StoreConnection {
     /// Runs `body` in one transaction, durable when this returns, undone when it throws.
     func transaction<Result>(_ body: (Database) throws -> Result) throws -> Result {
         try queue.inDatabase { database in
-            try database.cachedStatement(sql: "BEGIN IMMEDIATE").execute()
+            try DirectStatement(database, "BEGIN IMMEDIATE").run()
             do {
                 let result = try body(database)
-                try database.cachedStatement(sql: "COMMIT").execute()
+                try DirectStatement(database, "COMMIT").run()
                 return result
             } catch {
                 // A failed COMMIT may have rolled back by itself.
@@ -113,6 +117,38 @@ final class StoreConnection {
             }
         }
     }
+
+    /// Writes zeros behind what the log holds, a slice at a time, if it is about to grow: a commit that lies in room the file has
+    /// already is synced by one write, one that makes the file longer by a commit of the file system besides (measured on ext4: 1.8
+    /// times the processor time, 1.3 times the wait). Not synced: the next commit takes the slice along.
+    ///
+    /// SQLite ends a log where a frame does not fit, and no frame is all zeros; it writes from the beginning again after a checkpoint,
+    /// and leaves the file as long as it was.
+    func makeLogRoom() {
+        guard logPages >= options.pagesBeforeLogRoom else { return }
+        let needed = Self.logHeader + logPages * Self.frame + options.logRoomSlice / 4
+        guard needed > logRoom else { return }
+        queue.inDatabase { database in
+            var file: UnsafeMutablePointer<sqlite3_file>?
+            var size: sqlite3_int64 = 0
+            // The log's file is SQLite's, and open as long as the connection; between statements nobody else writes to it.
+            guard
+                sqlite3_file_control(database.sqliteConnection, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file)
+                    == SQLITE_OK,
+                let file, let methods = file.pointee.pMethods?.pointee, methods.xFileSize(file, &size) == SQLITE_OK
+            else { return }
+            logRoom = Int(size)
+            guard needed > logRoom else { return }
+            let zeros = [UInt8](repeating: 0, count: options.logRoomSlice)
+            let written = zeros.withUnsafeBytes { methods.xWrite(file, $0.baseAddress, Int32($0.count), size) }
+            // A disk that is full, or broken, is for the next commit to find out.
+            if written == SQLITE_OK { logRoom += zeros.count }
+        }
+    }
+
+    private static let logHeader = 32
+    /// A page with its header.
+    private static let frame = 24 + 4_096
 
     /// Moves the write-ahead log into the database file. There are no readers to wait for, so it moves all of it.
     ///

@@ -16,6 +16,10 @@ package struct StoreOptions {
     package var recordLimit = 65_536
     /// Counter rows that one slice of folding writes at most; time and pages bound it before.
     package var foldLimit = 4_096
+    /// Pages of the log from which on it grows ahead of commits; one that stays short costs nobody anything.
+    package var pagesBeforeLogRoom = 64
+    /// Octets that the log grows by then.
+    package var logRoomSlice = 1_048_576
     /// SQLite refuses to grow the file beyond: stands in for a full disk.
     package var maximumPages: Int?
 

@@ -25,9 +25,13 @@ public struct RandomID: Hashable, Sendable {
 
     /// - Parameter bytes: exactly 16; anything else is no such id.
     public init?(_ bytes: [UInt8]) {
+        self.init(bytes.span)
+    }
+
+    init?(_ bytes: Span<UInt8>) {
         guard bytes.count == 16 else { return nil }
-        high = bytes[..<8].reduce(0) { $0 << 8 | UInt64($1) }
-        low = bytes[8...].reduce(0) { $0 << 8 | UInt64($1) }
+        high = (0..<8).reduce(0) { $0 << 8 | UInt64(bytes[$1]) }
+        low = (8..<16).reduce(0) { $0 << 8 | UInt64(bytes[$1]) }
     }
 
     /// The 16 bytes.

@@ -28,11 +28,14 @@ package enum Base64 {
         _ text: Span<UInt8>, _ table: Span<UInt8>, into bytes: inout [UInt8], at start: Int
     ) -> Bool {
         var room = bytes.mutableSpan
+        // As long as the compiler can see, so that no octet is looked up beyond it.
+        guard table.count == 256 else { return false }
         var place = start
         var position = 0
         while position < text.count {
-            let (a, b) = (table[Int(text[position])], table[Int(text[position + 1])])
-            let (c, d) = (table[Int(text[position + 2])], table[Int(text[position + 3])])
+            let four = text.extracting(position..<(position + 4))
+            let (a, b) = (table[Int(four[0])], table[Int(four[1])])
+            let (c, d) = (table[Int(four[2])], table[Int(four[3])])
             guard a | b | c | d < 64 else { return false }
             room[place] = a << 2 | b >> 4
             room[place + 1] = b << 4 | c >> 2
@@ -81,17 +84,6 @@ package enum Base64 {
             text.append(remaining > 2 ? alphabet[Int(c & 0x3f)] : FieldByte.equals)
             position += 3
         }
-    }
-
-    /// Whether a byte may stand in a byte sequence at all (RFC 8941 section 3.3.5).
-    static func admits(_ byte: UInt8) -> Bool {
-        // Bit n of a mask stands for the byte n, or n - 64.
-        //          + / 0-9 =
-        let low: UInt64 = 0x23ff_8800_0000_0000
-        //          A-Z a-z
-        let high: UInt64 = 0x07ff_fffe_07ff_fffe
-        if byte < 64 { return low >> UInt64(byte) & 1 == 1 }
-        return byte < 128 && high >> UInt64(byte & 63) & 1 == 1
     }
 
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)

@@ -1,4 +1,4 @@
-/// The character classes of structured fields (RFC 8941 section 3), over single bytes, and comparisons of spans.
+/// The character classes of structured fields (RFC 8941 section 3), over single bytes.
 enum FieldByte {
     static let space: UInt8 = 0x20
     static let tab: UInt8 = 0x09
@@ -37,36 +37,5 @@ enum FieldByte {
         return byte < 128 && high >> UInt64(byte & 63) & 1 == 1
     }
 
-    /// Space and the visible characters of ASCII.
-    static func isPrintable(_ byte: UInt8) -> Bool { byte &- 0x20 < 0x5f }
-
     static func lowercased(_ byte: UInt8) -> UInt8 { byte &- 0x41 < 26 ? byte | 0x20 : byte }
-}
-
-extension Span where Element == UInt8 {
-    /// Whether the bytes are exactly those.
-    func isSame(as other: Span<UInt8>) -> Bool {
-        guard count == other.count else { return false }
-        for index in indices where self[index] != other[index] { return false }
-        return true
-    }
-
-    func isSame(as other: [UInt8]) -> Bool { isSame(as: other.span) }
-}
-
-extension [UInt8] {
-    mutating func append(_ bytes: Span<UInt8>) {
-        let start = count
-        append(contentsOf: repeatElement(0, count: bytes.count))
-        // Room first, then the bytes: an array that grows octet by octet looks each time whether it may.
-        var room = mutableSpan
-        for index in bytes.indices { room[start + index] = bytes[index] }
-    }
-
-    /// A copy of the bytes.
-    init(_ bytes: Span<UInt8>) {
-        self.init()
-        reserveCapacity(bytes.count)
-        append(bytes)
-    }
 }

@@ -164,22 +164,19 @@ package struct FieldParser: ~Escapable {
     /// RFC 8941 section 4.2.5.
     private mutating func string() throws(Malformation) -> Range<Int> {
         let start = position + 1
-        // Of its own, for it stays in a register; after a fault nobody asks where the parser stands.
         var end = start
-        while end < bytes.count {
-            let byte = bytes[end]
-            if byte == FieldByte.quote {
+        while true {
+            end = bytes.firstMarked(from: end) { $0.marksInString }
+            guard end < bytes.count else { throw .syntax }
+            if bytes[end] == FieldByte.quote {
                 position = end + 1
                 return start..<end
             }
-            guard FieldByte.isPrintable(byte) else { throw .syntax }
-            end += 1
-            if byte == FieldByte.backslash {
-                guard end < bytes.count, bytes[end] == FieldByte.quote || bytes[end] == byte else { throw .syntax }
-                end += 1
-            }
+            // A backslash, or an octet that no string has.
+            guard bytes[end] == FieldByte.backslash, end + 1 < bytes.count else { throw .syntax }
+            guard bytes[end + 1] == FieldByte.quote || bytes[end + 1] == FieldByte.backslash else { throw .syntax }
+            end += 2
         }
-        throw .syntax
     }
 
     /// RFC 8941 section 4.2.6.
@@ -196,8 +193,7 @@ package struct FieldParser: ~Escapable {
     /// RFC 8941 section 4.2.7.
     private mutating func byteSequence() throws(Malformation) -> Range<Int> {
         let start = position + 1
-        var end = start
-        while end < bytes.count, Base64.admits(bytes[end]) { end += 1 }
+        let end = bytes.firstMarked(from: start) { $0.marksInByteSequence }
         guard end < bytes.count, bytes[end] == FieldByte.colon else { throw .syntax }
         position = end + 1
         return start..<end

@@ -101,6 +101,8 @@ final class StoreTrial {
             disk.fail(fault)
         default: commit(store)
         }
+        // Between commits, as its thread does.
+        if random(0..<2) == 0 { store.makeLogRoom() }
         try? store.tickWitness()
     }
 
