@@ -131,6 +131,14 @@ public struct ByteBuffer: ~Copyable {
     /// Moves the end on by `count` bytes, which the caller writes at once. - Returns: where; nil if they do not fit.
     @inline(__always)
     private mutating func claim(_ count: Int) -> UnsafeMutablePointer<UInt8>? {
+        // Most appends find room behind what is there.
+        guard let base, count <= pool.blockSize - end else { return claimElsewhere(count) }
+        defer { end += count }
+        return base + end
+    }
+
+    @inline(never)
+    private mutating func claimElsewhere(_ count: Int) -> UnsafeMutablePointer<UInt8>? {
         guard count <= room else {
             overflowed = true
             return nil
@@ -181,6 +189,26 @@ extension ByteBuffer {
         Self.copy(UnsafeBufferPointer(start: end.utf8Start, count: ends.1), to: &place)
     }
 
+    /// The same where only the third piece is not known beforehand.
+    public mutating func append(
+        _ first: StaticString, _ second: StaticString, _ bytes: Span<UInt8>, _ end: StaticString
+    ) {
+        let counts = (first.utf8CodeUnitCount, second.utf8CodeUnitCount, end.utf8CodeUnitCount)
+        guard var place = claim(counts.0 + counts.1 + bytes.count + counts.2) else { return }
+        Self.copy(UnsafeBufferPointer(start: first.utf8Start, count: counts.0), to: &place)
+        Self.copy(UnsafeBufferPointer(start: second.utf8Start, count: counts.1), to: &place)
+        bytes.withUnsafeBufferPointer { Self.copy($0, to: &place) }
+        Self.copy(UnsafeBufferPointer(start: end.utf8Start, count: counts.2), to: &place)
+    }
+
+    /// Appends both or nothing.
+    public mutating func append(_ first: StaticString, _ second: StaticString) {
+        let counts = (first.utf8CodeUnitCount, second.utf8CodeUnitCount)
+        guard var place = claim(counts.0 + counts.1) else { return }
+        Self.copy(UnsafeBufferPointer(start: first.utf8Start, count: counts.0), to: &place)
+        Self.copy(UnsafeBufferPointer(start: second.utf8Start, count: counts.1), to: &place)
+    }
+
     /// The room was claimed before.
     @inline(__always)
     private static func copy(_ source: UnsafeBufferPointer<UInt8>, to place: inout UnsafeMutablePointer<UInt8>) {
@@ -222,6 +250,15 @@ extension ByteBuffer {
             digits[position] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
             rest /= 10
         } while position > 0
+    }
+
+    /// Appends a text and behind it the sixteen digits of a number in lower-case hexadecimal, both or nothing.
+    public mutating func append(_ text: StaticString, sixteen number: UInt64) {
+        guard var place = claim(text.utf8CodeUnitCount + 16) else { return }
+        Self.copy(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount), to: &place)
+        let digits = UnsafeMutableRawPointer(place)
+        digits.storeBytes(of: Self.hexadecimal(number >> 32).bigEndian, as: UInt64.self)
+        digits.storeBytes(of: Self.hexadecimal(number & 0xffff_ffff).bigEndian, toByteOffset: 8, as: UInt64.self)
     }
 
     /// Appends a number in lower-case hexadecimal, at least `digits` long, which are 16 at most.

@@ -22,4 +22,105 @@ extension Span where Element == UInt8 {
             return position
         }
     }
+
+    /// The first place from `start` on where something else than a letter of ASCII or a hyphen stands; `count` if there is none.
+    ///
+    /// Names of fields have hardly anything else. Eight octets at a time, as above.
+    public func firstBesideLetters(from start: Int) -> Int {
+        precondition(start >= 0 && start <= count, "scanned from outside")
+        return withUnsafeBufferPointer { bytes in
+            var position = start
+            let raw = UnsafeRawBufferPointer(bytes)
+            while position + 8 <= bytes.count {
+                let word = UInt64(littleEndian: raw.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+                // The high bit of an octet says what its comment says; no sum goes beyond its octet.
+                let low = word & 0x7f7f_7f7f_7f7f_7f7f
+                let letter = low | 0x2020_2020_2020_2020
+                let isFromA = letter &+ 0x1f1f_1f1f_1f1f_1f1f
+                let isBeyondZ = letter &+ 0x0505_0505_0505_0505
+                let isNoHyphen = (low ^ 0x2d2d_2d2d_2d2d_2d2d) &+ 0x7f7f_7f7f_7f7f_7f7f
+                let marks = ((~isFromA | isBeyondZ) & isNoHyphen | word) & 0x8080_8080_8080_8080
+                if marks != 0 { return position + marks.trailingZeroBitCount / 8 }
+                position += 8
+            }
+            while position < bytes.count {
+                let byte = bytes[position]
+                guard (byte | 0x20) &- 0x61 < 26 || byte == 0x2d else { return position }
+                position += 1
+            }
+            return position
+        }
+    }
+
+    /// Whether the bytes spell `name`, in which there is no upper case, letters compared without case.
+    public func spells(lowercase name: Span<UInt8>) -> Bool {
+        guard count == name.count else { return false }
+        return withUnsafeBufferPointer { own in
+            name.withUnsafeBufferPointer { other in
+                let (own, other) = (UnsafeRawBufferPointer(own), UnsafeRawBufferPointer(other))
+                let (ownEnds, otherEnds) = (Ends(of: own), Ends(of: other))
+                guard Ends.lowercased(ownEnds.first) == otherEnds.first,
+                    Ends.lowercased(ownEnds.last) == otherEnds.last
+                else { return false }
+                // What lies between the first eight octets and the last.
+                var position = 8
+                while position < own.count - 8 {
+                    guard
+                        Ends.lowercased(own.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+                            == other.loadUnaligned(fromByteOffset: position, as: UInt64.self)
+                    else { return false }
+                    position += 8
+                }
+                return true
+            }
+        }
+    }
+
+    /// A hash of the bytes that is the same whatever the case of their letters. It confuses more than that: of long names only the
+    /// ends are looked at. For tables of names that are known beforehand.
+    public var caselessHash: UInt32 {
+        withUnsafeBufferPointer { bytes in
+            let ends = Ends(of: UnsafeRawBufferPointer(bytes))
+            let first = (ends.first | 0x2020_2020_2020_2020) &* 0x9e37_79b9_7f4a_7c15
+            let last = (ends.last | 0x2020_2020_2020_2020) &* 0xbf58_476d_1ce4_e5b9
+            return UInt32(truncatingIfNeeded: ((first ^ last) &+ UInt64(bytes.count)) >> 32)
+        }
+    }
+}
+
+/// The first and the last eight octets, which overlap in what has less than sixteen. Of less than eight all are in `first`, some
+/// of them twice, and `last` is 0.
+private struct Ends {
+    let first: UInt64
+    let last: UInt64
+
+    @inline(__always)
+    init(of bytes: UnsafeRawBufferPointer) {
+        let count = bytes.count
+        switch count {
+        case 8...:
+            first = bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self)
+            last = bytes.loadUnaligned(fromByteOffset: count - 8, as: UInt64.self)
+        case 4...:
+            let end = UInt64(bytes.loadUnaligned(fromByteOffset: count - 4, as: UInt32.self))
+            first = UInt64(bytes.loadUnaligned(fromByteOffset: 0, as: UInt32.self)) | end << 32
+            last = 0
+        case 1...:
+            first = UInt64(bytes[0]) | UInt64(bytes[count / 2]) << 8 | UInt64(bytes[count - 1]) << 16
+            last = 0
+        default:
+            first = 0
+            last = 0
+        }
+    }
+
+    /// Upper case letters made lower case, in each of eight octets, everything else untouched.
+    @inline(__always)
+    static func lowercased(_ word: UInt64) -> UInt64 {
+        // No sum goes beyond its octet.
+        let low = word & 0x7f7f_7f7f_7f7f_7f7f
+        let isFromA = low &+ 0x3f3f_3f3f_3f3f_3f3f
+        let isBeyondZ = low &+ 0x2525_2525_2525_2525
+        return word | (isFromA & ~isBeyondZ & ~word & 0x8080_8080_8080_8080) >> 2
+    }
 }

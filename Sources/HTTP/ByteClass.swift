@@ -80,16 +80,12 @@ public struct ByteRange: Equatable, Sendable {
 extension Span where Element == UInt8 {
     /// Whether the bytes spell `text`, which is in lower case, letters compared without case.
     public func equals(lowercase text: [UInt8]) -> Bool {
-        guard count == text.count else { return false }
-        for index in indices where ByteClass.lowercased(self[index]) != text[index] { return false }
-        return true
+        spells(lowercase: text.span)
     }
 
     /// The same for a name that lies elsewhere.
     public func equals(lowercase name: Span<UInt8>) -> Bool {
-        guard count == name.count else { return false }
-        for index in indices where ByteClass.lowercased(self[index]) != name[index] { return false }
-        return true
+        spells(lowercase: name)
     }
 
     /// Whether the bytes are exactly those.

@@ -37,13 +37,9 @@ public struct ConnectionOptions: Sendable {
         var position = value.start
         while true {
             let start = position
-            var hash = FieldNameTable.start
-            while position < value.end, ByteClass.isToken(head[position]) {
-                hash = FieldNameTable.mix(hash, head[position])
-                position += 1
-            }
+            while position < value.end, ByteClass.isToken(head[position]) { position += 1 }
             guard position > start else { throw .connectionMalformed }
-            try takeOption(head, ByteRange(start, position), table, hash, unknown)
+            try takeOption(head, ByteRange(start, position), table, unknown)
             position = skipBlanks(head, from: position, to: value.end)
             guard position < value.end else { return }
             guard head[position] == UInt8(ascii: ",") else { throw .connectionMalformed }
@@ -52,14 +48,14 @@ public struct ConnectionOptions: Sendable {
     }
 
     private mutating func takeOption(
-        _ head: Span<UInt8>, _ range: ByteRange, _ table: FieldNameTable, _ hash: UInt32, _ unknown: Unknown
+        _ head: Span<UInt8>, _ range: ByteRange, _ table: FieldNameTable, _ unknown: Unknown
     ) throws(MessageFault) {
         let option = head.extracting(range.start..<range.end)
         if option.equals(lowercase: Self.closeName) {
             close = true
             return
         }
-        let name = table.find(option, hash: hash)
+        let name = table.find(option)
         switch name {
         case .keepAlive: keepAlive = true
         case .upgrade: upgrade = true

@@ -109,35 +109,23 @@ struct FieldNameTable: Sendable {
             ranges.append(bytes.count..<(bytes.count + spelling.count))
             bytes += spelling
             guard name != .other else { continue }
-            var slot = Self.slot(spelling.reduce(Self.start, Self.mix))
+            var slot = Self.slot(spelling.span.caselessHash)
             while slots[slot] != 0 { slot = Self.next(slot) }
             slots[slot] = name.rawValue
         }
     }
 
-    /// - Parameter hash: `mix` folded over every byte of the name.
-    func find(_ name: Span<UInt8>, hash: UInt32) -> FieldName {
-        var slot = Self.slot(hash)
+    func find(_ name: Span<UInt8>) -> FieldName {
+        var slot = Self.slot(name.caselessHash)
         while true {
             let candidate = slots[slot]
             if candidate == 0 { return .other }
-            if isSpelled(ranges[Int(candidate)], name) { return FieldName(rawValue: candidate) ?? .other }
+            if name.spells(lowercase: bytes.span.extracting(ranges[Int(candidate)])) {
+                return FieldName(rawValue: candidate) ?? .other
+            }
             slot = Self.next(slot)
         }
     }
-
-    private func isSpelled(_ range: Range<Int>, _ name: Span<UInt8>) -> Bool {
-        guard range.count == name.count else { return false }
-        for index in name.indices where ByteClass.lowercased(name[index]) != bytes[range.lowerBound + index] {
-            return false
-        }
-        return true
-    }
-
-    static let start: UInt32 = 5381
-
-    /// Without case for letters; what else it confuses, the comparison tells apart.
-    static func mix(_ hash: UInt32, _ byte: UInt8) -> UInt32 { hash &* 33 &+ UInt32(byte | 0x20) }
 
     private static func slot(_ hash: UInt32) -> Int { Int((hash ^ hash >> 15) & mask) }
     private static func next(_ slot: Int) -> Int { (slot + 1) & Int(mask) }

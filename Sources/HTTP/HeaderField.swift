@@ -38,9 +38,8 @@ enum FieldLine {
         default: break
         }
 
-        // The name, up to the colon.
-        var position = start
-        var hash = FieldNameTable.start
+        // The name, up to the colon. Letters and hyphens are gone over in words.
+        var position = bytes.firstBesideLetters(from: start)
         while true {
             guard position < bytes.count else { return .incomplete }
             let byte = bytes[position]
@@ -49,8 +48,7 @@ enum FieldLine {
             if case .refusingAmbiguous = names, byte == UInt8(ascii: "_") || byte == UInt8(ascii: ".") {
                 throw .fieldNameAmbiguous
             }
-            hash = FieldNameTable.mix(hash, byte)
-            position += 1
+            position = bytes.firstBesideLetters(from: position + 1)
         }
         guard position > start else { throw .fieldNameMalformed }
         let name = bytes.extracting(start..<position)
@@ -75,7 +73,7 @@ enum FieldLine {
         while valueEnd > valueStart, isBlank(bytes[valueEnd - 1]) { valueEnd -= 1 }
         let field = HeaderField(
             nameRange: ByteRange(start, nameEnd), valueRange: ByteRange(valueStart, valueEnd),
-            name: table.find(name, hash: hash))
+            name: table.find(name))
         return .field(field, next: position + 2)
     }
 

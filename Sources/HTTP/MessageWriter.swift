@@ -4,17 +4,12 @@ public import Bytes
 /// could slip in.
 extension ByteBuffer {
     public mutating func appendField(_ name: StaticString, _ value: StaticString) {
-        append(name)
-        append(": ")
-        append(value)
-        append("\r\n")
+        append(name, ": ")
+        append(value, "\r\n")
     }
 
     public mutating func appendField(_ name: StaticString, _ value: Span<UInt8>) {
-        append(name)
-        append(": ")
-        append(value)
-        append("\r\n")
+        append(name, ": ", value, "\r\n")
     }
 
     public mutating func appendField(_ name: Span<UInt8>, _ value: Span<UInt8>) {
@@ -34,18 +29,18 @@ extension ByteBuffer {
     }
 
     public mutating func appendField(_ name: StaticString, decimal value: UInt64) {
-        append(name)
-        append(": ")
+        append(name, ": ")
         append(decimal: value)
         append("\r\n")
     }
 
     /// `HTTP/1.1 SP status SP reason CR LF`.
     public mutating func appendStatusLine(_ status: UInt16) {
+        // Most are of this one.
+        guard status != 200 else { return append("HTTP/1.1 200 OK\r\n") }
         append("HTTP/1.1 ")
         append(decimal: UInt64(status))
-        append(" ")
-        append(StatusReason.of(status))
+        append(" ", StatusReason.of(status))
         append("\r\n")
     }
 
@@ -60,15 +55,13 @@ extension ByteBuffer {
         _ method: Method, path: Span<UInt8>, query: Span<UInt8>?, authority: Span<UInt8>, framing: ContentFraming,
         isUpgrade: Bool = false, isLast: Bool = false, fields: (inout ByteBuffer) -> Void
     ) {
-        append(method.name)
-        append(" ")
-        append(path)
         if let query {
-            append("?")
-            append(query)
+            append(method.name, " ", path, "?")
+            append(query, " HTTP/1.1\r\nHost: ")
+        } else {
+            append(method.name, " ", path, " HTTP/1.1\r\nHost: ")
         }
-        append(" HTTP/1.1\r\n")
-        appendField("Host", authority)
+        append(authority, "\r\n")
         fields(&self)
         if isUpgrade {
             appendField("Connection", "Upgrade")

@@ -14,12 +14,22 @@ open class Exchange {
     public let connection: ServerConnection
     /// What carries the request and its response on that connection; set before anything is called.
     final var carrier: ExchangeCarrier?
-    /// The request head: ranges into `headBytes`.
-    public internal(set) var head = RequestHead()
+    /// The request head: ranges into `headBytes`. A copy; what most ask for is there by itself, too.
+    public internal(set) final var head: RequestHead {
+        get { receivedHead }
+        set { receivedHead = newValue }
+    }
+    final var receivedHead = RequestHead()
+    /// How the content of the request is framed, and whether there is any.
+    public final var framing: ContentFraming { receivedHead.framing }
+    /// The method of the request; nil for one that no route can admit.
+    public final var method: Method? { receivedHead.method }
+    /// By which a route is chosen: `RequestHead.routedMethod`.
+    public final var routedMethod: Method? { receivedHead.routedMethod }
     /// The bytes of the head, kept until the exchange ends.
     public internal(set) var headBytes: ByteBuffer
     /// In which version of HTTP the request came, also where its head could not be read.
-    public final var version: HTTPVersion { carrier?.version(of: head) ?? head.version }
+    public final var version: HTTPVersion { carrier?.version(of: receivedHead.version) ?? receivedHead.version }
     /// When the head was complete; until then, when its first byte came.
     public final var began: Instant { beganAt }
     final var beganAt = Instant(nanoseconds: 0)

@@ -13,9 +13,10 @@ enum ExchangeCarrier {
     /// The request of HTTP/1.1 has become a tunnel: bytes as they are.
     case tunnel(TunnelSession)
 
-    func version(of head: RequestHead) -> HTTPVersion {
+    /// - Parameter sent: that of the head.
+    func version(of sent: HTTPVersion) -> HTTPVersion {
         switch self {
-        case .http1, .tunnel: head.version
+        case .http1, .tunnel: sent
         case .http2: .http2
         }
     }

@@ -15,6 +15,36 @@ struct ByteBufferTests {
         #expect(text(buffer) == "world")
     }
 
+    @Test("texts, bytes and numbers that are appended together stand one behind the other, or not at all")
+    func texts() {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        let value = Array("value".utf8)
+        buffer.append("Name", ": ", value.span, "\r\n")
+        buffer.append("Other", ": ")
+        buffer.append("x-", sixteen: 0x0123_4567_89ab_cdef)
+        #expect(text(buffer) == "Name: value\r\nOther: x-0123456789abcdef")
+        buffer.append([UInt8](repeating: 0x20, count: buffer.room - 5))
+        let before = buffer.count
+        buffer.append("", "", value.span, "!")
+        buffer.append("four", "ty")
+        buffer.append("", sixteen: 1)
+        #expect(buffer.overflowed == true)
+        #expect(buffer.count == before)
+        buffer.append("", "", value.span, "")
+        #expect(buffer.room == 0)
+    }
+
+    @Test("what consumed bytes have left behind is room for an append that does not fit behind the others")
+    func roomBefore() {
+        var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
+        buffer.append([UInt8](repeating: 0x61, count: 1_000))
+        buffer.consume(995)
+        buffer.append([UInt8](repeating: 0x62, count: 20))
+        buffer.append([UInt8](repeating: 0x63, count: 100))
+        #expect(text(buffer) == "aaaaa" + String(repeating: "b", count: 20) + String(repeating: "c", count: 100))
+        #expect(buffer.overflowed == false)
+    }
+
     @Test("an append that does not fit writes nothing and is remembered until the rollback")
     func overflow() {
         var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))

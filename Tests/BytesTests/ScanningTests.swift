@@ -34,4 +34,73 @@ struct ScanningTests {
         let none: [UInt8] = []
         #expect(none.span.firstControl(from: 0) == 0)
     }
+
+    // MARK: - Names
+
+    private func plainName(_ bytes: [UInt8], from start: Int) -> Int {
+        bytes[start...].firstIndex { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "-"): false
+            default: true
+            }
+        } ?? bytes.count
+    }
+
+    @Test("what is beside letters and hyphens is found at every place of a word, whatever stands around it")
+    func besideLetters() {
+        for octet in UInt8.min...UInt8.max {
+            for place in 0..<19 {
+                for around: UInt8 in [0x2d, 0x41, 0x5a, 0x61, 0x7a, 0x3a, 0x80, 0xff] {
+                    var bytes = [UInt8](repeating: around, count: 19)
+                    bytes[place] = octet
+                    for start in [0, 1, 11, 19] {
+                        #expect(
+                            bytes.span.firstBesideLetters(from: start) == plainName(bytes, from: start),
+                            "\(octet) at \(place) in \(around), from \(start)")
+                    }
+                }
+            }
+        }
+    }
+
+    private func plainlyLowercased(_ byte: UInt8) -> UInt8 { (0x41...0x5a).contains(byte) ? byte + 0x20 : byte }
+
+    private func spell(_ sent: [UInt8], _ name: [UInt8]) -> Bool { sent.span.spells(lowercase: name.span) }
+
+    @Test("names are the same but for the case of letters, at every length and place, and for nothing else")
+    func spelling() {
+        for length in 0...34 {
+            let name = (0..<length).map { UInt8(0x61 + $0 % 26) }
+            #expect(spell(name, name), "\(length) octets")
+            #expect(!spell(name + [0x61], name))
+            for place in 0..<length {
+                for octet in UInt8.min...UInt8.max {
+                    var other = name
+                    other[place] = octet
+                    let isSame = spell(other, name)
+                    #expect(isSame == (plainlyLowercased(octet) == name[place]), "\(octet) at \(place) of \(length)")
+                }
+            }
+        }
+    }
+
+    @Test("octets that are no letters are not taken for others, though they differ in the same bit")
+    func noLetters() {
+        for octet in UInt8.min...UInt8.max where plainlyLowercased(octet) == octet {
+            for other in UInt8.min...UInt8.max {
+                let isSame = spell([UInt8](repeating: other, count: 9), [UInt8](repeating: octet, count: 9))
+                #expect(isSame == (plainlyLowercased(other) == octet), "\(other), \(octet)")
+            }
+        }
+    }
+
+    @Test("the hash of a name is that of every spelling of it")
+    func hash() {
+        for name in [
+            "a", "te", "via", "Host", "Accept", "Content-Length", "Sec-WebSocket-Accept", "If-Unmodified-Since",
+        ] {
+            let hashes = [name, name.lowercased(), name.uppercased()].map { Array($0.utf8).span.caselessHash }
+            #expect(hashes.allSatisfy { $0 == hashes[0] }, "\(name)")
+        }
+    }
 }

@@ -9,43 +9,43 @@ struct WaitingQueueTests {
 
     @Test("who came first is first")
     func order() {
-        var queue = WaitingQueue<Int>(limit: 3)
+        let queue = WaitingQueue<Int>(limit: 3)
         for number in 1...3 { _ = queue.append(number, until: at(Int64(number))) }
         #expect(queue.isFull)
-        #expect(on(&queue) { $0.firstDeadline() } == at(1))
+        #expect(queue.firstDeadline() == at(1))
         #expect(
             [
-                on(&queue) { $0.popFirst() }, on(&queue) { $0.popFirst() }, on(&queue) { $0.popFirst() },
-                on(&queue) { $0.popFirst() },
+                queue.popFirst(), queue.popFirst(), queue.popFirst(),
+                queue.popFirst(),
             ] == [1, 2, 3, nil])
-        #expect(queue.isEmpty && on(&queue) { $0.firstDeadline() } == nil)
+        #expect(queue.isEmpty && queue.firstDeadline() == nil)
     }
 
     @Test("who is looked at keeps its place, and whoever has left is not")
     func looking() {
-        var queue = WaitingQueue<Int>(limit: 3)
+        let queue = WaitingQueue<Int>(limit: 3)
         let tickets = (1...3).map { queue.append($0, until: at(Int64($0))) }
-        #expect([on(&queue) { $0.first }, on(&queue) { $0.first }] == [1, 1])
+        #expect([queue.first, queue.first] == [1, 1])
         #expect(queue.count == 3)
         queue.remove(tickets[0])
         queue.remove(tickets[1])
-        #expect(on(&queue) { $0.first } == 3)
+        #expect(queue.first == 3)
         queue.remove(tickets[2])
-        #expect(on(&queue) { $0.first } == nil)
+        #expect(queue.first == nil)
     }
 
     @Test("who leaves makes room, whoever stands before and behind")
     func leaving() {
-        var queue = WaitingQueue<Int>(limit: 3)
+        let queue = WaitingQueue<Int>(limit: 3)
         let tickets = (1...3).map { queue.append($0, until: at(Int64($0))) }
         queue.remove(tickets[1])
         queue.remove(tickets[1])
         #expect(queue.count == 2)
         _ = queue.append(4, until: at(4))
         queue.remove(tickets[0])
-        #expect(on(&queue) { $0.firstDeadline() } == at(3))
+        #expect(queue.firstDeadline() == at(3))
         #expect(
-            [on(&queue) { $0.popFirst() }, on(&queue) { $0.popFirst() }, on(&queue) { $0.popFirst() }] == [3, 4, nil])
+            [queue.popFirst(), queue.popFirst(), queue.popFirst()] == [3, 4, nil])
         queue.remove(tickets[2])
         #expect(queue.isEmpty)
     }
@@ -58,7 +58,7 @@ struct WaitingQueueTests {
             state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
             return (state >> 33) % bound
         }
-        var queue = WaitingQueue<UInt64>(limit: 8)
+        let queue = WaitingQueue<UInt64>(limit: 8)
         var model: [(ticket: UInt64, value: UInt64)] = []
         for step in 0..<20_000 as Range<UInt64> {
             switch random(4) {
@@ -69,11 +69,11 @@ struct WaitingQueueTests {
                 queue.remove(model.remove(at: place).ticket)
             case 3:
                 #expect(
-                    on(&queue) { $0.popFirst() } == (model.isEmpty ? nil : model.removeFirst().value), "seed \(seed)")
+                    queue.popFirst() == (model.isEmpty ? nil : model.removeFirst().value), "seed \(seed)")
             default: break
             }
             #expect(queue.count == model.count, "seed \(seed)")
-            #expect(on(&queue) { $0.firstDeadline() } == model.first.map { at(Int64($0.value)) }, "seed \(seed)")
+            #expect(queue.firstDeadline() == model.first.map { at(Int64($0.value)) }, "seed \(seed)")
             #expect(queue.isFull == (model.count == 8))
         }
     }

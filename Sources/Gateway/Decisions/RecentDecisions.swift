@@ -18,7 +18,8 @@ package final class RecentDecisions {
     /// How many more that were not refused are kept until somebody asks again: none if nobody ever did.
     private var ordinaryRoom = 0
     /// Somebody has asked. From then on devices have names, even if nothing logs them.
-    package private(set) var wasAsked = false
+    package var wasAsked: Bool { isAsked }
+    private var isAsked = false
     private let limit: Int
 
     /// Far more than anybody reads in the half second between two questions of a page.
@@ -45,7 +46,7 @@ package final class RecentDecisions {
 
     /// Everything since the last time, oldest first.
     package func take() -> Batch {
-        wasAsked = true
+        isAsked = true
         ordinaryRoom = Self.sample
         defer {
             ring.removeAll(keepingCapacity: true)

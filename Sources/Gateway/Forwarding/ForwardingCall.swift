@@ -8,7 +8,7 @@ internal import Upstream
 final class ForwardingCall: UpstreamCall {
     var exchange: ForwardingExchange?
 
-    override var method: Method? { exchange?.head.routedMethod }
+    override var method: Method? { exchange?.routedMethod }
 
     override func began(on carrier: UpstreamCarrier) { exchange?.began(on: carrier) }
     override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { exchange?.answer(head, bytes) }

@@ -53,10 +53,10 @@ extension ForwardingExchange {
             deny(.methodRefused)
         case .route(let index):
             route = index
-            if case .length(let length) = head.framing, length > gateway.routes.routes[index].contentLimit {
+            if case .length(let length) = framing, length > gateway.routes.routes[index].contentLimit {
                 return deny(.contentTooLarge)
             }
-            if let idle = gateway.routes.routes[index].contentIdle, head.framing.hasContent {
+            if let idle = gateway.routes.routes[index].contentIdle, framing.hasContent {
                 allowContentPauses(of: .milliseconds(idle))
             }
             guard gateway.routes.routes[index].webSocket else {
@@ -82,9 +82,18 @@ extension ForwardingExchange {
             precondition(requirement == .certificate, "a route demands devices, and there is no registry")
             return forwardWithinRate()
         }
-        let lookup = enforcement.lookUp(connection.identity?.keyID, for: self, waiting: &waiting)
+        let lookup = lookUp(in: enforcement)
         if case .pending = lookup { return }
         identified(lookup, requirement)
+    }
+
+    /// The device that the client's certificate is bound to. If the answer is `pending`, the exchange waits for the registry.
+    func lookUp(in enforcement: Enforcement) -> DeviceLookup {
+        // Not `waiting` itself: if it were handed over, each look at it would be checked at run time.
+        var token: UInt64?
+        let lookup = enforcement.lookUp(connection.identity?.keyID, for: self, waiting: &token)
+        if let token { waiting = token }
+        return lookup
     }
 
     /// The lookup that was pending has its answer.

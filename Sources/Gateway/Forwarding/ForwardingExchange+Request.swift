@@ -40,11 +40,12 @@ extension ForwardingExchange {
     }
 
     private func send(on carrier: UpstreamCarrier) {
-        guard let method = head.routedMethod, let route else { return }
+        guard let method = routedMethod, let route else { return }
+        let head = head
         let upstream = gateway.routes.routes[route].upstream
         noteForwarding()
         stage = .forwarding
-        let framing = content?.framing(replacing: head.framing) ?? head.framing
+        let framing = proof == nil ? head.framing : content?.framing(replacing: head.framing) ?? head.framing
         let fields: DeviceFields?
         do throws(CryptographyError) { fields = try deviceFields(for: upstream) } catch {
             return deny(.storeUnavailable, error.description)
@@ -62,7 +63,7 @@ extension ForwardingExchange {
         }
     }
 
-    private func noteForwarding() { decision = content?.isVerified == false ? .partial : .forwarded }
+    private func noteForwarding() { decision = proof != nil && content?.isVerified == false ? .partial : .forwarded }
 
     /// What ends here may have waited for a connection that was begun for it. Over HTTP/1.1 the request is written meanwhile, over
     /// HTTP/2 it waits for the server's SETTINGS; that is no difference to who reads the log.
@@ -83,7 +84,7 @@ extension ForwardingExchange {
     }
 
     /// Whether all content is here, and is what the proof says. Never without a proof.
-    private var isContentVerified: Bool { content?.isVerified == true }
+    private var isContentVerified: Bool { proof != nil && content?.isVerified == true }
 
     /// Who sends the request, where the route demands to know.
     private func deviceFields(for upstream: Int) throws(CryptographyError) -> DeviceFields? {
@@ -127,7 +128,7 @@ extension ForwardingExchange {
     /// All content was passed on, but for what is kept back of it.
     func finishRequest() {
         // An upstream that has answered already gets no more; its request was never complete.
-        guard !isContentVerified, head.framing.hasContent, let carrier = call.carrier else { return }
+        guard !isContentVerified, framing.hasContent, let carrier = call.carrier else { return }
         guard proof == nil else {
             guard isContentProven() else { return }
             decision = .forwarded

@@ -67,7 +67,7 @@ extension ForwardingExchange {
 
     /// Content-Length tells of content even where none follows: with HEAD and 304 (RFC 9110 section 8.6).
     private func statedLength(_ response: ResponseHead) -> UInt64? {
-        response.framing == .none && (head.method == .head || response.status == 304) ? response.statedLength : nil
+        response.framing == .none && (method == .head || response.status == 304) ? response.statedLength : nil
     }
 
     func responseEnded() {

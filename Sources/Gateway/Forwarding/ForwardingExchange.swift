@@ -48,7 +48,8 @@ final class ForwardingExchange: Exchange {
     var proof: VerifiedProof?
     /// From then on the proof, or the certificate that came with it, is no longer good.
     var proofEnd = Instant(nanoseconds: .max)
-    /// Of a request whose proof is good.
+    /// Of a request whose proof is good: without `proof` there is none. That is asked first on the way of all requests, for each look
+    /// at this one is checked at run time.
     var content: ProvenContent?
     /// What became of the request; nil while that is open, or if the client left before.
     var decision: Decision?
@@ -101,7 +102,7 @@ final class ForwardingExchange: Exchange {
     }
 
     override func contentPaused() {
-        guard stage == .forwarding, head.framing.hasContent else { return }
+        guard stage == .forwarding, framing.hasContent else { return }
         call.carrier?.flush()
     }
 
@@ -197,8 +198,8 @@ final class ForwardingExchange: Exchange {
         isDeviceKnown = false
         isRequestComplete = false
         device = nil
+        if proof != nil { content = nil }
         proof = nil
-        content = nil
         tunnelling = Tunnelling()
         isAborted = false
         isUpstreamAsked = false

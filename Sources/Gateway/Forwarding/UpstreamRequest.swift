@@ -71,10 +71,8 @@ final class UpstreamRequest {
             case .strip, .refuse: break
             }
         }
-        output.append("Forwarded: ")
-        output.append(forwarded)
-        output.append(head.authority.of(bytes))
-        output.append("\"\r\n")
+        output.append("Forwarded", ": ", forwarded.span, "")
+        output.append(head.authority.of(bytes), "\"\r\n")
         trace.append(to: &output)
         device?.append(to: &output)
     }

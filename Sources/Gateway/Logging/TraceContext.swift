@@ -21,11 +21,9 @@ struct TraceContext: Equatable {
 
     /// The whole traceparent field for the upstream, in version 00: nothing of the client's spelling is passed on.
     func append(to output: inout ByteBuffer) {
-        output.append("traceparent: 00-")
-        output.append(hex: id.high, digits: 16)
-        output.append(hex: id.low, digits: 16)
-        output.append("-")
-        output.append(hex: request, digits: 16)
+        output.append("traceparent: 00-", sixteen: id.high)
+        output.append("", sixteen: id.low)
+        output.append("-", sixteen: request)
         output.append("-")
         output.append(hex: UInt64(flags), digits: 2)
         output.append("\r\n")

@@ -65,8 +65,9 @@ extension ForwardingExchange {
         phases.upstream = phaseBegan
         // The head goes now, and the log says what it is asked to at the end.
         if let log = gateway.log, !log.settings.disclosed.isEmpty {
-            tunnelling.disclosed = Disclosure(log.settings.disclosed, of: connection.peer)
-            tunnelling.disclosed.add(log.settings.disclosed, of: head, headBytes.readable)
+            var disclosed = Disclosure(log.settings.disclosed, of: connection.peer)
+            disclosed.add(log.settings.disclosed, of: head, headBytes.readable)
+            tunnelling.disclosed = disclosed
         }
         let isOpen = openTunnel { output in
             if version != .http2 {
@@ -124,7 +125,7 @@ extension ForwardingExchange {
     /// Asks the registry whether the client may go on.
     func confirmStanding() {
         guard stage == .tunnel, waiting == nil, let enforcement = gateway.enforcement else { return }
-        let lookup = enforcement.lookUp(connection.identity?.keyID, for: self, waiting: &waiting)
+        let lookup = lookUp(in: enforcement)
         if case .pending = lookup { return }
         judgeTunnel(by: lookup)
     }

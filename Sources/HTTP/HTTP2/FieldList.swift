@@ -72,9 +72,7 @@ internal import CNghttp2
     private func isOfStream(_ name: Span<UInt8>, _ value: Span<UInt8>, isRequest: Bool) -> Bool {
         // Most fields have names that are as long as none of these.
         guard (isRequest ? requestLengths : responseLengths) & (1 << UInt64(name.count)) != 0 else { return true }
-        var hash = FieldNameTable.start
-        for index in name.indices { hash = FieldNameTable.mix(hash, name[index]) }
-        switch table.find(name, hash: hash) {
+        switch table.find(name) {
         case .connection, .keepAlive, .proxyConnection, .transferEncoding, .upgrade: return false
         case .host, .http2Settings: return !isRequest
         case .te where isRequest: return StreamField.admitsTrailersAlone(value)

@@ -6,7 +6,8 @@ enum StreamField {
         _ name: Span<UInt8>, _ value: Span<UInt8>, _ table: FieldNameTable,
         names: FieldLine.Names = .refusingAmbiguous
     ) throws(MessageFault) -> FieldName {
-        let known = table.find(name, hash: try hash(ofName: name, names))
+        try check(name: name, names)
+        let known = table.find(name)
         for index in value.indices where !FieldLine.isValue(value[index]) { throw .fieldValueMalformed }
         // Section 8.2.1: nobody takes it away, as HTTP/1.1 does, so what remains would be a second spelling.
         if value.count > 0, FieldLine.isBlank(value[0]) || FieldLine.isBlank(value[value.count - 1]) {
@@ -24,9 +25,8 @@ enum StreamField {
     /// The one TE that HTTP/2 has.
     static func admitsTrailersAlone(_ te: Span<UInt8>) -> Bool { te.equals(trailers.span) }
 
-    private static func hash(ofName name: Span<UInt8>, _ names: FieldLine.Names) throws(MessageFault) -> UInt32 {
+    private static func check(name: Span<UInt8>, _ names: FieldLine.Names) throws(MessageFault) {
         guard name.count > 0 else { throw .fieldNameMalformed }
-        var hash = FieldNameTable.start
         for index in name.indices {
             let byte = name[index]
             guard ByteClass.isToken(byte) else { throw .fieldNameMalformed }
@@ -34,9 +34,7 @@ enum StreamField {
             if case .refusingAmbiguous = names, byte == UInt8(ascii: "_") || byte == UInt8(ascii: ".") {
                 throw .fieldNameAmbiguous
             }
-            hash = FieldNameTable.mix(hash, byte)
         }
-        return hash
     }
 
     private static let trailers = Array("trailers".utf8)

@@ -59,7 +59,11 @@ public final class ServerConnection: SocketHandler {
     public var memory: ConnectionMemory?
 
     /// Whether somebody has told of the handshake already: it is no request's own.
-    public var isHandshakeTold = false
+    public var isHandshakeTold: Bool {
+        get { handshakeTold }
+        set { handshakeTold = newValue }
+    }
+    private var handshakeTold = false
     /// It is ended because of who its client is.
     public internal(set) var isBarred = false
     /// The worker, or what it has been configured by, is about to end.
@@ -153,11 +157,12 @@ public final class ServerConnection: SocketHandler {
 
     /// Reads once and does what follows. - Returns: whether there may be more at once.
     private func receive() -> Bool {
-        guard input.room > 0 else {
+        let (step, room) = transport.fill(&input, from: self)
+        guard room > 0 else {
             wantRead(false)
             return false
         }
-        switch transport.read(from: self, into: &input) {
+        switch step {
         case .done:
             settle()
             return isOpen && spoken?.isInputHeld == false && transport.hasBufferedInput

@@ -18,9 +18,9 @@ extension HTTP1Session {
     func write(_ head: OutgoingHead, _ fields: (inout ByteBuffer) -> Void) -> Bool {
         guard let exchange else { return false }
         let isLengthUnknown = head.content == .chunked || head.content == .untilClose
-        let isChunked = isLengthUnknown && exchange.head.minorVersion >= 1
+        let isChunked = isLengthUnknown && exchange.receivedHead.minorVersion >= 1
         let isPersistent = allowsAnotherRequest && isLengthUnknown == isChunked && !head.isLast
-        let length = head.length(isAnswerToHead: exchange.head.method == .head)
+        let length = head.length(isAnswerToHead: exchange.method == .head)
         let isWritten = Self.write(head.status, length, isChunked, isPersistent, to: &connection.output, fields)
         guard isWritten else { return false }
         self.isChunked = isChunked

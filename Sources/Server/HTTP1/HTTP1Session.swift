@@ -140,8 +140,13 @@ final class HTTP1Session: ConnectionProtocol {
     private func parseHead() -> Bool {
         let exchange = currentExchange()
         let connection = connection
+        // Taken out while it changes: see decisions/structure.md.
+        var head = RequestHead()
+        swap(&head, &exchange.receivedHead)
+        let outcome = Self.parse(connection.input.readable, by: &parser, into: &head)
+        swap(&head, &exchange.receivedHead)
         do throws(MessageFault) {
-            switch try parser.parse(connection.input.readable, into: &exchange.head) {
+            switch try outcome.get() {
             case .incomplete:
                 if cycle.phase == .idle {
                     cycle.headBegun()
@@ -160,6 +165,16 @@ final class HTTP1Session: ConnectionProtocol {
             exchange.beganAt = connection.loop.now
             exchange.requestFaulted(error)
             return false
+        }
+    }
+
+    private static func parse(
+        _ bytes: Span<UInt8>, by parser: inout RequestHeadParser, into head: inout RequestHead
+    ) -> Result<HeadProgress, MessageFault> {
+        do throws(MessageFault) {
+            return .success(try parser.parse(bytes, into: &head))
+        } catch {
+            return .failure(error)
         }
     }
 
@@ -185,12 +200,12 @@ final class HTTP1Session: ConnectionProtocol {
             connection.input.append(exchange.headBytes.readable.extracting(headLength...))
             exchange.headBytes.truncate(to: headLength)
         }
-        let framing = exchange.head.framing
+        let framing = exchange.framing
         decoder = ContentDecoder(framing, extensions: .refused)
-        isContentAwaited = exchange.head.expectsContinue
+        isContentAwaited = exchange.receivedHead.expectsContinue
         isInputHeld = false
         cycle.headComplete(
-            isPersistent: exchange.head.isPersistent && connection.requestCount < settings.requestsPerConnection
+            isPersistent: exchange.receivedHead.isPersistent && connection.requestCount < settings.requestsPerConnection
                 && !connection.acceptor.isDraining)
         if framing.hasContent { clientTime.contentBegins(now: exchange.began, isHeldBack: isContentAwaited) }
         awaitClient()
@@ -204,8 +219,14 @@ final class HTTP1Session: ConnectionProtocol {
         let connection = connection
         do throws(MessageFault) {
             while isServing {
-                // A copy while it is in use: an access to the property that lasts would be checked for exclusivity.
+                // A copy while it is in use: an access to the property that lasts would be checked for exclusivity, and with it
+                // all others.
                 var decoder = decoder
+                // The end needs no look at what has come.
+                guard !decoder.isAtEnd else {
+                    contentCompleted(exchange)
+                    return true
+                }
                 let step = try decoder.next(connection.input.readable)
                 self.decoder = decoder
                 switch step {
@@ -219,7 +240,8 @@ final class HTTP1Session: ConnectionProtocol {
                     let taken = exchange.receive(count, of: connection.input)
                     if taken > 0 {
                         connection.input.consume(taken)
-                        self.decoder.consumed(taken)
+                        decoder.consumed(taken)
+                        self.decoder = decoder
                         exchange.receivedBytes += UInt64(taken)
                         clientTime.contentCame(taken, now: connection.loop.now)
                     }
@@ -228,12 +250,7 @@ final class HTTP1Session: ConnectionProtocol {
                     if isInputHeld { clientTime.contentHeld(now: connection.loop.now) }
                     awaitClient()
                     if isInputHeld { return false }
-                case .end:
-                    cycle.contentEnded()
-                    clientTime.contentEnded()
-                    awaitClient()
-                    exchange.contentEnded()
-                    return true
+                case .end: break
                 }
             }
         } catch {
@@ -243,6 +260,13 @@ final class HTTP1Session: ConnectionProtocol {
             if !cycle.isResponseEnded { exchange.requestFaulted(error) }
         }
         return false
+    }
+
+    private func contentCompleted(_ exchange: Exchange) {
+        cycle.contentEnded()
+        clientTime.contentEnded()
+        awaitClient()
+        exchange.contentEnded()
     }
 
     func allowContentPauses(of idle: TimeSpan) {

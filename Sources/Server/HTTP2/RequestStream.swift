@@ -79,13 +79,13 @@ final class RequestStream: HTTP2Stream {
         guard isUnserved else { return }
         guard owner.admits(self) else { return reset(.refusedStream) }
         let exchange = begin()
-        swap(&head, &exchange.head)
+        swap(&head, &exchange.receivedHead)
         swap(&headBytes, &exchange.headBytes)
-        if exchange.head.framing.hasContent {
-            time.contentBegins(now: exchange.began, isHeldBack: exchange.head.expectsContinue)
+        if exchange.receivedHead.framing.hasContent {
+            time.contentBegins(now: exchange.began, isHeldBack: exchange.receivedHead.expectsContinue)
             owner.wait(until: time.end)
         }
-        let isTunnelAsked = exchange.head.opensWebSocket
+        let isTunnelAsked = exchange.receivedHead.opensWebSocket
         if isTunnelAsked { tunnel = .asked }
         exchange.headReceived()
         // What follows is the tunnel's.
@@ -175,14 +175,14 @@ final class RequestStream: HTTP2Stream {
         }
         let exchange = begin()
         // What there is of it is not to be believed.
-        exchange.head = RequestHead(unreadable: head)
+        exchange.receivedHead = RequestHead(unreadable: head)
         return exchange
     }
 
     // MARK: - The response, for the exchange
 
     func write(_ head: OutgoingHead, _ fields: (inout ByteBuffer) -> Void) -> Bool {
-        let length = head.length(isAnswerToHead: exchange?.head.method == .head)
+        let length = head.length(isAnswerToHead: exchange?.method == .head)
         let isWritten = sendHead(head.status, endsStream: head.content == .none) { output in
             fields(&output)
             if let length { output.appendField("Content-Length", decimal: length) }

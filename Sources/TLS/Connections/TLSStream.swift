@@ -23,6 +23,8 @@ public final class TLSStream {
     private var isBroken = false
     /// What a read found behind the bytes it handed out.
     private var deferred: TLSStep?
+    /// Whether there is one. A step may hold a text, and to look for it costs what copying it would.
+    private var hasDeferred = false
     /// What had come from the socket at the first read since content that brought none; nil if there was none.
     private var barrenSince: UInt64?
     /// Octets of tickets, key updates and refused handshakes between content: thousands of them, where a peer of good will sends
@@ -86,7 +88,10 @@ public final class TLSStream {
     /// Decrypts into the buffer's room until it is full or nothing more has arrived. One system call where one record
     /// was waiting.
     public func read(into buffer: inout ByteBuffer) -> TLSStep {
-        if let outcome = deferred.take() { return outcome }
+        if hasDeferred {
+            hasDeferred = false
+            if let outcome = deferred.take() { return outcome }
+        }
         var total = 0
         repeat {
             var count = 0
@@ -99,7 +104,10 @@ public final class TLSStream {
                 let outcome = failure(of: status)
                 guard total > 0 else { return outcome == .wantRead && isBarren() ? giveUp() : outcome }
                 // What was read before is handed out first. The end would be announced by nothing any more.
-                if outcome != .wantRead { deferred = outcome }
+                if outcome != .wantRead {
+                    deferred = outcome
+                    hasDeferred = true
+                }
                 return .done(total)
             }
             total += count
@@ -145,7 +153,7 @@ public final class TLSStream {
     }
 
     /// Whether bytes of the peer lie in OpenSSL's buffers, which no readiness event will announce.
-    public var hasBufferedInput: Bool { deferred != nil || SSL_has_pending(pointer) == 1 }
+    public var hasBufferedInput: Bool { hasDeferred || SSL_has_pending(pointer) == 1 }
 
     public var isResumed: Bool { SSL_session_reused(pointer) == 1 }
 

@@ -23,6 +23,15 @@ public enum Transport {
         }
     }
 
+    /// Reads into the buffer's room, if there is any, with one access to the buffer: see `drain`.
+    ///
+    /// - Returns: how that ended, and how much room there was; if none, nothing was read.
+    @inlinable @inline(__always)
+    public func fill(_ buffer: inout ByteBuffer, from socket: SocketHandler) -> (step: TLSStep, room: Int) {
+        let room = buffer.room
+        return (room > 0 ? read(from: socket, into: &buffer) : .done(0), room)
+    }
+
     /// Writes from the front of the buffer and consumes what was taken.
     @inlinable @inline(__always)
     public func write(to socket: SocketHandler, from buffer: inout ByteBuffer) -> TLSStep {

@@ -10,9 +10,9 @@ extension HTTP1Connection {
 
     /// Reads once and passes on what came. - Returns: whether there may be more at once.
     func receive() -> Bool {
-        let room = input.room
+        let (step, room) = transport.fill(&input, from: self)
         guard room > 0 else { return false }
-        switch transport.read(from: self, into: &input) {
+        switch step {
         // Nothing was asked yet, so this answers nothing: it may have been sent ahead, for another client to take.
         case .done where !hasSent:
             fail(HTTP2Beginning.look(at: input.readable) == .whole ? .answeredInHTTP2(server: place) : .disconnected)
@@ -47,29 +47,52 @@ extension HTTP1Connection {
         }
     }
 
-    /// - Returns: whether there is more to do now.
-    private func parseHead(_ call: UpstreamCall) -> Bool {
-        switch HTTP2Beginning.look(at: input.readable) {
+    /// What there is where a response begins.
+    private enum Beginning {
+        case incomplete
+        case head(length: Int)
+        case http2
+        case malformed(MessageFault)
+    }
+
+    private static func look(
+        at bytes: Span<UInt8>, answering method: Method?, _ parser: inout ResponseHeadParser, _ head: inout ResponseHead
+    ) -> Beginning {
+        switch HTTP2Beginning.look(at: bytes) {
         case .none: break
-        case .part: return false
-        case .whole:
-            fail(.answeredInHTTP2(server: place))
-            return false
+        case .part: return .incomplete
+        case .whole: return .http2
         }
-        let length: Int
         do throws(MessageFault) {
-            switch try parser.parse(input.readable, answering: call.method, into: &head) {
-            case .incomplete: return false
-            case .complete(let complete): length = complete
+            switch try parser.parse(bytes, answering: method, into: &head) {
+            case .incomplete: return .incomplete
+            case .complete(let length): return .head(length: length)
             }
         } catch {
-            fail(.malformed(error))
+            return .malformed(error)
+        }
+    }
+
+    /// - Returns: whether there is more to do now.
+    private func parseHead(_ call: UpstreamCall) -> Bool {
+        let method = call.method
+        // Taken out while it is in use: an access to the property that lasts would be checked for exclusivity, and with it all others.
+        var head = ResponseHead()
+        swap(&head, &self.head)
+        defer { swap(&head, &self.head) }
+        let length: Int
+        switch Self.look(at: input.readable, answering: method, &parser, &head) {
+        case .incomplete: return false
+        case .head(let complete): length = complete
+        case .http2:
+            fail(.answeredInHTTP2(server: place))
+            return false
+        case .malformed(let fault):
+            fail(.malformed(fault))
             return false
         }
-        // From here on nobody changes it, and a copy needs no check with each look.
-        let head = head
         guard head.status != 101 else {
-            guard beginTunnel(call, headLength: length) else { return false }
+            guard beginTunnel(call, head, headLength: length) else { return false }
             input.consume(length)
             return true
         }
@@ -82,6 +105,7 @@ extension HTTP1Connection {
             }
         } else {
             decoder = ContentDecoder(head.framing, extensions: .ignored)
+            allowsAnotherCall = head.isPersistent && !Self.mayBeFollowedByContent(head, answering: method)
             phase = .content
             call.responseHead(head, input.readable.extracting(first: length))
         }
@@ -98,27 +122,31 @@ extension HTTP1Connection {
 
     /// Whether the head talks of content that must not follow: with HEAD, 204 and 304 (RFC 9112 section 6.3). There are servers that
     /// send it all the same, a moment later, and it would be taken for the next response.
-    private func mayBeFollowedByContent(_ call: UpstreamCall) -> Bool {
+    private static func mayBeFollowedByContent(_ head: ResponseHead, answering method: Method?) -> Bool {
         guard head.framing == .none else { return false }
         if head.statesChunked { return true }
-        return call.method == .head ? head.statedLength != 0 : (head.statedLength ?? 0) > 0
+        return method == .head ? head.statedLength != 0 : (head.statedLength ?? 0) > 0
     }
 
     /// - Returns: whether there is more to do now.
     private func pushContent(_ call: UpstreamCall) -> Bool {
         // A copy while it is in use: an access to the property that lasts would be checked for exclusivity every time.
         var decoder = decoder
+        // The end needs no look at what has come, but whether it is all.
+        guard !decoder.isAtEnd else {
+            finish(keeping: allowsAnotherCall && isRequestComplete && output.isEmpty && input.isEmpty)
+            return true
+        }
         defer { self.decoder = decoder }
         do throws(MessageFault) {
-            switch try decoder.next(input.readable) {
+            let (step, taken) = try Self.pass(input.readable, to: call, &decoder)
+            switch step {
             case .needMore:
                 awaitContent()
                 return false
             case .framing(let count): input.consume(count)
             case .content(let count):
-                let taken = call.responseContent(input.readable.extracting(first: count))
                 input.consume(taken)
-                decoder.consumed(taken)
                 guard taken == count else {
                     // The client is slower than the server; the client's own timeouts watch it.
                     isResponseHeld = true
@@ -126,16 +154,26 @@ extension HTTP1Connection {
                     clearDeadline()
                     return false
                 }
-            case .end:
-                finish(
-                    keeping: head.isPersistent && isRequestComplete && output.isEmpty && input.isEmpty
-                        && !mayBeFollowedByContent(call))
+            case .end: break
             }
         } catch {
             fail(.malformed(error))
             return false
         }
         return true
+    }
+
+    /// Finds out what the first of the bytes are, and passes them on if they are content.
+    ///
+    /// - Returns: what they are, and how much content was taken.
+    private static func pass(
+        _ bytes: Span<UInt8>, to call: UpstreamCall, _ decoder: inout ContentDecoder
+    ) throws(MessageFault) -> (step: ContentDecoder.Step, taken: Int) {
+        let step = try decoder.next(bytes)
+        guard case .content(let count) = step else { return (step, 0) }
+        let taken = call.responseContent(bytes.extracting(first: count))
+        decoder.consumed(taken)
+        return (step, taken)
     }
 
     // MARK: - Unused connections

@@ -8,7 +8,7 @@ internal import TLS
 /// Nothing is waited for but that the server takes what there is: how long nothing may be said, the client's side knows.
 extension HTTP1Connection {
     /// - Returns: whether the connection is a tunnel now; it has failed otherwise.
-    func beginTunnel(_ call: UpstreamCall, headLength: Int) -> Bool {
+    func beginTunnel(_ call: UpstreamCall, _ head: ResponseHead, headLength: Int) -> Bool {
         // An answer to what has not been asked in full yet is none.
         guard isRequestComplete, output.isEmpty else {
             fail(.unexpectedUpgrade)

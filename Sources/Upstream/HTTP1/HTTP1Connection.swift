@@ -23,7 +23,10 @@ public final class HTTP1Connection: UpstreamConnection {
     var interimResponses = 0
     var input: ByteBuffer
     var parser: ResponseHeadParser
+    /// Of the response under way, while it has not come whole. Then it is kept for its room.
     var head = ResponseHead()
+    /// Whether that response, once complete, leaves the connection to the next call.
+    var allowsAnotherCall = false
     var decoder = ContentDecoder(.none, extensions: .ignored)
     /// The content of the request goes in chunks.
     var isChunked = false

@@ -31,7 +31,7 @@ public final class UpstreamPool {
     private var underWay = 0
     /// Places of tunnels, open or about to be.
     var heldTunnels = 0
-    private var waiting: WaitingQueue<UpstreamCall>
+    private let waiting: WaitingQueue<UpstreamCall>
     private var waitingTimer: LoopTimer?
     private var isServingWaiting = false
     var checks: [HealthCheck] = []

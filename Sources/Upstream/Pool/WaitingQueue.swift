@@ -3,7 +3,10 @@ internal import EventLoop
 /// Who waits, the first first: bounded, and each for the same time, so that the first is also the first whose time is over.
 ///
 /// Who leaves from the middle makes room at once; what it leaves behind is swept up when there is as much of it as may wait.
-struct WaitingQueue<Element> {
+///
+/// A class, though it has one owner: every request asks whether somebody waits, and as a struct in a property each of these looks
+/// would be checked for exclusivity.
+final class WaitingQueue<Element> {
     private struct Entry {
         let ticket: UInt64
         let deadline: Instant
@@ -26,7 +29,7 @@ struct WaitingQueue<Element> {
 
     /// - Parameter deadline: who has one before that of somebody who came earlier is kept until then.
     /// - Returns: the ticket to leave with; never given twice.
-    mutating func append(_ element: Element, until deadline: Instant) -> UInt64 {
+    func append(_ element: Element, until deadline: Instant) -> UInt64 {
         precondition(!isFull, "one more waits than may")
         if entries.count >= 2 * limit + 16 { sweep() }
         defer { nextTicket += 1 }
@@ -36,20 +39,18 @@ struct WaitingQueue<Element> {
     }
 
     /// When the first one's time is over.
-    mutating func firstDeadline() -> Instant? {
+    func firstDeadline() -> Instant? {
         skipGaps()
         return start < entries.count ? entries[start].deadline : nil
     }
 
     /// Who has waited longest.
     var first: Element? {
-        mutating get {
-            skipGaps()
-            return start < entries.count ? entries[start].element : nil
-        }
+        skipGaps()
+        return start < entries.count ? entries[start].element : nil
     }
 
-    mutating func popFirst() -> Element? {
+    func popFirst() -> Element? {
         skipGaps()
         guard start < entries.count else { return nil }
         defer {
@@ -61,7 +62,7 @@ struct WaitingQueue<Element> {
     }
 
     /// Nothing happens if it does not wait any more.
-    mutating func remove(_ ticket: UInt64) {
+    func remove(_ ticket: UInt64) {
         var (low, high) = (start, entries.count)
         while low < high {
             let middle = (low + high) / 2
@@ -73,14 +74,14 @@ struct WaitingQueue<Element> {
         skipGaps()
     }
 
-    private mutating func skipGaps() {
+    private func skipGaps() {
         while start < entries.count, entries[start].element == nil { start += 1 }
         guard start == entries.count else { return }
         entries.removeAll(keepingCapacity: true)
         start = 0
     }
 
-    private mutating func sweep() {
+    private func sweep() {
         entries.removeAll { $0.element == nil }
         start = 0
     }
