@@ -34,16 +34,16 @@ extension ForwardingExchange {
         return .matched(gateway.routes.match(host: host, path: head.path.of(bytes), method: head.routedMethod))
     }
 
-    func decide() {
+    func decide(by head: RequestHead) {
         switch judge(head, headBytes.readable) {
         case .misdirected: deny(.misdirected, "Host is not what the handshake was for")
         case .forChallenge: identify(for: .certificate)
         case .headerRefused: deny(.headerRefused, "a field that overrides method or target")
-        case .matched(let match): follow(match)
+        case .matched(let match): follow(match, opensWebSocket: head.opensWebSocket)
         }
     }
 
-    private func follow(_ match: RouteTable.Match) {
+    private func follow(_ match: RouteTable.Match, opensWebSocket: Bool) {
         switch match {
         // Which of the two, and nothing of what was asked for: a path may say who a patient is.
         case .hostUnknown: deny(.routeUnknown, "no route has this host")
@@ -61,7 +61,7 @@ extension ForwardingExchange {
             }
             guard gateway.routes.routes[index].webSocket else {
                 // CONNECT asks for nothing else, where an Upgrade that is left out leaves a request.
-                if head.opensWebSocket { return deny(.methodRefused) }
+                if opensWebSocket { return deny(.methodRefused) }
                 return identify(for: gateway.routes.routes[index].requirement)
             }
             guard readHandshake() else { return }

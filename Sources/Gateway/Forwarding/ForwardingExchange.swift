@@ -82,13 +82,15 @@ final class ForwardingExchange: Exchange {
     // MARK: - What comes from the client
 
     override func headReceived() {
+        // One copy for all that is decided by it.
+        let head = head
         trace = gateway.trace(of: head, headBytes.readable)
         if let limiter = gateway.limiter, limiter.limitsSources,
             let excess = limiter.excess(ofSource: client.source, now: connection.loop.now)
         {
             return deny(excess)
         }
-        decide()
+        decide(by: head)
     }
 
     override func receive(content: Span<UInt8>) -> Int {
