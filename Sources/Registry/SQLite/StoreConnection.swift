@@ -139,13 +139,20 @@ final class StoreConnection {
             else { return }
             logRoom = Int(size)
             guard needed > logRoom else { return }
-            let zeros = [UInt8](repeating: 0, count: options.logRoomSlice)
-            let written = zeros.withUnsafeBytes { methods.xWrite(file, $0.baseAddress, Int32($0.count), size) }
-            // A disk that is full, or broken, is for the next commit to find out.
-            if written == SQLITE_OK { logRoom += zeros.count }
+            let zeros = [UInt8](repeating: 0, count: Self.piece)
+            for offset in stride(from: 0, to: options.logRoomSlice, by: Self.piece) {
+                let written = zeros.withUnsafeBytes {
+                    methods.xWrite(file, $0.baseAddress, Int32($0.count), size + sqlite3_int64(offset))
+                }
+                // A disk that is full, or broken, is for the next commit to find out. It is not asked again before long.
+                if written != SQLITE_OK { break }
+            }
+            logRoom = max(logRoom, needed) + options.logRoomSlice
         }
     }
 
+    /// SQLite's files take no more than 128 KiB at a time.
+    private static let piece = 16_384
     private static let logHeader = 32
     /// A page with its header.
     private static let frame = 24 + 4_096
