@@ -3,6 +3,8 @@
 import re
 
 LINE = re.compile(r"(?P<thread>\d+)\s+(?P<text>.*)")
+# Room that the log is given ahead: zeros alone, between commits. It is no frame, and says nothing of the last commit.
+ROOM = re.compile(r'"(\\0)+"')
 CALLS = "trace=pwrite64,write,writev,send,sendto,sendmsg,fdatasync,fsync"
 
 
@@ -32,6 +34,8 @@ def assert_synced_before_forwarded(trace, count, requests=('"GET /counted', '"PO
     forwarded, is_written, is_synced = 0, False, False
     for name, text in completed_calls(trace):
         if name == "pwrite64" and "registry.sqlite-wal" in text:
+            if ROOM.search(text):
+                continue
             is_written, is_synced = True, False
         elif name in ("fdatasync", "fsync") and "registry.sqlite-wal" in text:
             assert text.endswith("= 0"), text

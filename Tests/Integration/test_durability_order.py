@@ -26,7 +26,7 @@ def trace_of(attested, path, count, request=COLLECTED):
 
 @pytest.mark.parametrize("request_of", [COLLECTED, STREAMED], ids=["collected", "streamed"])
 def test_a_counter_is_durable_before_its_request_is_forwarded(start_attested, tmp_path, request_of):
-    assert_synced_before_forwarded(trace_of(start_attested(), tmp_path / "trace", 20, request_of), 20)
+    assert_synced_before_forwarded(trace_of(start_attested(), tmp_path / "trace", 100, request_of), 100)
 
 
 def test_the_check_notices_commits_that_are_not_durable(pki, own_upstream, tmp_path, monkeypatch):
