@@ -61,6 +61,8 @@ def _find_postgresql():
 def start(stack, rows, directory, certificates, ports, fleet, registry, chosen):
     """- Returns: the server of each row. They are stopped with the stack."""
     servers = {}
+    if not rows:
+        return servers
     auth_request.AuthRequest.registry = registry
     auth_request.AuthRequest.registrations = fleet / "registrations.jsonl"
     for row in rows:

@@ -23,7 +23,7 @@ LARGE = 1 << 30
 # Of a gateway that nobody hurries while it is looked at.
 TIMEOUTS = {"head": "60s", "content_idle": "60s", "content_rate": "1B/s"}
 # What a connection is without its blocks: TLS, OpenSSL's buffers for one record each way, our objects.
-IDLE, BUSY = 28, 68
+IDLE, BUSY = 24, 68
 
 
 @dataclass

@@ -53,7 +53,7 @@ apps: [{{id: {self.app}, environment: simulator, counter: strict}}]"""
             tunnels = f"\n  tunnels: {{servers: [127.0.0.1:{self.tunnel_port}], connections: 8000}}"
             tunnel = """
   - {name: tunnel, host: localhost, path: /tunnel, require: certificate, upstream: tunnels, websocket: allowed}
-limits: {tunnels: 8000}"""
+limits: {tunnels: 8000, tunnels_per_device: 8000}"""
         return f"""workers: {self.worker_count}
 listeners:
   - address: 127.0.0.1:{self.ports["cache"]}
