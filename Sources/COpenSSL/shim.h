@@ -33,6 +33,7 @@ static inline long ag_ssl_set_min_proto_version(SSL *ssl, int version) { return 
 static inline long ag_ssl_set_max_proto_version(SSL *ssl, int version) { return SSL_set_max_proto_version(ssl, version); }
 static inline long ag_ssl_ctx_set_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_set_mode(ctx, mode); }
 static inline long ag_ssl_ctx_clear_mode(SSL_CTX *ctx, long mode) { return SSL_CTX_clear_mode(ctx, mode); }
+static inline long ag_ssl_ctx_set_max_cert_list(SSL_CTX *ctx, long octets) { return SSL_CTX_set_max_cert_list(ctx, octets); }
 static inline void ag_ssl_ctx_set_read_ahead(SSL_CTX *ctx, int on) { SSL_CTX_set_read_ahead(ctx, on); }
 static inline long ag_ssl_ctx_set_session_cache_mode(SSL_CTX *ctx, long mode) {
     return SSL_CTX_set_session_cache_mode(ctx, mode);
@@ -105,6 +106,7 @@ static inline int ag_evp_pkey_public_key(void) { return EVP_PKEY_PUBLIC_KEY; }
 static inline unsigned long ag_xn_flag_rfc2253(void) { return XN_FLAG_RFC2253; }
 static inline int ag_sk_x509_num(const STACK_OF(X509) *stack) { return sk_X509_num(stack); }
 static inline X509 *ag_sk_x509_value(const STACK_OF(X509) *stack, int index) { return sk_X509_value(stack, index); }
+static inline X509 *ag_sk_x509_pop(STACK_OF(X509) *stack) { return sk_X509_pop(stack); }
 static inline int ag_sk_x509_revoked_num(const STACK_OF(X509_REVOKED) *stack) { return sk_X509_REVOKED_num(stack); }
 static inline X509_REVOKED *ag_sk_x509_revoked_value(const STACK_OF(X509_REVOKED) *stack, int index) {
     return sk_X509_REVOKED_value(stack, index);

@@ -1,10 +1,19 @@
 internal import COpenSSL
 
-/// Takes the client's certificate out of sessions of TLS 1.3.
+/// Takes the client's certificates out of sessions: its own out of those of TLS 1.3, what it sent behind it out of all.
 ///
-/// OpenSSL keeps it there, decoded, for as long as the session can be resumed and for as long as its connection lives: most of what a
-/// session takes. Nothing asks for it any more once the chain was verified: all that counts of it is in the `ClientIdentity`.
+/// OpenSSL keeps them there, decoded, for as long as the session can be resumed and for as long as its connection lives: most of what a
+/// session takes. Nothing asks for them any more once the chain was verified: all that counts is in the `ClientIdentity`. Nobody may ask
+/// OpenSSL for the certificate or for the result of verification, which becomes "unspecified", after the handshake.
 enum LeanSession {
+    /// Drops what came behind the client's own certificate. Whoever sends more than anybody looks at would have it kept otherwise.
+    ///
+    /// - Parameter connection: whose session nobody else can find yet; the list is its session's own.
+    static func emptyChain(of connection: OpaquePointer?) {
+        guard let chain = SSL_get_peer_cert_chain(connection) else { return }
+        while let certificate = ag_sk_x509_pop(chain) { X509_free(certificate) }
+    }
+
     /// Makes the session one that has never had a certificate.
     ///
     /// There is no call for it, but decoding into an existing session replaces its fields (d2i_X509(3)): so this decodes the encoding of
@@ -12,15 +21,17 @@ enum LeanSession {
     /// by what it is found. What is not encoded stays as it was: references, and the identity. How old a client says that its ticket is
     /// OpenSSL compares for early data alone, which is off.
     ///
-    /// - Parameter session: as OpenSSL gives it to be kept: of a handshake whose proofs are done, and nobody else's yet.
+    /// - Parameter session: as OpenSSL gives it to be kept: of a handshake whose proofs are done, and no other connection's yet.
     /// - Returns: false if there was no memory half-way, so that nothing must be resumed by it.
     static func strip(_ session: OpaquePointer) -> Bool {
         guard SSL_SESSION_get0_peer(session) != nil, SSL_SESSION_get_protocol_version(session) == TLS1_3_VERSION,
-            // A bound on records is part of the session, and holds for the connection.
-            SSL_SESSION_get_max_fragment_length(session) == UInt8(TLSEXT_max_fragment_length_DISABLED)
+            let lean = SSL_SESSION_new()
         else { return true }
-        guard let lean = SSL_SESSION_new() else { return true }
         defer { SSL_SESSION_free(lean) }
+        // A bound on records is part of the session, and holds for the connection.
+        guard SSL_SESSION_get_max_fragment_length(session) == SSL_SESSION_get_max_fragment_length(lean) else {
+            return true
+        }
         guard setSecret(of: lean, from: session), setNames(of: lean, from: session),
             SSL_SESSION_set_protocol_version(lean, TLS1_3_VERSION) == 1,
             SSL_SESSION_set_cipher(lean, SSL_SESSION_get0_cipher(session)) == 1

@@ -68,7 +68,9 @@ func serverContext(of connection: OpaquePointer?) -> ServerContext? {
 /// Returning 1 keeps the reference that OpenSSL counted for us.
 private nonisolated func sessionMade(_ connection: OpaquePointer?, _ session: OpaquePointer?) -> Int32 {
     // Before others can find it: it does not change any more then.
-    guard let session, let context = serverContext(of: connection), LeanSession.strip(session) else { return 0 }
+    guard let session, let context = serverContext(of: connection) else { return 0 }
+    LeanSession.emptyChain(of: connection)
+    guard LeanSession.strip(session) else { return 0 }
     context.sessions.insert(session)
     return 1
 }

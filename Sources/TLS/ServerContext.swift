@@ -66,6 +66,8 @@ public final class ServerContext {
     private func setModes() {
         let context = pointer
         TLSStream.setModes(of: context)
+        // Four certificates at most are looked at. OpenSSL takes 100 KiB of them, and decodes all before it asks anybody.
+        _ = ag_ssl_ctx_set_max_cert_list(context, 16_384)
         SSL_CTX_set_alpn_select_cb(context, selectProtocol, Unmanaged.passUnretained(self).toOpaque())
         if staple != nil { _ = ag_ssl_ctx_set_tlsext_status_cb(context, stapleResponse) }
     }

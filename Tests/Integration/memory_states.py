@@ -130,10 +130,10 @@ def _stands(value, since):
             return value()
 
 
-def measure(attested, state, count):
+def measure(attested, state, count, identity=None):
     """- Returns: KiB by which the gateway has grown for each of `count` connections in that state."""
     phone = attested.phone
-    context = tls_context(attested.pki, phone.identity)
+    context = tls_context(attested.pki, identity or phone.identity)
     options = {"receive_buffer": 16 * KIB} if state.reads_nothing else {}
     clients = []
 

@@ -141,12 +141,12 @@ final class SQLiteBackend: StoreBackend {
     /// One slice of folding, or a checkpoint: when idle, or when the journal or the log is long.
     private func tidy() {
         guard store.isAvailable else { return }
+        store.makeLogRoom()
         do throws(StoreError) {
             if isTidying || store.journalLength > Self.journalBound {
                 if try store.fold() { return signal(.isWorkLeft) }
             }
             if store.logPages > (isTidying ? 0 : Self.logBound) { try store.checkpoint() }
-            store.makeLogRoom()
             isTidying = false
         } catch {
             failed()

@@ -140,18 +140,18 @@ final class StoreConnection {
             logRoom = Int(size)
             guard needed > logRoom else { return }
             let zeros = [UInt8](repeating: 0, count: Self.piece)
-            for offset in stride(from: 0, to: options.logRoomSlice, by: Self.piece) {
-                let written = zeros.withUnsafeBytes {
-                    methods.xWrite(file, $0.baseAddress, Int32($0.count), size + sqlite3_int64(offset))
-                }
-                // A disk that is full, or broken, is for the next commit to find out. It is not asked again before long.
-                if written != SQLITE_OK { break }
+            let goal = size + sqlite3_int64(options.logRoomSlice)
+            while size < goal {
+                let written = zeros.withUnsafeBytes { methods.xWrite(file, $0.baseAddress, Int32($0.count), size) }
+                guard written == SQLITE_OK else { break }
+                size += sqlite3_int64(Self.piece)
             }
-            logRoom = max(logRoom, needed) + options.logRoomSlice
+            // A disk that is full, or broken, is for the next commit to find out. It is not asked again before long.
+            logRoom = size < goal ? needed + options.logRoomSlice : Int(size)
         }
     }
 
-    /// SQLite's files take no more than 128 KiB at a time.
+    /// SQLite's files take less than 128 KiB at a time.
     private static let piece = 16_384
     private static let logHeader = 32
     /// A page with its header.
