@@ -16,7 +16,7 @@ OURS = "attestgate"
 
 
 def ratios(found):
-    """A bar for each peer and row, as long as the ratio; a red line where the row's target is."""
+    """A bar for each peer and row, as long as the ratio; a red line where a target is set against that peer."""
     groups = []
     for row, (label, unit) in report.ROWS.items():
         ours = next((one for (name, server, _), one in found.results.items() if (name, server) == (row, OURS)), None)
@@ -26,31 +26,35 @@ def ratios(found):
             if name == row and server != OURS and ours and unit not in report.WITHOUT_RATIO
             and any(sample["value"] for sample in samples)}
         if peers:
-            target = next((each for each in TARGETS if each.row == row and not each.is_least), None)
-            groups.append((row, peers, target.limit if target else None))
+            groups.append((row, peers))
     if not groups:
         return ""
-    bars = sum(len(peers) for _, peers, _ in groups)
+    bars = sum(len(peers) for _, peers in groups)
     drawing = Drawing(820, 96 + bars * 16 + len(groups) * 12, TITLES["ratios"])
-    longest = max(max(ratio for _, peers, _ in groups for ratio in peers.values()), 1.0) * 1.08
+    longest = max(max(ratio for _, peers in groups for ratio in peers.values()), 1.0) * 1.08
     scale = Scale(0, longest, 150, 740)
     drawing.text(20, 26, TITLES["ratios"] + ": shorter is better", size=15, weight="bold")
-    servers = {server: colour(server) for _, peers, _ in groups for server, _ in peers}
+    servers = {server: colour(server) for _, peers in groups for server, _ in peers}
     drawing.key(20, 50, servers | {"target": TARGET})
     y, bottom = 70, 70 + bars * 16 + len(groups) * 12
     drawing.line(scale(1), 60, scale(1), bottom, INK, 1, "4 3")
     drawing.text(scale(1), bottom + 14, "as much as the peer", "middle", 11)
-    for row, peers, limit in groups:
-        top = y
+    for row, peers in groups:
         drawing.text(142, y + 8 * len(peers) + 4, row, "end")
         for (server, variant), ratio in peers.items():
             drawing.bar(scale(0), y + 2, scale(ratio) - scale(0), 12, colour(server))
+            if (limit := limit_beside(row, server, variant)) is not None:
+                drawing.line(scale(limit), y, scale(limit), y + 16, TARGET, 2)
             drawing.text(scale(ratio) + 5, y + 12, f"{ratio:.2f}" + (f" ({variant})" if variant else ""), size=11)
             y += 16
-        if limit is not None:
-            drawing.line(scale(limit), top - 1, scale(limit), y + 1, TARGET, 2)
         y += 12
     return drawing.svg()
+
+
+def limit_beside(row, server, variant):
+    return next((
+        target.limit for target in TARGETS
+        if target.row == row and (server in target.peers or (server, variant) in target.peers)), None)
 
 
 def latency(found):

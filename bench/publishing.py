@@ -77,6 +77,7 @@ def heading(found):
     settings, took = found.settings, found.settings.get("took_seconds")
     return (
         f"{report.machine_line(found.machine)}  \n"
+        f"`bench/run{' --full' if settings.get('full') else ''}`, {settings.get('date', 'undated')}: "
         f"{settings['rounds']} rounds of {settings['seconds']:g} s, {settings['idle_connections']} idle connections"
         + (f"; it took {took / 60:.0f} min" if took else ""))
 

@@ -1,4 +1,4 @@
-"""The targets of attestgate, and how a run stands to each: reached, or what the floor is."""
+"""The targets of attestgate, and how a run stands to each: reached, or what is known of how far it can go."""
 
 import statistics
 from dataclasses import dataclass
@@ -6,19 +6,18 @@ from typing import Callable
 
 import report
 
-# Memory that OpenSSL alone holds for an idle connection with a client's certificate, in KiB.
-OPENSSL_IDLE = 19.1
-
 
 @dataclass(frozen=True)
 class Target:
-    """`measured`: the figure of a run, none where it has not been measured; `floor`: what nothing can be better than."""
+    """`measured`: the figure of a run, none where it has not been measured; `bound`: in
+    words, how far it can go; `peers`: whom the limit stands beside in a plot, each a server or a server and its variant."""
 
     row: str
     what: str
     limit: float
     measured: Callable
-    floor: Callable = lambda found: ""
+    bound: Callable = lambda found: ""
+    peers: tuple = ()
     # Whether the figure is to be at least the limit, and not at most.
     is_least: bool = False
     digits: int = 2
@@ -52,6 +51,14 @@ def value(row):
     return measured
 
 
+def versions(row, other):
+    """Attestgate's figure of a row, in parts of its own in another one."""
+    def measured(found):
+        ours, theirs = samples(found, row, "attestgate"), samples(found, other, "attestgate")
+        return report.ratio_of(ours, theirs) if ours and theirs else None
+    return measured
+
+
 def attested(found):
     ours, kept = samples(found, "attested", "attestgate"), samples(found, "keepalive", "attestgate")
     if not ours or not kept:
@@ -72,15 +79,15 @@ def beside_verifier(name):
     return measured
 
 
-def verifier_floor(name):
+def verifier_bound(name):
     """What a gateway would reach that does nothing for a request but to verify its signature."""
-    def floor(found):
+    def bound(found):
         ours = samples(found, "attested", "attestgate")
         theirs = next(one for (row, server, _), one in found.results.items() if name in (row, server))
         ratio = statistics.median(
             other["value"] / mine["verification_microseconds"] for mine, other in zip(ours, theirs))
-        return f"{ratio:.1f}: what it takes, in bare verifications"
-    return floor
+        return f"at best {ratio:.1f}: what it takes, in bare verifications"
+    return bound
 
 
 def added_latency(found):
@@ -99,37 +106,37 @@ def durable(found):
 
 
 def profiled(what, share):
-    """A floor that no run tells, for it takes a profile: where the work goes, in docs/performance.md."""
-    return lambda found: f"{share:.2f}: {what}"
-
-
-def idle_floor(found):
-    theirs = [one for server in ("nginx", "haproxy") if (one := samples(found, "idle", server))]
-    best = min(report.summarise(one)[0] for one in theirs)
-    return f"OpenSSL alone holds {OPENSSL_IDLE} KiB: {OPENSSL_IDLE / best:.2f}"
+    """What no run tells, for it takes a profile: where the work goes, in docs/performance.md."""
+    return lambda found: f"by a profile of another run {share:.2f} with nothing but {what}"
 
 
 TARGETS = [
     Target("keepalive", "CPU per proxied request, beside the better of nginx and HAProxy", 0.85,
-           beside("keepalive", "nginx", "haproxy"), profiled("kernel and OpenSSL alone", 0.79)),
-    Target("keepalive", "the same, beside Envoy", 0.5, beside("keepalive", "envoy")),
+           beside("keepalive", "nginx", "haproxy"), profiled("the kernel and OpenSSL", 0.79),
+           peers=("nginx", "haproxy")),
+    Target("keepalive", "the same, beside Envoy", 0.5, beside("keepalive", "envoy"), peers=("envoy",)),
     Target("attested", "CPU per attested request, durable, beside that and one bare verification", 1.25, attested,
-           lambda found: "1.00: the same without anything to do but to verify"),
+           lambda found: "1.00 with nothing to do but to verify"),
     Target("attested", "attested requests/s, beside nginx and a verifier in Python", 5, beside_verifier("auth-request-python"),
-           verifier_floor("auth-request-python"), is_least=True, digits=1),
+           verifier_bound("auth-request-python"), is_least=True, digits=1),
     Target("attested", "attested requests/s, beside nginx and a verifier in Swift", 5, beside_verifier("auth-request-swift"),
-           verifier_floor("auth-request-swift"), is_least=True, digits=1),
-    Target("first-seen", "CPU per full handshake, certificate never seen, beside HAProxy", 0.95, beside("first-seen", "haproxy")),
-    Target("handshake", "CPU per full handshake, certificate seen before, beside HAProxy", 0.75, beside("handshake", "haproxy")),
+           verifier_bound("auth-request-swift"), is_least=True, digits=1),
+    Target("first-seen", "CPU per full handshake, certificate never seen, beside HAProxy", 0.95, beside("first-seen", "haproxy"),
+           peers=("haproxy",)),
+    Target("handshake", "CPU per full handshake, certificate seen before, beside HAProxy", 0.75, beside("handshake", "haproxy"),
+           peers=("haproxy",)),
     Target("resumed", "CPU per resumed handshake, beside HAProxy's tickets", 0.35,
-           beside("resumed", "haproxy", variant="tickets"), profiled("OpenSSL's handshake and the kernel alone", 0.42)),
+           beside("resumed", "haproxy", variant="tickets"), profiled("OpenSSL's handshake and the kernel", 0.42),
+           peers=(("haproxy", "tickets"),)),
     Target("idle", "memory per idle connection, beside the better of nginx and HAProxy", 0.92,
-           beside("idle", "nginx", "haproxy"), idle_floor),
+           beside("idle", "nginx", "haproxy"), peers=("nginx", "haproxy")),
+    Target("attested-h2", "CPU per attested request over HTTP/2, beside HTTP/1.1", 1.0, versions("attested-h2", "attested")),
+    Target("attested-parallel-h2", "the same, many at a time on one connection", 1.0, versions("attested-parallel-h2", "attested")),
     Target("attested-latency", "added p99 at half load, attested, beside nginx without: at most 1 ms and two fsyncs",
-           lambda found: 1000 + 2 * sync(found), added_latency, lambda found: f"one fsync: {sync(found):.0f} us", digits=0,
+           lambda found: 1000 + 2 * sync(found), added_latency, lambda found: f"one fsync takes {sync(found):.0f} us", digits=0,
            unit=" us"),
-    Target("workers", "CPU per request, two workers beside one", 1.08, value("workers"), lambda found: "1.00"),
-    Target("durability", "durable commits beside none, throughput", 0.9, durable, lambda found: "1.00", is_least=True),
+    Target("workers", "CPU per request, two workers beside one", 1.08, value("workers")),
+    Target("durability", "durable commits beside none, throughput", 0.9, durable, is_least=True),
 ]
 # What is no figure, and where it is tried.
 TRIED = [(
@@ -149,8 +156,8 @@ def table(found):
             lines.append(f"| {target.what} | {known} | | not measured in this run |")
             continue
         verdict = "reached" if target.is_reached(found) else "**not reached**"
-        if not target.is_reached(found) and (floor := target.floor(found)):
-            verdict += f"; floor: {floor}"
+        if not target.is_reached(found) and (bound := target.bound(found)):
+            verdict += f"; {bound}"
         lines.append(
             f"| {target.what} | {sign} {target.limit_of(found):.{target.digits}f}{target.unit} "
             f"| {measured:.{target.digits}f}{target.unit} | {verdict} |")
