@@ -7,9 +7,14 @@ import re
 import intended
 from attacks import SMUGGLED
 from oracle import Oracle
-from phone import Phone, content_digest
+from phone import COVERED_WHEN_PRESENT, Phone, content_digest
 
 PSEUDONYM = re.compile("[0-9a-f]{64}")
+
+
+def is_signable(request):
+    """Whether a signature base can hold all that a proof is to cover: nothing beyond ASCII (RFC 9421 section 2.5)."""
+    return all(value.isascii() for name, value in request.fields if name.lower() in COVERED_WHEN_PRESENT)
 
 
 class AttestedOracle(Oracle):
@@ -61,6 +66,10 @@ class AttestedOracle(Oracle):
             if status != 200:
                 continue
             request = next(requests)
+            if not is_signable(request):
+                # Refused by its head: nothing of it is forwarded.
+                reading.answers[index] = (method, 401)
+                continue
             names = dict(request.fields)
             has_content = "Transfer-Encoding" in names or names.get("Content-Length", "0") != "0"
             request = self._forwarded(request)

@@ -63,6 +63,14 @@ def test_what_has_two_readings_is_refused(oracle):
         assert check(oracle, name, data, delivery).end in ("refused", "unfinished"), name
 
 
+def test_a_covered_field_that_no_signature_base_can_hold_is_refused(oracle):
+    """Changes at random make one now and then. The octet is the thirteenth: beyond the eight that are looked at in one go."""
+    oracle.is_right = True
+    data = b"POST /p HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Type: text/plain;c\xa0\r\n\r\nhello"
+    reading = check(oracle, "beyond ASCII", data, "in one write")
+    assert (reading.answers, reading.requests) == ([("POST", 401)], [])
+
+
 def test_an_early_end_completes_nothing(oracle):
     oracle.is_right = True
     for name, (data, forwarded), delivery in sample(framing_cases.EARLY_END):

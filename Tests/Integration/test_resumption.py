@@ -48,6 +48,26 @@ def test_a_resumed_session_still_has_its_identity(start_gateway, own_upstream, p
             session = session_of(client)
 
 
+@pytest.mark.parametrize("suite", ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"])
+@pytest.mark.parametrize("groups", ["X25519", "P-521:X25519"], ids=["at once", "after a HelloRetryRequest"])
+def test_a_service_is_told_the_same_of_a_client_that_resumes(attested, tmp_path, suite, groups):
+    """Sessions keep no certificate: what is told comes from what was made of it in the first handshake."""
+    kept = tmp_path / "session.pem"
+    request = REQUEST.replace(b"GET /", b"GET /device", 1)
+    told = []
+    # Each connection but the first resumes what the one before was given.
+    for count in range(3):
+        offered = ["-sess_in", kept] if count else []
+        output = s_client(
+            attested.gateway, "-ciphersuites", suite, "-groups", groups, *offered, "-sess_out", kept,
+            identity=attested.phone.identity, send=request)
+        assert f"{'Reused' if count else 'New'}, TLSv1.3, Cipher is {suite}" in output
+        assert "HTTP/1.1 200 OK" in output
+        told.append([field for field in attested.upstream.last_request().fields if field[0] != "traceparent"])
+    assert "Attest-Device" in dict(told[0])
+    assert told[1:] == told[:1] * 2
+
+
 def test_resumption_works_with_tls_1_2(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, policy="intermediate", workers=2)
     context = tls_context(gateway.pki, phone, maximum=ssl.TLSVersion.TLSv1_2)
