@@ -11,14 +11,13 @@ from pathlib import Path
 import preparation
 from peers import Failed, auth_request, postgresql
 from preparation import ROOT, say
+from report import VERIFIER_TARGET
 
 KINDS = {
     "attested-postgresql": postgresql.InPostgreSQL,
     "auth-request-python": auth_request.Python,
     "auth-request-swift": auth_request.Swift,
 }
-# Requests a second of attestgate, at least, for one of what a user would build.
-TARGET = 5
 # Where the verifier in Swift is built: out of sight of the project's own build.
 SCRATCH = ROOT / ".build" / "bench-verifier"
 SWIFT = ROOT / "bench" / "verifiers" / "swift"
@@ -113,7 +112,7 @@ def report(results):
         "| beside the attested row | requests/s | us CPU of the server's core | of each process | attestgate's requests/s / its"
         " | its CPU / attestgate's |",
         "|---|--:|--:|---|--:|--:|", *lines]) + (
-        f"\n\nattestgate is to do at least {TARGET} times as many requests a second as nginx with either verifier.")
+        f"\n\nattestgate is to do at least {VERIFIER_TARGET} times as many requests a second as nginx with either verifier.")
 
 
 def _ratio(pairs):

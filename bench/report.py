@@ -129,6 +129,14 @@ def versions(results):
 
 # CPU of an attested request against a keep-alive one plus one bare verification, at most.
 ATTESTED_TARGET = 1.25
+# Requests a second of attestgate, at least, for one of nginx and a verifier.
+VERIFIER_TARGET = 5
+
+
+def attested_ratio(kept, samples):
+    """CPU of attested requests in parts of that yardstick, both of the same rounds: the median over these."""
+    return statistics.median(
+        sample["value"] / (one["value"] + sample["verification_microseconds"]) for one, sample in zip(kept, samples))
 
 
 def attested(results, counters, commits, place):
@@ -154,11 +162,10 @@ def attested(results, counters, commits, place):
         lines.append(f"One bare ECDSA P-256 verification: {verification:.1f} us; the yardstick takes the row keepalive too.")
         return "\n".join(lines)
     yardsticks = [one["value"] + other["verification_microseconds"] for one, other in zip(kept, samples)]
-    ratio = statistics.median(sample["value"] / yardstick for sample, yardstick in zip(samples, yardsticks))
     lines.append(
         f"Yardstick: keepalive {summarise(kept)[0]:.1f} + one bare ECDSA P-256 verification {verification:.1f} = "
-        f"{statistics.median(yardsticks):.1f} us. Attested is **{ratio:.2f}** times that; the target is at most "
-        f"{ATTESTED_TARGET}.")
+        f"{statistics.median(yardsticks):.1f} us. Attested is **{attested_ratio(kept, samples):.2f}** "
+        f"times that; the target is at most {ATTESTED_TARGET}.")
     return "\n".join(lines)
 
 
