@@ -15,10 +15,7 @@ open class Exchange {
     /// What carries the request and its response on that connection; set before anything is called.
     final var carrier: ExchangeCarrier?
     /// The request head: ranges into `headBytes`. A copy; what most ask for is there by itself, too.
-    public internal(set) final var head: RequestHead {
-        get { receivedHead }
-        set { receivedHead = newValue }
-    }
+    public final var head: RequestHead { receivedHead }
     final var receivedHead = RequestHead()
     /// How the content of the request is framed, and whether there is any.
     public final var framing: ContentFraming { receivedHead.framing }
