@@ -23,7 +23,8 @@ struct ClockTests {
         _ = try file.open(clockAheadBy: -Self.day)
         let heard = file.heard()
         guard case .clockBehind(let seconds)? = heard.first else { Issue.record("\(heard)"); return }
-        #expect((Self.day...Self.day + 60).contains(seconds))
+        // Seconds pass between the openings, so it is less than a day by these, and more where the time is rounded.
+        #expect((Self.day - 60...Self.day + 60).contains(seconds))
         // It does not forget that it was later.
         _ = try file.open(clockAheadBy: -Self.day)
         #expect(file.heard().count == 1)
