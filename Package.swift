@@ -197,6 +197,9 @@ let package = Package(
             ],
             swiftSettings: settings),
 
+        // What tests leave to chance: one seed for a run.
+        .target(name: "Chance", path: "Tests/Chance", swiftSettings: memorySafe),
+
         // Vectors and helpers that several test targets read.
         .target(
             name: "TestVectors", dependencies: ["Bytes", "EventLoop"], path: "Tests/TestVectors",
@@ -205,26 +208,28 @@ let package = Package(
             name: "CryptographyTests", dependencies: ["COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],
             swiftSettings: settings),
         .testTarget(
-            name: "TLSTests", dependencies: ["Bytes", "COpenSSL", "Cryptography", "TLS", "Vocabulary"],
+            name: "TLSTests", dependencies: ["Bytes", "COpenSSL", "Chance", "Cryptography", "TLS", "Vocabulary"],
             swiftSettings: settings),
         .testTarget(
             name: "AttestationTests",
-            dependencies: ["Attestation", "COpenSSL", "Cryptography", "TestVectors", "Vocabulary"],
+            dependencies: ["Attestation", "COpenSSL", "Chance", "Cryptography", "TestVectors", "Vocabulary"],
             swiftSettings: settings),
         .testTarget(name: "ChallengesTests", dependencies: ["Challenges", "Cryptography"], swiftSettings: settings),
         .testTarget(
             name: "EnrolmentTests",
             dependencies: [
-                "Attestation", "Bytes", "Challenges", "Cryptography", "Enrolment", "EventLoop", "Metrics", "Registry",
+                "Attestation", "Bytes", "Challenges", "Chance", "Cryptography", "Enrolment", "EventLoop", "Metrics",
+                "Registry",
                 "Server", "TestVectors", "Upstream", "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(name: "VocabularyTests", dependencies: ["Vocabulary"], swiftSettings: settings),
         .testTarget(name: "BytesTests", dependencies: ["Bytes"], swiftSettings: settings),
         .testTarget(
-            name: "HTTPTests", dependencies: ["CNghttp2", "HTTP", "Bytes", "EventLoop"], swiftSettings: settings),
+            name: "HTTPTests", dependencies: ["CNghttp2", "Chance", "HTTP", "Bytes", "EventLoop"],
+            swiftSettings: settings),
         .testTarget(
-            name: "RequestProofTests", dependencies: ["RequestProof", "Vocabulary"], swiftSettings: settings),
+            name: "RequestProofTests", dependencies: ["Chance", "RequestProof", "Vocabulary"], swiftSettings: settings),
         .testTarget(
             name: "TrustClientTests", dependencies: ["RequestProof", "TrustClient", "Vocabulary"],
             swiftSettings: settings),
@@ -240,7 +245,7 @@ let package = Package(
         .testTarget(
             name: "RegistryTests",
             dependencies: [
-                "Registry", "EventLoop", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
+                "Chance", "Registry", "EventLoop", "Vocabulary", .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "GRDBSQLite", package: "GRDB.swift"),
             ],
             swiftSettings: settings),
@@ -250,14 +255,15 @@ let package = Package(
         .testTarget(
             name: "AdministrationTests",
             dependencies: [
-                "Administration", "Bytes", "Cryptography", "EventLoop", "HTTP", "Registry", "Server", "TestVectors",
+                "Administration", "Bytes", "Chance", "Cryptography", "EventLoop", "HTTP", "Registry", "Server",
+                "TestVectors",
                 "Vocabulary",
             ],
             swiftSettings: settings),
         .testTarget(
             name: "GatewayTests",
             dependencies: [
-                "Bytes", "Cryptography", "EventLoop", "Gateway", "HTTP", "Metrics", "Policy", "Registry",
+                "Bytes", "Chance", "Cryptography", "EventLoop", "Gateway", "HTTP", "Metrics", "Policy", "Registry",
                 "RequestProof",
                 "Vocabulary",
             ],
@@ -269,13 +275,14 @@ let package = Package(
             ],
             swiftSettings: settings),
         .testTarget(name: "MetricsTests", dependencies: ["Metrics"], swiftSettings: settings),
-        .testTarget(name: "UpstreamTests", dependencies: ["EventLoop", "Upstream"], swiftSettings: settings),
+        .testTarget(name: "UpstreamTests", dependencies: ["Chance", "EventLoop", "Upstream"], swiftSettings: settings),
         .testTarget(
             name: "TracingTests", dependencies: ["Bytes", "EventLoop", "TestVectors", "Tracing", "Upstream"],
             swiftSettings: settings),
         .testTarget(name: "PolicyTests", dependencies: ["Policy", "HTTP"], swiftSettings: settings),
         .testTarget(
-            name: "GatewayConfigurationTests", dependencies: ["Attestation", "Enrolment", "GatewayConfiguration"],
+            name: "GatewayConfigurationTests",
+            dependencies: ["Attestation", "Chance", "Enrolment", "GatewayConfiguration"],
             swiftSettings: settings),
     ],
     swiftLanguageModes: [.v6]

@@ -1,3 +1,4 @@
+import Chance
 import Cryptography
 import Foundation
 import TestVectors
@@ -97,14 +98,12 @@ struct ExportReaderTests {
         let target = DeviceAdministration(
             registryPath: TestAdministration.registryPath(in: other), socketPath: nil, attempts: 2,
             patience: .seconds(10))
-        let seed = UInt64.random(in: 0...UInt64.max)
-        print("seed of altered files: \(seed)")
-        var state = seed
+        let seed = RunSeed.tell()
+        var generator = SeededGenerator(seed: seed)
         for _ in 0..<40 {
-            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            let place = Int(state >> 33) % (file.count - 1)
+            let place = Int.random(in: 0..<file.count - 1, using: &generator)
             var bad = file
-            bad[place] ^= UInt8(1 << (state >> 30 & 7))
+            bad[place] ^= 1 << Int.random(in: 0..<8, using: &generator)
             #expect(throws: RegistryImportError.self, "seed \(seed), octet \(place)") {
                 try target.importExport(next: pieces(bad, of: 4_096)) { _ in }
             }

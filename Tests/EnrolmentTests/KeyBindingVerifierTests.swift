@@ -1,3 +1,4 @@
+import Chance
 import Cryptography
 import Enrolment
 import Testing
@@ -80,8 +81,8 @@ struct KeyBindingVerifierTests {
         let draft = try KeyBindingDraft(keys)
         let content = try draft.content()
         let verifier = try draft.verifier()
-        var generator = SplitMix(state: UInt64.random(in: 0...UInt64.max))
-        let seed = generator.state
+        let seed = RunSeed.tell()
+        var generator = SeededGenerator(seed: seed)
         for index in content.indices {
             var other = content
             other[index] = UInt8.random(in: 0...255, using: &generator)
@@ -95,8 +96,8 @@ struct KeyBindingVerifierTests {
         let draft = try KeyBindingDraft(keys)
         let content = try draft.content()
         let verifier = try draft.verifier()
-        var generator = SplitMix(state: UInt64.random(in: 0...UInt64.max))
-        let seed = generator.state
+        let seed = RunSeed.tell()
+        var generator = SeededGenerator(seed: seed)
         for round in 0..<2_000 {
             var other = content
             let bounds = [0, 0].map { _ in Int.random(in: 0...content.count, using: &generator) }.sorted()
@@ -109,18 +110,5 @@ struct KeyBindingVerifierTests {
             guard other != content else { continue }
             #expect(KeyBindingDraft.verify(other, verifier).failure != nil, "round \(round), seed \(seed)")
         }
-    }
-}
-
-/// Random numbers that a seed repeats (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var value = state
-        value = (value ^ (value >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        value = (value ^ (value >> 27)) &* 0x94d0_49bb_1331_11eb
-        return value ^ (value >> 31)
     }
 }

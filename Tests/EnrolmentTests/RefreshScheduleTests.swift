@@ -1,3 +1,4 @@
+import Chance
 import EventLoop
 import Testing
 
@@ -15,7 +16,7 @@ struct RefreshScheduleTests {
         RefreshSchedule(
             RefreshSchedule.Rules(
                 concurrency: concurrency, callsPerMinute: callsPerMinute, interval: interval, retry: retry),
-            generator: SplitMix64(state: seed))
+            generator: SeededGenerator(seed: seed))
     }
 
     // Expectations do not take what changes a value.
@@ -160,18 +161,5 @@ struct RefreshScheduleTests {
         _ = schedule.ended(.tooMany(retryAfter: 100), at: instant(0))
         let next = schedule.next(after: .paused, notBefore: nil, failures: 0, now: 50_000, at: instant(0))
         #expect(try (50_101...50_111).contains(#require(next)))
-    }
-}
-
-/// Random numbers that a seed brings back.
-private struct SplitMix64: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
     }
 }

@@ -1,3 +1,4 @@
+import Chance
 import Foundation
 import Testing
 import Vocabulary
@@ -87,8 +88,7 @@ struct CommitTests {
 
     @Test("a crash at any moment leaves no committed value to be accepted again")
     func crashes() throws {
-        let seed = UInt64.random(in: .min ... .max)
-        print("seed of the crash test: \(seed)")
+        let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)
         let store = try open { $0.foldLimit = 3 }
         try store.populate(8)
@@ -111,8 +111,7 @@ struct CommitTests {
 
     @Test("journal, fold, checkpoint and reopening in any order leave what direct acceptance leaves")
     func foldingEqualsDirectState() throws {
-        let seed = UInt64.random(in: .min ... .max)
-        print("seed of the folding test: \(seed)")
+        let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)
         var options = StoreOptions()
         options.foldLimit = 4

@@ -1,3 +1,4 @@
+import Chance
 import EventLoop
 import Synchronization
 import Testing
@@ -75,12 +76,13 @@ struct DeviceRegistryTests {
             limits.devices = 16
             options.recordLimit = 4
         }
+        let seed = RunSeed.tell()
         let committed = Atomic<Int>(0)
         let refused = Atomic<Int>(0)
         let threads = try (0..<4).map { number in
             try LoopThread(name: "worker-\(number)") {
                 do {
-                    let run = try IdenticalCounters(registry, seed: UInt64(number))
+                    let run = try IdenticalCounters(registry, seed: seed &+ UInt64(number))
                     try run.run()
                     committed.add(run.committed, ordering: .relaxed)
                     refused.add(run.refused, ordering: .relaxed)

@@ -1,3 +1,4 @@
+import Chance
 import EventLoop
 import Foundation
 import Glibc
@@ -10,10 +11,8 @@ import Vocabulary
 /// ATTESTGATE_SEED repeats a run, ATTESTGATE_CASES makes it a longer one.
 @Suite("A store whose disk fails")
 struct DiskFaultTests {
-    private static let environment = ProcessInfo.processInfo.environment
-    private static let seed =
-        environment["ATTESTGATE_SEED"].flatMap(UInt64.init) ?? UInt64.random(in: 0...UInt64.max >> 1)
-    private static let cases = environment["ATTESTGATE_CASES"].flatMap(Int.init) ?? 8
+    private static let seed = RunSeed.value
+    private static let cases = ProcessInfo.processInfo.environment["ATTESTGATE_CASES"].flatMap(Int.init) ?? 8
 
     private static let faults: [FailingDisk.Fault] = [
         .init(operations: [.write], times: 1), .init(operations: [.write]), .init(operations: [.write], isFull: true),
@@ -25,7 +24,7 @@ struct DiskFaultTests {
 
     @Test("whatever fails, and if the power fails afterwards: what was acknowledged stays, and it recovers by itself")
     func anyFault() throws {
-        print("seed \(Self.seed)")
+        RunSeed.tell()
         var recoveries = 0
         for number in 0..<Self.cases {
             let seed = Self.seed &+ UInt64(number)
@@ -69,7 +68,7 @@ struct DiskFaultTests {
 
     @Test("a failed sync that the kernel forgets takes nothing that is acknowledged after it")
     func forgottenSync() throws {
-        print("seed \(Self.seed)")
+        RunSeed.tell()
         for number in 0..<10 {
             let scratch = try Scratch(inMemory: true)
             let disk = FailingDisk(scratch.path, seed: Self.seed &+ UInt64(number))

@@ -1,3 +1,4 @@
+import Chance
 import Foundation
 import Testing
 import Vocabulary
@@ -7,10 +8,8 @@ import Vocabulary
 /// ATTESTGATE_SEED repeats a run, ATTESTGATE_CASES makes it a longer one.
 @Suite("A store whose disk loses power")
 struct PowerCutTests {
-    private static let environment = ProcessInfo.processInfo.environment
-    private static let seed =
-        environment["ATTESTGATE_SEED"].flatMap(UInt64.init) ?? UInt64.random(in: 0...UInt64.max >> 1)
-    private static let cases = environment["ATTESTGATE_CASES"].flatMap(Int.init) ?? 10
+    private static let seed = RunSeed.value
+    private static let cases = ProcessInfo.processInfo.environment["ATTESTGATE_CASES"].flatMap(Int.init) ?? 10
 
     private func run(
         seed: UInt64, _ durability: StoreOptions.Durability = .full, faults: [FailingDisk.Fault] = [],
@@ -28,7 +27,7 @@ struct PowerCutTests {
 
     @Test("all that it has acknowledged is there after every cut, and nothing is accepted twice")
     func durable() throws {
-        print("seed \(Self.seed)")
+        RunSeed.tell()
         var acknowledged = 0
         for number in 0..<Self.cases {
             let seed = Self.seed &+ UInt64(number)
@@ -42,7 +41,7 @@ struct PowerCutTests {
 
     @Test("no cut makes it look as if it had gone back, though the witness loses nothing")
     func witnessed() throws {
-        print("seed \(Self.seed)")
+        RunSeed.tell()
         for number in 0..<Self.cases {
             let seed = Self.seed &+ UInt64(number)
             let file = try WitnessedFile()
@@ -55,7 +54,7 @@ struct PowerCutTests {
 
     @Test("the same store with synchronous=NORMAL, or OFF, is caught", arguments: [1, 0])
     func undurable(_ setting: Int) throws {
-        print("seed \(Self.seed)")
+        RunSeed.tell()
         let durability = try #require(StoreOptions.Durability(rawValue: setting))
         for number in 0..<20 {
             if try !run(seed: Self.seed &+ UInt64(number), durability).broken.isEmpty { return }
@@ -71,7 +70,7 @@ struct PowerCutTests {
         prepare: (Scratch) throws -> Void = { _ in }, work: (Scratch) throws -> Void,
         check: (Scratch, String) throws -> Void
     ) throws {
-        print("seed \(Self.seed)")
+        RunSeed.tell()
         for round in 0..<max(1, Self.cases / 5) {
             for moment in 0..<10_000 {
                 let scratch = try Scratch(inMemory: true)

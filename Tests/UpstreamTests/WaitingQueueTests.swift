@@ -1,3 +1,4 @@
+import Chance
 import EventLoop
 import Testing
 
@@ -52,20 +53,16 @@ struct WaitingQueueTests {
 
     @Test("behaves as a list does, whatever happens, and keeps no more than it may")
     func model() {
-        let seed = UInt64.random(in: 0 ... .max)
-        var state = seed
-        func random(_ bound: UInt64) -> UInt64 {
-            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            return (state >> 33) % bound
-        }
+        let seed = RunSeed.tell()
+        var generator = SeededGenerator(seed: seed)
         let queue = WaitingQueue<UInt64>(limit: 8)
         var model: [(ticket: UInt64, value: UInt64)] = []
         for step in 0..<20_000 as Range<UInt64> {
-            switch random(4) {
+            switch Int.random(in: 0..<4, using: &generator) {
             case 0 where model.count < 8, 1 where model.count < 8:
                 model.append((queue.append(step, until: at(Int64(step))), step))
             case 2 where !model.isEmpty:
-                let place = Int(random(UInt64(model.count)))
+                let place = model.indices.randomElement(using: &generator) ?? 0
                 queue.remove(model.remove(at: place).ticket)
             case 3:
                 #expect(

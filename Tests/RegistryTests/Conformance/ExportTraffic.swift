@@ -1,3 +1,4 @@
+import Chance
 import Vocabulary
 
 @testable import Registry

@@ -1,3 +1,5 @@
+import Chance
+
 /// One file of a disk that can lose power: what the kernel has of it, and what would be there after a cut.
 struct DiskImage {
     /// What reads see.

@@ -1,3 +1,4 @@
+import Chance
 import EventLoop
 import Foundation
 import Glibc

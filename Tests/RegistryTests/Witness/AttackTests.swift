@@ -1,3 +1,4 @@
+import Chance
 import Foundation
 import Testing
 import Vocabulary
@@ -63,10 +64,7 @@ struct AttackTests {
             try mark.write(to: URL(filePath: file.markPath))
             #expect(throws: (any Error).self, "length \(length)") { try file.open() }
         }
-        let seed =
-            ProcessInfo.processInfo.environment["ATTESTGATE_SEED"].flatMap(UInt64.init)
-            ?? .random(in: 0...UInt64.max >> 1)
-        print("seed \(seed)")
+        let seed = RunSeed.tell()
         var chance = SeededGenerator(seed: seed)
         for _ in 0..<200 {
             var flipped = journal

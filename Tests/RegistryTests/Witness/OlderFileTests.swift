@@ -1,3 +1,4 @@
+import Chance
 import Foundation
 import Testing
 import Vocabulary
@@ -67,10 +68,7 @@ struct OlderFileTests {
     @Test(
         "a process that is killed in the midst of a checkpoint, whichever pages were moved, is opened again as it was")
     func checkpoint() throws {
-        let seed =
-            ProcessInfo.processInfo.environment["ATTESTGATE_SEED"].flatMap(UInt64.init)
-            ?? .random(in: 0...UInt64.max >> 1)
-        print("seed \(seed)")
+        let seed = RunSeed.tell()
         var chance = SeededGenerator(seed: seed)
         var store: RegistryStore? = try file.open()
         try store?.populate(60)
@@ -94,7 +92,7 @@ struct OlderFileTests {
             try mixed.write(to: URL(filePath: file.scratch.file()))
             try mark.write(to: URL(filePath: file.markPath))
             store = try file.open()
-            #expect(file.heard() == [], "ATTESTGATE_SEED=\(seed), round \(round)")
+            #expect(file.heard() == [], "seed \(seed), round \(round)")
             #expect(store?.commit(Int.random(in: 1...60, using: &chance), 2) == .replayed)
             store = nil
         }

@@ -1,3 +1,4 @@
+import Chance
 import Foundation
 import Testing
 import Vocabulary
@@ -207,8 +208,7 @@ struct WitnessedStoreTests {
 
     @Test("a process that was killed at any moment finds the same epoch, and every honest next value is accepted")
     func killed() throws {
-        let seed = UInt64.random(in: 0...UInt64.max >> 1)
-        print("seed of the killed processes: \(seed)")
+        let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)
         let store = try file.open()
         try store.populate(3)

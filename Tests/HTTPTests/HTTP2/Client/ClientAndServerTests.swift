@@ -1,4 +1,5 @@
 import Bytes
+import Chance
 import EventLoop
 import HTTP
 import Testing
@@ -207,8 +208,9 @@ struct ClientAndServerTests {
     @Test(
         "no window is lost, whatever is given up and when: the last request is served like the first", arguments: 0..<10
     )
-    func windows(seed: UInt64) throws {
-        var random = SplitMix(state: seed)
+    func windows(number: UInt64) throws {
+        let seed = RunSeed.tell() &+ number
+        var random = SeededGenerator(seed: seed)
         var limits = HTTP2Limits.client(concurrentStreams: 20, streamWindow: 65_535)
         // So little that a few lost responses would close it.
         limits.connectionWindow = 65_535
@@ -251,18 +253,5 @@ struct ClientAndServerTests {
             caller.told == ["200", "100000", "end"] || caller.told == ["\(HTTP2StreamFailure.unprocessed(.goingAway))"])
         #expect(client.openStreams == 0)
         #expect(client.isFinished)
-    }
-}
-
-/// The same numbers for the same seed.
-private struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ mixed >> 30) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ mixed >> 27) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ mixed >> 31
     }
 }
