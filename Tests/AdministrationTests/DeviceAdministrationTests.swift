@@ -179,7 +179,7 @@ struct DeviceAdministrationTests {
             process.waitUntilExit()
         }
         _ = output.fileHandleForReading.availableData
-        let client = AdministrationClient(socketPath: directory.socket, patience: .seconds(5))
+        let client = AdministrationClient(socketPath: directory.socket, patience: .seconds(30))
         do {
             _ = try client.perform(.list(after: nil, limit: 1))
             Issue.record("taken for an answer")

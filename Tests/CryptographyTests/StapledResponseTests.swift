@@ -84,10 +84,13 @@ struct StapledResponseTests {
     func good() throws {
         let response = try read(respond())
         #expect(response.subject == "CN=localhost")
-        #expect(abs(response.thisUpdate - now) < 60 && response.nextUpdate == response.thisUpdate + 1_800)
+        #expect(abs(response.thisUpdate - now) < 600)
+        // The tool asks for the time twice, and a second may begin in between.
+        let life = response.nextUpdate - response.thisUpdate
+        #expect(life == 1_800 || life == 1_801)
         #expect(response.encoding == (try tool.read("response.der")))
-        let times = [(-1, false), (0, true), (1_799, true), (1_800, false)]
-        for (offset, isFresh) in times { #expect(response.isFresh(at: response.thisUpdate + Int64(offset)) == isFresh) }
+        let times = [(-1, false), (0, true), (life - 1, true), (life, false)]
+        for (offset, isFresh) in times { #expect(response.isFresh(at: response.thisUpdate + offset) == isFresh) }
     }
 
     @Test("may be signed by whom the issuer has appointed, and by nobody else it has certified")

@@ -125,7 +125,9 @@ class GRPCService:
             with self.lock:
                 self.cancelled.append(name)
             ended.set()
-        context.add_callback(over)
+        # Of a call that is over already nobody is told.
+        if not context.add_callback(over):
+            over()
         return ended
 
     def stop(self, grace=None):

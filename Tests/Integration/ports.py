@@ -1,6 +1,8 @@
 """Ports on loopback for what listens later, so that nobody else is given them meanwhile."""
 
+import os
 import random
+import re
 import socket
 from pathlib import Path
 
@@ -16,9 +18,12 @@ def reserve_port():
 
 def uncommon_port():
     """A free port for a listener that shares it with nobody, so that it cannot be kept. It lies below those that the
-    kernel gives to whoever asks for any. None is given twice: nothing may listen there yet."""
+    kernel gives to whoever asks for any. None is given twice, by no process of a run: nothing may listen there yet."""
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    for port in random.sample([port for port in range(lowest // 2, lowest) if port not in given], 100):
+    # Of pytest-xdist: gw0, gw1 and so on; none without it.
+    process = int(re.sub(r"\D", "", os.environ.get("PYTEST_XDIST_WORKER", "")) or 0)
+    own = range(lowest // 2 + process % PROCESSES, lowest, PROCESSES)
+    for port in random.sample([port for port in own if port not in given], 100):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
@@ -30,3 +35,4 @@ def uncommon_port():
 
 
 given = set()
+PROCESSES = 16

@@ -4,7 +4,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from paths import PATIENCE
+from ports import uncommon_port
 from waiting import eventually
 
 
@@ -61,9 +61,7 @@ class PostgreSQL:
             raise
 
     def _listen(self, identity, clients):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = uncommon_port()
         files = [("server.crt", identity.certificate), ("server.key", identity.key)]
         if clients:
             files.append(("clients.crt", clients.certificate))

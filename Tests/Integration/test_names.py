@@ -70,7 +70,7 @@ def is_served(client, path="/"):
 
 def test_a_name_leads_to_its_service_from_the_first_request_on(start_gateway, nameserver, both, phone):
     nameserver.addresses[NAME] = ["127.0.0.2"]
-    gateway = start_gateway({"service": named(both[0].port)}, resolver=resolver(nameserver), workers=2)
+    gateway = start_gateway({"service": named(both[0].port)}, resolver=resolver(nameserver, timeout="2s"), workers=2)
     for _ in range(4):
         with Client(gateway, phone) as client:
             assert is_served(client)
@@ -243,7 +243,7 @@ def test_an_unresolved_server_leaves_the_requests_to_the_others(start_gateway, n
     first.is_checked = second.is_checked = True
     gateway = start_gateway({"service": {
         "servers": [f"{NAME}:{first.port}", second.address], "plaintext": "accepted",
-        "health": {"path": "/health", "interval": "100ms", "timeout": "50ms"}}}, resolver=resolver(nameserver))
+        "health": {"path": "/health", "interval": "2s", "timeout": "1900ms"}}}, resolver=resolver(nameserver))
     with Client(gateway, phone) as client:
         for _ in range(6):
             assert is_served(client)

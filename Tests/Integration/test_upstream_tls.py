@@ -196,7 +196,8 @@ BROKEN = {
 def test_a_handshake_answered_by(start_gateway, services, raw, phone, name):
     script, reason = BROKEN[name]
     service = raw(script)
-    gateway = start_gateway({"service": services.settings(service, connect_timeout="500ms")})
+    gateway = start_gateway({"service": services.settings(
+        service, connect_timeout="500ms" if name == "silence" else "30s")})
     with Client(gateway, phone) as client:
         entry = assert_denied(gateway, client.exchange(post("/", b"secret")), "upstream_unavailable", 502)
     assert re.search(reason, entry["detail"]), entry
@@ -263,7 +264,7 @@ def test_a_server_that_is_not_who_it_should_be_costs_no_request(start_gateway, s
         bad = raw(ends if name == "broken" else silent)
     good = serve()
     gateway = start_gateway({"service": services.settings(
-        bad, good, connect_timeout="300ms", ejection={"failures": 2, "for": "1h", "at_most": "1h"})})
+        bad, good, connect_timeout="2s" if name == "silent" else "30s", ejection={"failures": 2, "for": "1h", "at_most": "1h"})})
     with Client(gateway, phone) as client:
         for number in range(8):
             assert client.exchange(post("/", b"%d" % number)).status == 200
@@ -277,7 +278,7 @@ def test_a_server_that_is_not_who_it_should_be_costs_no_request(start_gateway, s
 def test_content_that_comes_during_a_handshake_goes_on_to_the_next_server(start_gateway, services, serve, raw, phone):
     """It waits: whatever a handshake comes to, nothing was sent to that server."""
     bad, good = raw(silent), serve()
-    gateway = start_gateway({"service": services.settings(bad, good, connect_timeout="1s")})
+    gateway = start_gateway({"service": services.settings(bad, good, connect_timeout="3s")})
     with Client(gateway, phone) as client:
         for number in range(2):
             client.send(b"POST /%d HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhello" % number)
@@ -307,7 +308,7 @@ def test_health_checks_ask_over_tls(start_gateway, services, serve, phone):
     bad, good = serve(untrusted(services)), serve()
     bad.is_checked = good.is_checked = True
     gateway = start_gateway({"service": services.settings(
-        bad, good, health={"path": "/health", "interval": "100ms", "timeout": "90ms", "unhealthy_after": 1})})
+        bad, good, health={"path": "/health", "interval": "2s", "timeout": "1900ms", "unhealthy_after": 1})})
     eventually(lambda: scrape(gateway)("attestgate_upstream_server_workers", server=bad.address, state="unhealthy"),
                "the check to fail")
     eventually(lambda: good.checks, "the good one to be asked")

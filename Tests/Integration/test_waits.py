@@ -22,7 +22,7 @@ from waiting import eventually
 # More than the kernels between a service and a client hold.
 ENDLESS = 1 << 40
 BLOCK = bytes(1 << 16)
-TIMEOUTS = {"handshake": "1s", "head": "1s", "content_idle": "1s", "keep_alive": "1s"}
+TIMEOUTS = {"head": "1s", "content_idle": "1s"}
 
 
 class Talker:
@@ -74,14 +74,14 @@ def assert_cut_off(gateway, code="response_not_taken"):
 
 
 def test_an_unused_connection_is_closed_in_order(start, own_upstream, phone):
-    gateway = start()
+    gateway = start(keep_alive="3s")
     with Client(gateway, phone) as client:
         assert client.exchange(get("/")).status == 200
         client.assert_closed()
 
 
 def test_a_connection_without_a_single_request_is_closed_in_order(start, phone):
-    gateway = start()
+    gateway = start(keep_alive="1s")
     with Client(gateway, phone) as client:
         client.assert_closed()
 

@@ -645,7 +645,7 @@ def test_a_revocation_reaches_the_tunnel_of_an_earlier_generation(start, pki):
 
 
 def test_a_tunnel_may_go_on_until_the_grace_of_a_stop_is_over(start, phone):
-    gateway = start(timeouts={"shutdown": "3s"})
+    gateway = start(timeouts={"shutdown": "5s"})
 
     async def talk():
         async with SocketPhone(gateway, phone).connect() as socket:

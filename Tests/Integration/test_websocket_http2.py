@@ -701,7 +701,7 @@ def test_a_tunnel_outlives_a_reload_by_the_rules_its_connection_came_in_under(st
 
 
 def test_a_tunnel_may_go_on_until_the_grace_of_a_stop_is_over(start, phone):
-    gateway = start(timeouts={"shutdown": "3s"})
+    gateway = start(timeouts={"shutdown": "5s"})
     with HTTP2Client(gateway, phone) as http2:
         tunnel = StreamSocket(http2)
         tunnel.echo(b"before")

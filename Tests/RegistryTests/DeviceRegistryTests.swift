@@ -323,6 +323,7 @@ struct DeviceRegistryTests {
     func health() {
         let health = StoreHealth()
         let now = Instant.now
+        health.confirm(at: now)
         #expect(health.isFresh(now + .milliseconds(4_900)))
         #expect(health.takesCounters(now + .milliseconds(4_900)))
         #expect(!health.isFresh(now + .milliseconds(5_100)))
@@ -330,7 +331,7 @@ struct DeviceRegistryTests {
         health.fail()
         #expect(health.isFresh(now))
         #expect(!health.takesCounters(now))
-        health.confirm(at: .now)
+        health.confirm(at: now)
         #expect(health.takesCounters(now))
     }
 }

@@ -192,6 +192,8 @@ struct EnrolmentRegistryTests {
         let registry = try DeviceRegistry.start(path: scratch.file(), creating: false) { log.append($0) }
         let worker = try TestWorker(registry)
         guard case .storeUnavailable = try worker.look(Fixture.bindingKey(1)) else { throw Unexpected() }
+        let deadline = Instant.now + .seconds(30)
+        while log.all.count < 2, Instant.now < deadline { usleep(10_000) }
         // Long enough to be tried again several times; were it not, the test would pass all the same.
         usleep(1_800_000)
         registry.stop()

@@ -86,13 +86,16 @@ struct PostgreSQLFailureTests {
     @Test("a database that does not answer in time is given up, and what it was asked is spent")
     func slow() throws {
         var settings = place.server.settings(place.database)
-        settings.limits.answering = .milliseconds(300)
         settings.limits.statement = .seconds(60)
         let store = try AskedStore(try PostgreSQLStore(settings))
         let id = try store.populate(1)[0]
-        try whenCommitting("PERFORM pg_sleep(3)")
+        // For as long as another has the lock.
+        let other = try place.server.connect(to: place.database)
+        _ = try other.execute("SELECT pg_advisory_lock(1)", until: .now + .seconds(30))
+        try whenCommitting("PERFORM pg_advisory_xact_lock(1)")
         #expect(try store.commit(id, 1, 1) == .storeUnavailable)
-        #expect(store.failures == ["no answer within 300 ms"])
+        #expect(store.failures == ["no answer within 3000 ms"])
+        _ = try other.execute("SELECT pg_advisory_unlock(1)", until: .now + .seconds(30))
         _ = try place.execute("DROP TRIGGER late ON counter")
         #expect(store.run { store.recoveries == 1 })
         #expect(try store.commit(id, 1, 1, mode: window(8)) == .replayed)
@@ -131,12 +134,12 @@ struct PostgreSQLFailureTests {
         // Takes connections, and never answers.
         let silent = try Socket.listen(on: try SocketAddress(unixPath: scratch.file(".s.PGSQL.5432")), isShared: false)
         var settings = place.server.settings(place.database)
-        settings.limits.connecting = .seconds(1)
         settings.hosts.insert(scratch.path, at: 0)
         let connection = try DatabaseConnection.open(settings)
         let answer = try connection.execute("SELECT 1", until: .now + .seconds(30))
         #expect(answer.text(0, 0) == "1")
         settings.hosts.removeLast()
+        settings.limits.connecting = .seconds(1)
         let fault = #expect(throws: DatabaseFault.self) { try DatabaseConnection.open(settings) }
         #expect(fault?.detail == "\(scratch.path): no connection in time")
         _ = silent.number
