@@ -31,10 +31,8 @@ class Envoy(Server):
             "--log-level", "warning"]
 
     def configuration(self):
-        upstreams = {"bench": self.upstream_ports[:1], "balanced": self.upstream_ports}
         return json.dumps({"static_resources": {
-            "listeners": [self._listener()],
-            "clusters": [_cluster(name, ports) for name, ports in upstreams.items()]}}, indent=1)
+            "listeners": [self._listener()], "clusters": [_cluster("bench", self.upstream_ports[0])]}}, indent=1)
 
     def _listener(self):
         return {
@@ -57,8 +55,7 @@ class Envoy(Server):
 
 
 def _manager():
-    routes = [{"match": {"prefix": path}, "route": {"cluster": name}}
-              for path, name in (("/balanced", "balanced"), ("/", "bench"))]
+    routes = [{"match": {"prefix": "/"}, "route": {"cluster": "bench"}}]
     return {
         "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
         "stat_prefix": "bench",
@@ -71,11 +68,11 @@ def _manager():
         "route_config": {"virtual_hosts": [{"name": "bench", "domains": ["*"], "routes": routes}]}}
 
 
-def _cluster(name, ports):
-    endpoints = [{"endpoint": {"address": _address(port)}} for port in ports]
+def _cluster(name, port):
+    endpoint = {"endpoint": {"address": _address(port)}}
     return {
         "name": name, "type": "STATIC", "connect_timeout": "5s",
-        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": endpoints}]}}
+        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": [endpoint]}]}}
 
 
 def _address(port):

@@ -4,8 +4,13 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[2] / "Tests" / "Integration"))
+# Between choosing a port and listening there, thousands of connections are made: none is given one of these.
+from ports import uncommon_port as free_port
 
 
 class Failed(Exception):
@@ -14,12 +19,6 @@ class Failed(Exception):
     def __init__(self, message, status=2):
         super().__init__(message)
         self.status = status
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def spawn(command, core, **options):
