@@ -20,6 +20,10 @@ public final class Loop {
         defer { event_config_free(configuration) }
         // One thread per loop, so libevent's locks would be paid for nothing.
         event_config_set_flag(configuration, Int32(EVENT_BASE_FLAG_NOLOCK.rawValue))
+        // Mailboxes rely on it.
+        guard event_config_require_features(configuration, Int32(EV_FEATURE_ET.rawValue)) == 0 else {
+            throw .outOfMemory
+        }
         guard let base = event_base_new_with_config(configuration) else { throw .outOfMemory }
         self.base = base
     }
@@ -29,35 +33,65 @@ public final class Loop {
     }
 
     /// What is done when all events that were ready together have been served.
-    private var turnEnd: [() -> Void] = []
+    private var turnEnd: [Action] = []
+    /// Of the turn that ends; empty but for its room at any other time.
+    private var ending: [Action] = []
+    /// What takes long, and has more to do.
+    private var works: [Work] = []
+    /// Those that have a piece done right now; empty but for its room at any other time.
+    private var working: [Work] = []
     private var isStopped = true
+
+    // A closure that is an array's own element is wrapped each time it goes in, also where it has just come out.
+    private struct Action { let run: () -> Void }
+    private struct Work { let doPiece: () -> Bool }
 
     /// Serves events until `stop()`.
     public func run() {
         isStopped = false
         while !isStopped {
-            // Also without a single event registered: a worker waits for its mailbox. What the end of a turn has left for the
-            // next one waits for no event, but those that are ready come before it: who always leaves something starves nobody.
-            let wait = turnEnd.isEmpty ? EVLOOP_ONCE : EVLOOP_NONBLOCK
+            // Also without a single event registered: a worker waits for its mailbox. What a turn has left for the next one waits
+            // for no event, but those that are ready come before it: who always leaves something starves nobody.
+            let wait = turnEnd.isEmpty && works.isEmpty ? EVLOOP_ONCE : EVLOOP_NONBLOCK
             event_base_loop(base, wait | EVLOOP_NO_EXIT_ON_EMPTY)
+            if !isStopped { doWork() }
             endTurn()
         }
         // What the last turn has left. No more comes: a loop that does not run leaves nothing for later.
+        works.removeAll()
         endTurn()
+    }
+
+    private func doWork() {
+        guard !works.isEmpty else { return }
+        swap(&works, &working)
+        for work in working {
+            refreshClock()
+            if work.doPiece() { works.append(work) }
+        }
+        working.removeAll(keepingCapacity: true)
     }
 
     private func endTurn() {
         guard !turnEnd.isEmpty else { return }
-        var actions: [() -> Void] = []
-        swap(&actions, &turnEnd)
-        for action in actions { action() }
+        swap(&turnEnd, &ending)
+        for action in ending { action.run() }
+        ending.removeAll(keepingCapacity: true)
     }
+
+    /// Calls `piece` once in each turn, when the events that were ready together have been served and before what is done at the
+    /// turn's end, until it returns false: for work that takes long, so that events wait for one piece of it at most, and it for the
+    /// events of one turn. Of a loop that stops, what is left is not done. On the loop's own thread, while the loop runs.
+    public func work(inPieces piece: @escaping () -> Bool) { works.append(Work(doPiece: piece)) }
+
+    /// Whether pieces of work are left for the next turn, which follows without a wait.
+    public var isWorkLeft: Bool { !works.isEmpty }
 
     /// Calls `action` once, when all events that were ready together with the one now served have been served, before the
     /// loop waits for others: for what costs less when it is done for many at once. From within such an action: at the end of
     /// the next turn, which follows without a wait. At once if the loop does not run. On the loop's own thread.
     public func whenTurnEnds(_ action: @escaping () -> Void) {
-        if isStopped { action() } else { turnEnd.append(action) }
+        if isStopped { action() } else { turnEnd.append(Action(run: action)) }
     }
 
     /// Ends `run()` once the callback now running returns. To be called on the loop's own thread.

@@ -5,7 +5,8 @@ internal import Synchronization
 /// A bounded queue of messages to the thread of one loop.
 ///
 /// Any thread posts; the loop's thread receives in order. A flag says whether a wake-up is under way already, so a burst
-/// of messages costs one `write` to the eventfd, and a busy loop is woken for 0.3 microseconds rather than 20.
+/// of messages costs one `write` to the eventfd, and a busy loop is woken for 0.3 microseconds rather than 20. The eventfd is
+/// never read: each `write` to it is an edge (epoll(7)), and it counts further than a process lives.
 public final class Mailbox<Message: Sendable>: Sendable {
     private let queue = Mutex<[Message]>([])
     private let wakePending = Atomic<Bool>(false)
@@ -58,15 +59,11 @@ public final class Mailbox<Message: Sendable>: Sendable {
         return taken
     }
 
-    fileprivate func takeAll() -> [Message] {
-        var count: UInt64 = 0
-        _ = read(descriptor, &count, MemoryLayout<UInt64>.size)
+    /// - Parameter messages: empty; what it has room for is left to the mailbox.
+    fileprivate func takeAll(into messages: inout [Message]) {
         // Cleared before the queue is read: a message posted from here on wakes the loop again.
         wakePending.store(false, ordering: .sequentiallyConsistent)
-        return queue.withLock { queue in
-            defer { queue.removeAll(keepingCapacity: true) }
-            return queue
-        }
+        queue.withLock { queue in swap(&queue, &messages) }
     }
 }
 
@@ -75,6 +72,8 @@ public final class MailboxReceiver<Message: Sendable>: SocketHandler {
     private let mailbox: Mailbox<Message>
     private let receive: (Message) -> Void
     private let received: () -> Void
+    /// Empty but for its room.
+    private var spare: [Message] = []
 
     /// - Parameters:
     ///   - receive: called with each message.
@@ -86,12 +85,17 @@ public final class MailboxReceiver<Message: Sendable>: SocketHandler {
         self.mailbox = mailbox
         self.receive = receive
         self.received = received
-        super.init(loop: loop, socket: Socket(adopting: mailbox.takeReceiving()))
+        super.init(loop: loop, socket: Socket(adopting: mailbox.takeReceiving()), readsEdges: true)
         wantRead(true)
     }
 
     public override func readable() {
-        for message in mailbox.takeAll() { receive(message) }
+        var messages: [Message] = []
+        swap(&messages, &spare)
+        mailbox.takeAll(into: &messages)
+        for message in messages { receive(message) }
+        messages.removeAll(keepingCapacity: true)
+        swap(&messages, &spare)
         received()
     }
 }

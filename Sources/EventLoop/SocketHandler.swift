@@ -7,7 +7,7 @@ internal import Glibc
 /// `watch()` to `close()`; libevent holds it unretained, and `close()` removes every event before the owner lets go,
 /// so no callback can reach a freed handler. During a callback the loop holds one reference of its own.
 ///
-/// The reading event is persistent and level-triggered; the writing event exists only while the kernel's buffer is
+/// The reading event is persistent and, unless asked for otherwise, level-triggered; the writing event exists only while the kernel's buffer is
 /// full. A deadline costs nothing while it only moves further away: the timer is re-armed when it fires early.
 open class SocketHandler {
     public final let loop: Loop
@@ -22,8 +22,13 @@ open class SocketHandler {
     private final var deadline = Instant(nanoseconds: .max)
     private final var armed = Instant(nanoseconds: .max)
 
-    public init(loop: Loop, socket: consuming Socket) {
+    /// What reading waits for besides.
+    private final let readFlags: Int16
+
+    /// - Parameter readsEdges: whether `readable()` is called when something comes, rather than as long as something is there.
+    public init(loop: Loop, socket: consuming Socket, readsEdges: Bool = false) {
         self.loop = loop
+        readFlags = readsEdges ? Int16(EV_READ | EV_PERSIST | EV_ET) : Int16(EV_READ | EV_PERSIST)
         self.socket = socket.detach()
     }
 
@@ -44,7 +49,7 @@ open class SocketHandler {
     public final func wantRead(_ want: Bool) {
         guard want != isReading, isOpen else { return }
         isReading = want
-        if readEvent == nil { readEvent = makeEvent(Int16(EV_READ | EV_PERSIST), readReady) }
+        if readEvent == nil { readEvent = makeEvent(readFlags, readReady) }
         if want { event_add(readEvent, nil) } else { event_del(readEvent) }
     }
 

@@ -2,6 +2,8 @@
 public struct ProofSignature: Equatable, Sendable {
     /// The assertion, 1 to `sizeLimit` bytes. What is in it is looked at elsewhere.
     public let assertion: [UInt8]
+    /// Whether the field had no other member: then it says nothing to anybody else.
+    public let isAlone: Bool
 
     /// Bytes of an assertion; genuine ones have about 140, with extensions a few hundred.
     public static let sizeLimit = 4_096
@@ -14,20 +16,23 @@ public struct ProofSignature: Equatable, Sendable {
         var assertion = previous?.assertion ?? []
         previous = nil
         assertion.removeAll(keepingCapacity: true)
+        var isAlone = true
         let isFound: Bool
         do throws(Malformation) {
-            isFound = try Self.find(in: field, &assertion)
+            isFound = try Self.find(in: field, &assertion, &isAlone)
         } catch {
             throw .malformed(.signature, error)
         }
         guard isFound else { throw .missing(.signature) }
         self.assertion = assertion
+        self.isAlone = isAlone
     }
 
     /// - Throws: `malformed` of `signature`, if there are too few or too many bytes.
     public init(assertion: [UInt8]) throws(ProofFault) {
         guard (1...Self.sizeLimit).contains(assertion.count) else { throw .malformed(.signature, .assertionSize) }
         self.assertion = assertion
+        isAlone = true
     }
 
     /// The value of Signature: `attest=:...:`.
@@ -38,12 +43,18 @@ public struct ProofSignature: Equatable, Sendable {
         return bytes
     }
 
-    private static func find(in field: Span<UInt8>, _ assertion: inout [UInt8]) throws(Malformation) -> Bool {
+    /// What else is in the field is not the proof's.
+    public static func == (left: ProofSignature, right: ProofSignature) -> Bool { left.assertion == right.assertion }
+
+    private static func find(
+        in field: Span<UInt8>, _ assertion: inout [UInt8], _ isAlone: inout Bool
+    ) throws(Malformation) -> Bool {
         var parser = try FieldParser(field)
         var isFound = false
         while let label = try parser.nextMember() {
             let value = try parser.memberValue()
             guard field.extracting(label).isSame(as: ProofName.label) else {
+                isAlone = false
                 try parser.skip(value)
                 continue
             }

@@ -38,7 +38,7 @@ public struct SignatureBase: Sendable {
         fields: (_ name: Span<UInt8>, _ value: inout CombinedField) -> Void
     ) throws(ProofFault) {
         try build(
-            input.components, named: input.signatureParameters.span, parameters: input.signatureParameters.span,
+            input.components, named: input.signatureParameters.span, parameters: input.signatureParameters,
             of: request, fields: fields)
     }
 
@@ -46,7 +46,7 @@ public struct SignatureBase: Sendable {
     ///   - text: what the components' ranges are of.
     ///   - parameters: the value of `@signature-params`.
     mutating func build(
-        _ components: [SignatureInput.Covered], named text: Span<UInt8>, parameters: Span<UInt8>,
+        _ components: [SignatureInput.Covered], named text: Span<UInt8>, parameters: [UInt8],
         of request: borrowing RequestParts, fields: (_ name: Span<UInt8>, _ value: inout CombinedField) -> Void
     ) throws(ProofFault) {
         // Moved out, so that a fault leaves no half of a base behind.
@@ -85,15 +85,17 @@ public struct SignatureBase: Sendable {
             base.append(Self.lineFeed)
         }
         Self.begin(Self.signatureParameters.span, &base)
-        base.append(parameters)
+        base.append(contentsOf: parameters)
         bytes = base
     }
 
     /// `"name": `.
     private static func begin(_ name: Span<UInt8>, _ base: inout [UInt8]) {
-        FieldWriter.append(escapedString: name, to: &base)
-        base.append(FieldByte.colon)
-        base.append(FieldByte.space)
+        let start = base.count
+        base.append(contentsOf: repeatElement(FieldByte.quote, count: name.count + 4))
+        base.write(name, at: start + 1)
+        base[start + name.count + 2] = FieldByte.colon
+        base[start + name.count + 3] = FieldByte.space
     }
 
     private static func append(derived value: Span<UInt8>, _ base: inout [UInt8]) throws(ProofFault) {

@@ -25,6 +25,8 @@ public struct SignatureInput: Equatable, Sendable {
     public let keyID: KeyID
     /// What the proof says it was made with, if it does.
     public let algorithm: ProofAlgorithm?
+    /// Whether the field had no other member: then it says nothing to anybody else.
+    public let isAlone: Bool
     private let nonceRange: Range<Int>
     let known: KnownComponents
 
@@ -66,7 +68,7 @@ public struct SignatureInput: Equatable, Sendable {
             try draft.add(.nonce, string: nonce)
             if let algorithm { try draft.add(.alg, string: algorithm.text) }
             try draft.add(.tag, string: ProofName.tag)
-            self = try draft.finished()
+            self = try draft.finished(isAlone: true)
         } catch {
             throw .malformed(.signatureInput, error)
         }
@@ -74,7 +76,7 @@ public struct SignatureInput: Equatable, Sendable {
 
     init(
         text: [UInt8], components: [Covered], known: KnownComponents, created: Int64, expires: Int64?, keyID: KeyID,
-        nonceRange: Range<Int>, algorithm: ProofAlgorithm?
+        nonceRange: Range<Int>, algorithm: ProofAlgorithm?, isAlone: Bool
     ) {
         signatureParameters = text
         self.components = components
@@ -84,6 +86,12 @@ public struct SignatureInput: Equatable, Sendable {
         self.keyID = keyID
         self.nonceRange = nonceRange
         self.algorithm = algorithm
+        self.isAlone = isAlone
+    }
+
+    /// All of a proof follows from its member's text; what else is in the field is not the proof's.
+    public static func == (left: SignatureInput, right: SignatureInput) -> Bool {
+        left.signatureParameters == right.signatureParameters
     }
 
     /// The challenge as sent: 1 to `nonceLimit` printable characters of ASCII, none of them a quote or a backslash.
@@ -122,6 +130,7 @@ extension SignatureInput {
     ) throws(Malformation) -> SignatureInput? {
         var parser = try FieldParser(field)
         var isFound = false
+        var isAlone = true
         while let label = try parser.nextMember() {
             if field.extracting(label).isSame(as: ProofName.label) {
                 // A dictionary's last member of a name would win (RFC 8941 section 4.2.2): two verifiers could read two
@@ -130,10 +139,11 @@ extension SignatureInput {
                 isFound = true
                 try draft.read(&parser, of: field)
             } else {
+                isAlone = false
                 try skip(&parser, of: field)
             }
         }
-        return isFound ? try draft.finished() : nil
+        return isFound ? try draft.finished(isAlone: isAlone) : nil
     }
 
     /// Walks over another's member, which must not pass for ours.

@@ -105,14 +105,15 @@ struct SignatureInputDraft: ~Copyable {
         FieldWriter.append(parameter: parameter.key, escapedString: content, to: &text)
     }
 
-    consuming func finished() throws(Malformation) -> SignatureInput {
+    /// - Parameter isAlone: whether it is the only member of its field.
+    consuming func finished(isAlone: Bool) throws(Malformation) -> SignatureInput {
         for parameter in [SignatureParameter.created, .nonce, .tag] where isPresent & bit(parameter) == 0 {
             throw .parameter(parameter, .missing)
         }
         guard let keyID else { throw .parameter(.keyid, .missing) }
         return SignatureInput(
             text: text, components: components, known: known, created: created, expires: expires, keyID: keyID,
-            nonceRange: nonce, algorithm: algorithm)
+            nonceRange: nonce, algorithm: algorithm, isAlone: isAlone)
     }
 
     private func bit(_ parameter: SignatureParameter) -> UInt8 { 1 << parameter.rawValue }

@@ -80,6 +80,80 @@ struct LoopTests {
         #expect(done == ["at once", "left over"])
     }
 
+    @Test(
+        "long work is done one piece in a turn, before the turn's end, and events go between", .timeLimit(.minutes(1)))
+    func pieces() throws {
+        let loop = try Loop()
+        let mailbox = try Mailbox<Int>(limit: 10)
+        var done: [String] = []
+        var rest = 3
+        let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { number in
+            done.append("event \(number)")
+            guard number == 0 else { return }
+            loop.work {
+                rest -= 1
+                done.append("piece")
+                loop.whenTurnEnds { done.append(loop.isWorkLeft ? "end, more left" : "end") }
+                // Comes while the work goes on, and is served before its next piece.
+                mailbox.post(3 - rest)
+                return rest > 0
+            }
+        }
+        mailbox.post(0)
+        let last = LoopTimer(loop: loop, interval: .milliseconds(1), repeats: true) {
+            if done.last == "event 3" { loop.stop() }
+        }
+        withExtendedLifetime((receiver, last)) { loop.run() }
+        #expect(
+            done == [
+                "event 0", "piece", "end, more left", "event 1", "piece", "end, more left", "event 2", "piece", "end",
+                "event 3",
+            ])
+        #expect(!loop.isWorkLeft)
+    }
+
+    @Test(
+        "work that never ends keeps no event from being served, and is left when the loop stops",
+        .timeLimit(.minutes(1)))
+    func endlessWork() throws {
+        let loop = try Loop()
+        var pieces = 0
+        var ends = 0
+        var last: LoopTimer?
+        let first = LoopTimer(loop: loop, interval: .milliseconds(1)) {
+            last = LoopTimer(loop: loop, interval: .milliseconds(1)) {
+                loop.whenTurnEnds { ends += 1 }
+                loop.stop()
+            }
+            loop.work {
+                pieces += 1
+                return true
+            }
+        }
+        withExtendedLifetime(first) { loop.run() }
+        #expect(last != nil && pieces > 1 && ends == 1)
+        #expect(!loop.isWorkLeft)
+    }
+
+    @Test("two kinds of long work take turns", .timeLimit(.minutes(1)))
+    func severalWorks() throws {
+        let loop = try Loop()
+        var done: [String] = []
+        let timer = LoopTimer(loop: loop, interval: .milliseconds(1)) {
+            for (name, count) in [("a", 2), ("b", 3)] {
+                var rest = count
+                loop.work {
+                    done.append(name)
+                    rest -= 1
+                    if name == "b", rest == 0 { loop.whenTurnEnds { loop.stop() } }
+                    return rest > 0
+                }
+            }
+        }
+        withExtendedLifetime(timer) { loop.run() }
+        #expect(done == ["a", "b", "a", "b", "b"])
+    }
+
     @Test("a loop that was stopped can run again")
     func again() throws {
         let loop = try Loop()

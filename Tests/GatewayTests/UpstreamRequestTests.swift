@@ -10,9 +10,9 @@ struct UpstreamRequestTests {
         id: TraceID(high: 1, low: 2), request: 3, flags: 1, parent: 0, isRecorded: false)
     private static let traceLine = "traceparent: 00-00000000000000010000000000000002-0000000000000003-01\r\n"
 
-    private func rewrite(_ text: String, trace: TraceContext = trace) throws -> (
-        isWritten: Bool, text: String
-    ) {
+    private func rewrite(
+        _ text: String, trace: TraceContext = trace, hasOnlyProof: Bool = false
+    ) throws -> (isWritten: Bool, text: String) {
         let bytes = Array(text.utf8)
         var parser = RequestHeadParser(limits: .standard)
         var head = RequestHead()
@@ -28,8 +28,7 @@ struct UpstreamRequestTests {
         ) {
             request.appendFields(
                 of: head, bytes.span, forwarded: Array("for=192.0.2.7;proto=https;host=\"".utf8), trace: trace,
-                device: nil,
-                to: &$0)
+                device: nil, hasOnlyProof: hasOnlyProof, to: &$0)
         }
         return (!output.overflowed, String(decoding: output.copy(), as: UTF8.self))
     }
@@ -87,6 +86,15 @@ struct UpstreamRequestTests {
         #expect(written.isWritten)
         #expect(!written.text.contains("attest") && !written.text.contains("dictionary"))
         #expect(written.text.contains("\r\nsignature: sig1=:BB==:\r\n"))
+    }
+
+    @Test("signature fields that are known to hold nothing but our proof are left out unread")
+    func onlyProof() throws {
+        let written = try rewrite(
+            "GET / HTTP/1.1\r\nHost: a\r\nSignature-Input: attest=(\"@method\");created=1\r\nAccept: b\r\n"
+                + "signature: attest=:AA==:\r\n\r\n", hasOnlyProof: true)
+        #expect(written.isWritten)
+        #expect(!written.text.lowercased().contains("signature") && written.text.contains("\r\nAccept: b\r\n"))
     }
 
     @Test("a field that overrides method or target is noticed, whatever its case")

@@ -70,6 +70,37 @@ struct DeviceRegistryTests {
         #expect(registry.metrics.waiting == 0)
     }
 
+    @Test("counters become durable while their worker has always more long work", .timeLimit(.minutes(1)))
+    func endlessWork() throws {
+        let registry = try startRegistry(scratch, devices: 1)
+        defer { registry.stop() }
+        let worker = try TestWorker(registry)
+        let device = try worker.find(1)
+        let client = try #require(worker.client)
+        var spent: UInt32 = 0
+        let begin = LoopTimer(loop: worker.loop, interval: .milliseconds(1)) {
+            worker.loop.work {
+                if spent < 100 {
+                    spent += 1
+                    let taken = client.spend(
+                        spent, of: device, showing: [], mode: .strict, epoch: registry.identity.epoch,
+                        token: UInt64(spent))
+                    #expect(taken == .pending)
+                }
+                return true
+            }
+        }
+        var committed: [UInt64] = []
+        let isDone = withExtendedLifetime(begin) {
+            worker.run(until: { committed.count == 100 }) { event in
+                if case .counter(let token, .committed) = event { committed.append(token) }
+            }
+        }
+        #expect(isDone)
+        #expect(committed == Array(1...100))
+        #expect(registry.metrics.counters == 100)
+    }
+
     @Test("1,000 identical counters from 4 threads at once, with records coming and going: exactly one is committed")
     func identicalCounters() throws {
         let registry = try startRegistry(scratch, devices: 200) { limits, options in

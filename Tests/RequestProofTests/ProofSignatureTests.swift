@@ -26,6 +26,14 @@ struct ProofSignatureTests {
         #expect(try ProofSignature(parsing: lines.span).assertion == Array("foo".utf8))
     }
 
+    @Test("whether others have members in the field is known")
+    func company() throws {
+        #expect(try ProofSignature(parsing: Array("attest=:Zm9v:".utf8).span).isAlone)
+        for lines in [["sig1=:AA==:, attest=:Zm9v:"], ["attest=:Zm9v:, b"], ["attest=:Zm9v:", "sig1=:AA==:"]] {
+            #expect(try !ProofSignature(parsing: Parsing.combined(lines).span).isAlone, "\(lines)")
+        }
+    }
+
     @Test("what is written is what is read")
     func roundTrip() throws {
         for count in [1, 2, 3, 140, 4_095, 4_096] {

@@ -34,7 +34,7 @@ struct SignatureBaseTests {
         let parts = (Array(method.utf8), Array(authority.utf8), Array(path.utf8), Array(query.utf8))
         var base = SignatureBase()
         try base.build(
-            components, named: bytes.span, parameters: bytes.span.extracting(2...),
+            components, named: bytes.span, parameters: Array(bytes[2...]),
             of: RequestParts(method: parts.0.span, authority: parts.1.span, path: parts.2.span, query: parts.3.span),
             fields: Parsing.lookup(fields))
         return Parsing.text(base.bytes)

@@ -49,6 +49,16 @@ struct SignatureInputTests {
         }
     }
 
+    @Test("whether others have members in the field is known")
+    func company() throws {
+        #expect(try Parsing.input(Sample.input).isAlone)
+        for text in ["sig1=(), \(Sample.input)", "\(Sample.input), sig1=()", "a, \(Sample.input)"] {
+            #expect(try !Parsing.input(text).isAlone, "\(text)")
+        }
+        let lines = Parsing.combined([Sample.input, "sig1=()"])
+        #expect(try !SignatureInput(parsing: lines.span, reusing: Parsing.input(Sample.input)).isAlone)
+    }
+
     @Test("several lines are one field")
     func lines() throws {
         let plain = try Parsing.input(Sample.input)

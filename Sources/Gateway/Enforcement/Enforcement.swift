@@ -52,6 +52,7 @@ package final class Enforcement {
     private let logNames: DeviceLogNames
     private let client: RegistryClient
     private let waits: Waits
+    private let verifications: VerificationQueue
     let tunnels: OpenTunnels
     private let watch: LoopTimer
 
@@ -84,6 +85,11 @@ package final class Enforcement {
         proofs = ProofVerifier(challenges, maxAge: settings.maxAge, keyLimit: settings.keyLimit, library)
         let waits = Waits()
         self.waits = waits
+        verifications = VerificationQueue(loop: loop) { token in
+            guard let exchange = waits.leave(token) else { return false }
+            exchange.verificationDue()
+            return true
+        }
         let tunnels = OpenTunnels()
         self.tunnels = tunnels
         client = try RegistryClient(registry, loop: loop) { event in
@@ -110,7 +116,10 @@ package final class Enforcement {
     private final class Waits {
         private var table = RegistryWaits<ForwardingExchange>()
 
-        func enter(_ exchange: ForwardingExchange, at now: Instant) -> UInt64 { table.enter(exchange, at: now) }
+        /// - Parameter now: nil of a wait that the registry has no part in.
+        func enter(_ exchange: ForwardingExchange, at now: Instant?) -> UInt64 {
+            table.enter(exchange, at: now ?? Instant(nanoseconds: .max))
+        }
         func leave(_ token: UInt64) -> ForwardingExchange? { table.leave(token) }
         func overdue(at now: Instant) -> [ForwardingExchange] {
             table.overdue(at: now, after: Enforcement.patience)
@@ -167,6 +176,15 @@ package final class Enforcement {
                     place: place, environment: self.apps[place].environment, maximumRisk: self.apps[place].maximumRisk)
             }
         }
+    }
+
+    /// Lets a request wait until it is its turn to have its proof verified: `verificationDue` follows.
+    ///
+    /// - Returns: the token of the wait.
+    func awaitVerification(of exchange: ForwardingExchange) -> UInt64 {
+        let token = waits.enter(exchange, at: nil)
+        verifications.enter(token)
+        return token
     }
 
     func verify(

@@ -17,6 +17,8 @@ struct VerifiedProof {
     let isChallengeAging: Bool
     /// The store's epoch that its challenge is of.
     let epoch: RandomID
+    /// Whether its fields hold signatures of others besides.
+    let hasCompany: Bool
     /// From this second on, since 1970, it proves nothing any more: its age, its challenge's life, or its own `expires`.
     let end: Int64
 }
@@ -88,6 +90,7 @@ final class ProofVerifier {
                 VerifiedProof(
                     counter: assertion.counter, shown: assertion.extensions.shown, contentDigest: digest,
                     isChallengeAging: challenge.isAging, epoch: challenges.epoch,
+                    hasCompany: !input.isAlone || !signature.isAlone,
                     end: min(
                         input.created + maxAge, challenge.issuedAt + challenges.lifeSeconds, input.expires ?? .max)))
         } catch {

@@ -9,7 +9,7 @@ internal import Vocabulary
 
 /// Deciding: the life of a request up to the moment when it may be forwarded.
 ///
-/// head, route, size -> device -> proof -> content and its digest -> counter, in memory and durable -> forward. Whatever
+/// head, route, size -> device -> proof, in its turn -> content and its digest -> counter, in memory and durable -> forward. Whatever
 /// fails ends it with a denial, and nothing has reached the upstream. Content that is streamed comes behind the counter, while
 /// it is forwarded; what is wrong with it ends the request before its last byte.
 extension ForwardingExchange {
@@ -105,7 +105,7 @@ extension ForwardingExchange {
         settle()
     }
 
-    /// The rest of the request has waited for the registry.
+    /// The rest of the request has waited for the registry, or for its turn.
     private func resumeRequest() {
         if isRequestComplete {
             contentComplete()
@@ -136,7 +136,8 @@ extension ForwardingExchange {
         case .device(let device, let app):
             self.device = device
             self.app = app
-            if requirement == .requestProof { prove(device, enforcement) } else { forwardWithinRate() }
+            guard requirement == .requestProof else { return forwardWithinRate() }
+            waiting = enforcement.awaitVerification(of: self)
         }
     }
 
@@ -167,8 +168,16 @@ extension ForwardingExchange {
 
     // MARK: - The proof
 
-    private func prove(_ device: DeviceSnapshot, _ enforcement: Enforcement) {
-        guard let route else { return }
+    /// What takes less goes first; now it is this request's turn.
+    func verificationDue() {
+        waiting = nil
+        prove()
+        resumeRequest()
+        settle()
+    }
+
+    private func prove() {
+        guard let route, let device, let enforcement = gateway.enforcement else { return }
         // The loop's clock stands still within an event, and this is the most of it.
         let began = Instant.now
         let verdict = enforcement.verify(head, headBytes.readable, by: device, app: app, route: route)

@@ -46,13 +46,15 @@ extension ForwardingExchange {
         noteForwarding()
         stage = .forwarding
         let framing = proof == nil ? head.framing : content?.framing(replacing: head.framing) ?? head.framing
+        let hasOnlyProof = proof.map { !$0.hasCompany } ?? false
         let fields: DeviceFields?
         do throws(CryptographyError) { fields = try deviceFields(for: upstream) } catch {
             return deny(.storeUnavailable, error.description)
         }
         let isWritten = gateway.upstreamRequest.write(
             OutgoingRequest(method, framing: framing, isUpgrade: tunnelling.key != nil), head, headBytes.readable,
-            forwarded: client.forwarded, trace: trace, device: fields, key: tunnelling.key, to: carrier)
+            forwarded: client.forwarded, trace: trace, device: fields, hasOnlyProof: hasOnlyProof, key: tunnelling.key,
+            to: carrier)
         guard isWritten else { return deny(Refusal(.headTooLarge)) }
         if isContentVerified {
             release(to: carrier)

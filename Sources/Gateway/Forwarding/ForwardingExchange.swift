@@ -39,7 +39,7 @@ final class ForwardingExchange: Exchange {
     var route: Int?
     var trace = TraceContext.none
     var refusal: Refusal?
-    /// The token of a wait for the registry.
+    /// The token of a wait for the registry, or for the turn of its proof.
     var waiting: UInt64?
     var isRequestComplete = false
     var device: DeviceSnapshot?

@@ -28,16 +28,19 @@ final class UpstreamRequest {
     ///   - forwarded: the start of the Forwarded field's value.
     ///   - trace: continued from the client's, or begun here.
     ///   - device: whose request it is, where the route demands one.
+    ///   - hasOnlyProof: whether its signature fields are known to hold nothing but the proof.
     ///   - key: of a request that asks for a WebSocket.
     /// - Returns: false if the head, with what the gateway adds, does not fit.
     func write(
         _ request: OutgoingRequest, _ head: RequestHead, _ bytes: Span<UInt8>, forwarded: [UInt8],
-        trace: TraceContext, device: DeviceFields?, key: WebSocketKey?, to carrier: UpstreamCarrier
+        trace: TraceContext, device: DeviceFields?, hasOnlyProof: Bool, key: WebSocketKey?, to carrier: UpstreamCarrier
     ) -> Bool {
         carrier.writeHead(
             request, path: head.path.of(bytes), query: head.query?.of(bytes), authority: head.authority.of(bytes)
         ) { output in
-            appendFields(of: head, bytes, forwarded: forwarded, trace: trace, device: device, to: &output)
+            appendFields(
+                of: head, bytes, forwarded: forwarded, trace: trace, device: device, hasOnlyProof: hasOnlyProof,
+                to: &output)
             if case .made(let key) = key { output.appendField("Sec-WebSocket-Key", key.span) }
             // Of one connection only, so it is said anew: gRPC services insist on it. Where trailers go no further, nobody is told.
             if carrier.takesTrailers, head.acceptsTrailers { output.appendField("TE", "trailers") }
@@ -47,7 +50,7 @@ final class UpstreamRequest {
     /// All fields but those of host, connection and framing.
     func appendFields(
         of head: RequestHead, _ bytes: Span<UInt8>, forwarded: [UInt8], trace: TraceContext, device: DeviceFields?,
-        to output: inout ByteBuffer
+        hasOnlyProof: Bool, to output: inout ByteBuffer
     ) {
         for index in head.fields.indices {
             let field = head.fields[index]
@@ -59,7 +62,8 @@ final class UpstreamRequest {
             case .secWebSocketKey where head.opensWebSocket: continue
             case .tracestate where !trace.isContinued: continue
             case .signature, .signatureInput:
-                appendForeignMembers(of: field, bytes, head, to: &output)
+                // As the verifier has found: they need not be read again.
+                if !hasOnlyProof { appendForeignMembers(of: field, bytes, head, to: &output) }
                 continue
             default: break
             }

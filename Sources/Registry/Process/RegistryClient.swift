@@ -14,8 +14,12 @@ public final class RegistryClient {
     /// Spent in this turn of the loop, and not yet told to the store.
     private var gathered: [SpendRequest] = []
     private var gatheredSince = Instant(nanoseconds: 0)
+    /// Whether `turnEnds` is to be called already.
+    private var awaitsTurnEnd = false
+    /// Made once: the loop is given it for each batch.
+    private lazy var turnEndAction: () -> Void = { [weak self] in self?.turnEnds() }
 
-    /// A turn that verifies many proofs takes long; the first of them must not wait for the last.
+    /// While many proofs wait to be verified, the first of them must not wait for the last.
     private static let gatheredLimit = 64
     private static let gatheringTime = TimeSpan.milliseconds(1)
 
@@ -93,15 +97,25 @@ public final class RegistryClient {
         return .pending
     }
 
-    /// What is spent in one turn of the loop goes to the store together: each message may wake its thread, and each commit
-    /// has a price of its own.
+    /// What is spent in one turn of the loop goes to the store together, and with it what is spent while the loop has long work left,
+    /// which is more proofs to verify: each message may wake the store's thread, and each commit has a price of its own.
     private func gather(_ request: SpendRequest) {
         gathered.append(request)
-        if gathered.count == 1 {
-            gatheredSince = loop.now
-            loop.whenTurnEnds { [weak self] in self?.handOver() }
-        }
-        if gathered.count >= Self.gatheredLimit || loop.now - gatheredSince >= Self.gatheringTime { handOver() }
+        if gathered.count == 1 { gatheredSince = loop.now }
+        if gathered.count >= Self.gatheredLimit || loop.now - gatheredSince >= Self.gatheringTime { return handOver() }
+        awaitTurnEnd()
+    }
+
+    private func awaitTurnEnd() {
+        guard !awaitsTurnEnd else { return }
+        awaitsTurnEnd = true
+        loop.whenTurnEnds(turnEndAction)
+    }
+
+    private func turnEnds() {
+        awaitsTurnEnd = false
+        guard !gathered.isEmpty else { return }
+        if loop.isWorkLeft, .now - gatheredSince < Self.gatheringTime { awaitTurnEnd() } else { handOver() }
     }
 
     private func handOver() {

@@ -16,7 +16,10 @@ final class StoreThread {
     /// The store as it was opened.
     private let opened: StoreIdentity
     private var clients: [ClientNumber: Mailbox<[RegistryEvent]>] = [:]
-    private var answers: [ClientNumber: [RegistryEvent]] = [:]
+    /// What is to be delivered, in order. What goes to one client one after the other is one message.
+    private var answers: [(client: ClientNumber, events: [RegistryEvent])] = []
+    /// How many answers to one client may follow each other.
+    private var answerRoom = 0
     private var batch: [SpendRequest] = []
     private var lookups: [(key: KeyID, reference: Reference)] = []
     private var nextLookup = 0
@@ -24,6 +27,8 @@ final class StoreThread {
     private var unanswered = 0
     /// Whether answers are to be delivered when the loop's turn ends.
     private var isDeliveryDue = false
+    /// Whether `turn` delivers them.
+    private var isInTurn = false
     private var isStopping = false
     private var isFinishing = false
     private var lastReason: String?
@@ -70,6 +75,8 @@ final class StoreThread {
 
     /// Everything that waited has been received.
     private func turn() {
+        isInTurn = true
+        defer { isInTurn = false }
         commit()
         // No answer waits for what is done for others, or for later.
         deliver()
@@ -101,6 +108,9 @@ final class StoreThread {
         swap(&requests, &batch)
         var entries: [CounterEntry] = []
         var asked: [(device: DeviceID, reference: Reference, isPinned: Bool)] = []
+        entries.reserveCapacity(requests.count)
+        asked.reserveCapacity(requests.count)
+        answerRoom = requests.count
         for request in requests {
             // Those whose record had to go are accepted here; it may have come back, and then it decides.
             let (entry, outcome, isPinned) = settledByRecord(request)
@@ -262,8 +272,12 @@ final class StoreThread {
     // MARK: - Answers
 
     private func answer(_ client: ClientNumber, _ event: RegistryEvent) {
-        answers[client, default: []].append(event)
-        deliverLater()
+        if answers.last?.client != client {
+            answers.append((client, []))
+            answers[answers.count - 1].events.reserveCapacity(answerRoom)
+        }
+        answers[answers.count - 1].events.append(event)
+        if !isInTurn { deliverLater() }
     }
 
     private func tellAll(_ event: RegistryEvent) {
@@ -282,10 +296,11 @@ final class StoreThread {
         }
     }
 
-    /// One message for each worker, however many answers.
     private func deliver() {
+        guard !answers.isEmpty else { return }
         for (client, events) in answers { clients[client]?.post(events) }
         answers.removeAll(keepingCapacity: true)
+        answerRoom = 0
     }
 }
 

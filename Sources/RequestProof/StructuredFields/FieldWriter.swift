@@ -17,9 +17,9 @@ enum FieldWriter {
     /// - Parameter content: what stands between the quotes, escapes included. There is one escape for each of the two
     ///   characters that need it and none for others, so the escaped form of a string is unique.
     static func append(escapedString content: Span<UInt8>, to bytes: inout [UInt8]) {
-        bytes.append(FieldByte.quote)
-        bytes.append(content)
-        bytes.append(FieldByte.quote)
+        let start = bytes.count
+        bytes.append(contentsOf: repeatElement(FieldByte.quote, count: content.count + 2))
+        bytes.write(content, at: start + 1)
     }
 
     /// RFC 8941 section 4.1.8.

@@ -94,6 +94,11 @@ extension [UInt8] {
         let start = count
         // Room first, then the bytes: an array that grows octet by octet looks each time whether it may.
         append(contentsOf: repeatElement(0, count: bytes.count))
+        write(bytes, at: start)
+    }
+
+    /// Puts the bytes in the place of others.
+    mutating func write(_ bytes: Span<UInt8>, at start: Int) {
         var room = mutableSpan
         for index in bytes.indices { room[start + index] = bytes[index] }
     }
