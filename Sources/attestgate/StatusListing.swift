@@ -11,8 +11,13 @@ enum StatusListing {
         if let reload = status.lastReload {
             rows.append(["last reload", "\(reload.at) \(reload.reason.map { "failed: \($0)" } ?? "succeeded")"])
         }
+        if let upgrade = status.failedUpgrade { rows.append(["failed upgrade", "\(upgrade.at) \(upgrade.reason)"]) }
         if let registry = status.registry {
-            let state = registry.available ? "available" : "NOT AVAILABLE"
+            let state =
+                registry.available
+                ? "available"
+                : "NOT AVAILABLE"
+                    + (registry.unavailableSince.map { " since \($0): \(registry.reason ?? "nobody knows why")" } ?? "")
             rows.append(
                 [
                     "registry",
@@ -37,7 +42,12 @@ enum StatusListing {
             ]
         }
         let upstreams = status.upstreams.flatMap { upstream in
-            [[upstream.name, "", "", String(upstream.busy), String(upstream.idle), String(upstream.waiting)]]
+            [
+                [
+                    upstream.name, "", upstream.speaks ?? "", String(upstream.busy), String(upstream.idle),
+                    String(upstream.waiting),
+                ]
+            ]
                 + upstream.servers.map { server in
                     ["", server.name, states(of: server), String(server.busy), String(server.idle), ""]
                 }
@@ -52,7 +62,7 @@ enum StatusListing {
             + status.ocspResponses.map { row($0, "OCSP response") }
         var tables = [
             rows, [["WORKER", "STATE", "GENERATION", "RETIRED", "CONNECTIONS"]] + workers,
-            [["UPSTREAM", "SERVER", "STATE", "BUSY", "IDLE", "WAITING"]] + upstreams,
+            [["UPSTREAM", "SERVER", "SPEAKS, STATE", "BUSY", "IDLE", "WAITING"]] + upstreams,
             [["EXPIRES", "ROLE", "LISTENER OR UPSTREAM", "SUBJECT"]] + certificates,
         ]
         if !statements.isEmpty { tables.append([["NEXT UPDATE", "STATE", "KIND", "LISTENER", "OF"]] + statements) }

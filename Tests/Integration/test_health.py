@@ -57,6 +57,7 @@ def test_status_tells_of_generation_workers_upstreams_and_certificates(start_att
     assert all(worker["up"] and worker["generation"] == 1 for worker in status["workers"])
     assert sum(worker["connections"] for worker in status["workers"]) == 1
     assert status["listeners"] == [f"127.0.0.1:{gateway.port}"]
+    assert [u["speaks"] for u in status["upstreams"]] == ["http/1.1"]
     assert [(u["name"], u["busy"], u["idle"]) for u in status["upstreams"]] == [("service", 0, 1)]
     assert {c["role"] for c in status["certificates"]} == {"server", "authority"}
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", c["expires_at"]) for c in status["certificates"])

@@ -1,6 +1,8 @@
 """The registry's file on a disk of its own that fills up or is made read-only, and a file that is damaged."""
 
+import json
 import random
+import re
 import subprocess
 from contextlib import contextmanager
 
@@ -61,12 +63,17 @@ def test_a_full_disk_refuses_what_needs_the_registry_and_no_more_until_there_is_
         assert scrape(gateway)("attestgate_registry_available") == 0
         assert scrape(gateway)("attestgate_registry_errors_total") >= 1
         assert_denied(gateway, client.exchange(phone.request(path="/a")), "store_unavailable", 503)
+        # Who looks for the first time now hears why, and since when.
+        shown = attestgate("status", "--config", gateway.conf_path).stdout
+        assert re.search(r"^registry +NOT AVAILABLE since 20\S+Z: .*full", shown, re.MULTILINE), shown
 
     def recovers():
         with phone.connect() as client:
             return client.exchange(phone.request(path="/a")).status == 200
     eventually(recovers, lambda: f"the store to recover\n{gateway.errors}")
     assert "registry: serves again" in gateway.errors
+    registry = json.loads(attestgate("status", "--config", gateway.conf_path, "--json").stdout)["registry"]
+    assert registry["available"] and not {"reason", "unavailable_since"} & set(registry)
     passed = [request.target for request in attested.upstream.requests].count("/a")
     with phone.connect() as client:
         for data in refused:

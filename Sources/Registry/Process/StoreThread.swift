@@ -27,6 +27,8 @@ final class StoreThread {
     private var isStopping = false
     private var isFinishing = false
     private var lastReason: String?
+    /// Whether others are told of a trouble.
+    private var isTroubled = false
 
     private static let lookupSlice = TimeSpan.milliseconds(2)
     /// How often the store is confirmed, found idle, or opened again after a failure.
@@ -141,7 +143,7 @@ final class StoreThread {
                 shown: entry.shown, mode: .unspent)
             return (unspent, nil, true)
         case .replayed: return (entry, .replayed, false)
-        case .late: return (entry, .late, false)
+        case .late(let highest): return (entry, .late(highest: highest), false)
         case .deviceRevoked: return (entry, .deviceRevoked, false)
         case .extensionWithheld: return (entry, .extensionWithheld, false)
         case .storeUnavailable: return (entry, .storeUnavailable, false)
@@ -209,23 +211,40 @@ final class StoreThread {
 
     private func heed(_ signal: StoreSignal) {
         switch signal {
-        case .confirmed(let time): shared.health.confirm(at: time)
+        case .confirmed(let time):
+            shared.health.confirm(at: time)
+            ended()
         case .committed(let count): shared.counts.countCommit(of: count)
         case .changes(let changes): for change in changes { take(over: change) }
         case .failed(let reason):
             shared.health.fail()
             shared.counts.storeErrors.add(1, ordering: .relaxed)
             lastReason = nil
+            begin(reason)
             observe(.failed(reason))
         case .cannotReopen(let reason):
+            begin(reason)
             if reason != lastReason { observe(.cannotReopen(reason)) }
             lastReason = reason
         case .reopened: askAnew()
         case .recovered:
             shared.health.confirm(at: .now)
+            ended()
             observe(.recovered)
         case .isWorkLeft, .hasRoom: goOn()
         }
+    }
+
+    /// A trouble, or what is known of it now.
+    private func begin(_ reason: String) {
+        isTroubled = true
+        shared.trouble.withLock { $0 = StoreTrouble(reason: reason, since: $0?.since ?? WallClock.seconds) }
+    }
+
+    private func ended() {
+        guard isTroubled else { return }
+        isTroubled = false
+        shared.trouble.withLock { $0 = nil }
     }
 
     private func take(over change: StoreChange) {
