@@ -65,7 +65,7 @@ def test_a_full_disk_refuses_what_needs_the_registry_and_no_more_until_there_is_
         assert_denied(gateway, client.exchange(phone.request(path="/a")), "store_unavailable", 503)
         # Who looks for the first time now hears why, and since when.
         shown = attestgate("status", "--config", gateway.conf_path).stdout
-        assert re.search(r"^registry +NOT AVAILABLE since 20\S+Z: .*full", shown, re.MULTILINE), shown
+        assert re.search(r"^registry +NOT AVAILABLE since 20\S+Z, .*\nregistry's fault +.*full", shown, re.MULTILINE), shown
 
     def recovers():
         with phone.connect() as client:

@@ -117,9 +117,27 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         public let idle: Int
         /// How many workers think so of it: usable, probation, ejected, unhealthy. Those that none thinks are absent.
         public let states: [String: Int]
+        /// Whatever was since; nil if there was none since the process began.
+        public let lastFailure: Failure?
 
-        public init(name: String, busy: Int, idle: Int, states: [String: Int]) {
+        public struct Failure: Codable, Equatable, Sendable {
+            public let at: String
+            public let reason: String
+
+            public init(at: Int64, reason: String) {
+                self.at = Timestamp.text(of: at)
+                self.reason = reason
+            }
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case name, busy, idle, states
+            case lastFailure = "last_failure"
+        }
+
+        public init(name: String, busy: Int, idle: Int, states: [String: Int], lastFailure: Failure? = nil) {
             self.name = name
+            self.lastFailure = lastFailure
             self.busy = busy
             self.idle = idle
             self.states = states

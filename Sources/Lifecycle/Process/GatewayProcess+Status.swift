@@ -203,7 +203,10 @@ extension StatusDocument.Upstream {
                 let counted = zip(ServerStanding.allCases, server.standings).filter { $1 > 0 }
                 return StatusDocument.Server(
                     name: server.name, busy: server.busy, idle: server.idle,
-                    states: Dictionary(uniqueKeysWithValues: counted.map { ($0.name, $1) }))
+                    states: Dictionary(uniqueKeysWithValues: counted.map { ($0.name, $1) }),
+                    lastFailure: server.lastFailure.map {
+                        StatusDocument.Server.Failure(at: $0.at, reason: $0.failure.text)
+                    })
             }, speaks: speaks)
     }
 }
