@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// Why the store takes no counters.
 public struct StoreTrouble: Equatable, Sendable {
-    /// The latest that was found out, for people.
+    /// For people.
     public let reason: String
     /// In seconds since 1970-01-01T00:00:00Z.
     public let since: Int64

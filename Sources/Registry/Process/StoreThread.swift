@@ -27,8 +27,8 @@ final class StoreThread {
     private var isStopping = false
     private var isFinishing = false
     private var lastReason: String?
-    /// Whether others are told of a trouble.
-    private var isTroubled = false
+    /// What the trouble began with that others are told of; nil if there is none.
+    private var trouble: StoreTrouble?
 
     private static let lookupSlice = TimeSpan.milliseconds(2)
     /// How often the store is confirmed, found idle, or opened again after a failure.
@@ -223,7 +223,8 @@ final class StoreThread {
             begin(reason)
             observe(.failed(reason))
         case .cannotReopen(let reason):
-            begin(reason)
+            begin("not opened yet")
+            tell("cannot be opened again: \(reason)")
             if reason != lastReason { observe(.cannotReopen(reason)) }
             lastReason = reason
         case .reopened: askAnew()
@@ -235,15 +236,22 @@ final class StoreThread {
         }
     }
 
-    /// A trouble, or what is known of it now.
     private func begin(_ reason: String) {
-        isTroubled = true
-        shared.trouble.withLock { $0 = StoreTrouble(reason: reason, since: $0?.since ?? WallClock.seconds) }
+        guard trouble == nil else { return }
+        let trouble = StoreTrouble(reason: reason, since: WallClock.seconds)
+        self.trouble = trouble
+        shared.trouble.withLock { $0 = trouble }
+    }
+
+    /// What keeps it from ending, beside what it began with: that says what is to be mended, and this what is still in the way.
+    private func tell(_ more: String) {
+        guard let trouble else { return }
+        shared.trouble.withLock { $0 = StoreTrouble(reason: "\(trouble.reason); \(more)", since: trouble.since) }
     }
 
     private func ended() {
-        guard isTroubled else { return }
-        isTroubled = false
+        guard trouble != nil else { return }
+        trouble = nil
         shared.trouble.withLock { $0 = nil }
     }
 
