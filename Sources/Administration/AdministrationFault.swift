@@ -33,9 +33,11 @@ extension AdministrationFault {
     static let misdirected = Self(
         421, "misdirected", "The Host field must be a name of this listener: localhost for a socket.")
     static let storeUnavailable = Self(
-        503, "store_unavailable", "The store is not available; whether a change was made is unknown.")
+        503, "store_unavailable",
+        "The store is not available, `attestgate status` says why; whether a change was made is unknown.")
     /// The same where nothing was to be changed.
-    static let storeUnreadable = Self(503, "store_unavailable", "The store is not available: nothing can be read.")
+    static let storeUnreadable = Self(
+        503, "store_unavailable", "The store is not available, `attestgate status` says why: nothing can be read.")
     static let doorReplaced = Self(
         503, "busy", "What may come in has changed while the request came, or the gateway stops; nothing was changed.")
     static let busy = Self(503, "busy", "Too many operations wait already; nothing was changed.")

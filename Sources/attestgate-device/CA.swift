@@ -18,7 +18,7 @@ struct CAInit: ParsableCommand {
               simulator-intermediate.pem, simulator-intermediate.key  issues what simulated phones attest with
             """)
 
-    @Option(help: ArgumentHelp("Where to write.", valueName: "DIR"))
+    @Option(help: ArgumentHelp("Where to write.", valueName: "DIR"), completion: .directory)
     var directory: String
 
     func run() throws {

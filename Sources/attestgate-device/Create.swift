@@ -16,7 +16,7 @@ struct Create: ParsableCommand {
             listeners whose `clients.accept` has `registered`. All files are readable by their owner alone; none is replaced.
             """)
 
-    @Option(help: ArgumentHelp("Where to write.", valueName: "DIR"))
+    @Option(help: ArgumentHelp("Where to write.", valueName: "DIR"), completion: .directory)
     var directory: String
 
     @Option(help: ArgumentHelp("The app, as in ABCDE12345.org.example.app.", valueName: "ID"))

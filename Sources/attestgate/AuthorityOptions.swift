@@ -5,18 +5,21 @@ internal import Lifecycle
 
 /// The GMS CA, as commands get at it: in a directory of `pki init`, anywhere, or where the conf file says.
 struct AuthorityOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Where `pki init` has written the development GMS CA.", valueName: "DIR"))
+    @Option(
+        help: ArgumentHelp("Where `pki init` has written the development GMS CA.", valueName: "DIR"),
+        completion: .directory)
     var directory: String?
 
-    @Option(help: ArgumentHelp("The CA's certificate: PEM.", valueName: "FILE"))
+    @Option(help: ArgumentHelp("The CA's certificate: PEM.", valueName: "FILE"), completion: .file())
     var caCertificate: String?
 
-    @Option(help: ArgumentHelp("The CA's private key: PEM, mode 0600 or 0400.", valueName: "FILE"))
+    @Option(help: ArgumentHelp("The CA's private key: PEM, mode 0600 or 0400.", valueName: "FILE"), completion: .file())
     var caKey: String?
 
     @Option(
         help: ArgumentHelp(
-            "The file with the passphrase of the CA's key: one line, mode 0600 or 0400.", valueName: "FILE"))
+            "The file with the passphrase of the CA's key: one line, mode 0600 or 0400.", valueName: "FILE"),
+        completion: .file())
     var caPassphraseFile: String?
 
     @Option(help: ArgumentHelp("The environment variable with the passphrase of the CA's key.", valueName: "NAME"))

@@ -5,7 +5,7 @@ internal import Lifecycle
 
 /// The conf file that most commands take.
 struct ConfigurationFile: ParsableArguments {
-    @Option(name: .long, help: ArgumentHelp("The conf file.", valueName: "FILE"))
+    @Option(name: .long, help: ArgumentHelp("The conf file.", valueName: "FILE"), completion: .file())
     var config: String
 
     /// Links are not followed: where one leads may change, and it is the one that is read.
@@ -25,8 +25,10 @@ struct ConfigurationFile: ParsableArguments {
     }
 
     /// Reads the file and everything it refers to that the role needs. Warnings go to standard error.
-    func load(for role: Role) throws -> Blueprint {
-        try explaining {
+    ///
+    /// - Parameter failed: told what is wrong, as standard error is.
+    func load(for role: Role, failed: (String) -> Void = { _ in }) throws -> Blueprint {
+        try explaining(failed) {
             let (configuration, warnings) = try Configuration.load(path: config, role: role)
             for warning in warnings { Failure.print("\(warning)\n") }
             let blueprint: Blueprint
@@ -64,15 +66,20 @@ struct ConfigurationFile: ParsableArguments {
         throw Failure("\(config): names no socket in `administration`: \(otherwise)")
     }
 
-    private func explaining<Result>(_ body: () throws -> Result) throws -> Result {
+    private func explaining<Result>(
+        _ failed: (String) -> Void = { _ in }, _ body: () throws -> Result
+    ) throws -> Result {
+        let reason: String
         do {
             return try body()
         } catch let error as ConfigurationError {
-            // Not thrown as they are: "Error: " before the place would hide it from editors that jump to FILE:LINE:COLUMN.
-            Failure.print(error.description)
+            reason = error.description
         } catch let error as Failure {
-            Failure.print(error.description)
+            reason = error.description
         }
+        // Not thrown as they are: "Error: " before the place would hide it from editors that jump to FILE:LINE:COLUMN.
+        Failure.print(reason)
+        failed(reason)
         throw ExitCode.failure
     }
 }

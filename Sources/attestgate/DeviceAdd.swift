@@ -35,7 +35,7 @@ struct DeviceAdd: ParsableCommand {
             """
             The key of the device's TLS certificate: base64 as above, or a PEM file with the certificate, or with the key, \
             public or private.
-            """, valueName: "B64|PEM"))
+            """, valueName: "B64|PEM"), completion: .file())
     var certificateKey: String
 
     @Option(help: ArgumentHelp("\(Platform.names).", valueName: "NAME"), transform: Self.choice)

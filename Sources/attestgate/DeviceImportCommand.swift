@@ -19,7 +19,7 @@ struct DeviceImportCommand: ParsableCommand {
 
     @OptionGroup var access: DeviceAccess
 
-    @Argument(help: ArgumentHelp("The file; - is standard input.", valueName: "FILE"))
+    @Argument(help: ArgumentHelp("The file; - is standard input.", valueName: "FILE"), completion: .file())
     var file: String
 
     func run() throws {

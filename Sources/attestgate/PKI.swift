@@ -19,7 +19,7 @@ struct PKIInit: ParsableCommand {
             With --client NAME also NAME.pem and NAME.key, to try it with curl; phones make their own keys.
             """)
 
-    @Option(help: ArgumentHelp("Where to write.", valueName: "DIR"))
+    @Option(help: ArgumentHelp("Where to write.", valueName: "DIR"), completion: .directory)
     var directory: String
 
     @Option(

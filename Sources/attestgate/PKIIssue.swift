@@ -19,7 +19,7 @@ struct PKIIssue: ParsableCommand {
 
     @OptionGroup var authority: AuthorityOptions
 
-    @Option(help: ArgumentHelp("The conf file.", valueName: "FILE"))
+    @Option(help: ArgumentHelp("The conf file.", valueName: "FILE"), completion: .file())
     var config: String?
 
     private var file: ConfigurationFile? {
@@ -29,10 +29,13 @@ struct PKIIssue: ParsableCommand {
         return file
     }
 
-    @Option(help: ArgumentHelp("The client's P-256 key: PEM, public or private.", valueName: "PEM"))
+    @Option(
+        help: ArgumentHelp("The client's P-256 key: PEM, public or private.", valueName: "PEM"), completion: .file())
     var certificateKey: String
 
-    @Option(help: ArgumentHelp("Where to write the certificate; never over an existing file.", valueName: "FILE"))
+    @Option(
+        help: ArgumentHelp("Where to write the certificate; never over an existing file.", valueName: "FILE"),
+        completion: .file())
     var out: String
 
     @Option(help: "Days until the certificate expires.")

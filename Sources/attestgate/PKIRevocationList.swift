@@ -21,7 +21,9 @@ struct PKIRevocationList: ParsableCommand {
     @OptionGroup var file: ConfigurationFile
     @OptionGroup var authority: AuthorityOptions
 
-    @Option(help: ArgumentHelp("Where to write the list, as PEM; replaces an earlier one.", valueName: "FILE"))
+    @Option(
+        help: ArgumentHelp("Where to write the list, as PEM; replaces an earlier one.", valueName: "FILE"),
+        completion: .file())
     var out: String
 
     @Option(

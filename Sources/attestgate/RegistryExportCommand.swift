@@ -19,7 +19,7 @@ struct RegistryExportCommand: ParsableCommand {
 
     @OptionGroup var file: ConfigurationFile
 
-    @Argument(help: ArgumentHelp("Where to write; - is standard output.", valueName: "FILE"))
+    @Argument(help: ArgumentHelp("Where to write; - is standard output.", valueName: "FILE"), completion: .file())
     var out = "-"
 
     func run() throws {

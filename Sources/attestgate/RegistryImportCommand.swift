@@ -20,7 +20,7 @@ struct RegistryImportCommand: ParsableCommand {
 
     @OptionGroup var file: ConfigurationFile
 
-    @Argument(help: ArgumentHelp("The file; - is standard input.", valueName: "FILE"))
+    @Argument(help: ArgumentHelp("The file; - is standard input.", valueName: "FILE"), completion: .file())
     var source: String
 
     @Flag(
@@ -53,6 +53,13 @@ struct RegistryImportCommand: ParsableCommand {
         do {
             report = try administration.importExport(next: { try next(of: input) }) {
                 console.show("\($0) lines read")
+            } complete: { head in
+                guard !hasJournal else { return }
+                console.clear()
+                // Before it is so: whatever ends this process then, it has been said.
+                Failure.print(
+                    "there is no revocation journal at \(journal): what was revoked after \(Self.text(head.time)) is NOT "
+                        + "revoked: repeat it")
             }
         } catch let error as RegistryImportError {
             console.clear()
@@ -65,11 +72,14 @@ struct RegistryImportCommand: ParsableCommand {
             throw Failure("\(error)")
         }
         console.clear()
-        let time = Date(timeIntervalSince1970: TimeInterval(report.head.time)).formatted(.iso8601)
-        print("took over the export of \(time): \(report.counts.text); the registry has a fresh epoch")
-        guard !hasJournal else { return }
-        Failure.print(
-            "there is no revocation journal at \(journal): what was revoked after \(time) is NOT revoked: repeat it")
+        print(
+            "took over the export of \(Self.text(report.head.time)): \(report.counts.text); the registry has a fresh epoch"
+        )
+    }
+
+    /// - Parameter time: seconds since 1970.
+    private static func text(_ time: Int64) -> String {
+        Date(timeIntervalSince1970: TimeInterval(time)).formatted(.iso8601)
     }
 
     private func failure(_ error: RegistryImportError) -> Failure {

@@ -15,7 +15,9 @@ struct Reload: ParsableCommand {
 
     @OptionGroup var file: ConfigurationFile
 
-    @Option(help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"))
+    @Option(
+        help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"),
+        completion: .file())
     var socket: String?
 
     /// For files to be read and names to be looked up.

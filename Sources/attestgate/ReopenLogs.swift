@@ -13,7 +13,9 @@ struct ReopenLogs: ParsableCommand {
 
     @OptionGroup var file: ConfigurationFile
 
-    @Option(help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"))
+    @Option(
+        help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"),
+        completion: .file())
     var socket: String?
 
     func run() throws {

@@ -62,7 +62,7 @@ struct Run: ParsableCommand {
     func run() throws {
         let inheritance: Inheritance
         do { inheritance = try Inheritance.take() } catch { throw Failure("\(error)") }
-        let blueprint = try file.load(for: role)
+        let blueprint = try file.load(for: role) { inheritance.tellFailure($0) }
         do {
             let (path, role) = (file.config, role)
             try GatewayProcess.run(

@@ -13,7 +13,9 @@ struct Status: ParsableCommand {
 
     @OptionGroup var file: ConfigurationFile
 
-    @Option(help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"))
+    @Option(
+        help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"),
+        completion: .file())
     var socket: String?
 
     @Flag(help: "Print one JSON object.")

@@ -11,13 +11,16 @@ enum StatusListing {
         if let reload = status.lastReload {
             rows.append(["last reload", "\(reload.at) \(reload.reason.map { "failed: \($0)" } ?? "succeeded")"])
         }
+        if let upgrade = status.failedUpgrade { rows.append(["failed upgrade", "\(upgrade.at) \(upgrade.reason)"]) }
         if let registry = status.registry {
-            let state = registry.available ? "available" : "NOT AVAILABLE"
-            rows.append(
-                [
-                    "registry",
-                    "\(state), \(registry.countersCommitted) counters committed, \(registry.countersWaiting) waiting",
-                ])
+            let counters = "\(registry.countersCommitted) counters committed, \(registry.countersWaiting) waiting"
+            if registry.available {
+                rows.append(["registry", "available, \(counters)"])
+            } else {
+                let since = registry.unavailableSince.map { " since \($0)" } ?? ""
+                rows.append(["registry", "NOT AVAILABLE\(since), \(counters)"])
+                rows.append(["registry's fault", registry.reason ?? "nobody knows"])
+            }
             rows += details(of: registry)
         }
         rows += status.apps.map { ["app", "\($0.id) (\($0.environment)), counter: \($0.counter)"] }
@@ -36,12 +39,7 @@ enum StatusListing {
                 String(worker.retiredGenerations), String(worker.connections),
             ]
         }
-        let upstreams = status.upstreams.flatMap { upstream in
-            [[upstream.name, "", "", String(upstream.busy), String(upstream.idle), String(upstream.waiting)]]
-                + upstream.servers.map { server in
-                    ["", server.name, states(of: server), String(server.busy), String(server.idle), ""]
-                }
-        }
+        let upstreams = status.upstreams.flatMap { [row($0)] + $0.servers.map(row) }
         let certificates = status.certificates.map { certificate in
             let place = [certificate.listener ?? certificate.upstream, certificate.host].compactMap(\.self).joined(
                 separator: " ")
@@ -52,7 +50,7 @@ enum StatusListing {
             + status.ocspResponses.map { row($0, "OCSP response") }
         var tables = [
             rows, [["WORKER", "STATE", "GENERATION", "RETIRED", "CONNECTIONS"]] + workers,
-            [["UPSTREAM", "SERVER", "STATE", "BUSY", "IDLE", "WAITING"]] + upstreams,
+            [["UPSTREAM", "SERVER", "SPEAKS, STATE", "BUSY", "IDLE", "WAITING", "LAST FAILURE"]] + upstreams,
             [["EXPIRES", "ROLE", "LISTENER OR UPSTREAM", "SUBJECT"]] + certificates,
         ]
         if !statements.isEmpty { tables.append([["NEXT UPDATE", "STATE", "KIND", "LISTENER", "OF"]] + statements) }
@@ -70,6 +68,18 @@ enum StatusListing {
         }
         if let time = registry.epochChangedAt { rows.append(["epoch changed", time]) }
         return rows
+    }
+
+    private static func row(_ upstream: StatusDocument.Upstream) -> [String] {
+        [
+            upstream.name, "", upstream.speaks ?? "", String(upstream.busy), String(upstream.idle),
+            String(upstream.waiting), "",
+        ]
+    }
+
+    private static func row(_ server: StatusDocument.Server) -> [String] {
+        let failure = server.lastFailure.map { "\($0.at) \($0.reason)" } ?? ""
+        return ["", server.name, states(of: server), String(server.busy), String(server.idle), "", failure]
     }
 
     private static func row(_ statement: StatusDocument.Statement, _ kind: String) -> [String] {

@@ -14,7 +14,9 @@ struct Upgrade: ParsableCommand {
 
     @OptionGroup var file: ConfigurationFile
 
-    @Option(help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"))
+    @Option(
+        help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"),
+        completion: .file())
     var socket: String?
 
     /// As long as a gateway waits for the other one at most, and for its own workers.

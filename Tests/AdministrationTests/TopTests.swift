@@ -87,20 +87,26 @@ struct TopTests {
         StatusDocument(
             version: "1", process: 7, startedAt: 0, obstacles: ["worker 1 does not serve yet"], generation: 2,
             lastReload: StatusDocument.Reload(succeeded: false, at: 0, reason: "a\u{1b}[31m\nb"),
+            failedUpgrade: StatusDocument.FailedUpgrade(at: 0, reason: "no such program"),
             workers: [
                 StatusDocument.Worker(worker: 1, up: false, generation: 1, connections: 0, retiredGenerations: 0)
             ], listeners: [], protocols: [], enrolment: nil, upstreams: [], certificates: [],
             revocationLists: [
                 StatusDocument.Statement(listener: "l", host: nil, of: "CN=old", nextUpdate: 5, now: 6),
                 StatusDocument.Statement(listener: "l", host: nil, of: "CN=new", nextUpdate: 7, now: 6),
-            ], ocspResponses: [], apps: [], registry: nil)
+            ], ocspResponses: [], apps: [],
+            registry: StatusDocument.Registry(
+                available: false, countersCommitted: 0, countersWaiting: 0, unavailableSince: 0, reason: "disk full"))
     }
 
     @Test("what is wrong is told in the first lines, and marked")
     func wrong() {
         let page = TopPage(status, figures("", "attestgate_registry_available 0\n"), width: 200, height: nil)
         let bad = page.lines.filter { $0.style == .bad }.map(\.text)
-        for piece in ["NOT READY", "LAST RELOAD FAILED", "NOT AVAILABLE", "worker 1 IS SILENT", "CN=old"] {
+        for piece in [
+            "NOT READY", "LAST RELOAD FAILED", "UPGRADE FAILED: no such program", "NOT AVAILABLE", "disk full",
+            "worker 1 IS SILENT", "CN=old",
+        ] {
             #expect(bad.contains { $0.contains(piece) }, "\(piece)")
         }
         #expect(!page.lines.contains { $0.text.contains("CN=new") })

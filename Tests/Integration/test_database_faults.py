@@ -1,7 +1,9 @@
 """A database that fails in every way an operator may meet: what is refused, what standard error says, and that it recovers by
 itself when the cause goes."""
 
+import json
 import os
+import re
 import subprocess
 import time
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ import pytest
 from client import IncompleteResponse, get
 from database_link import DatabaseLink
 from denials import assert_denied
-from exposition import scrape
+from exposition import ask, scrape
 from gateway import Gateway
 from http2_client import ConnectionOver, HTTP2Client, StreamReset
 from phone import Phone
@@ -105,6 +107,10 @@ def assert_refused_until_cured(gateway, phone, upstream, failing, message):
             eventually(lambda: message in gateway.errors, lambda: f"{message!r} in\n{gateway.errors}")
             assert scrape(gateway)("attestgate_registry_available") == 0
             assert scrape(gateway)("attestgate_registry_errors_total") >= 1
+            registry = json.loads(ask(gateway, "/status")[2])["registry"]
+            # What opening it again has found, if that was tried meanwhile.
+            assert not registry["available"] and registry["reason"], registry
+            assert re.fullmatch(r"20\S+Z", registry["unavailable_since"])
 
         def recovers():
             return client.exchange(phone.request(path="/a")).status == 200

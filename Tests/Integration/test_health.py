@@ -7,6 +7,7 @@ import threading
 import ocsp
 from client import Client, get
 from exposition import ask, scrape
+from paths import REPOSITORY
 from pki import attestgate
 from waiting import eventually
 
@@ -57,6 +58,7 @@ def test_status_tells_of_generation_workers_upstreams_and_certificates(start_att
     assert all(worker["up"] and worker["generation"] == 1 for worker in status["workers"])
     assert sum(worker["connections"] for worker in status["workers"]) == 1
     assert status["listeners"] == [f"127.0.0.1:{gateway.port}"]
+    assert [u["speaks"] for u in status["upstreams"]] == ["http/1.1"]
     assert [(u["name"], u["busy"], u["idle"]) for u in status["upstreams"]] == [("service", 0, 1)]
     assert {c["role"] for c in status["certificates"]} == {"server", "authority"}
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", c["expires_at"]) for c in status["certificates"])
@@ -127,3 +129,14 @@ def test_without_a_gateway_the_command_says_so(tmp_path):
     done = attestgate("status", "--config", conf)
     assert done.returncode == 1 and f"{conf}:2:1: error: " in done.stderr, "why no socket is found there"
     assert "the gateway was not asked, and goes on as it is. Mend that first, or say --socket" in done.stderr
+
+
+def test_the_page_for_trouble_names_lines_and_denials_that_there_are():
+    page = (REPOSITORY / "docs/operations/trouble.md").read_text()
+    listing = (REPOSITORY / "Sources/attestgate/StatusListing.swift").read_text()
+    known = set(re.findall(r"^\| `(\w+)` \|", (REPOSITORY / "docs/denials.md").read_text(), re.MULTILINE))
+    first, _, rest = page.partition("## Many requests")
+    lines = [line for line in re.findall(r"^\| `([^`]+)` \|", first, re.MULTILINE)]
+    assert len(lines) > 8 and all(f'"{line}"' in listing for line in lines), lines
+    codes = {code for row in re.findall(r"^\| (`.*?) \|", rest, re.MULTILINE) for code in re.findall(r"`(\w+)`", row)}
+    assert len(codes) > 10 and codes <= known, codes - known

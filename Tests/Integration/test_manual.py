@@ -1,7 +1,10 @@
 """The manual pages, as a package has them: made from what the programs say of themselves."""
 
 import json
+import os
+import pty
 import re
+import select
 import shutil
 import subprocess
 
@@ -89,3 +92,59 @@ def test_shells_complete_each_command(shell):
         assert command in script
     if shutil.which(shell):
         said(shell, "-n", text=script)
+
+
+def completed_by_bash(script, line, directory, expected):
+    """What a tab offers."""
+    words = line.split(" ")
+    return said("bash", "--norc", "-c", f"""
+        cd {directory} && . {script}
+        COMP_LINE={line!r} COMP_POINT={len(line)} COMP_CWORD={len(words) - 1} COMP_TYPE=9 COMP_KEY=9 COMP_WORDS=({line})
+        _attestgate attestgate {words[-1]!r} {words[-2]!r} && printf '%s\\n' "${{COMPREPLY[@]}}"
+        """)
+
+
+def completed_by_fish(script, line, directory, expected):
+    return said("fish", "--no-config", "-c", f"cd {directory}; source {script}; complete -C {line!r}")
+
+
+def completed_by_zsh(script, line, directory, expected):
+    """What its own editor, in a terminal, makes of the line by a tab."""
+    functions = directory / "functions"
+    functions.mkdir(exist_ok=True)
+    shutil.copy(script, functions / "_attestgate")
+    ours, theirs = pty.openpty()
+    shell = subprocess.Popen(
+        ["zsh", "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=directory, start_new_session=True,
+        env={**ENVIRONMENT, "TERM": "dumb", "HOME": str(directory), "ZDOTDIR": str(directory)})
+    os.close(theirs)
+
+    def read_until(end, output=b""):
+        while end not in output:
+            assert select.select([ours], [], [], PATIENCE)[0], output
+            output += os.read(ours, 65536)
+        return output
+    try:
+        # What it echoes of this line is not the prompt that follows.
+        os.write(ours, b"fpath=($PWD/functions $fpath); autoload -Uz compinit; compinit -u -D; PS1='rea''dy '\n")
+        read_until(b"ready \x1b[?2004h")
+        os.write(ours, line.encode() + b"\t")
+        return read_until(expected.encode()).decode()
+    finally:
+        shell.kill()
+        shell.wait()
+        os.close(ours)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_tab_completes_commands_choices_and_files(shell, tmp_path):
+    if not shutil.which(shell):
+        pytest.skip(f"{shell} is not installed")
+    script = tmp_path / "script"
+    script.write_text(said(BINARY, "--generate-completion-script", shell))
+    (tmp_path / "gateway.yaml").touch()
+    completed = globals()[f"completed_by_{shell}"]
+    for line, expected in {
+            "attestgate reop": "reopen-logs", "attestgate registry exp": "export", "attestgate run --role enr": "enrolment",
+            "attestgate run --config gat": "gateway.yaml", "attestgate registry import --config gateway.yaml gat": "gateway.yaml"}.items():
+        assert expected in completed(script, line, tmp_path, expected), f"{shell}: {line}"

@@ -18,6 +18,7 @@ from waiting import eventually
 PACKAGE = os.environ.get("ATTESTGATE_PACKAGE")
 CONF = "/etc/attestgate/attestgate.yaml"
 PKI = "/var/lib/attestgate/pki"
+LEFT_BY_PACKING = re.compile(r"made|attestgate(-tools)?|files|debhelper-build-stamp|.*\.debhelper(\.log)?|.*\.substvars")
 PAGE = (REPOSITORY / "docs/operations/installing.md").read_text()
 
 pytestmark = [
@@ -44,6 +45,27 @@ def package(tmp_path_factory):
     newer = work.with_suffix(".deb")
     subprocess.run(["dpkg-deb", "--root-owner-group", "-Znone", "--build", work, newer], check=True, capture_output=True)
     return path, newer
+
+
+def test_the_same_programs_are_packed_the_same_way_elsewhere_later_and_by_somebody_else(tmp_path):
+    """Byte for byte: neither place, time, time zone, umask nor order of files is in the packages. The programs are those that
+    scripts/package has compiled."""
+    made = Path(PACKAGE).absolute().parent
+    if not (made / "source/debian/rules").exists():
+        pytest.skip("scripts/package has left no source beside the package")
+    source = tmp_path / "another" / "place"
+    source.parent.mkdir()
+    shutil.copytree(
+        made / "source", source, symlinks=True, copy_function=shutil.copy,
+        ignore=lambda place, names: [n for n in names if Path(place) == made / "source/debian" and LEFT_BY_PACKING.fullmatch(n)])
+    subprocess.run(
+        ["sh", "-c", 'umask 077; exec dpkg-buildpackage --build=binary --no-sign --no-pre-clean --rules-file="$1"', "sh",
+         f"debian/rules bin={made}/scratch/release build=:"],
+        cwd=source, check=True, capture_output=True, env={**os.environ, "TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8"})
+    packages = sorted(source.parent.glob("*.deb"))
+    assert [package.name for package in packages] == sorted(package.name for package in made.glob("*.deb"))
+    for package in packages:
+        assert package.read_bytes() == (made / package.name).read_bytes(), f"diffoscope {package} {made / package.name}"
 
 
 @pytest.fixture

@@ -238,6 +238,53 @@ def test_an_import_killed_at_any_sync_leaves_all_devices_or_what_nobody_takes_fo
     assert devices(place)
 
 
+def test_an_accepted_loss_of_revocations_is_said_before_it_is_so_and_an_import_killed_before_accepts_it_for_no_other(
+        start, pki, tmp_path):
+    """Killed at any sync: either everything is there, and the loss was told; or nothing is, and the next import is asked again."""
+    gateway = start()
+    Phone(gateway, pki.phone("accepted"))
+    path = export(gateway, tmp_path / "backup.jsonl")
+    gateway.halt()
+    registry = Path(gateway.conf["registry"]["path"])
+    journal = Path(f"{registry}.revocations")
+    mark = Path(f"{journal}.mark")
+    of_before = mark.read_bytes()
+    command = [BINARY, "registry", "import", "--config", gateway.conf_path]
+    loss, asking = "is NOT revoked: repeat it", "there is no revocation journal at "
+
+    def run(*arguments):
+        return subprocess.run([*arguments, path], capture_output=True, text=True, env=ENVIRONMENT, timeout=PATIENCE)
+    for has_mark in (False, True):
+        place, taken = 1 + STEP * has_mark, []
+        while True:
+            for file in registry.parent.glob("registry.sqlite*"):
+                file.unlink()
+            if has_mark:
+                mark.write_bytes(of_before)
+            calls = "fdatasync,fsync"
+            done = run(
+                "strace", "-f", "-qq", "-o", tmp_path / "trace", "-e", f"trace={calls}",
+                "-e", f"inject={calls}:signal=KILL:when={place}", *command, "--accept-lost-revocations")
+            bare = run(*command)
+            assert bare.returncode == 1 and ("has devices already" if journal.exists() else asking) in bare.stderr, bare.stderr
+            listed = attestgate("device", "list", "--json", "--config", gateway.conf_path)
+            was_made = journal.exists()
+            again = run(*command, "--accept-lost-revocations")
+            taken.append("has devices already" in again.stderr)
+            if taken[-1]:
+                assert loss in done.stderr, f"killed at sync {place}: {done.stderr}"
+                # Where there was a journal before, it is told once more at the start.
+                assert listed.returncode == 0 or has_mark and "attestgate run --accept-lost-revocations" in listed.stderr, listed
+            else:
+                assert listed.returncode == 1, f"killed at sync {place}: taken for a registry"
+                assert not was_made, f"killed at sync {place}"
+                assert again.returncode == 0 and loss in again.stderr, again.stderr
+            if done.returncode == 0:
+                break
+            place += 2 * STEP
+        assert taken == sorted(taken) and taken.count(False) > 1, taken
+
+
 def test_no_made_up_place_shows_devices_without_a_line_of_the_audit(start):
     gateway = start()
 

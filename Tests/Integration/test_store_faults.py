@@ -1,6 +1,8 @@
 """The registry's file on a disk of its own that fills up or is made read-only, and a file that is damaged."""
 
+import json
 import random
+import re
 import subprocess
 from contextlib import contextmanager
 
@@ -48,28 +50,48 @@ def filled(disk):
 def test_a_full_disk_refuses_what_needs_the_registry_and_no_more_until_there_is_room(start_attested, disk):
     attested = start_attested(registry={"path": str(disk / "registry.sqlite")}, counter="window 1024")
     gateway, phone = attested.gateway, attested.phone
-    refused = []
+    spent = []
+    # What is asked of the registry first is a counter.
+    phone.challenge()
     with filled(disk), phone.connect() as client:
-        # The log has room for some: it was longer before.
-        def is_refused():
-            refused.append(phone.request(path="/a"))
-            response = client.exchange(refused[-1])
-            return response if response.status != 200 else None
-        assert_denied(gateway, eventually(is_refused, "the disk to be full"), "store_unavailable", 503)
+        # The log has room for some: it was longer before. What finds the store closed already is not looked at; it is opened again
+        # each half second, until a counter fails in it.
+        def fails_to_commit():
+            data = phone.request(path="/a")
+            response = client.exchange(data)
+            if response.status != 200:
+                assert_denied(gateway, response, "store_unavailable", 503)
+                if "stays spent" not in gateway.logged(trace_id=json.loads(response.content)["trace_id"])["detail"]:
+                    return False
+            spent.append(data)
+            return response.status != 200
+        eventually(fails_to_commit, "the disk to be full")
         eventually(lambda: "database or disk is full" in gateway.errors, lambda: f"the log to say so\n{gateway.errors}")
         assert "what needs it is refused" in gateway.errors
-        assert scrape(gateway)("attestgate_registry_available") == 0
         assert scrape(gateway)("attestgate_registry_errors_total") >= 1
-        assert_denied(gateway, client.exchange(phone.request(path="/a")), "store_unavailable", 503)
+
+        def is_told():
+            client.exchange(phone.request(path="/b"))
+            return scrape(gateway)("attestgate_registry_available") == 0
+        eventually(is_told, "the metrics to say so")
+
+        def is_shown():
+            """Who looks for the first time now hears why, and since when."""
+            client.exchange(phone.request(path="/b"))
+            shown = attestgate("status", "--config", gateway.conf_path).stdout
+            return re.search(r"^registry +NOT AVAILABLE since 20\S+Z, .*\nregistry's fault +.*disk is full", shown, re.MULTILINE)
+        eventually(is_shown, "the status to say so")
 
     def recovers():
         with phone.connect() as client:
             return client.exchange(phone.request(path="/a")).status == 200
     eventually(recovers, lambda: f"the store to recover\n{gateway.errors}")
     assert "registry: serves again" in gateway.errors
+    registry = json.loads(attestgate("status", "--config", gateway.conf_path, "--json").stdout)["registry"]
+    assert registry["available"] and not {"reason", "unavailable_since"} & set(registry)
     passed = [request.target for request in attested.upstream.requests].count("/a")
     with phone.connect() as client:
-        for data in refused:
+        for data in spent:
             assert_denied(gateway, client.exchange(data), "counter_replayed", 401)
     assert [request.target for request in attested.upstream.requests].count("/a") == passed
 

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import random
+import re
 import signal
 import threading
 import time
@@ -171,8 +172,22 @@ def test_every_listener_is_taken_over_and_kept_if_the_new_program_is_no_good(sta
     gateway.conf_path.write_text(good.replace('"require": "request-proof"', '"require": "nothing"'))
     done = attestgate("upgrade", "--config", gateway.conf_path, "--socket", tmp_path / "admin.sock")
     gateway.conf_path.write_text(good)
-    assert done.returncode == 1 and "has said why" in done.stderr and "`nothing` is not known" in gateway.errors
+    assert done.returncode == 1 and re.search(r"not upgraded: .*:\d+:\d+: error: .*`nothing` is not known", done.stderr), done.stderr
+    assert told(gateway, "`nothing` is not known")
     serves(process)
+    # One whose secret is none, which is read when the registry is its own: this process has let go of it, and takes it back.
+    secret = tmp_path / "secret"
+    secret.write_text("no secret")
+    secret.chmod(0o600)
+    gateway.conf_path.write_text(good.replace(gateway.conf["registry"]["secret"], str(secret)))
+    done = attestgate("upgrade", "--config", gateway.conf_path, "--socket", tmp_path / "admin.sock")
+    gateway.conf_path.write_text(good)
+    assert done.returncode == 1 and f"registry: secret: {secret}: " in done.stderr, done.stderr
+    assert told(gateway, f"registry: secret: {secret}: ") and "this process serves again" in gateway.errors
+    serves(process)
+    # Whoever comes later finds it too, without the paths.
+    shown = attestgate("status", "--config", gateway.conf_path).stdout
+    assert re.search(r"^failed upgrade +20\S+Z .*registry: secret: secret: ", shown, re.MULTILINE), shown
     before = upgrade(gateway)
     serves(gateway.process)
     assert has_ended(gateway, before)
@@ -199,6 +214,13 @@ def test_a_gateway_started_by_relative_paths_is_upgraded_twice(start_attested):
         assert has_ended(gateway, before)
         with phone.connect() as client:
             assert client.exchange(phone.request()).status == 200
+
+
+def told(gateway, reason):
+    """Whether the gateway's own log has it, beside what the other process wrote to the same place."""
+    lines = [json.loads(line) for line in gateway.errors.splitlines() if line.startswith("{")]
+    messages = [line["message"] for line in lines] or [l for l in gateway.errors.splitlines() if "not upgraded: " in l]
+    return any("not upgraded: " in message and reason in message for message in messages)
 
 
 def serving_process(gateway):

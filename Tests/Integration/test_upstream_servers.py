@@ -556,3 +556,15 @@ def test_status_shows_servers(start_gateway, three, phone):
         assert next(s for s in service["servers"] if s["name"] == dead)["states"].get("ejected", 0) > 0
         printed = attestgate("status", "--config", gateway.conf_path).stdout
         assert "UPSTREAM" in printed and "WAITING" in printed and dead in printed and "ejected" in printed
+        failed, good = (next(s for s in service["servers"] if s["name"] == name) for name in (dead, three[0].address))
+        assert "Connection refused" in failed["last_failure"]["reason"] and "last_failure" not in good
+        assert f"{failed['last_failure']['at']} {failed['last_failure']['reason']}" in printed
+
+
+def test_status_tells_what_fails_at_the_only_server_which_is_never_ejected(start_gateway, phone):
+    with nobody() as dead:
+        gateway = start_gateway({"service": dead})
+        with Client(gateway, phone) as client:
+            assert client.exchange(get("/")).status == 502
+        server, = json.loads(ask(gateway, "/status")[2])["upstreams"][0]["servers"]
+        assert server["states"] == {"usable": 1} and "Connection refused" in server["last_failure"]["reason"], server

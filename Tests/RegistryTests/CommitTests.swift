@@ -39,8 +39,9 @@ struct CommitTests {
         ])
         #expect(
             outcomes == [
-                .committed, .replayed, .committed, .late, .committed, .deviceRevoked, .bindingEnded, .unknown, .unknown,
-                .epochChanged, .committed,
+                .committed, .replayed, .committed, .late(highest: 3), .committed, .deviceRevoked, .bindingEnded,
+                .unknown,
+                .unknown, .epochChanged, .committed,
             ])
         #expect(store.commit([]) == [])
         #expect(store.journalLength == 4)
@@ -135,7 +136,7 @@ struct CommitTests {
                     switch direct[entry.0].accept(entry.1, mode: entry.2) {
                     case .accepted: .committed
                     case .replayed: .replayed
-                    case .late: .late
+                    case .late: .late(highest: direct[entry.0].highest)
                     }
                 }
                 #expect(outcomes == expected, "seed \(seed)")

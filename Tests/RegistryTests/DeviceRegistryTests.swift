@@ -62,7 +62,7 @@ struct DeviceRegistryTests {
         let epoch = registry.identity.epoch
         #expect(try worker.spend(5, of: device, epoch: epoch) == .committed)
         #expect(try worker.spend(5, of: device, epoch: epoch) == .replayed)
-        #expect(try worker.spend(4, of: device, epoch: epoch) == .late)
+        #expect(try worker.spend(4, of: device, epoch: epoch) == .late(highest: 5))
         #expect(try worker.spend(4, of: device, mode: window(2), epoch: epoch) == .committed)
         #expect(registry.metrics.commits == 2)
         #expect(registry.metrics.counters == 2)
@@ -184,7 +184,7 @@ struct DeviceRegistryTests {
         for other in [17, 33, 49] { _ = try worker.find(other) }
         #expect(try worker.spend(2, of: device, epoch: epoch) == .committed)
         #expect(try worker.spend(2, of: device, epoch: epoch) == .replayed)
-        #expect(try worker.spend(1, of: device, epoch: epoch) == .late)
+        #expect(try worker.spend(1, of: device, epoch: epoch) == .late(highest: 2))
         _ = try worker.find(1)
         #expect(try worker.spend(2, of: device, epoch: epoch) == .replayed)
         #expect(try worker.spend(3, of: device, epoch: epoch) == .committed)

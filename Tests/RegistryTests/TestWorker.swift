@@ -59,7 +59,7 @@ final class TestWorker {
     ) throws -> CounterOutcome {
         switch try #require(client).spend(counter, of: device, showing: shown, mode: mode, epoch: epoch, token: 7) {
         case .replayed: return .replayed
-        case .late: return .late
+        case .late(let highest): return .late(highest: highest)
         case .deviceRevoked: return .deviceRevoked
         case .extensionWithheld: return .extensionWithheld
         case .storeUnavailable: return .storeUnavailable

@@ -50,11 +50,14 @@ struct LoadCommand: ParsableCommand {
     var clientKey: String?
 
     @Option(
-        help: ArgumentHelp("Make --devices N of this app, to be registered, in DIR; put no load.", valueName: "DIR"))
+        help: ArgumentHelp("Make --devices N of this app, to be registered, in DIR; put no load.", valueName: "DIR"),
+        completion: .directory)
     var prepare: String?
     @Option(help: ArgumentHelp("The app of the devices to prepare.", valueName: "ID"))
     var appId: String?
-    @Option(help: ArgumentHelp("Devices made by --prepare and registered since (attested).", valueName: "DIR"))
+    @Option(
+        help: ArgumentHelp("Devices made by --prepare and registered since (attested).", valueName: "DIR"),
+        completion: .directory)
     var prepared: String?
     @Option(help: "When proofs are made (attested): live with each request, or ahead of the measurement.")
     var proofs: ProofTime = .live

@@ -12,12 +12,15 @@ extension DeviceAdministration {
     /// Takes over an export into a registry that has no devices, which is made if there is none.
     ///
     /// Read once, from the beginning to the end: what it says is visible to others only when the last line has been found to be
-    /// right. - Parameters:
+    /// right.
+    ///
+    /// - Parameters:
     ///   - next: the next bytes of the file; nil at its end.
     ///   - progress: called now and then with the lines read so far.
+    ///   - complete: called when all of it was found to be right, before any of it counts: from then on it may.
     /// - Throws: `RegistryImportError`, or what `next` does; nothing has changed then but that an empty registry may have been made.
     public func importExport(
-        next: () throws -> [UInt8]?, progress: (Int) -> Void
+        next: () throws -> [UInt8]?, progress: (Int) -> Void, complete: (ExportHead) -> Void = { _ in }
     ) throws -> ImportReport {
         let registry = try patiently { () throws(DeviceAdministrationError) in try openAtRest(isLoading: true) }
         var work = RegistryImport(reader: try ExportReader(LibraryContext()))
@@ -26,6 +29,7 @@ extension DeviceAdministration {
             guard work.users == 0 else { throw .abandoned }
             try registry.load { loading throws(RegistryLoadError) in
                 try work.run(into: loading, next: next, progress: progress)
+                if let head = work.reader.head { complete(head) }
             }
         } catch {
             throw work.reason(of: error)

@@ -13,6 +13,17 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
+    /// An upgrade after which this process serves on.
+    public struct FailedUpgrade: Codable, Equatable, Sendable {
+        public let at: String
+        public let reason: String
+
+        public init(at: Int64, reason: String) {
+            self.at = Timestamp.text(of: at)
+            self.reason = reason
+        }
+    }
+
     public struct Worker: Codable, Equatable, Sendable {
         public let worker: Int
         /// Whether it has answered within a second; if not, the rest is of an earlier moment.
@@ -84,9 +95,14 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         /// Requests that wait for a connection.
         public let waiting: Int
         public let servers: [Server]
+        /// As it is offered in a handshake. Nil of one that only an earlier generation has.
+        public let speaks: String?
 
-        public init(name: String, busy: Int, idle: Int, waiting: Int, servers: [Server]) {
+        public init(
+            name: String, busy: Int, idle: Int, waiting: Int, servers: [Server], speaks: String? = nil
+        ) {
             self.name = name
+            self.speaks = speaks
             self.busy = busy
             self.idle = idle
             self.waiting = waiting
@@ -101,9 +117,27 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         public let idle: Int
         /// How many workers think so of it: usable, probation, ejected, unhealthy. Those that none thinks are absent.
         public let states: [String: Int]
+        /// Whatever was since; nil if there was none since the process began.
+        public let lastFailure: Failure?
 
-        public init(name: String, busy: Int, idle: Int, states: [String: Int]) {
+        public struct Failure: Codable, Equatable, Sendable {
+            public let at: String
+            public let reason: String
+
+            public init(at: Int64, reason: String) {
+                self.at = Timestamp.text(of: at)
+                self.reason = reason
+            }
+        }
+
+        private enum CodingKeys: String, CodingKey {
+            case name, busy, idle, states
+            case lastFailure = "last_failure"
+        }
+
+        public init(name: String, busy: Int, idle: Int, states: [String: Int], lastFailure: Failure? = nil) {
             self.name = name
+            self.lastFailure = lastFailure
             self.busy = busy
             self.idle = idle
             self.states = states
@@ -219,6 +253,9 @@ public struct StatusDocument: Codable, Equatable, Sendable {
 
     public struct Registry: Codable, Equatable, Sendable {
         public let available: Bool
+        /// Since when it is not, and why; nil if it is.
+        public let unavailableSince: String?
+        public let reason: String?
         public let countersCommitted: Int
         public let countersWaiting: Int
         /// Whether every revocation stands in the revocation journal, too.
@@ -230,8 +267,11 @@ public struct StatusDocument: Codable, Equatable, Sendable {
 
         public init(
             available: Bool, countersCommitted: Int, countersWaiting: Int, journalComplete: Bool? = nil,
-            epochChangedAt: Int64? = nil, devices: Devices? = nil
+            epochChangedAt: Int64? = nil, devices: Devices? = nil, unavailableSince: Int64? = nil,
+            reason: String? = nil
         ) {
+            self.unavailableSince = unavailableSince.map { Timestamp.text(of: $0) }
+            self.reason = reason
             self.available = available
             self.countersCommitted = countersCommitted
             self.countersWaiting = countersWaiting
@@ -241,7 +281,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
 
         private enum CodingKeys: String, CodingKey {
-            case available, devices
+            case available, devices, reason
+            case unavailableSince = "unavailable_since"
             case journalComplete = "journal_complete"
             case epochChangedAt = "epoch_changed_at"
             case countersCommitted = "counters_committed"
@@ -257,6 +298,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     public let generation: Int
     /// The last one; nil if there was none.
     public let lastReload: Reload?
+    /// The last one that came to nothing; nil if none did in this process.
+    public let failedUpgrade: FailedUpgrade?
     public let workers: [Worker]
     public let listeners: [String]
     /// Of each listener, that of enrolment included.
@@ -275,7 +318,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
 
     public init(
         version: String, process: Int, startedAt: Int64, obstacles: [String], generation: Int, lastReload: Reload?,
-        workers: [Worker], listeners: [String], protocols: [Protocols], hosts: [Host] = [], enrolment: Enrolment?,
+        failedUpgrade: FailedUpgrade? = nil, workers: [Worker], listeners: [String], protocols: [Protocols],
+        hosts: [Host] = [], enrolment: Enrolment?,
         upstreams: [Upstream], certificates: [Certificate], revocationLists: [Statement], ocspResponses: [Statement],
         apps: [App], registry: Registry?
     ) {
@@ -285,6 +329,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         self.obstacles = obstacles
         self.generation = generation
         self.lastReload = lastReload
+        self.failedUpgrade = failedUpgrade
         self.workers = workers
         self.listeners = listeners
         self.protocols = protocols
@@ -303,6 +348,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         case certificates, apps, registry
         case startedAt = "started_at"
         case lastReload = "last_reload"
+        case failedUpgrade = "failed_upgrade"
         case revocationLists = "revocation_lists"
         case ocspResponses = "ocsp_responses"
     }

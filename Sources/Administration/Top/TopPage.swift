@@ -48,6 +48,7 @@ public struct TopPage: Sendable {
                 isReady ? "ready" : "NOT READY: \(status.obstacles.joined(separator: "; "))", isReady ? .good : .bad),
         ]
         if let reason = status.lastReload?.reason { lines.append(Line("LAST RELOAD FAILED: \(reason)", .bad)) }
+        if let upgrade = status.failedUpgrade { lines.append(Line("UPGRADE FAILED: \(upgrade.reason)", .bad)) }
         let by = ["forwarded", "denied", "answered", "partial", "abandoned"].compactMap { decision in
             figures.requests[decision].map { "\(decision) \(rate($0))" }
         }
@@ -69,6 +70,9 @@ public struct TopPage: Sendable {
                     "registry \(isAvailable ? "available" : "NOT AVAILABLE"): counters \(rate(figures.committed))/s, "
                         + "\(rate(figures.batch)) a commit, waiting \(whole(figures.registryWaiting)), errors "
                         + whole(figures.registryErrors), isAvailable ? .plain : .bad))
+        }
+        if let registry = status.registry, let since = registry.unavailableSince {
+            lines.append(Line("REGISTRY NOT AVAILABLE since \(since): \(registry.reason ?? "")", .bad))
         }
         if let enrolment = status.enrolment {
             lines.append(

@@ -49,22 +49,26 @@ extension Refusal {
         switch acceptance {
         case .pending: return nil
         case .replayed: self.init(.counterReplayed)
-        case .late(let highest):
-            // How large a window would have to be. For the log alone: how often a device is used is not everybody's business.
-            self.init(.counterLate, "\(Int64(highest) - Int64(counter)) behind the highest, \(highest)")
+        case .late(let highest): self = .late(counter, highest)
         case .deviceRevoked: self.init(Denial.deviceRevoked)
         case .extensionWithheld: self = .extensionWithheld
         case .storeUnavailable: self.init(.storeUnavailable, "the registry takes no counters")
         }
     }
 
+    /// How large a window would have to be. For the log alone: how often a device is used is not everybody's business.
+    private static func late(_ counter: UInt32, _ highest: UInt32) -> Refusal {
+        Refusal(.counterLate, "\(Int64(highest) - Int64(counter)) behind the highest, \(highest)")
+    }
+
+    /// - Parameter counter: what became of it.
     /// - Returns: nil for the one outcome that lets a request through.
-    init?(_ outcome: CounterOutcome) {
+    init?(_ outcome: CounterOutcome, of counter: UInt32) {
         switch outcome {
         case .committed: return nil
         case .replayed: self.init(.counterReplayed)
-        // Another gateway has moved it on, or nothing was in memory: the store says no more than that.
-        case .late: self.init(.counterLate, "behind the highest that the store knows")
+        // Another gateway has moved it on, or nothing was in memory.
+        case .late(let highest): self = .late(counter, highest)
         case .deviceRevoked: self.init(Denial.deviceRevoked)
         case .bindingEnded: self.init(.deviceMismatch, "the binding of the certificate's key has ended")
         case .extensionWithheld: self = .extensionWithheld

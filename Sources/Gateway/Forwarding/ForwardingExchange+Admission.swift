@@ -275,7 +275,7 @@ extension ForwardingExchange {
     func counterSettled(_ outcome: CounterOutcome) {
         waiting = nil
         timings.commit = .now - phaseBegan
-        if let refusal = Refusal(outcome) { deny(refusal) } else { forward() }
+        if let refusal = Refusal(outcome, of: proof?.counter ?? 0) { deny(refusal) } else { forward() }
         resumeRequest()
         settle()
     }

@@ -22,6 +22,8 @@ package struct WorkerSnapshot: Sendable {
         package var idle: Int
         /// Pools that think so of it, by the raw value of the standing.
         package var standings: [Int]
+        /// The latest of them all.
+        package var lastFailure: ServerFailure?
     }
 
     package let counts: WorkerCounts
@@ -95,7 +97,7 @@ extension WorkerSnapshot.Server {
         standings[server.standing.rawValue] = 1
         self.init(
             name: server.name, requests: server.requests, busy: server.busy, idle: server.idle,
-            standings: standings)
+            standings: standings, lastFailure: server.lastFailure)
     }
 
     fileprivate mutating func add(_ other: Self) {
@@ -103,5 +105,6 @@ extension WorkerSnapshot.Server {
         busy += other.busy
         idle += other.idle
         for place in standings.indices { standings[place] += other.standings[place] }
+        if let failure = other.lastFailure, failure.at > lastFailure?.at ?? 0 { lastFailure = failure }
     }
 }

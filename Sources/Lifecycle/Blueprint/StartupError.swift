@@ -42,6 +42,11 @@ extension Mentions {
         diagnostic(.error, of: error.subject, error.description)
     }
 
+    /// For a log: with that line, where anything in the file is at fault.
+    func reason(_ error: StartupError) -> String {
+        error.subject == nil ? error.description : diagnostic(error).description
+    }
+
     public func diagnostic(_ concern: Concern) -> Diagnostic {
         diagnostic(.warning, of: concern.subject, concern.description)
     }

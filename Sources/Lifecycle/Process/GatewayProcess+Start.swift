@@ -37,7 +37,7 @@ extension GatewayProcess {
         let names = blueprint.listeners.map(\.name)
         let addresses = names.isEmpty ? "no requests" : names.joined(separator: ", ")
         let count = "\(blueprint.workers) worker\(blueprint.workers == 1 ? "" : "s")"
-        logger.info("serving \(addresses) with \(count), process \(getpid())")
+        logger.info("serving \(addresses) with \(count), process \(getpid()), version \(GatewayVersion.text)")
         for host in blueprint.listeners.flatMap(\.hosts) {
             logger.info("\(host.place): serving \(host.names.map(\.text).joined(separator: ", "))")
         }

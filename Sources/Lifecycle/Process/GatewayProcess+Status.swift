@@ -95,19 +95,22 @@ extension GatewayProcess {
                 StatusDocument.Reload(succeeded: false, at: last.at, reason: ReloadState.brief(reason))
             }
         }
+        let failedUpgrade = failedUpgrade.map {
+            StatusDocument.FailedUpgrade(at: $0.at, reason: ReloadState.brief($0.reason))
+        }
         let registry = order.enforcement.map { _, registry in
-            let metrics = registry.metrics
+            let (metrics, trouble) = (registry.metrics, registry.trouble)
             return StatusDocument.Registry(
-                available: registry.isAvailable, countersCommitted: metrics.counters, countersWaiting: metrics.waiting,
+                available: trouble == nil, countersCommitted: metrics.counters, countersWaiting: metrics.waiting,
                 journalComplete: registry.isJournalComplete, epochChangedAt: registry.epochChangedAt,
                 devices: devices.map {
                     StatusDocument.Devices(active: $0.active, pending: $0.pending, revoked: $0.revoked)
-                })
+                }, unavailableSince: trouble?.since, reason: trouble.map { ReloadState.brief($0.reason) })
         }
         let upstreams = WorkerSnapshot.Upstream.sum(of: Array(latest.values))
         return StatusDocument(
             version: GatewayVersion.text, process: Int(getpid()), startedAt: startedAt, obstacles: obstacles,
-            generation: order.number, lastReload: lastReload,
+            generation: order.number, lastReload: lastReload, failedUpgrade: failedUpgrade,
             workers: latest.sorted { $0.key < $1.key }.map { number, snapshot in
                 StatusDocument.Worker(
                     worker: number, up: answered.contains(number), generation: snapshot.generation,
@@ -124,7 +127,10 @@ extension GatewayProcess {
                     listener: $0.name, admission: $0.admission,
                     receipts: enrolment?.receipts.map(StatusDocument.Receipts.init))
             },
-            upstreams: upstreams.map(StatusDocument.Upstream.init),
+            upstreams: upstreams.map { upstream in
+                let settings = blueprint.upstreams.first { $0.name == upstream.name }
+                return StatusDocument.Upstream(upstream, speaks: settings?.speaks.name)
+            },
             certificates: blueprint.certificates.map {
                 StatusDocument.Certificate(
                     listener: $0.listener, upstream: $0.upstream, host: $0.host, role: $0.role.rawValue,
@@ -190,15 +196,18 @@ extension GatewayProcess {
 }
 
 extension StatusDocument.Upstream {
-    fileprivate init(_ upstream: WorkerSnapshot.Upstream) {
+    fileprivate init(_ upstream: WorkerSnapshot.Upstream, speaks: String?) {
         self.init(
             name: upstream.name, busy: upstream.busy, idle: upstream.idle, waiting: upstream.waiting,
             servers: upstream.servers.map { server in
                 let counted = zip(ServerStanding.allCases, server.standings).filter { $1 > 0 }
                 return StatusDocument.Server(
                     name: server.name, busy: server.busy, idle: server.idle,
-                    states: Dictionary(uniqueKeysWithValues: counted.map { ($0.name, $1) }))
-            })
+                    states: Dictionary(uniqueKeysWithValues: counted.map { ($0.name, $1) }),
+                    lastFailure: server.lastFailure.map {
+                        StatusDocument.Server.Failure(at: $0.at, reason: $0.failure.text)
+                    })
+            }, speaks: speaks)
     }
 }
 

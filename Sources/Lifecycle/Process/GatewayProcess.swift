@@ -74,6 +74,8 @@ public final class GatewayProcess {
     let successorCommand: [String]
     /// Under way; once another process serves it stays.
     var upgrade: UpgradeState?
+    /// The last one of this process that came to nothing, with its reason and its time.
+    var failedUpgrade: (reason: String, at: Int64)?
     /// Whether the store is this process's.
     var isRegistryOpen = false
     /// Why the process ends though nobody has asked for it; nil if somebody has.
@@ -144,15 +146,25 @@ public final class GatewayProcess {
     ) throws {
         SignalWatcher.ignoreWriteSignals()
         // Before there is a second thread, which it would not be for.
-        let confinement = try sandbox.enter(blueprint, inheritance, program: successor.first ?? "")
+        var process: GatewayProcess?
         do {
-            let process = try GatewayProcess(
+            let confinement = try sandbox.enter(blueprint, inheritance, program: successor.first ?? "")
+            let made = try GatewayProcess(
                 blueprint, file: file, source: source, permissions, inheritance, successor: successor,
                 confinement)
-            defer { process.errorWriter.stop() }
-            try process.serve()
-        } catch let error as EventLoopError {
-            throw StartupError(error.text)
+            process = made
+            defer { made.errorWriter.stop() }
+            try made.serve()
+        } catch {
+            let error = (error as? EventLoopError).map { StartupError($0.text) } ?? error
+            let reason = (error as? StartupError).map(blueprint.mentions.reason) ?? "\(error)"
+            // Once it is made it has the way to the other one, for as long as that is there.
+            if let process {
+                process.predecessor?.tell(.failed(reason: reason))
+            } else {
+                inheritance.tellFailure(reason)
+            }
+            throw error
         }
     }
 

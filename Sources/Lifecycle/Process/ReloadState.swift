@@ -33,7 +33,7 @@ struct ReloadState {
         var word = ""
         func end() {
             // What names no place of its own, as 10.0.0.0/8 or https://login.example/, stays.
-            let isPath = word.hasPrefix("/") || word.hasPrefix("./") || word.hasPrefix("../")
+            let isPath = word.hasPrefix("/") || word.hasPrefix("./") || word.hasPrefix("../") || word.contains("/../")
             brief += isPath ? word.split(separator: "/").last.map(String.init) ?? word : word
             word = ""
         }

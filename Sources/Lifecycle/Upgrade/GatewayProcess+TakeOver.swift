@@ -18,7 +18,7 @@ extension GatewayProcess {
             case .announced: announced()
             // It serves on, or ends because it was told to. Its end alone would look as if it had been killed.
             case .cancelled: if !hasBegun, !isStopping { stopAsked() }
-            case .started, .prepared, .serving, .unknown: break
+            case .started, .prepared, .serving, .failed, .unknown: break
             }
             // Later words come while this process serves.
             if !hasBegun { loop.stop() }

@@ -21,6 +21,7 @@ extension GatewayProcess {
     func upgradeAsked(_ completion: @escaping (UpgradeState.Outcome) -> Void) {
         if let obstacle = obstacleToUpgrade {
             logger.error("not upgraded: \(obstacle)")
+            failedUpgrade = (obstacle, WallClock.seconds)
             return completion(.failed(obstacle))
         }
         logger.notice("upgrading: starting \(successorCommand.first ?? "")")
@@ -72,10 +73,8 @@ extension GatewayProcess {
 
     // MARK: - What the new process says
 
-    /// Its own words are not known here: they went where this process writes its own.
-    private static let endedItself = """
-        it ended before it served, and has said why on the gateway's standard error; `attestgate check` may tell it too
-        """
+    /// A process that is killed, or is no gateway, says nothing here; what it says went where this process writes its own.
+    private static let endedItself = "it ended before it served, and has not said why"
 
     private func heard(_ word: UpgradeChannel.Word?) {
         guard let upgrade else { return }
@@ -87,11 +86,13 @@ extension GatewayProcess {
             upgrade.reap()
             windUp(upgrade)
         case (.serving, .released): succeeded(upgrade)
+        // Its end follows: it may be in the middle of telling it on standard error.
+        case (.failed(let reason), _): upgrade.told = reason
         // It is gone after all. This process has promised to end, and whoever watches them starts another.
         case (nil, .served): upgrade.channel = nil
         case (nil, _):
             // Its parent's end says why nothing was started, where it says anything.
-            let reason = upgrade.reap(looks: 200) ?? Self.endedItself
+            let reason = upgrade.told ?? upgrade.reap(looks: 200) ?? Self.endedItself
             upgradeFailed("\(successorCommand.first ?? ""): \(reason)")
         default: upgradeFailed("the new process does not speak as one of ours")
         }
@@ -180,6 +181,7 @@ extension GatewayProcess {
         }
         upgrade.channel = nil
         upgrade.reap()
+        failedUpgrade = (reason, WallClock.seconds)
         logger.error("not upgraded: \(reason)")
         guard upgrade.phase >= .windingUp else { return upgradeEnded(upgrade) }
         // Its thread has stopped accepting, and ends: another takes its place.

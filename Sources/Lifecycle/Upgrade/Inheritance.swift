@@ -19,6 +19,13 @@ public final class Inheritance {
     /// Whether this process takes over from another one.
     public var takesOver: Bool { predecessor != nil }
 
+    /// Says why this process will not serve, to the one that it was to take over from, if there is one: that has a log, and an
+    /// operator who waits for its answer. To be called before the process that is to serve has begun, or after it has been given up.
+    public func tellFailure(_ reason: String) {
+        guard let predecessor else { return }
+        UpgradeChannel.tell(.failed(reason: reason), through: predecessor)
+    }
+
     public static var none: Inheritance { Inheritance(sockets: nil, predecessor: nil) }
 
     /// Set by a gateway for the one that it starts: `first COUNT`, then `second COUNT`. Descriptor 3 is the way between them, and as

@@ -12,6 +12,8 @@ final class UpgradeChannel: SocketHandler {
         case released
         /// By the new one: it serves.
         case serving
+        /// By the new one, last: why it does not come to that.
+        case failed(reason: String)
         /// By the old one: the service manager has been told.
         case announced
         /// By the old one: nobody is to take over from it. Of one that is killed nothing is heard but its end, and then somebody is.
@@ -39,16 +41,19 @@ final class UpgradeChannel: SocketHandler {
         return (ends[0], ends[1])
     }
 
+    /// Of the longest reason, with its word before it; a conf file may have any number of faults.
+    static let wordLimit = 4_096
+
     /// A word that cannot be sent is lost with the other one: then `hear` is told so.
     func tell(_ word: Word) { Self.tell(word, through: descriptor) }
 
     static func tell(_ word: Word, through descriptor: Int32) {
-        let bytes = Array(word.text.utf8)
+        let bytes = Array(word.text.utf8.prefix(wordLimit))
         _ = Glibc.send(descriptor, bytes, bytes.count, Int32(MSG_NOSIGNAL))
     }
 
     override func readable() {
-        var bytes = [UInt8](repeating: 0, count: 64)
+        var bytes = [UInt8](repeating: 0, count: Self.wordLimit)
         let count = recv(descriptor, &bytes, bytes.count, 0)
         if count < 0, errno == EAGAIN || errno == EINTR { return }
         guard count > 0 else {
@@ -66,6 +71,7 @@ extension UpgradeChannel.Word {
         case .prepared(let process): "prepared \(process)"
         case .released: "released"
         case .serving: "serving"
+        case .failed(let reason): "failed \(reason)"
         case .announced: "announced"
         case .cancelled: "cancelled"
         case .unknown: ""
@@ -75,6 +81,7 @@ extension UpgradeChannel.Word {
     init(_ text: String) {
         let words = text.split(separator: " ")
         switch (words.first, words.count) {
+        case ("failed", 2...): self = .failed(reason: String(text.dropFirst("failed ".count)))
         case ("started", 2): self = Self.process(words[1]).map { .started(process: $0) } ?? .unknown
         case ("prepared", 2): self = Self.process(words[1]).map { .prepared(process: $0) } ?? .unknown
         case ("released", 1): self = .released

@@ -42,6 +42,8 @@ final class UpgradeState {
     var channel: UpgradeChannel?
     /// Of the phase.
     var timer: LoopTimer?
+    /// What the other process has said last, of why it does not serve.
+    var told: String?
     /// Why it fails, once it does: the rest is to serve again.
     var failure: String?
 

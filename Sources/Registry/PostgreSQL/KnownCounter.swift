@@ -33,7 +33,7 @@ struct KnownCounter {
         guard entry.shown.isSuperset(of: shown) else { return .refused(.extensionWithheld) }
         switch window.accept(entry.counter, mode: entry.mode) {
         case .replayed: return .refused(.replayed)
-        case .late: return .refused(.late)
+        case .late: return .refused(.late(highest: window.highest))
         case .accepted:
             shown.formUnion(entry.shown)
             return .planned

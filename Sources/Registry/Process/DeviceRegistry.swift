@@ -114,6 +114,17 @@ public final class DeviceRegistry: Sendable {
     /// Whether counters can be expected to become durable, as far as the store's thread has said.
     public var isAvailable: Bool { shared.health.takesCounters(.now) }
 
+    /// Why counters cannot be expected to become durable, and since when; nil if they can.
+    public var trouble: StoreTrouble? {
+        guard !isAvailable else { return nil }
+        if let told = shared.trouble.withLock(\.self) { return told }
+        // Its thread waits for a disk, or for a database that has not been given up yet.
+        let silence = shared.health.silence(.now).nanoseconds / 1_000_000_000
+        return StoreTrouble(
+            reason: "nothing was heard of the store: its disk, or the way to its database, hangs",
+            since: WallClock.seconds - silence)
+    }
+
     /// Whether every revocation stands in the revocation journal too; nil without one.
     public var isJournalComplete: Bool? { witnessHealth?.isComplete }
 

@@ -9,6 +9,8 @@ final class RegistryShared: Sendable {
     let apps = AppNumbers()
     let health = StoreHealth()
     let counts = RegistryCounts()
+    /// Nil while all is well, as far as the store's thread has said.
+    let trouble = Mutex<StoreTrouble?>(nil)
     /// When the store drew an epoch that was not there before, in seconds since 1970; 0 if this process has seen none.
     let epochChange = Atomic<Int64>(0)
 

@@ -1,6 +1,19 @@
 internal import EventLoop
 internal import Synchronization
 
+/// Why the store takes no counters.
+public struct StoreTrouble: Equatable, Sendable {
+    /// For people.
+    public let reason: String
+    /// In seconds since 1970-01-01T00:00:00Z.
+    public let since: Int64
+
+    public init(reason: String, since: Int64) {
+        self.reason = reason
+        self.since = since
+    }
+}
+
 /// Whether the store can be relied on, as its own thread last said.
 final class StoreHealth: Sendable {
     private let confirmedAt: Atomic<Int64>
@@ -32,6 +45,11 @@ final class StoreHealth: Sendable {
     /// Whether what memory knows of devices is still good.
     func isFresh(_ now: Instant) -> Bool {
         now - Instant(nanoseconds: confirmedAt.load(ordering: .acquiring)) < Self.patience
+    }
+
+    /// How long ago the store was found to be good, by now.
+    func silence(_ now: Instant) -> TimeSpan {
+        now - Instant(nanoseconds: confirmedAt.load(ordering: .acquiring))
     }
 
     /// Whether a counter can be expected to become durable.

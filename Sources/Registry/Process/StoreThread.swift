@@ -32,6 +32,8 @@ final class StoreThread {
     private var isStopping = false
     private var isFinishing = false
     private var lastReason: String?
+    /// What the trouble began with that others are told of; nil if there is none.
+    private var trouble: StoreTrouble?
 
     private static let lookupSlice = TimeSpan.milliseconds(2)
     /// How often the store is confirmed, found idle, or opened again after a failure.
@@ -151,7 +153,7 @@ final class StoreThread {
                 shown: entry.shown, mode: .unspent)
             return (unspent, nil, true)
         case .replayed: return (entry, .replayed, false)
-        case .late: return (entry, .late, false)
+        case .late(let highest): return (entry, .late(highest: highest), false)
         case .deviceRevoked: return (entry, .deviceRevoked, false)
         case .extensionWithheld: return (entry, .extensionWithheld, false)
         case .storeUnavailable: return (entry, .storeUnavailable, false)
@@ -219,23 +221,48 @@ final class StoreThread {
 
     private func heed(_ signal: StoreSignal) {
         switch signal {
-        case .confirmed(let time): shared.health.confirm(at: time)
+        case .confirmed(let time):
+            shared.health.confirm(at: time)
+            ended()
         case .committed(let count): shared.counts.countCommit(of: count)
         case .changes(let changes): for change in changes { take(over: change) }
         case .failed(let reason):
             shared.health.fail()
             shared.counts.storeErrors.add(1, ordering: .relaxed)
             lastReason = nil
+            begin(reason)
             observe(.failed(reason))
         case .cannotReopen(let reason):
+            begin("not opened yet")
+            tell("cannot be opened again: \(reason)")
             if reason != lastReason { observe(.cannotReopen(reason)) }
             lastReason = reason
         case .reopened: askAnew()
         case .recovered:
             shared.health.confirm(at: .now)
+            ended()
             observe(.recovered)
         case .isWorkLeft, .hasRoom: goOn()
         }
+    }
+
+    private func begin(_ reason: String) {
+        guard trouble == nil else { return }
+        let trouble = StoreTrouble(reason: reason, since: WallClock.seconds)
+        self.trouble = trouble
+        shared.trouble.withLock { $0 = trouble }
+    }
+
+    /// What keeps it from ending, beside what it began with: that says what is to be mended, and this what is still in the way.
+    private func tell(_ more: String) {
+        guard let trouble else { return }
+        shared.trouble.withLock { $0 = StoreTrouble(reason: "\(trouble.reason); \(more)", since: trouble.since) }
+    }
+
+    private func ended() {
+        guard trouble != nil else { return }
+        trouble = nil
+        shared.trouble.withLock { $0 = nil }
     }
 
     private func take(over change: StoreChange) {

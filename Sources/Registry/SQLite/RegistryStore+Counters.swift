@@ -38,7 +38,7 @@ extension RegistryStore {
             guard entry.shown.isSuperset(of: record.shown) else { return .extensionWithheld }
             switch record.spend(entry.counter, mode: entry.mode, becomesAhead: &isAheadNow) {
             case .replayed: return .replayed
-            case .late: return .late
+            case .late: return .late(highest: record.window.highest)
             case .accepted:
                 showsMore = record.add(entry.shown)
                 return .committed

@@ -13,7 +13,7 @@ extension RegistryStore: WitnessedStore {
 
     /// Tells the witness how far the store has come. Tells nothing while it is unavailable.
     func markProgress(isSynced: Bool) {
-        guard let witness, let progress = try? progress() else { return }
+        guard let witness, isCompared, let progress = try? progress() else { return }
         witness.mark(progress, isSynced: isSynced)
     }
 
@@ -40,6 +40,7 @@ extension RegistryStore: WitnessedStore {
     func settle(_ found: WitnessedProgress) throws(StoreOpenError) {
         guard let witness else { return }
         do {
+            compared()
             let number = try witness.settle(
                 self, found.progress(at: found.position), isJournaled: found.isJournaled, mayJoin: false)
             // As after an import: which tokens were used since is not known.

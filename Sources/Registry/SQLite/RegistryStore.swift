@@ -18,6 +18,8 @@ public final class RegistryStore {
     private let lock: StoreLock
     /// Nil in tests, and where nothing else would be compared with it.
     let witness: Witness?
+    /// Whether the witness knows of this store: not before it has been compared with what the witness knows.
+    private(set) var isCompared = false
     /// The files that were opened, by name.
     private var files: [String: StoreFile.Identity?] = [:]
     private var connection: StoreConnection?
@@ -82,7 +84,8 @@ public final class RegistryStore {
         rememberFiles()
         let found = try foundProgress(connection)
         if let witness, !isMade { try requireMet(found, witness) }
-        try settle(found)
+        // A journal that is gone is made only with what an import brings: by one that is killed before, the next would seem to have one.
+        if !options.isLoading || self.witness?.hasJournal == true { try settle(found) }
         if isMade { witness?.notice(.storeMade(path)) }
         if let notice = try refusedTokens(at: WallClock.seconds) { witness?.notice(notice) }
     }
@@ -240,6 +243,8 @@ public final class RegistryStore {
             throw drop(error)
         }
     }
+
+    func compared() { isCompared = true }
 
     func setEpoch(_ epoch: RandomID) {
         adopt(StoreIdentity(store: identity.store, epoch: epoch))

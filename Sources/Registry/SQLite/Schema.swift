@@ -5,9 +5,19 @@ enum Schema {
     /// Marks the file as ours (`PRAGMA application_id`): "AGRG".
     static let applicationID: Int32 = 0x4147_5247
 
-    static var migrator: DatabaseMigrator {
+    /// `PRAGMA user_version` of a file that is made for an import, from its first table until the column is there that says it: each
+    /// step is a transaction of its own, and a command may be killed between two.
+    static let beingMade: Int32 = 1
+
+    static var migrator: DatabaseMigrator { migrator(isLoading: false) }
+
+    /// - Parameter isLoading: whether a new file is for an import to fill.
+    static func migrator(isLoading: Bool) -> DatabaseMigrator {
         var migrator = DatabaseMigrator()
-        migrator.registerMigration("v1", migrate: createFirst)
+        migrator.registerMigration("v1") { database in
+            try createFirst(database)
+            if isLoading { try database.execute(sql: "PRAGMA user_version = \(beingMade)") }
+        }
         migrator.registerMigration("v2", migrate: addEnrolment)
         migrator.registerMigration("v3", migrate: addIssuedCertificates)
         migrator.registerMigration("v4", migrate: addShownExtensions)
@@ -15,6 +25,10 @@ enum Schema {
         migrator.registerMigration("v6", migrate: addWitness)
         migrator.registerMigration("v7", migrate: addSecretCheck)
         return migrator
+    }
+
+    static func isBeingMade(_ database: Database) throws -> Bool {
+        try Int32.fetchOne(database, sql: "PRAGMA user_version") == beingMade
     }
 
     private static func createFirst(_ database: Database) throws {
@@ -184,6 +198,7 @@ enum Schema {
                 ALTER TABLE store ADD COLUMN is_journaled INTEGER NOT NULL DEFAULT 0 CHECK (is_journaled IN (0, 1));
                 """)
     }
+
     /// Which secret the names were made with, and whether the store was made for an import.
     private static func addSecretCheck(_ database: Database) throws {
         try database.execute(
@@ -193,5 +208,8 @@ enum Schema {
                 -- Whether an import is to fill it, and has not yet: nobody else may use it.
                 ALTER TABLE store ADD COLUMN is_loading INTEGER NOT NULL DEFAULT 0 CHECK (is_loading IN (0, 1));
                 """)
+        guard try isBeingMade(database) else { return }
+        try database.execute(sql: "UPDATE store SET is_loading = 1")
+        try database.execute(sql: "PRAGMA user_version = 0")
     }
 }

@@ -22,12 +22,12 @@ final class StoreConnection {
         try StoreFile.settleLog(of: path)
         do {
             queue = try DatabaseQueue(path: path, configuration: Self.configuration(options))
-            try Self.check(queue, path: path, creating: creating)
+            try Self.check(queue, path: path, creating: creating, isLoading: options.isLoading)
             // Before the first write.
             try Self.setDurability(queue, options, path: path)
             // Whatever is written next begins the log anew: no frame of before can stand behind one of now.
             try queue.inDatabase { _ = try $0.checkpoint(.passive) }
-            try Schema.migrator.migrate(queue)
+            try Schema.migrator(isLoading: options.isLoading).migrate(queue)
             identity = try queue.inDatabase { try StoreIdentity.read($0) }
         } catch let error as StoreOpenError {
             throw error
@@ -61,7 +61,7 @@ final class StoreConnection {
         return configuration
     }
 
-    private static func check(_ queue: DatabaseQueue, path: String, creating: Bool) throws {
+    private static func check(_ queue: DatabaseQueue, path: String, creating: Bool, isLoading: Bool) throws {
         try queue.inDatabase { database in
             let found = try Int32.fetchOne(database, sql: "PRAGMA application_id")
             if found != Schema.applicationID {
@@ -71,6 +71,7 @@ final class StoreConnection {
                     database, sql: "SELECT count(*) FROM sqlite_schema WHERE tbl_name <> 'grdb_migrations'")
                 guard creating, found == 0, others == 0 else { throw StoreOpenError.foreign(path: path) }
             }
+            if !isLoading, try Schema.isBeingMade(database) { throw StoreOpenError.unfinishedImport(path: path) }
             if try Schema.migrator.hasBeenSuperseded(database) { throw StoreOpenError.newerSchema(path: path) }
             let finding = try String.fetchOne(database, sql: "PRAGMA quick_check(1)") ?? ""
             guard finding == "ok" else { throw StoreOpenError.corrupted(path: path, detail: finding) }

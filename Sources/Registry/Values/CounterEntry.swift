@@ -29,7 +29,8 @@ public enum CounterOutcome: Equatable, Sendable {
     /// Spent durably. The only outcome that lets a request through.
     case committed
     case replayed
-    case late
+    /// Behind what is kept of the values below the highest, which may be another gateway's.
+    case late(highest: UInt32)
     case deviceRevoked
     /// The binding has ended.
     case bindingEnded

@@ -24,6 +24,9 @@ final class Witness: Sendable {
         try keeper.withLock { try $0.settle(store, progress, isJournaled: isJournaled, mayJoin: mayJoin) }
     }
 
+    /// Whether there is a journal, of whichever store.
+    var hasJournal: Bool { keeper.withLock { $0.hasJournal } }
+
     /// How far the store had come when that was written down last; nil if it never was.
     var marked: StoreProgress? { keeper.withLock { $0.marked } }
 

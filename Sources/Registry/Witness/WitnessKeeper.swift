@@ -29,6 +29,8 @@ struct WitnessKeeper: ~Copyable {
         journal = found.journal
     }
 
+    var hasJournal: Bool { standing != .missing }
+
     var marked: StoreProgress? { marks.mark?.progress }
 
     // MARK: - The store is opened

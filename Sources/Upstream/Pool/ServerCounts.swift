@@ -19,9 +19,18 @@ public struct ServerCounts: Sendable {
     }
 }
 
+/// A server's failure of a request, or of a check of its health.
+public struct ServerFailure: Sendable {
+    public let failure: HealthCheckFailure
+    /// Seconds since 1970-01-01T00:00:00Z.
+    public let at: Int64
+}
+
 /// Where a worker counts what happens at a server. It outlives the pools, whose generations come and go.
 public final class ServerTally {
     public internal(set) var counts = ServerCounts()
+    /// Nil while there was none.
+    public internal(set) var lastFailure: ServerFailure?
 
     public init() {}
 }

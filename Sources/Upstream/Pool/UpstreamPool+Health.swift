@@ -22,6 +22,8 @@ public struct ServerSnapshot: Sendable {
     /// Connections kept for the next one.
     public let idle: Int
     public let standing: ServerStanding
+    /// Of this worker; nil while there was none. Whatever was since: a server that is the only one is never ejected.
+    public let lastFailure: ServerFailure?
 }
 
 /// What is thought of servers.
@@ -36,12 +38,17 @@ extension UpstreamPool {
         // A check has a verdict of its own.
         guard !isCheck else { return }
         servers[server].tally.counts.failures[failure.kind.rawValue] += 1
+        if failure.kind.isServers { note(.upstream(failure), of: server) }
         // It was not asked, so there is nothing to judge it by.
         guard isJudged, failure != .unresolved else { return }
         guard states[server].health.failed(at: loop.now), mayEject(server) else { return }
         let span = states[server].health.eject(at: loop.now)
         servers[server].tally.counts.ejections += 1
         onHealthChange?(servers[server].name, .ejected(span, after: failure))
+    }
+
+    private func note(_ failure: HealthCheckFailure, of server: Int) {
+        servers[server].tally.lastFailure = ServerFailure(failure: failure, at: WallClock.seconds)
     }
 
     /// Whether enough servers are left without this one.
@@ -65,10 +72,11 @@ extension UpstreamPool {
 
     /// - Parameter failure: nil if the check has passed.
     func checked(_ server: Int, _ failure: HealthCheckFailure?) {
-        if failure == nil {
-            servers[server].tally.counts.checksPassed += 1
-        } else {
+        if let failure {
             servers[server].tally.counts.checksFailed += 1
+            note(failure, of: server)
+        } else {
+            servers[server].tally.counts.checksPassed += 1
         }
         // What changes it is this very check: it says the same.
         guard states[server].health.checked(passed: failure == nil) != nil else { return }
@@ -82,7 +90,7 @@ extension UpstreamPool {
                 busy: settings.speaks == .http2
                     ? servers[place].open.count { !$0.isIdle } : states[place].busy,
                 idle: servers[place].idle.count + servers[place].open.count { $0.isIdle },
-                standing: states[place].standing(at: loop.now))
+                standing: states[place].standing(at: loop.now), lastFailure: servers[place].tally.lastFailure)
         }
     }
 }

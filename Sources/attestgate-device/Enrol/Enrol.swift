@@ -24,7 +24,7 @@ struct Enrol: ParsableCommand {
     @Option(help: ArgumentHelp("The URL the service knows itself by, if it is another.", valueName: "URL"))
     var provider: String?
 
-    @Option(help: ArgumentHelp("The device.", valueName: "DIR"))
+    @Option(help: ArgumentHelp("The device.", valueName: "DIR"), completion: .directory)
     var directory: String
 
     @Option(
@@ -34,7 +34,8 @@ struct Enrol: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Where the simulator's authority lies, made by `ca init` (the directory of --ca).", valueName: "DIR"))
+            "Where the simulator's authority lies, made by `ca init` (the directory of --ca).", valueName: "DIR"),
+        completion: .directory)
     var attestationCa: String?
 
     @Option(
@@ -43,7 +44,8 @@ struct Enrol: ParsableCommand {
     var clientData: ClientDataForm = .nonceAndTag
 
     @Option(
-        help: ArgumentHelp("The JWT that lets the device in, where the service demands one.", valueName: "FILE|-"))
+        help: ArgumentHelp("The JWT that lets the device in, where the service demands one.", valueName: "FILE|-"),
+        completion: .file())
     var admissionToken: String?
 
     @Flag(help: "Replace the key of the certificate; the hardware key vouches for the new one.")

@@ -5,7 +5,8 @@ internal import CCurl
 struct EnrolmentTransferOptions: ParsableArguments {
     @Option(
         name: [.long, .customLong("cacert")],
-        help: ArgumentHelp("PEM file of the authorities that the service may chain to.", valueName: "FILE"))
+        help: ArgumentHelp("PEM file of the authorities that the service may chain to.", valueName: "FILE"),
+        completion: .file())
     var ca: String?
 
     @Option(help: ArgumentHelp("HOST:PORT:ADDRESS: connect there for that host and port.", valueName: "ENTRY"))

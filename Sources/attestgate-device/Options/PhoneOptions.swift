@@ -9,7 +9,9 @@ struct PhoneOptions: ParsableArguments {
     var counter: UInt32?
     @Option(help: ArgumentHelp("Put the hash of this text where the app id's belongs.", valueName: "TEXT"))
     var rpId: String?
-    @Option(help: ArgumentHelp("Sign with this P-256 key, still claiming the device's key id.", valueName: "PEM"))
+    @Option(
+        help: ArgumentHelp("Sign with this P-256 key, still claiming the device's key id.", valueName: "PEM"),
+        completion: .file())
     var hardwareKey: String?
     @Option(
         help: "The system whose assertions look so: \(AssertionForm.allCases.map(\.rawValue).joined(separator: ", ")).")

@@ -2,7 +2,9 @@ internal import ArgumentParser
 
 /// How the request travels: as curl's options of the same names.
 struct TransferOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("PEM file of the authorities that the server may chain to.", valueName: "FILE"))
+    @Option(
+        help: ArgumentHelp("PEM file of the authorities that the server may chain to.", valueName: "FILE"),
+        completion: .file())
     var cacert: String?
 
     @Option(help: ArgumentHelp("HOST:PORT:ADDRESS: connect there for that host and port.", valueName: "ENTRY"))
@@ -11,10 +13,10 @@ struct TransferOptions: ParsableArguments {
     @Flag(name: .customLong("http2"), help: "Speak HTTP/2, and fail where the server does not (HTTP/1.1 otherwise).")
     var http2 = false
 
-    @Option(help: ArgumentHelp("The client certificate (DIR/certificate.pem).", valueName: "PEM"))
+    @Option(help: ArgumentHelp("The client certificate (DIR/certificate.pem).", valueName: "PEM"), completion: .file())
     var certificate: String?
 
-    @Option(help: ArgumentHelp("Its private key (DIR/certificate-key.pem).", valueName: "PEM"))
+    @Option(help: ArgumentHelp("Its private key (DIR/certificate-key.pem).", valueName: "PEM"), completion: .file())
     var certificateKey: String?
 
     @Flag(help: "Present no client certificate.")

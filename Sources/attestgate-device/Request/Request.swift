@@ -19,7 +19,7 @@ struct Request: ParsableCommand {
             response curl's own (with --parallel, of the first that had none), as in 7 no connection, 16 no HTTP/2 with --http2, 28 time is up, 35 or 56 TLS refused, 60 server not trusted.
             """)
 
-    @Option(help: ArgumentHelp("The device, made by `create`.", valueName: "DIR"))
+    @Option(help: ArgumentHelp("The device, made by `create`.", valueName: "DIR"), completion: .directory)
     var directory: String
 
     @Option(name: [.customShort("X"), .customLong("request")], help: "Method (GET, or POST with content).")

@@ -18,7 +18,9 @@ struct Top: ParsableCommand {
 
     @OptionGroup var file: ConfigurationFile
 
-    @Option(help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"))
+    @Option(
+        help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"),
+        completion: .file())
     var socket: String?
 
     @Option(help: ArgumentHelp("How often it is asked: 1 to 60 seconds.", valueName: "SECONDS"))

@@ -17,7 +17,9 @@ struct VerifyOutput: ParsableArguments {
     @Flag(help: "Print one JSON object.")
     var json = false
 
-    @Argument(help: ArgumentHelp("What the app sent: base64, or as it is; - for standard input.", valueName: "FILE"))
+    @Argument(
+        help: ArgumentHelp("What the app sent: base64, or as it is; - for standard input.", valueName: "FILE"),
+        completion: .file())
     var file: String
 
     /// Prints the verdict, and ends the command with its status.

@@ -43,7 +43,7 @@ struct VerifyAttestation: ParsableCommand {
     @Option(help: ArgumentHelp("When it arrived; now by default.", valueName: "RFC3339"))
     var at: TimeOption?
 
-    @Option(help: ArgumentHelp("Another root than Apple's, for simulators.", valueName: "PEM"))
+    @Option(help: ArgumentHelp("Another root than Apple's, for simulators.", valueName: "PEM"), completion: .file())
     var root: String?
 
     @OptionGroup var output: VerifyOutput

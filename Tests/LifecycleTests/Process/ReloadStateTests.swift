@@ -43,6 +43,7 @@ struct ReloadStateTests {
                 "10.0.0.0/8 and https://login.example/keys and [::1]:443 stay",
                 "10.0.0.0/8 and https://login.example/keys and [::1]:443 stay"
             ),
+            ("registry: conf/../var/registry.sqlite: gone", "registry: registry.sqlite: gone"),
             ("", ""),
         ])
     func brief(reason: String, expected: String) {

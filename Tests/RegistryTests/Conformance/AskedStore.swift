@@ -44,15 +44,18 @@ final class AskedStore {
 
     var identity: StoreIdentity { backend.identity }
 
-    /// Serves the loop until the condition holds, or a minute has passed. - Returns: whether it holds.
+    /// Serves the loop until the condition holds, or a minute has passed.
+    ///
+    /// - Parameter ticks: how often the store is told of the time.
+    /// - Returns: whether it holds.
     @discardableResult
-    func run(until condition: @escaping () -> Bool) -> Bool {
+    func run(ticks: TimeSpan = .milliseconds(100), until condition: @escaping () -> Bool) -> Bool {
         if condition() { return true }
         let watch = LoopTimer(loop: loop, interval: .milliseconds(1), repeats: true) { [loop] in
             if condition() { loop.stop() }
         }
         // As the store's thread does.
-        let ticks = LoopTimer(loop: loop, interval: .milliseconds(100), repeats: true) { [unowned self] in
+        let ticks = LoopTimer(loop: loop, interval: ticks, repeats: true) { [unowned self] in
             backend.tick(at: time)
         }
         let limit = LoopTimer(loop: loop, interval: .seconds(60)) { [loop] in loop.stop() }

@@ -46,7 +46,7 @@ struct SharedDatabaseTests {
         #expect(
             try second.commit([
                 second.entry(id, 1, 5), second.entry(id, 1, 4), second.entry(id, 1, 3, mode: .unspent),
-            ]) == [.replayed, .late, .committed])
+            ]) == [.replayed, .late(highest: 5), .committed])
         // What the second has learnt is told to its workers.
         let windows = second.changes.compactMap { change -> CounterWindow? in
             if case .window(let window, id) = change { window } else { nil }
@@ -114,6 +114,15 @@ struct SharedDatabaseTests {
         #expect(second.closed == [Fixture.bindingKey(1), Fixture.bindingKey(2)])
         try first.perform(.restore(ids[0]))
         #expect(try second.commit(ids[0], 1, 2) == .committed)
+    }
+
+    @Test("a revocation is heard by its notification, without looking")
+    func notified() throws {
+        let ids = try first.populate(1)
+        #expect(try second.commit(ids[0], 1, 1) == .committed)
+        try first.perform(.revoke(ids[0]))
+        // No tick comes within the minute that this waits at most, and nothing else is asked.
+        #expect(second.run(ticks: .seconds(600)) { second.closed == [Fixture.bindingKey(1)] })
     }
 
     @Test("a notification is not needed: changes are found by looking")

@@ -49,12 +49,13 @@ function configuration(status) {
     ["Generation", String(status.generation)],
     ["Last reload", last ? element("span", {}, last.succeeded ? mark("good", "succeeded") : mark("bad", "failed"), " ", moment(last.at)) : "none yet"],
     ["Why", last?.reason, "report"],
+    ["Failed upgrade", status.failed_upgrade && element("span", {}, mark("bad", status.failed_upgrade.reason), " ", moment(status.failed_upgrade.at))],
     ["Workers", workers.length ? mark("bad", `${workers.length} of ${status.workers.length} do not answer`) : String(status.workers.length)],
     ["Listeners", status.listeners.join(", ")],
     ["Enrolment", status.enrolment && `${status.enrolment.listener}, admission: ${status.enrolment.admission}`],
     ["Apps", status.apps.map(app => `${app.id} (${app.environment})`).join(", ")],
     ["Registry", status.registry && (status.registry.available
-      ? mark("good", `available, ${count(status.registry.counters_waiting)} counters wait`) : mark("bad", "not available"))],
+      ? mark("good", `available, ${count(status.registry.counters_waiting)} counters wait`) : mark("bad", `not available since ${status.registry.unavailable_since}: ${status.registry.reason}`))],
     ["Devices", status.registry?.devices
       && `${count(status.registry.devices.active)} active, ${count(status.registry.devices.pending)} pending, ${count(status.registry.devices.revoked)} revoked`],
     ["Revocation journal", status.registry?.journal_complete === undefined ? null
