@@ -11,8 +11,9 @@ extension RegistryDatabase {
             details + [
                 Self.useLook, Self.look(at: request.nonce, in: .nonces), Self.look(atBarred: key, .hardware),
             ]
-        // Nobody is told of a device that is bound to nothing, so it need not wait for those who tell something. What makes it the
-        // only one of its key and its nonce are the tables' keys; that nobody bars the key meanwhile, that both are serializable.
+        // Nobody is told of a device that is bound to nothing, so it need not wait for those who tell something. What makes it
+        // the only one of its key and its nonce are the tables' keys; that nobody bars the key meanwhile, that both are
+        // serializable.
         return try decide(.unordered, by: looks, at: time) { answers in
             let known = try Self.details(answers[..<details.count])
             let (store, used, barred) = (answers[details.count], answers[details.count + 1], answers[details.count + 2])
