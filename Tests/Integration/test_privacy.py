@@ -1,4 +1,4 @@
-"""What docs/privacy.md promises, of all that is written about one life of a phone: logs, spans, metrics, what the programs say."""
+"""What docs/privacy.md promises, of all that is written about one life of a phone: logs, spans, metrics, what programs say."""
 
 import base64
 import json
