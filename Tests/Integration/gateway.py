@@ -150,9 +150,9 @@ class Gateway:
         self.holder.close()
         assert status == 0, f"the gateway ended with status {status}, not 0\n{self.errors}"
 
-    def crash(self):
-        """kill -9; to be started again with the same files on the same port."""
-        self.signal(signal.SIGKILL)
+    def crash(self, number=None):
+        """kill -9, or another signal; to be started again with the same files on the same port."""
+        self.signal(number or signal.SIGKILL)
         self.process.wait(PATIENCE)
         running.remove(self)
 

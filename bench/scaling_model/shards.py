@@ -169,9 +169,8 @@ def needed(constants):
     log = load.peak_requests * log_bytes(constants, load.peak_requests)["mean"] / 1e6
     stored = sum(storage(constants, load.devices).values())
     restored = place.restore_hours * 3600 * place.disk_mb / 2 / 1e3
-    # Three times the mean at the peak. A renewal is the second half of an enrolment.
-    enrolled = 3 * load.devices / 86400 * (
-        1 / load.campaign_days + 1 / load.certificate_days * registry.binding_round_trips / registry.enrolment_round_trips)
+    # Three times the mean at the peak. A renewal is a key binding, and so is what takes the time of an enrolment.
+    enrolled = 3 * load.devices / 86400 * (1 / load.campaign_days + 1 / load.certificate_days)
     return {
         "processor": vcpus / (place.database_vcpus * place.database_busy),
         "log": log / (place.disk_mb * place.log_busy),
@@ -186,13 +185,12 @@ def chosen(constants):
 
 
 def enrolments(constants):
-    """How many devices a second one shard can enrol: each transaction holds a lock that all others of its kind take, from its
-    first statement until its commit has come to a standby."""
+    """How many devices a second one shard can enrol: each key binding holds a lock that all others take, from its first statement
+    until its commit has come to a standby."""
     registry, place = constants.registry, constants.place
     mean_sync = place.disk_sync_us * math.exp(place.disk_sync_sigma ** 2 / 2)
     commit = 2 * mean_sync + place.zone_round_trip_us
 
     def rate(distance):
-        held = registry.enrolment_round_trips * (distance + registry.statement_us) + registry.enrolment_transactions * commit
-        return 1e6 / held
+        return 1e6 / (registry.binding_round_trips * distance + registry.binding_us + commit)
     return {"near": rate(place.near_round_trip_us), "far": rate(place.zone_round_trip_us)}

@@ -182,9 +182,9 @@ class Model:
         return table(["table and its indexes", "bytes a device", "GB in all", "GB a shard"], rows)
 
     def enrolment_table(self):
-        rate, of, registry = shards.enrolments(self.constants), self.constants.load, self.constants.registry
-        # In enrolments that take as long.
-        renewals = self.load["renewals"] * registry.binding_round_trips / registry.enrolment_round_trips
+        rate, of = shards.enrolments(self.constants), self.constants.load
+        # Each takes as long as an enrolment: both are a key binding.
+        renewals = self.load["renewals"]
         rows = []
         for label, each in (("in the primary's zone", rate["near"]), ("in another zone", rate["far"])):
             rows.append([label, f"{each:.0f}", f"{each * self.count:.0f}", f"{of.devices / (each * self.count) / 86400:.1f}",

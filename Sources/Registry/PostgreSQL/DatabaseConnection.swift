@@ -36,6 +36,8 @@ final class DatabaseConnection {
             throw DatabaseFault("\(host): \(error)")
         }
         guard PQsetnonblocking(connection, 1) == 0 else { throw error() }
+        // Details quote values, and a connection that fails behind an error may say both in one message.
+        PQsetErrorVerbosity(connection, PQERRORS_TERSE)
     }
 
     deinit {
@@ -85,10 +87,8 @@ final class DatabaseConnection {
 
     /// Sends a statement that was prepared, and the end of its transaction.
     func send(prepared name: String, _ arguments: [DatabaseValue]) throws(DatabaseFault) {
-        let sent = Self.encoding(arguments) { values, lengths, formats in
-            PQsendQueryPrepared(connection, name, Int32(arguments.count), values, lengths, formats, 1)
-        }
-        guard sent == 1, PQpipelineSync(connection) == 1 else { throw error() }
+        try send(name, arguments)
+        guard PQpipelineSync(connection) == 1 else { throw error() }
     }
 
     /// - Returns: whether something is left to be sent.
@@ -137,40 +137,80 @@ final class DatabaseConnection {
     func run(
         _ sql: String, _ arguments: [DatabaseValue], until deadline: Instant
     ) throws(DatabaseFault) -> DatabaseResult {
-        let name: String
-        if let known = prepared[sql] {
-            name = known
-        } else {
-            name = "s\(prepared.count)"
-            try prepare(name, sql, until: deadline)
-            prepared[sql] = name
+        try send(try preparedName(of: sql, until: deadline), arguments)
+        return try answer(until: deadline)
+    }
+
+    /// Runs statements one after the other until one fails, in one way to the database and back. Waits no longer than `patience`
+    /// for each.
+    ///
+    /// - Returns: what was answered, of one that failed too, which is the last then.
+    func run(_ statements: [DatabaseStatement], patience: TimeSpan) throws(DatabaseFault) -> [DatabaseResult] {
+        var names: [String] = []
+        // Before any is run: the first of them may be the one that waits for its turn.
+        for statement in statements { names.append(try preparedName(of: statement.sql, until: .now + patience)) }
+        guard PQenterPipelineMode(connection) == 1 else { throw error() }
+        for (name, statement) in zip(names, statements) { try send(name, statement.arguments) }
+        guard PQpipelineSync(connection) == 1 else { throw error() }
+        try flushAll(until: .now + patience)
+        var results: [DatabaseResult] = []
+        while true {
+            // A null pointer stands between statements.
+            guard let result = try awaitResult(until: .now + patience) else {
+                guard PQstatus(connection) == CONNECTION_OK else { throw error() }
+                continue
+            }
+            if result.status == PGRES_PIPELINE_SYNC { break }
+            // Statements after one that failed are not run.
+            if result.status != PGRES_PIPELINE_ABORTED { results.append(result) }
         }
+        guard PQexitPipelineMode(connection) == 1 else { throw error() }
+        guard results.count == statements.count || results.last?.fault != nil else {
+            throw DatabaseFault("\(results.count) answers to \(statements.count) statements")
+        }
+        return results
+    }
+
+    /// Prepares the statement the first time.
+    private func preparedName(of sql: String, until deadline: Instant) throws(DatabaseFault) -> String {
+        if let known = prepared[sql] { return known }
+        let name = "s\(prepared.count)"
+        try prepare(name, sql, until: deadline)
+        prepared[sql] = name
+        return name
+    }
+
+    private func send(_ name: String, _ arguments: [DatabaseValue]) throws(DatabaseFault) {
         let sent = Self.encoding(arguments) { values, lengths, formats in
             PQsendQueryPrepared(connection, name, Int32(arguments.count), values, lengths, formats, 1)
         }
         guard sent == 1 else { throw error() }
-        return try answer(until: deadline)
     }
 
     /// The last result of what was sent.
     private func answer(until deadline: Instant) throws(DatabaseFault) -> DatabaseResult {
+        try flushAll(until: deadline)
+        var last: DatabaseResult?
+        // Of several statements in one, the first that fails is the last that is run.
+        while let result = try awaitResult(until: deadline) { last = result }
+        guard let last else { throw error() }
+        if let fault = last.fault { throw fault }
+        return last
+    }
+
+    private func flushAll(until deadline: Instant) throws(DatabaseFault) {
         while try flush() {
             guard wait(for: POLLIN | POLLOUT, until: deadline) else { throw .noAnswer }
             try consume()
         }
-        var last: DatabaseResult?
-        while true {
-            while PQisBusy(connection) == 1 {
-                guard wait(for: POLLIN, until: deadline) else { throw .noAnswer }
-                try consume()
-            }
-            guard let result = PQgetResult(connection) else { break }
-            // Of several statements in one, the first that fails is the last that is run.
-            last = DatabaseResult(adopting: result)
+    }
+
+    private func awaitResult(until deadline: Instant) throws(DatabaseFault) -> DatabaseResult? {
+        while PQisBusy(connection) == 1 {
+            guard wait(for: POLLIN, until: deadline) else { throw .noAnswer }
+            try consume()
         }
-        guard let last else { throw error() }
-        if let fault = last.fault { throw fault }
-        return last
+        return PQgetResult(connection).map(DatabaseResult.init(adopting:))
     }
 
     /// The pointers are good until `body` returns; libpq has copied everything by then.

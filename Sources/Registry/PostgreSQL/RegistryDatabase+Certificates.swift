@@ -2,8 +2,9 @@ internal import Vocabulary
 
 // Certificates that were issued, and receipts. Times are seconds since 1970-01-01T00:00:00Z.
 extension RegistryDatabase {
-    func isIssued(_ serial: CertificateSerial) throws -> Bool {
-        try run("SELECT 1::bigint FROM issued_certificate WHERE serial = $1", [.bytes(serial.bytes)]).rows == 1
+    /// Finds a row if there is a certificate of the number.
+    static func look(atIssued serial: CertificateSerial) -> DatabaseStatement {
+        DatabaseStatement("SELECT 1::bigint FROM issued_certificate WHERE serial = $1", [.bytes(serial.bytes)])
     }
 
     func revokedCertificates(

@@ -35,27 +35,45 @@ extension RegistryDatabase {
     func insertRow(
         _ identity: DeviceIdentity, showing shown: ShownExtensions, activatedAt activation: Int64?, _ time: Int64
     ) throws -> DeviceID {
-        let row = try run(
-            """
-            INSERT INTO device (hardware_key, app, platform, environment, point, registered_at, activated_at)
-            VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id
-            """,
-            [
-                .key(identity.hardwareKey), .text(identity.app.description), .text(identity.platform.rawValue),
-                .text(identity.environment.rawValue), .bytes(identity.point.bytes), .integer(time),
-                .integer(activation),
-            ])
-        let id = try row.device(0, 0, "device")
+        let rows = Self.rows(of: identity, showing: shown, activatedAt: activation, time)
+        return try run(rows)[0].device(0, 0, "device")
+    }
+
+    /// - Returns: statements, the first of which answers with the device's number.
+    static func rows(
+        of identity: DeviceIdentity, showing shown: ShownExtensions, activatedAt activation: Int64?, _ time: Int64
+    ) -> [DatabaseStatement] {
         let window = CounterWindow()
-        _ = try run(
-            "INSERT INTO counter (device, highest, bits, shown_extensions) VALUES ($1, $2, $3, $4)",
-            [.device(id), .integer(Int64(window.highest)), .bytes(window.bits), .integer(Int64(shown.rawValue))])
-        return id
+        return [
+            DatabaseStatement(
+                """
+                INSERT INTO device (hardware_key, app, platform, environment, point, registered_at, activated_at)
+                VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id
+                """,
+                [
+                    .key(identity.hardwareKey), .text(identity.app.description), .text(identity.platform.rawValue),
+                    .text(identity.environment.rawValue), .bytes(identity.point.bytes), .integer(time),
+                    .integer(activation),
+                ]),
+            DatabaseStatement(
+                """
+                INSERT INTO counter (device, highest, bits, shown_extensions)
+                SELECT id, $2::bigint, $3::bytea, $4::bigint FROM device WHERE hardware_key = $1
+                """,
+                [
+                    .key(identity.hardwareKey), .integer(Int64(window.highest)), .bytes(window.bits),
+                    .integer(Int64(shown.rawValue)),
+                ]),
+        ]
     }
 
     /// - Parameter key: one that never was bound.
     func insertBinding(_ key: KeyID, _ device: DeviceID, _ time: Int64) throws {
-        _ = try run(
+        _ = try run([Self.row(ofBinding: key, device, time)])
+    }
+
+    static func row(ofBinding key: KeyID, _ device: DeviceID, _ time: Int64) -> DatabaseStatement {
+        DatabaseStatement(
             "INSERT INTO binding (key, device, created_at) VALUES ($1, $2, $3)",
             [.key(key), .device(device), .integer(time)])
     }
@@ -152,8 +170,9 @@ extension RegistryDatabase {
         }
     }
 
-    func isRevoked(_ subject: Fingerprint) throws -> Bool {
-        try run("SELECT 1::bigint FROM revoked_subject WHERE subject = $1", [.bytes(subject.bytes)]).rows == 1
+    /// Finds a row if the person is barred.
+    static func look(atRevoked subject: Fingerprint) -> DatabaseStatement {
+        DatabaseStatement("SELECT 1::bigint FROM revoked_subject WHERE subject = $1", [.bytes(subject.bytes)])
     }
 
     /// - Parameter isPending: whether only pending ones are wanted.
@@ -181,37 +200,16 @@ extension RegistryDatabase {
 
     func show(_ selector: DeviceSelector) throws -> DeviceDetails {
         try transaction(.reading) {
-            switch selector {
-            case .id(let id): return try existing(id)
-            case .hardwareKey(let key):
-                guard let id = try device(withHardwareKey: key) else { throw StoreError.deviceUnknown }
-                return try existing(id)
-            case .binding(let key):
-                guard let id = try device(ofBinding: key) else { throw StoreError.bindingUnknown }
-                return try existing(id)
-            }
+            if let details = try Self.details(try run(Self.details(of: selector))[...]) { return details }
+            if case .binding = selector { throw StoreError.bindingUnknown }
+            throw StoreError.deviceUnknown
         }
     }
 
     /// In a transaction, which makes the answers one.
     func existing(_ id: DeviceID) throws -> DeviceDetails {
-        let row = try run(
-            """
-            SELECT \(DeviceIdentity.databaseColumns) FROM \(DeviceIdentity.databaseTables) WHERE device.id = $1
-            """, [.device(id)])
-        guard row.rows == 1 else { throw StoreError.deviceUnknown }
-        let bindings = try run(
-            "SELECT \(Binding.databaseColumns) FROM binding WHERE device = $1 ORDER BY created_at, key", [.device(id)])
-        let attestation = try run(
-            """
-            SELECT \(AttestationRecord.databaseColumns) FROM \(AttestationRecord.databaseTables)
-            WHERE attestation.device = $1
-            """, [.device(id)])
-        let refresh = try run(
-            "SELECT \(ReceiptRefresh.databaseColumns) FROM receipt WHERE device = $1", [.device(id)])
-        return DeviceDetails(
-            device: try Device(row, 0), bindings: try (0..<bindings.rows).map { try Binding(bindings, $0) },
-            attestation: attestation.rows == 0 ? nil : try AttestationRecord(attestation, 0),
-            refresh: refresh.rows == 0 ? nil : try ReceiptRefresh(refresh, 0))
+        let answers = try run(Self.details(of: .id(id)))
+        guard let details = try Self.details(answers[...]) else { throw StoreError.deviceUnknown }
+        return details
     }
 }

@@ -1,39 +1,64 @@
 internal import Vocabulary
 
-// Initialization and key binding: the same questions in the same order as the store in a file asks. Everything that can refuse
-// is asked before the first write. Times are seconds since 1970-01-01T00:00:00Z.
+// Initialization and key binding: the same questions in the same order as the store in a file asks, but all of them at once, and
+// then everything is written at once. Everything that can refuse is asked before the first write. Times are seconds since
+// 1970-01-01T00:00:00Z.
 extension RegistryDatabase {
     func initialize(_ request: InstanceInitialization, at time: Int64) throws -> InitializationVerdict {
-        try transaction(.changing) {
-            guard try isCurrent(request.epoch) else { return .refused(.epochChanged) }
-            let nonce = try standing(of: request.nonce, in: .nonces, time)
-            guard nonce != .expired else { return .refused(.nonceExpired) }
+        let key = request.identity.hardwareKey
+        let details = Self.details(of: .hardwareKey(key))
+        let looks =
+            details + [
+                Self.useLook, Self.look(at: request.nonce, in: .nonces), Self.look(atBarred: key, .hardware),
+            ]
+        // Nobody is told of a device that is bound to nothing, so it need not wait for those who tell something. What makes it
+        // the only one of its key and its nonce are the tables' keys; that nobody bars the key meanwhile, that both are
+        // serializable.
+        return try decide(.unordered, by: looks, at: time) { answers in
+            let known = try Self.details(answers[..<details.count])
+            let (store, used, barred) = (answers[details.count], answers[details.count + 1], answers[details.count + 2])
+            guard Self.isCurrent(request.epoch, store) else { return .refused(.refused(.epochChanged)) }
+            let nonce = try Self.standing(of: request.nonce, in: .nonces, store, used, time)
+            guard nonce != .expired else { return .refused(.refused(.nonceExpired)) }
             // Before the nonce's use is looked at: whoever repeats has used it.
-            if let known = try device(withHardwareKey: request.identity.hardwareKey) {
-                return request.repetition(by: try existing(known))
+            if let known { return .refused(request.repetition(by: known)) }
+            if barred.rows > 0 { return .refused(.refused(.deviceRevoked)) }
+            guard nonce != .used else { return .refused(.refused(.nonceUsed)) }
+            let changes =
+                Self.rows(of: request.identity, showing: request.shown, activatedAt: nil, time)
+                + Self.rows(of: request.attestation, key, time) + [Self.use(request.nonce, in: .nonces)]
+            return .write(changes + details, noting: nil) { written in
+                guard let made = try Self.details(written[changes.count...]) else { throw StoreError.deviceUnknown }
+                return .registered(made)
             }
-            if try isBarred(request.identity.hardwareKey, .hardware) { return .refused(.deviceRevoked) }
-            guard nonce != .used, try markUsed(request.nonce, in: .nonces) else { return .refused(.nonceUsed) }
-            let id = try insertRow(request.identity, showing: request.shown, activatedAt: nil, time)
-            try insertAttestation(request.attestation, id, time)
-            return .registered(try existing(id))
         }
     }
 
     /// In the database, whatever this process remembers.
-    private func isCurrent(_ epoch: RandomID) throws -> Bool {
-        RandomID(try run("SELECT epoch FROM store").bytes(0, 0)) == epoch
+    private static func isCurrent(_ epoch: RandomID, _ store: DatabaseResult) -> Bool {
+        store.rows == 1 && RandomID(store.bytes(0, 0)) == epoch
     }
 
-    private func insertAttestation(_ attestation: AttestationRecord, _ device: DeviceID, _ time: Int64) throws {
-        _ = try run(
-            "INSERT INTO attestation (device, digest, certificate_key) VALUES ($1, $2, $3)",
-            [.device(device), .bytes(attestation.digest.bytes), .bytes(attestation.certificateKey?.bytes)])
-        guard let receipt = attestation.receipt else { return }
+    private static func rows(
+        of attestation: AttestationRecord, _ hardwareKey: KeyID, _ time: Int64
+    ) -> [DatabaseStatement] {
+        let attested = DatabaseStatement(
+            """
+            INSERT INTO attestation (device, digest, certificate_key)
+            SELECT id, $2::bytea, $3::bytea FROM device WHERE hardware_key = $1
+            """,
+            [.key(hardwareKey), .bytes(attestation.digest.bytes), .bytes(attestation.certificateKey?.bytes)])
+        guard let receipt = attestation.receipt else { return [attested] }
         // Due at once: whoever looks at it finds when it makes sense to ask.
-        _ = try run(
-            "INSERT INTO receipt (device, risk_metric, next_at, content) VALUES ($1, $2, $3, $4)",
-            [.device(device), .integer(attestation.riskMetric.map(Int64.init)), .integer(time), .bytes(receipt)])
+        let kept = DatabaseStatement(
+            """
+            INSERT INTO receipt (device, risk_metric, next_at, content)
+            SELECT id, $2::bigint, $3::bigint, $4::bytea FROM device WHERE hardware_key = $1
+            """,
+            [
+                .key(hardwareKey), .integer(attestation.riskMetric.map(Int64.init)), .integer(time), .bytes(receipt),
+            ])
+        return [attested, kept]
     }
 
     /// - Parameter spending: called with the device before its counter is written: from here on the value is spent, whatever
@@ -41,69 +66,50 @@ extension RegistryDatabase {
     func bindKey(
         _ request: KeyBinding, at time: Int64, spending: (DeviceID) -> Void
     ) throws -> KeyBindingVerdict {
-        try transaction(.changing) {
-            guard try isCurrent(request.epoch) else { return .refused(.epochChanged) }
-            guard let id = try device(withHardwareKey: request.hardwareKey) else { return .refused(.deviceUnknown) }
-            let details = try existing(id)
-            if let refusal = try refusal(of: request, details, time) { return .refused(refusal) }
-            let row = try run("SELECT highest, bits FROM counter WHERE device = $1 FOR UPDATE", [.device(id)])
-            var window = try row.window(0, 0)
+        try decide(.changing, by: BindingLook.questions(request), at: time) { answers in
+            let look = try BindingLook(answers)
+            guard Self.isCurrent(request.epoch, look.store) else { return .refused(.refused(.epochChanged)) }
+            guard let details = look.details else { return .refused(.refused(.deviceUnknown)) }
+            if let refusal = try look.refusal(of: request, details, time) { return .refused(.refused(refusal)) }
+            var window = try look.counter.window(0, 0)
             switch window.accept(request.counter, mode: request.mode) {
-            case .replayed: return .refused(.counterReplayed)
-            case .late: return .refused(.counterLate)
+            case .replayed: return .refused(.refused(.counterReplayed))
+            case .late: return .refused(.refused(.counterLate))
             case .accepted: break
             }
-            spending(id)
-            _ = try run(
+            let device = details.device.id
+            spending(device)
+            let (changes, kind) = Self.rows(of: request, details, window, time)
+            return .write(changes + Self.details(of: .id(device)), noting: device) { written in
+                guard let bound = try Self.details(written[changes.count...]) else { throw StoreError.deviceUnknown }
+                return .bound(bound, kind)
+            }
+        }
+    }
+
+    /// What was decided.
+    private static func rows(
+        of request: KeyBinding, _ details: DeviceDetails, _ window: CounterWindow, _ time: Int64
+    ) -> ([DatabaseStatement], KeyBindingKind) {
+        let device = details.device
+        var changes = [
+            DatabaseStatement(
                 """
                 UPDATE counter SET highest = $1, bits = $2, shown_extensions = $3, standing = standing + 1
                 WHERE device = $4
                 """,
                 [
                     .integer(Int64(window.highest)), .bytes(window.bits),
-                    .integer(Int64(details.device.shown.union(request.shown).rawValue)), .device(id),
-                ])
-            return try bind(request, details, time)
-        }
-    }
-
-    private func refusal(
-        of request: KeyBinding, _ details: DeviceDetails, _ time: Int64
-    ) throws -> KeyBindingRefusal? {
-        switch try standing(of: request.nonce, in: .nonces, time) {
-        case .expired: return .nonceExpired
-        case .used: return .nonceUsed
-        case .unused: break
-        }
-        let isBound = try isTaken(request.key)
-        if let refusal = request.refusal(by: details, isBound: isBound, isIssued: try isIssued(request.serial)) {
-            return refusal
-        }
-        let isPending = details.device.state == .pending
-        switch request.admission {
-        case .open: return nil
-        case .approval: return isPending && details.device.approvedAt == nil ? .awaitingApproval : nil
-        case .earlier: return isPending ? .admissionRequired : nil
-        case .token(let token, let subject):
-            switch try standing(of: token, in: .tokens, time) {
-            case .expired: return .tokenExpired
-            case .used: return .tokenUsed
-            case .unused: break
-            }
-            if try isRevoked(subject) { return .subjectRevoked }
-            if let known = details.device.subject, known != subject { return .subjectMismatch }
-            return nil
-        }
-    }
-
-    /// Writes what was decided.
-    private func bind(_ request: KeyBinding, _ details: DeviceDetails, _ time: Int64) throws -> KeyBindingVerdict {
-        let device = details.device
-        guard try markUsed(request.nonce, in: .nonces) else { throw RaceLost() }
+                    .integer(Int64(device.shown.union(request.shown).rawValue)), .device(device.id),
+                ]),
+            use(request.nonce, in: .nonces),
+        ]
         if case .token(let token, let subject) = request.admission {
-            guard try markUsed(token, in: .tokens) else { throw RaceLost() }
-            _ = try run(
-                "UPDATE device SET subject = $1 WHERE id = $2", [.bytes(subject.bytes), .device(device.id)])
+            changes += [
+                use(token, in: .tokens),
+                DatabaseStatement(
+                    "UPDATE device SET subject = $1 WHERE id = $2", [.bytes(subject.bytes), .device(device.id)]),
+            ]
         }
         let kind: KeyBindingKind
         if details.bindings.contains(where: { $0.key == request.key }) {
@@ -111,25 +117,22 @@ extension RegistryDatabase {
         } else {
             kind = details.bindings.isEmpty ? .first : .rotation
             // One that ends sooner anyway is not prolonged.
-            _ = try run(
+            let ended = DatabaseStatement(
                 """
                 UPDATE binding SET ends_at = $1
                 WHERE device = $2 AND ended_at IS NULL AND (ends_at IS NULL OR ends_at > $1)
                 """, [.integer(time + request.overlap), .device(device.id)])
-            try insertBinding(request.key, device.id, time)
+            changes += [ended, row(ofBinding: request.key, device.id, time)]
         }
-        _ = try run(
-            "INSERT INTO issued_certificate (serial, binding, not_after) VALUES ($1, $2, $3)",
-            [.bytes(request.serial.bytes), .key(request.key), .integer(request.notAfter)])
+        changes.append(
+            DatabaseStatement(
+                "INSERT INTO issued_certificate (serial, binding, not_after) VALUES ($1, $2, $3)",
+                [.bytes(request.serial.bytes), .key(request.key), .integer(request.notAfter)]))
         if device.state == .pending {
-            _ = try run(
-                "UPDATE device SET activated_at = $1 WHERE id = $2", [.integer(time), .device(device.id)])
+            changes.append(
+                DatabaseStatement(
+                    "UPDATE device SET activated_at = $1 WHERE id = $2", [.integer(time), .device(device.id)]))
         }
-        try note(device.id, at: time)
-        return .bound(try existing(device.id), kind)
+        return (changes, kind)
     }
-
-    /// Somebody else has used what was unused a moment ago. Serializable transactions exclude it; nothing is written if a database
-    /// does not keep its promise.
-    private struct RaceLost: Error {}
 }

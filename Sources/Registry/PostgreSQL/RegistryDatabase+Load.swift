@@ -29,7 +29,7 @@ extension RegistryDatabase {
             do {
                 // Nothing is enrolled or registered meanwhile. A gateway that was started in spite of all finds another store, and
                 // refuses everything until it is started again.
-                if kind.locksTables { _ = try execute("LOCK TABLE feed IN EXCLUSIVE MODE") }
+                if kind.locksTables { _ = try execute(Self.lock) }
                 guard try run("SELECT 1::bigint FROM device LIMIT 1").rows == 0 else {
                     throw RegistryLoadError.notEmpty
                 }

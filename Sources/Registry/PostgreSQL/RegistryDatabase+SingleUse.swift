@@ -17,20 +17,30 @@ extension RegistryDatabase {
         case expired
     }
 
-    func standing(of item: SingleUse, in uses: SingleUses, _ time: Int64) throws -> SingleUseStanding {
-        let removed = try run("SELECT \(uses.removed) FROM store").integer(0, 0)
-        // A clock that went back must not bring back what was removed.
-        guard item.expiresAt > max(time, removed) else { return .expired }
-        let known = try run("SELECT 1::bigint FROM \(uses.table) WHERE id = $1", [.bytes(item.id.bytes)])
-        return known.rows == 0 ? .unused : .used
+    /// What is looked at before anything is used: of which epoch the store is, and what was removed from the lists.
+    static let useLook = DatabaseStatement("SELECT epoch, nonces_removed, tokens_removed FROM store")
+
+    static func look(at item: SingleUse, in uses: SingleUses) -> DatabaseStatement {
+        DatabaseStatement("SELECT 1::bigint FROM \(uses.table) WHERE id = $1", [.bytes(item.id.bytes)])
     }
 
-    /// - Returns: false if it was used by somebody else meanwhile.
-    func markUsed(_ item: SingleUse, in uses: SingleUses) throws -> Bool {
-        try run(
-            "INSERT INTO \(uses.table) (id, expires_at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING RETURNING expires_at",
-            [.bytes(item.id.bytes), .integer(item.expiresAt)]
-        ).rows == 1
+    /// Fails if somebody else has used it since it was looked at, and undoes all that was written with it.
+    static func use(_ item: SingleUse, in uses: SingleUses) -> DatabaseStatement {
+        DatabaseStatement(
+            "INSERT INTO \(uses.table) (id, expires_at) VALUES ($1, $2)",
+            [.bytes(item.id.bytes), .integer(item.expiresAt)])
+    }
+
+    /// - Parameters:
+    ///   - store: answers `useLook`.
+    ///   - known: answers `look`.
+    static func standing(
+        of item: SingleUse, in uses: SingleUses, _ store: DatabaseResult, _ known: DatabaseResult, _ time: Int64
+    ) throws -> SingleUseStanding {
+        let removed = try store.integer(0, uses == .nonces ? 1 : 2)
+        // A clock that went back must not bring back what was removed.
+        guard item.expiresAt > max(time, removed) else { return .expired }
+        return known.rows == 0 ? .unused : .used
     }
 
     /// One slice of what ends with time; any gateway may do it. Writes nothing if nothing is due.

@@ -132,6 +132,13 @@ final class RegistryDatabase {
         try connection.run(sql, arguments, until: .now + settings.limits.answering)
     }
 
+    /// In one way to the database and back, until one fails.
+    func run(_ statements: [DatabaseStatement]) throws(DatabaseFault) -> [DatabaseResult] {
+        let results = try connection.run(statements, patience: settings.limits.answering)
+        if let fault = results.last?.fault { throw fault }
+        return results
+    }
+
     func execute(_ sql: String) throws(DatabaseFault) -> DatabaseResult {
         try connection.execute(sql, until: .now + settings.limits.answering)
     }
@@ -155,11 +162,15 @@ final class RegistryDatabase {
     ///
     /// What fails because of others is tried again from the beginning, for a while.
     func transaction<Result>(_ purpose: Purpose, _ body: () throws -> Result) throws -> Result {
+        try retrying { try tryTransaction(purpose, body) }
+    }
+
+    func retrying<Result>(_ body: () throws -> Result) throws -> Result {
         let deadline = Instant.now + settings.limits.queueing
         var attempt: UInt32 = 0
         while true {
             do {
-                return try tryTransaction(purpose, body)
+                return try body()
             } catch let fault as DatabaseFault where fault.isPassing && Instant.now < deadline {
                 attempt += 1
                 usleep(UInt32.random(in: 500...(2_000 * min(attempt, 20))))
@@ -169,15 +180,13 @@ final class RegistryDatabase {
 
     private func tryTransaction<Result>(_ purpose: Purpose, _ body: () throws -> Result) throws -> Result {
         noted = nil
-        _ = try execute(
-            purpose == .reading
-                ? "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY" : "BEGIN ISOLATION LEVEL SERIALIZABLE")
+        _ = try execute(purpose == .reading ? Self.beginReading : Self.beginWriting)
         let result: Result
         do {
             // Before the first look, which would otherwise be at what was there before the wait.
-            if purpose == .changing, kind.locksTables { _ = try execute("LOCK TABLE feed IN EXCLUSIVE MODE") }
+            if purpose == .changing, kind.locksTables { _ = try execute(Self.lock) }
             result = try body()
-            if noted != nil, kind.notifies { _ = try execute("NOTIFY attestgate") }
+            if noted != nil, kind.notifies { _ = try execute(Self.notify) }
         } catch {
             if let fault = error as? DatabaseFault, fault.state.isEmpty { throw error }
             _ = try execute("ROLLBACK")
@@ -188,17 +197,29 @@ final class RegistryDatabase {
         return result
     }
 
+    private static let beginReading = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+    static let beginWriting = "BEGIN ISOLATION LEVEL SERIALIZABLE"
+    static let lock = "LOCK TABLE feed IN EXCLUSIVE MODE"
+    static let notify = "NOTIFY attestgate"
+
     func commit() throws {
         let warnings = connection.warnings
         let answer: DatabaseResult
-        do {
-            answer = try execute("COMMIT")
-        } catch {
-            // All went well up to here, so what is waited for is mostly the standby that synchronous_standby_names promises.
-            let question = error.isNoAnswer ? ": is a synchronous standby connected? see pg_stat_replication" : ""
-            throw error.isPassing ? error : Unknown(detail: "COMMIT: \(error)\(question)")
-        }
-        // A cancelled wait for a synchronous standby is told as done, with a warning.
+        do { answer = try execute(Self.commit) } catch { throw Self.trouble(ofCommit: error) }
+        try check(commit: answer, warningsBefore: warnings)
+    }
+
+    static let commit = "COMMIT"
+
+    /// - Returns: the fault itself where nothing was done.
+    static func trouble(ofCommit fault: DatabaseFault) -> any Error {
+        // All went well up to here, so what is waited for is mostly the standby that synchronous_standby_names promises.
+        let question = fault.isNoAnswer ? ": is a synchronous standby connected? see pg_stat_replication" : ""
+        return fault.isPassing ? fault : Unknown(detail: "COMMIT: \(fault)\(question)")
+    }
+
+    /// A cancelled wait for a synchronous standby is told as done, with a warning.
+    func check(commit answer: DatabaseResult, warningsBefore warnings: Int) throws {
         guard answer.tag == "COMMIT", connection.warnings == warnings else {
             throw Unknown(detail: "COMMIT was answered with \(answer.tag) and a warning")
         }
@@ -206,13 +227,21 @@ final class RegistryDatabase {
 
     /// Tells every gateway that the device has changed. - Parameter ended: the binding that has ended, if one has.
     func note(_ device: DeviceID, ended: KeyID? = nil, at time: Int64) throws {
-        let row = try run("UPDATE feed SET last = last + 1 RETURNING last")
-        let number = try row.integer(0, 0)
-        _ = try run(
-            "INSERT INTO change (seq, device, ended, changed_at) VALUES ($1, $2, $3, $4)",
-            [.integer(number), .device(device), .bytes(ended?.bytes), .integer(time)])
-        noted = number
+        noted = try run([Self.note(device, ended: ended, at: time)])[0].integer(0, 0)
     }
+
+    /// - Returns: a statement that answers with the number of the change.
+    static func note(_ device: DeviceID, ended: KeyID? = nil, at time: Int64) -> DatabaseStatement {
+        DatabaseStatement(
+            """
+            WITH next AS (UPDATE feed SET last = last + 1 RETURNING last)
+            INSERT INTO change (seq, device, ended, changed_at)
+            SELECT last, $1::bigint, $2::bytea, $3::bigint FROM next RETURNING seq
+            """, [.device(device), .bytes(ended?.bytes), .integer(time)])
+    }
+
+    /// The number of the change in a transaction that has been committed.
+    func hasNoted(_ number: Int64) { lastChange = number }
 
     /// Whether the device and its bindings are good has changed: counters that were planned by what it was are decided anew.
     func changeStanding(of device: DeviceID) throws {

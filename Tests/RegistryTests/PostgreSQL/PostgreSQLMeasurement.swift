@@ -77,6 +77,51 @@ struct PostgreSQLMeasurement {
             """)
     }
 
+    @Test("what the database works for an enrolment: for its initialization, and for its key binding with a token")
+    func enrolments() throws {
+        let place = try PostgreSQLPlace()
+        let store = try AskedStore(place)
+        // The first ones prepare statements.
+        for step in [initialize, bind] {
+            for number in 1...100 { try step(number, store) }
+        }
+        let count = 2_000
+        let work = try [initialize, bind].map { step in
+            let before = try worked(place)
+            for number in 101...100 + count { try step(number, store) }
+            return Double(try worked(place) - before) * 1e6 / Double(sysconf(Int32(_SC_CLK_TCK))) / Double(count)
+        }
+        print("\(Int(work[0])) us of the database's processors an initialization, \(Int(work[1])) us a key binding")
+    }
+
+    /// Ticks that the connections of the gateway have worked.
+    private func worked(_ place: PostgreSQLPlace) throws -> Int {
+        let rows = try place.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = '\(place.database)' AND usename = 'attestgate'")
+        // proc_pid_stat(5): utime and stime are the twelfth and thirteenth behind the name, which ends with the last parenthesis.
+        return try (0..<rows.rows).reduce(0) { sum, row in
+            let text = try String(contentsOfFile: "/proc/\(rows.text(row, 0))/stat", encoding: .utf8)
+            let fields = text.split(separator: ")").last?.split(separator: " ") ?? []
+            return sum + (Int(fields[11]) ?? 0) + (Int(fields[12]) ?? 0)
+        }
+    }
+
+    private func initialize(_ number: Int, _ store: AskedStore) throws {
+        // As long as Apple's mostly are.
+        let attestation = AttestationRecord(
+            digest: Fixture.fingerprint(number, kind: 6), receipt: [UInt8](repeating: 7, count: 3_700), riskMetric: 7)
+        let made = try store.initialize(store.initialization(number, attestation: attestation))
+        #expect(made.refusal == nil)
+    }
+
+    private func bind(_ number: Int, _ store: AskedStore) throws {
+        let bound = try store.bind(
+            store.keyBinding(
+                number, key: number, nonce: 10_000 + number, counter: 1,
+                admission: .token(Fixture.token(number), subject: Fixture.subject(number))))
+        #expect(bound.kind == .first)
+    }
+
     private func fill(_ place: PostgreSQLPlace) throws {
         func hexadecimal(_ bytes: [UInt8]) -> String {
             "'\\x" + bytes.map { String(format: "%02x", $0) }.joined() + "'::bytea"

@@ -1,0 +1,143 @@
+import EventLoop
+import Foundation
+import Synchronization
+import Testing
+import Vocabulary
+
+@testable import Registry
+
+@Suite("Gateways that enrol at once", .enabled(if: PostgreSQLServer.shared != nil))
+struct EnrolmentOrderTests {
+    private let place: PostgreSQLPlace
+
+    init() throws {
+        place = try PostgreSQLPlace()
+    }
+
+    /// With patience for any machine.
+    private var settings: PostgreSQLSettings {
+        var settings = place.server.settings(place.database)
+        settings.limits.statement = .seconds(60)
+        settings.limits.answering = .seconds(60)
+        settings.limits.queueing = .seconds(60)
+        return settings
+    }
+
+    /// What a gateway's desk has.
+    private static func database(_ settings: PostgreSQLSettings) throws -> RegistryDatabase {
+        try RegistryDatabase(atRest: settings, making: true, isLoading: false)
+    }
+
+    /// Enrols the device of the number, with the key of that number.
+    private static func enrol(
+        _ number: Int, _ database: RegistryDatabase, admission: Admission = .open
+    ) throws -> KeyBindingVerdict {
+        let epoch = database.identity.epoch
+        _ = try database.initialize(
+            InstanceInitialization(
+                identity: Fixture.identity(number), attestation: Fixture.attestation(number), shown: [],
+                nonce: Fixture.nonce(number), epoch: epoch), at: 1_000)
+        return try database.bindKey(binding(number, epoch, admission), at: 1_000) { _ in }
+    }
+
+    private static func binding(_ number: Int, _ epoch: RandomID, _ admission: Admission) -> KeyBinding {
+        KeyBinding(
+            hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(number),
+            nonce: Fixture.nonce(1_000 + number), epoch: epoch, counter: 1, shown: [], mode: .strict,
+            admission: admission, overlap: 100, serial: Fixture.randomSerial(), notAfter: 50_000)
+    }
+
+    /// Runs a body for each number on a thread of its own, and waits for all.
+    private func atOnce(_ numbers: Range<Int>, _ body: @escaping @Sendable (Int) throws -> Void) throws {
+        let errors = Mutex<[String]>([])
+        let shared = Shared(errors)
+        let threads = try numbers.map { number in
+            try LoopThread(name: "gateway") {
+                do { try body(number) } catch { shared.value.withLock { $0.append("\(error)") } }
+            }
+        }
+        for thread in threads { thread.join() }
+        #expect(shared.value.withLock { $0 } == [])
+    }
+
+    private final class Shared<Value: ~Copyable & Sendable>: Sendable {
+        let value: Value
+        init(_ value: consuming Value) { self.value = value }
+    }
+
+    @Test("whoever reads the feed while others write it misses no change: none comes later with a smaller number")
+    func feedOrder() throws {
+        let settings = settings
+        let (writers, each) = (4, 20)
+        // A change for each enrolment, each revocation, and each restoration.
+        let all = Int64(writers * (each + each / 5 * 2))
+        _ = try Self.database(settings)
+        try atOnce(0..<writers + 1) { number in
+            let database = try Self.database(settings)
+            guard number < writers else { return try Self.read(database, until: all) }
+            for index in 1...each {
+                let verdict = try Self.enrol(100 * number + index, database)
+                let details = try #require(verdict.details)
+                guard index % 5 == 0 else { continue }
+                _ = try database.revoke(details.device.id, at: 1_001)
+                _ = try database.restore(details.device.id, at: 1_002)
+            }
+        }
+        #expect(try place.execute("SELECT count(*) FROM change").text(0, 0) == "\(all)")
+    }
+
+    /// As a gateway does: whatever is beyond what it has heard of.
+    private static func read(_ database: RegistryDatabase, until last: Int64) throws {
+        var position: Int64 = 0
+        // Nobody writes any longer that would bring it further.
+        let deadline = Instant.now + .seconds(120)
+        while position < last, Instant.now < deadline {
+            let promised = try database.run("SELECT last FROM feed").integer(0, 0)
+            let rows = try database.run("SELECT seq FROM change WHERE seq > $1 ORDER BY seq", [.integer(position)])
+            for row in 0..<rows.rows {
+                let number = try rows.integer(row, 0)
+                #expect(number == position + 1)
+                position = number
+            }
+            #expect(position >= promised)
+        }
+        #expect(position == last)
+    }
+
+    @Test("of many that show one token at once, one device is let in, and each of the others is told why it is not")
+    func oneToken() throws {
+        let settings = settings
+        let kinds = Shared(Mutex<[String]>([]))
+        _ = try Self.database(settings)
+        try atOnce(1..<7) { number in
+            let verdict = try Self.enrol(
+                number, try Self.database(settings), admission: .token(Fixture.token(1), subject: Fixture.subject(1)))
+            let said = verdict.kind.map { "\($0)" } ?? verdict.refusal.map { "\($0)" } ?? ""
+            kinds.value.withLock { $0.append(said) }
+        }
+        let tokenUsed = "\(KeyBindingRefusal.tokenUsed)"
+        #expect(
+            kinds.value.withLock { $0.sorted() }
+                == (["\(KeyBindingKind.first)"] + [String](repeating: tokenUsed, count: 5)).sorted())
+        #expect(try place.execute("SELECT count(*) FROM binding").text(0, 0) == "1")
+        #expect(try place.execute("SELECT count(*) FROM device WHERE activated_at IS NOT NULL").text(0, 0) == "1")
+    }
+
+    @Test("of many that show one nonce at once, one device is registered")
+    func oneNonce() throws {
+        let settings = settings
+        let made = Shared(Mutex(0))
+        _ = try Self.database(settings)
+        try atOnce(1..<7) { number in
+            let database = try Self.database(settings)
+            let verdict = try database.initialize(
+                InstanceInitialization(
+                    identity: Fixture.identity(number), attestation: Fixture.attestation(number), shown: [],
+                    nonce: Fixture.nonce(1), epoch: database.identity.epoch), at: 1_000)
+            if case .registered = verdict { return made.value.withLock { $0 += 1 } }
+            #expect(verdict.refusal == .nonceUsed)
+        }
+        #expect(made.value.withLock { $0 } == 1)
+        #expect(try place.execute("SELECT count(*) FROM device").text(0, 0) == "1")
+    }
+}
