@@ -76,15 +76,29 @@ extension Span where Element == UInt8 {
         }
     }
 
-    /// A hash of the bytes that is the same whatever the case of their letters. It confuses more than that: of long names only the
-    /// ends are looked at. For tables of names that are known beforehand.
-    public var caselessHash: UInt32 {
-        withUnsafeBufferPointer { bytes in
-            let ends = Ends(of: UnsafeRawBufferPointer(bytes))
-            let first = (ends.first | 0x2020_2020_2020_2020) &* 0x9e37_79b9_7f4a_7c15
-            let last = (ends.last | 0x2020_2020_2020_2020) &* 0xbf58_476d_1ce4_e5b9
-            return UInt32(truncatingIfNeeded: ((first ^ last) &+ UInt64(bytes.count)) >> 32)
-        }
+}
+
+/// What is compared first of a name whose case says nothing: how long it is, and its first and last eight octets in lower case.
+public struct CaselessEnds: Equatable, Sendable {
+    private let count: Int
+    private let first: UInt64
+    private let last: UInt64
+
+    public init(of name: Span<UInt8>) {
+        count = name.count
+        let ends = name.withUnsafeBufferPointer { Ends(of: UnsafeRawBufferPointer($0)) }
+        first = Ends.lowercased(ends.first)
+        last = Ends.lowercased(ends.last)
+    }
+
+    /// Whether there is nothing between the ends: names of equal ends are the same then.
+    @inline(__always)
+    public var areAll: Bool { count <= 16 }
+
+    /// For tables of names that are known beforehand.
+    public var hash: UInt32 {
+        let mixed = first &* 0x9e37_79b9_7f4a_7c15 ^ last &* 0xbf58_476d_1ce4_e5b9
+        return UInt32(truncatingIfNeeded: (mixed &+ UInt64(count)) >> 32)
     }
 }
 

@@ -19,7 +19,7 @@ public struct ConnectionOptions: Sendable {
         close = false
         keepAlive = false
         upgrade = false
-        dropped.removeAll(keepingCapacity: true)
+        if !dropped.isEmpty { dropped.removeAll(keepingCapacity: true) }
     }
 
     /// What an option that names a field of unknown meaning does.

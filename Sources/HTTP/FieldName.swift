@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// The header fields whose meaning this gateway knows. All others pass as they are.
 public enum FieldName: UInt8, CaseIterable, Sendable {
     case other
@@ -101,26 +103,29 @@ struct FieldNameTable: Sendable {
     /// All names one after the other, and where each starts and ends, by raw value: flat, so that looking at a name
     /// counts no reference that the workers would pass from core to core.
     private var bytes: [UInt8] = []
-    private var ranges: [Range<Int>] = []
+    private var names: [(range: Range<Int>, ends: CaselessEnds)] = []
 
     private init() {
         for name in FieldName.allCases {
             let spelling = Array(String(describing: name.lowercase).utf8)
-            ranges.append(bytes.count..<(bytes.count + spelling.count))
+            let ends = CaselessEnds(of: spelling.span)
+            names.append((bytes.count..<(bytes.count + spelling.count), ends))
             bytes += spelling
             guard name != .other else { continue }
-            var slot = Self.slot(spelling.span.caselessHash)
+            var slot = Self.slot(ends.hash)
             while slots[slot] != 0 { slot = Self.next(slot) }
             slots[slot] = name.rawValue
         }
     }
 
     func find(_ name: Span<UInt8>) -> FieldName {
-        var slot = Self.slot(name.caselessHash)
+        let ends = CaselessEnds(of: name)
+        var slot = Self.slot(ends.hash)
         while true {
             let candidate = slots[slot]
             if candidate == 0 { return .other }
-            if name.spells(lowercase: bytes.span.extracting(ranges[Int(candidate)])) {
+            let known = names[Int(candidate)]
+            if known.ends == ends, ends.areAll || name.spells(lowercase: bytes.span.extracting(known.range)) {
                 return FieldName(rawValue: candidate) ?? .other
             }
             slot = Self.next(slot)

@@ -17,9 +17,13 @@ public struct RouteTable {
 
     /// In the order in which they are tried: longest prefix first.
     public let routes: [Route]
+    /// Of each, the first route that has the same host.
+    private let hosts: [Int]
 
     public init(_ routes: [Route]) {
-        self.routes = routes.sorted { $0.prefix.count > $1.prefix.count }
+        let routes = routes.sorted { $0.prefix.count > $1.prefix.count }
+        self.routes = routes
+        hosts = routes.map { route in routes.firstIndex { $0.host == route.host } ?? 0 }
     }
 
     /// The value of the Allow field (RFC 9110 section 10.2.1): what the path admits by any of the routes that share it.
@@ -32,15 +36,16 @@ public struct RouteTable {
 
     public func match(host: Span<UInt8>, path: Span<UInt8>, method: Method?) -> Match {
         var refused: Int?
-        var isHostKnown = false
+        // The one whose host it is. Until that is found, each is compared.
+        var known: Int?
         for index in routes.indices {
             if let refused, routes[index].prefix.count < routes[refused].prefix.count { break }
-            guard host.equals(lowercase: routes[index].host) else { continue }
-            isHostKnown = true
+            guard known.map({ $0 == hosts[index] }) ?? host.equals(lowercase: routes[index].host) else { continue }
+            known = hosts[index]
             guard routes[index].covers(path) else { continue }
             if let method, routes[index].methods.contains(method) { return .route(index) }
             refused = refused ?? index
         }
-        return refused.map { .methodRefused($0) } ?? (isHostKnown ? .pathUnknown : .hostUnknown)
+        return refused.map { .methodRefused($0) } ?? (known == nil ? .hostUnknown : .pathUnknown)
     }
 }

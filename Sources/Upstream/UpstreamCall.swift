@@ -1,3 +1,4 @@
+internal import Bytes
 internal import EventLoop
 public import HTTP
 
@@ -38,7 +39,19 @@ open class UpstreamCall {
     /// The connection whose server it waits for.
     final var awaited: HTTP2Connection?
     /// Of its content, where another server may get it too.
-    final var kept = KeptContent()
+    final var kept: KeptContent {
+        @inline(__always) _read {
+            var loan = keptContent.lend()
+            defer { keptContent.end(&loan) }
+            yield loan.value
+        }
+        @inline(__always) _modify {
+            var loan = keptContent.lend()
+            defer { keptContent.end(&loan) }
+            yield &loan.value
+        }
+    }
+    private final var keptContent = Lent(KeptContent())
 
     public init() {}
 
@@ -75,7 +88,7 @@ open class UpstreamCall {
     public final func cancel() {
         carrier?.cancel()
         awaited?.leave(self)
-        queue?.leave(self)
+        if waitingEnd != nil { queue?.leave(self) }
     }
 
     /// Whether all that was sent of the content, if there was any, is sent again by a carrier that it is started on once more.

@@ -94,13 +94,28 @@ struct ScanningTests {
         }
     }
 
-    @Test("the hash of a name is that of every spelling of it")
+    @Test("the ends of a name, and their hash, are those of every spelling of it")
     func hash() {
         for name in [
             "a", "te", "via", "Host", "Accept", "Content-Length", "Sec-WebSocket-Accept", "If-Unmodified-Since",
         ] {
-            let hashes = [name, name.lowercased(), name.uppercased()].map { Array($0.utf8).span.caselessHash }
-            #expect(hashes.allSatisfy { $0 == hashes[0] }, "\(name)")
+            let ends = [name, name.lowercased(), name.uppercased()].map { CaselessEnds(of: Array($0.utf8).span) }
+            #expect(ends.allSatisfy { $0 == ends[0] && $0.hash == ends[0].hash }, "\(name)")
+        }
+    }
+
+    @Test("names that have nothing between their ends are told apart by these alone, whichever octet differs")
+    func ends() {
+        for count in 1...17 {
+            let name = [UInt8](repeating: UInt8(ascii: "n"), count: count)
+            let known = CaselessEnds(of: name.span)
+            #expect(known.areAll == (count <= 16))
+            for place in name.indices where known.areAll {
+                var other = name
+                other[place] = UInt8(ascii: "m")
+                #expect(CaselessEnds(of: other.span) != known, "\(count), \(place)")
+            }
+            #expect(CaselessEnds(of: [UInt8](repeating: UInt8(ascii: "n"), count: count + 1).span) != known)
         }
     }
 }

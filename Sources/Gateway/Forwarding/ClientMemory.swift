@@ -1,6 +1,7 @@
 internal import Cryptography
 internal import Registry
 internal import Server
+internal import Vocabulary
 
 /// What the requests of one client connection have in common: made by the first of them, known to the others, on whatever stream
 /// they come.
@@ -14,6 +15,10 @@ final class ClientMemory: ConnectionMemory {
     private(set) lazy var host: [UInt8]? = connection.servedHost
     /// Whose the rate of a source is.
     private(set) lazy var source = connection.peer.block.hashValue
+    /// Of its certificate's key; nil where that is not P-256.
+    let keyID: KeyID?
+    /// Whether only the registry can say whose the certificate is.
+    let isSelfSigned: Bool
     /// Whose share of an upstream its requests are. Swift's hashing is seeded anew by each process.
     private(set) lazy var key = connection.identity?.keyID.hashValue ?? 0
     /// How the log calls the connection's device, which hardly ever becomes another one.
@@ -24,6 +29,9 @@ final class ClientMemory: ConnectionMemory {
     private init(of connection: ServerConnection, _ gateway: GatewayApplication) {
         self.gateway = gateway
         self.connection = connection
+        // By then the handshake is over, and the client's certificate remains what it is.
+        keyID = connection.identity?.keyID
+        isSelfSigned = connection.identity?.kind == .selfSigned
     }
 
     /// A connection has one application for all its life.

@@ -72,7 +72,7 @@ extension ForwardingExchange {
     // MARK: - The device
 
     /// Whether only the registry can say whose the client's certificate is.
-    var isSelfSigned: Bool { connection.identity?.kind == .selfSigned }
+    var isSelfSigned: Bool { client.isSelfSigned }
 
     private func identify(for requirement: Requirement) {
         guard let enforcement = gateway.enforcement else {
@@ -91,7 +91,7 @@ extension ForwardingExchange {
     func lookUp(in enforcement: Enforcement) -> DeviceLookup {
         // Not `waiting` itself: if it were handed over, each look at it would be checked at run time.
         var token: UInt64?
-        let lookup = enforcement.lookUp(connection.identity?.keyID, for: self, waiting: &token)
+        let lookup = enforcement.lookUp(client.keyID, for: self, waiting: &token)
         if let token { waiting = token }
         return lookup
     }

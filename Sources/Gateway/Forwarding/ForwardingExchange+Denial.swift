@@ -14,7 +14,7 @@ extension ForwardingExchange {
         call.cancel()
         stopWaiting()
         // What the client was told stays what the log says; what cuts off the upstream's response is told to the log alone.
-        if !isAnswered || self.refusal == nil { self.refusal = refusal }
+        if !isAnswered || !isRefused { self.refusal = refusal }
         stage = .answered
         if decision == nil { decision = .denied }
         content = nil

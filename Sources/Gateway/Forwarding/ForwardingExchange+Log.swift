@@ -17,7 +17,7 @@ extension ForwardingExchange {
 
     /// For whoever looks at the gateway right now.
     func noteDecision(in recent: RecentDecisions) {
-        guard recent.wants(isOrdinary: refusal == nil && !isAborted) else { return }
+        guard recent.wants(isOrdinary: !isRefused && !isAborted) else { return }
         let target = route.map { gateway.routes.routes[$0] }
         let upstream = isUpstreamAsked ? target.map { gateway.upstreams[$0.upstream].settings } : nil
         recent.add(

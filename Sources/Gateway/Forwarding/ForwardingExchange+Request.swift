@@ -28,7 +28,7 @@ extension ForwardingExchange {
     }
 
     /// Whose request it is, for upstreams that keep to one server: of the device, or where none is known of its certificate.
-    private var balanceKey: UInt64 { device?.hardwareKey.prefix ?? connection.identity?.keyID?.prefix ?? 0 }
+    private var balanceKey: UInt64 { device?.hardwareKey.prefix ?? client.keyID?.prefix ?? 0 }
 
     /// Whether it may be sent once more. A proof is for one sending, whatever the method, unless nobody has looked at what was sent.
     func isRepeatable(_ again: Repetition) -> Bool {

@@ -38,7 +38,16 @@ final class ForwardingExchange: Exchange {
     /// Index into the gateway's routes.
     var route: Int?
     var trace = TraceContext.none
-    var refusal: Refusal?
+    /// Nil unless it is refused, which is looked at first: to look at this one costs what copying it would.
+    var refusal: Refusal? {
+        get { isRefused ? refusedBy : nil }
+        set {
+            isRefused = newValue != nil
+            refusedBy = newValue
+        }
+    }
+    private(set) var isRefused = false
+    private var refusedBy: Refusal?
     /// The token of a wait for the registry, or for the turn of its proof.
     var waiting: UInt64?
     var isRequestComplete = false
@@ -84,7 +93,8 @@ final class ForwardingExchange: Exchange {
     override func headReceived() {
         // One copy for all that is decided by it.
         let head = head
-        trace = gateway.trace(of: head, headBytes.readable)
+        // A look at the bytes is checked at run time.
+        trace = gateway.mayContinueTrace(of: head) ? gateway.trace(of: head, headBytes.readable) : gateway.beginTrace()
         if let limiter = gateway.limiter, limiter.limitsSources,
             let excess = limiter.excess(ofSource: client.source, now: connection.loop.now)
         {
@@ -125,7 +135,7 @@ final class ForwardingExchange: Exchange {
 
     override func cutOff(_ debt: ClientDebt) {
         // What the client was told stays what the log says.
-        guard refusal == nil else { return }
+        guard !isRefused else { return }
         if stage == .tunnel { noteTunnelEnd(.denied) }
         switch debt {
         case .content: refusal = Refusal(.requestTimeout)
@@ -187,14 +197,19 @@ final class ForwardingExchange: Exchange {
         // How long a tunnel lasts says nothing of how long requests take.
         var counted = timings
         if stage == .tunnel { counted.total = nil }
-        gateway.requestEnded(route, version, decision, refusal, counted)
+        var denial: Denial?
+        if isRefused {
+            denial = refusal?.denial
+            if let scope = refusal?.excess?.scope { gateway.rateExceeded(scope) }
+        }
+        gateway.requestEnded(route, version, decision, denial, counted)
         if let log = gateway.log { record(in: log) }
         if trace.isRecorded, let spans = gateway.spans { record(in: spans) }
         noteDecision(in: gateway.recent)
         stage = .deciding
         route = nil
         trace = .none
-        refusal = nil
+        if isRefused { refusal = nil }
         decision = nil
         timings = RequestTimings()
         isDeviceKnown = false
@@ -202,7 +217,8 @@ final class ForwardingExchange: Exchange {
         device = nil
         if proof != nil { content = nil }
         proof = nil
-        tunnelling = Tunnelling()
+        // Of all others nothing is noted there.
+        if tunnelling.isAsked { tunnelling = Tunnelling() }
         isAborted = false
         isUpstreamAsked = false
         isRetried = false

@@ -30,7 +30,19 @@ package final class GatewayApplication: Application {
     private let metrics: WorkerMetrics
     private let library: LibraryContext
     private let tunnelLimits: TunnelLimits
-    private var clientShares: ClientShares
+    private var clientShares: ClientShares {
+        @inline(__always) _read {
+            var loan = keptClientShares.lend()
+            defer { keptClientShares.end(&loan) }
+            yield loan.value
+        }
+        @inline(__always) _modify {
+            var loan = keptClientShares.lend()
+            defer { keptClientShares.end(&loan) }
+            yield &loan.value
+        }
+    }
+    private var keptClientShares: Lent<ClientShares>
     /// Where routes and upstreams are counted, in the order of the configuration.
     private let routePlaces: [Int]
     private let upstreamPlaces: [Int]
@@ -62,7 +74,7 @@ package final class GatewayApplication: Application {
         self.metrics = metrics
         self.library = library
         self.tunnelLimits = tunnelLimits
-        clientShares = ClientShares(limit: requestsPerDevice)
+        keptClientShares = Lent(ClientShares(limit: requestsPerDevice))
         routePlaces = routes.routes.map { metrics.counts.placeOfRoute($0.name) }
         upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
         super.init()
@@ -131,6 +143,9 @@ package final class GatewayApplication: Application {
     /// The id of a span: not 0, and no other's.
     func nextSpanID() -> UInt64 { traces.nextID() }
 
+    /// Whether a request may belong to a trace by its head.
+    func mayContinueTrace(of head: RequestHead) -> Bool { continuesTraces && head.traceparent != nil }
+
     /// The trace that a request belongs to by its head, or one of its own.
     func trace(of head: RequestHead, _ bytes: Span<UInt8>) -> TraceContext {
         guard continuesTraces, let range = head.traceparent, let parent = TraceParent(range.of(bytes)) else {
@@ -143,12 +158,13 @@ package final class GatewayApplication: Application {
 
     /// - Parameter route: its index; nil if there was none.
     func requestEnded(
-        _ route: Int?, _ version: HTTPVersion, _ decision: Decision?, _ refusal: Refusal?, _ timings: RequestTimings
+        _ route: Int?, _ version: HTTPVersion, _ decision: Decision?, _ denial: Denial?, _ timings: RequestTimings
     ) {
         metrics.counts.requestEnded(
-            route: route.map { routePlaces[$0] } ?? 0, version, decision, refusal?.denial, timings)
-        if let scope = refusal?.excess?.scope { metrics.counts.rateLimited(scope) }
+            route: route.map { routePlaces[$0] } ?? 0, version, decision, denial, timings)
     }
+
+    func rateExceeded(_ scope: RateScope) { metrics.counts.rateLimited(scope) }
 
     func upstreamAnswered(_ route: Int?) {
         guard let route else { return }

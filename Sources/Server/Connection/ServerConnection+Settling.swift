@@ -6,19 +6,20 @@ internal import TLS
 extension ServerConnection {
     /// Takes in, answers and writes until nothing more can be done now.
     func settle() {
-        guard !isSettling, isOpen else { return }
+        guard !isSettling, isOpen, var speaking = spoken else { return }
         isSettling = true
         var isAgain = true
-        // Asked for each time: a request may turn into a tunnel.
-        while isAgain, isOpen, !isAborted, let spoken {
-            spoken.advance()
-            isAgain = !isAborted && flush(spoken)
+        while isAgain, isOpen, !isAborted {
+            speaking.advance()
+            isAgain = !isAborted && flush(speaking)
+            // Looked at each time: a request may have turned into a tunnel.
+            if let spoken, spoken !== speaking { speaking = spoken }
         }
         isSettling = false
         if isAborted { close(gracefully: false) }
-        guard isOpen, let spoken else { return }
+        guard isOpen else { return }
         input.releaseIfEmpty()
-        let wantsInput = !isReadWaitingToWrite && spoken.wantsInput
+        let wantsInput = !isReadWaitingToWrite && speaking.wantsInput
         wantRead(wantsInput)
         // Whoever settled from another event may have made room for what OpenSSL holds, which makes no socket readable.
         if !isReceiving, wantsInput, transport.hasBufferedInput { readAgain() }
@@ -42,9 +43,9 @@ extension ServerConnection {
 
     /// Writes what there is. - Returns: whether that made new work possible.
     private func flush(_ spoken: ConnectionProtocol) -> Bool {
-        let (step, taken) = transport.drain(&output, to: self)
-        switch step {
-        case .done:
+        let (outcome, taken) = transport.drain(&output, to: self)
+        switch outcome {
+        case .all:
             // There was nothing.
             guard taken > 0 else { break }
             wantWrite(isReadWaitingToWrite)
@@ -55,7 +56,7 @@ extension ServerConnection {
             spoken.outputBlocked(taken: taken)
             return false
         case .wantRead: return false
-        case .endOfStream, .failed:
+        case .broken:
             close(gracefully: false)
             return false
         }

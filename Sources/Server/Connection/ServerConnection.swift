@@ -32,8 +32,33 @@ public final class ServerConnection: SocketHandler {
     public var isKnown = false
 
     let transport: Transport
-    var input: ByteBuffer
-    var output: ByteBuffer
+    /// What has come, and what is to go.
+    var input: ByteBuffer {
+        @inline(__always) _read {
+            var loan = keptInput.lend()
+            defer { keptInput.end(&loan) }
+            yield loan.value
+        }
+        @inline(__always) _modify {
+            var loan = keptInput.lend()
+            defer { keptInput.end(&loan) }
+            yield &loan.value
+        }
+    }
+    private var keptInput: Lent<ByteBuffer>
+    var output: ByteBuffer {
+        @inline(__always) _read {
+            var loan = keptOutput.lend()
+            defer { keptOutput.end(&loan) }
+            yield loan.value
+        }
+        @inline(__always) _modify {
+            var loan = keptOutput.lend()
+            defer { keptOutput.end(&loan) }
+            yield &loan.value
+        }
+    }
+    private var keptOutput: Lent<ByteBuffer>
     /// Nil during the handshake, and when the connection is closed.
     var spoken: ConnectionProtocol?
     var isInHandshake = true
@@ -100,8 +125,8 @@ public final class ServerConnection: SocketHandler {
         self.listener = listener
         self.peer = peer
         awaitsProxyHeader = isProxied
-        input = ByteBuffer(pool: acceptor.pool)
-        output = ByteBuffer(pool: acceptor.pool)
+        keptInput = Lent(ByteBuffer(pool: acceptor.pool))
+        keptOutput = Lent(ByteBuffer(pool: acceptor.pool))
         super.init(loop: acceptor.loop, socket: socket)
     }
 

@@ -81,8 +81,10 @@ extension HTTP1Session {
     }
 
     func end() {
-        exchange?.ended()
-        exchange?.reset()
+        if let exchange {
+            exchange.ended()
+            exchange.reset()
+        }
         isChunked = false
         isInputHeld = false
         clientTime.reset(now: connection.loop.now)

@@ -144,6 +144,7 @@ final class HTTP1Session: ConnectionProtocol {
         var head = RequestHead()
         swap(&head, &exchange.receivedHead)
         let outcome = Self.parse(connection.input.readable, by: &parser, into: &head)
+        let (framing, isContentAwaited, isPersistent) = (head.framing, head.expectsContinue, head.isPersistent)
         swap(&head, &exchange.receivedHead)
         do throws(MessageFault) {
             switch try outcome.get() {
@@ -155,7 +156,8 @@ final class HTTP1Session: ConnectionProtocol {
                 }
                 return false
             case .complete(let length):
-                begin(exchange, headLength: length)
+                self.isContentAwaited = isContentAwaited
+                begin(exchange, headLength: length, framing, isPersistent: isPersistent)
                 return connection.isOpen
             }
         } catch {
@@ -186,7 +188,7 @@ final class HTTP1Session: ConnectionProtocol {
         return made
     }
 
-    private func begin(_ exchange: Exchange, headLength: Int) {
+    private func begin(_ exchange: Exchange, headLength: Int, _ framing: ContentFraming, isPersistent: Bool) {
         connection.requestCount += 1
         exchange.beganAt = connection.loop.now
         guard connection.isClientGood else {
@@ -200,12 +202,10 @@ final class HTTP1Session: ConnectionProtocol {
             connection.input.append(exchange.headBytes.readable.extracting(headLength...))
             exchange.headBytes.truncate(to: headLength)
         }
-        let framing = exchange.framing
         decoder = ContentDecoder(framing, extensions: .refused)
-        isContentAwaited = exchange.receivedHead.expectsContinue
         isInputHeld = false
         cycle.headComplete(
-            isPersistent: exchange.receivedHead.isPersistent && connection.requestCount < settings.requestsPerConnection
+            isPersistent: isPersistent && connection.requestCount < settings.requestsPerConnection
                 && !connection.acceptor.isDraining)
         if framing.hasContent { clientTime.contentBegins(now: exchange.began, isHeldBack: isContentAwaited) }
         awaitClient()
@@ -227,7 +227,7 @@ final class HTTP1Session: ConnectionProtocol {
                     contentCompleted(exchange)
                     return true
                 }
-                let step = try decoder.next(connection.input.readable)
+                let step = try Self.next(connection.input.readable, by: &decoder).get()
                 self.decoder = decoder
                 switch step {
                 case .needMore:
@@ -260,6 +260,13 @@ final class HTTP1Session: ConnectionProtocol {
             if !cycle.isResponseEnded { exchange.requestFaulted(error) }
         }
         return false
+    }
+
+    /// What throws would keep the compiler from seeing through the access to what has come.
+    private static func next(
+        _ bytes: Span<UInt8>, by decoder: inout ContentDecoder
+    ) -> Result<ContentDecoder.Step, MessageFault> {
+        do throws(MessageFault) { return .success(try decoder.next(bytes)) } catch { return .failure(error) }
     }
 
     private func contentCompleted(_ exchange: Exchange) {
@@ -307,7 +314,7 @@ final class HTTP1Session: ConnectionProtocol {
             if connection.acceptor.isDraining, !connection.acceptor.isWindingUp, connection.input.isEmpty {
                 connection.closeGracefully()
             }
-            return true
+            return !connection.input.isEmpty
         case .close:
             end()
             // A request sent ahead is not served any more; closing over it would reset the connection.

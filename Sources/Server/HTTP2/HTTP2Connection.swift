@@ -94,13 +94,15 @@ final class HTTP2Connection: ConnectionProtocol {
         }
         guard !connection.input.isEmpty else { return }
         guard life.phase != .lingering else { return readOver() }
-        do throws(HTTP2Fault) {
-            try session.receive(connection.input.readable, now: now)
-        } catch {
-            report(error)
-        }
+        if let fault = Self.fault(of: connection.input.readable, to: session, now: now) { report(fault) }
         connection.input.removeAll()
         awaitHead()
+    }
+
+    /// What throws would keep the compiler from seeing through the access to what has come.
+    private static func fault(of bytes: Span<UInt8>, to session: HTTP2Session, now: Instant) -> HTTP2Fault? {
+        do throws(HTTP2Fault) { try session.receive(bytes, now: now) } catch { return error }
+        return nil
     }
 
     private func readOver() {

@@ -25,6 +25,8 @@ public final class TLSStream {
     private var deferred: TLSStep?
     /// Whether there is one. A step may hold a text, and to look for it costs what copying it would.
     private var hasDeferred = false
+    /// Whether OpenSSL has read more than was handed out. Nothing but the handshake and reading changes that.
+    private var hasPending = false
     /// What had come from the socket at the first read since content that brought none; nil if there was none.
     private var barrenSince: UInt64?
     /// Octets of tickets, key updates and refused handshakes between content: thousands of them, where a peer of good will sends
@@ -82,6 +84,7 @@ public final class TLSStream {
     public func handshake() -> TLSStep {
         ERR_clear_error()
         let status = SSL_do_handshake(pointer)
+        hasPending = SSL_has_pending(pointer) == 1
         return status == 1 ? .done(0) : failure(of: status)
     }
 
@@ -100,6 +103,7 @@ public final class TLSStream {
                 let status = SSL_read_ex(pointer, room.baseAddress, room.count, &count)
                 return (count, status)
             }
+            hasPending = SSL_has_pending(pointer) == 1
             guard status == 1 else {
                 let outcome = failure(of: status)
                 guard total > 0 else { return outcome == .wantRead && isBarren() ? giveUp() : outcome }
@@ -153,7 +157,7 @@ public final class TLSStream {
     }
 
     /// Whether bytes of the peer lie in OpenSSL's buffers, which no readiness event will announce.
-    public var hasBufferedInput: Bool { hasDeferred || SSL_has_pending(pointer) == 1 }
+    public var hasBufferedInput: Bool { hasDeferred || hasPending }
 
     public var isResumed: Bool { SSL_session_reused(pointer) == 1 }
 

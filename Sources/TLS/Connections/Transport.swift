@@ -46,16 +46,16 @@ public enum Transport {
     ///
     /// - Returns: how the last write ended, and how much was taken.
     @inlinable @inline(__always)
-    public func drain(_ buffer: inout ByteBuffer, to socket: SocketHandler) -> (step: TLSStep, taken: Int) {
+    public func drain(_ buffer: inout ByteBuffer, to socket: SocketHandler) -> (outcome: Drained, taken: Int) {
         let waiting = buffer.count
         guard waiting > 0 else {
             buffer.releaseIfEmpty()
-            return (.done(0), 0)
+            return (.all, 0)
         }
-        let step = write(to: socket, from: &buffer)
+        let outcome = Drained(write(to: socket, from: &buffer))
         let taken = waiting - buffer.count
         buffer.releaseIfEmpty()
-        return (step, taken)
+        return (outcome, taken)
     }
 
     /// Whether bytes of the peer lie in buffers that no readiness event will announce.
@@ -70,6 +70,26 @@ public enum Transport {
     /// Tells the peer that nothing more comes. A plain connection says so by closing.
     public func sendCloseNotify() {
         if case .tls(let stream) = self { stream.sendCloseNotify() }
+    }
+
+    /// What has become of what there was to write. Unlike a `TLSStep` it says nothing of why a connection is broken, for what
+    /// holds no text need not be asked whether it does.
+    public enum Drained: Sendable {
+        /// The kernel has it all.
+        case all
+        case wantRead
+        case wantWrite
+        case broken
+
+        @inlinable
+        init(_ step: TLSStep) {
+            switch step {
+            case .done: self = .all
+            case .wantRead: self = .wantRead
+            case .wantWrite: self = .wantWrite
+            case .endOfStream, .failed: self = .broken
+            }
+        }
     }
 
     @usableFromInline

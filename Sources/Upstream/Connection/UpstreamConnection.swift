@@ -41,7 +41,19 @@ public class UpstreamConnection: SocketHandler {
     final var isReadWaitingToWrite = false
     final var isWriteWaitingToRead = false
     /// What is to be sent.
-    final var output: ByteBuffer
+    final var output: ByteBuffer {
+        @inline(__always) _read {
+            var loan = keptOutput.lend()
+            defer { keptOutput.end(&loan) }
+            yield loan.value
+        }
+        @inline(__always) _modify {
+            var loan = keptOutput.lend()
+            defer { keptOutput.end(&loan) }
+            yield &loan.value
+        }
+    }
+    private final var keptOutput: Lent<ByteBuffer>
     /// A byte of a request may have been handed to the kernel.
     final var hasSent = false
 
@@ -53,7 +65,7 @@ public class UpstreamConnection: SocketHandler {
         responseTimeout = pool.settings.responseTimeout
         contentTimeout = pool.settings.contentTimeout
         idleTimeout = pool.settings.idleTimeout
-        output = ByteBuffer(pool: pool.buffers)
+        keptOutput = Lent(ByteBuffer(pool: pool.buffers))
         super.init(loop: pool.loop, socket: socket)
         limitConnecting()
         awaitConnect()

@@ -139,7 +139,7 @@ extension HTTP1Connection {
         }
         defer { self.decoder = decoder }
         do throws(MessageFault) {
-            let (step, taken) = try Self.pass(input.readable, to: call, &decoder)
+            let (step, taken) = try Self.pass(input.readable, to: call, &decoder).get()
             switch step {
             case .needMore:
                 awaitContent()
@@ -165,15 +165,17 @@ extension HTTP1Connection {
 
     /// Finds out what the first of the bytes are, and passes them on if they are content.
     ///
-    /// - Returns: what they are, and how much content was taken.
+    /// - Returns: what they are, and how much content was taken. What throws would keep the compiler from seeing through the access to
+    ///   what has come.
     private static func pass(
         _ bytes: Span<UInt8>, to call: UpstreamCall, _ decoder: inout ContentDecoder
-    ) throws(MessageFault) -> (step: ContentDecoder.Step, taken: Int) {
-        let step = try decoder.next(bytes)
-        guard case .content(let count) = step else { return (step, 0) }
+    ) -> Result<(step: ContentDecoder.Step, taken: Int), MessageFault> {
+        let step: ContentDecoder.Step
+        do throws(MessageFault) { step = try decoder.next(bytes) } catch { return .failure(error) }
+        guard case .content(let count) = step else { return .success((step, 0)) }
         let taken = call.responseContent(bytes.extracting(first: count))
         decoder.consumed(taken)
-        return (step, taken)
+        return .success((step, taken))
     }
 
     // MARK: - Unused connections

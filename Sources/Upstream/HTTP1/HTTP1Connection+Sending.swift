@@ -44,20 +44,20 @@ extension HTTP1Connection {
 
     /// - Returns: whether everything was sent.
     private func writeOutput() -> Bool {
-        let (step, taken) = transport.drain(&output, to: self)
+        let (outcome, taken) = transport.drain(&output, to: self)
         if taken > 0 {
             isBlocked = false
             hasSent = true
         }
-        switch step {
-        case .done: break
+        switch outcome {
+        case .all: break
         case .wantWrite, .wantRead:
-            waitToWrite(step)
+            waitToWrite(outcome == .wantRead ? .wantRead : .wantWrite)
             // Counted from the last byte that the server took. One whose response waits for the client has an excuse.
             if !isBlocked, !isResponseHeld { setDeadline(loop.now + responseTimeout) }
             isBlocked = true
             return false
-        case .endOfStream, .failed:
+        case .broken:
             writeFailed()
             return false
         }

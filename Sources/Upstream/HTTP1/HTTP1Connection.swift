@@ -21,8 +21,32 @@ public final class HTTP1Connection: UpstreamConnection {
     var call: UpstreamCall?
     /// Of the response under way.
     var interimResponses = 0
-    var input: ByteBuffer
-    var parser: ResponseHeadParser
+    var input: ByteBuffer {
+        @inline(__always) _read {
+            var loan = keptInput.lend()
+            defer { keptInput.end(&loan) }
+            yield loan.value
+        }
+        @inline(__always) _modify {
+            var loan = keptInput.lend()
+            defer { keptInput.end(&loan) }
+            yield &loan.value
+        }
+    }
+    private var keptInput: Lent<ByteBuffer>
+    var parser: ResponseHeadParser {
+        @inline(__always) _read {
+            var loan = keptParser.lend()
+            defer { keptParser.end(&loan) }
+            yield loan.value
+        }
+        @inline(__always) _modify {
+            var loan = keptParser.lend()
+            defer { keptParser.end(&loan) }
+            yield &loan.value
+        }
+    }
+    private var keptParser: Lent<ResponseHeadParser>
     /// Of the response under way, while it has not come whole. Then it is kept for its room.
     var head = ResponseHead()
     /// Whether that response, once complete, leaves the connection to the next call.
@@ -41,8 +65,8 @@ public final class HTTP1Connection: UpstreamConnection {
     private static let readsPerEvent = 4
 
     override init(pool: UpstreamPool, server: Int, socket: consuming Socket, isCheck: Bool) {
-        input = ByteBuffer(pool: pool.buffers)
-        parser = ResponseHeadParser(limits: pool.settings.head)
+        keptInput = Lent(ByteBuffer(pool: pool.buffers))
+        keptParser = Lent(ResponseHeadParser(limits: pool.settings.head))
         super.init(pool: pool, server: server, socket: socket, isCheck: isCheck)
     }
 
@@ -177,7 +201,9 @@ public final class HTTP1Connection: UpstreamConnection {
 
     // MARK: - Ending a call
 
-    private func detachCall() -> UpstreamCall? {
+    private func detachCall() -> UpstreamCall? { detachCall(from: pool) }
+
+    private func detachCall(from pool: UpstreamPool) -> UpstreamCall? {
         guard let call else { return nil }
         self.call = nil
         call.carrier = nil
@@ -186,7 +212,9 @@ public final class HTTP1Connection: UpstreamConnection {
     }
 
     func finish(keeping isKept: Bool) {
-        guard let call = detachCall() else { return }
+        // Looked at once: what is unowned is counted at each look.
+        let pool = pool
+        guard let call = detachCall(from: pool) else { return }
         callsServed += 1
         if !isCheck { pool.succeeded(server) }
         if isKept, !isCheck {

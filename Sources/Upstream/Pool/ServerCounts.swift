@@ -1,3 +1,5 @@
+internal import Bytes
+
 /// What one worker has counted of one server since it began.
 public struct ServerCounts: Sendable {
     /// Requests that began there: one that was tried at two servers counts for both.
@@ -28,9 +30,21 @@ public struct ServerFailure: Sendable {
 
 /// Where a worker counts what happens at a server. It outlives the pools, whose generations come and go.
 public final class ServerTally {
-    public internal(set) var counts = ServerCounts()
+    public internal(set) var counts: ServerCounts {
+        _read {
+            var loan = keptCounts.lend()
+            defer { keptCounts.end(&loan) }
+            yield loan.value
+        }
+        @inline(__always) _modify {
+            var loan = keptCounts.lend()
+            defer { keptCounts.end(&loan) }
+            yield &loan.value
+        }
+    }
     /// Nil while there was none.
     public internal(set) var lastFailure: ServerFailure?
+    private var keptCounts = Lent(ServerCounts())
 
     public init() {}
 }

@@ -13,7 +13,19 @@ public final class UpstreamPool {
     let loop: Loop
     let buffers: BufferPool
     /// What the balancer looks at, and what else there is of each server, by place.
-    var states: [ServerState]
+    var states: [ServerState] {
+        @inline(__always) _read {
+            var loan = keptStates.lend()
+            defer { keptStates.end(&loan) }
+            yield loan.value
+        }
+        @inline(__always) _modify {
+            var loan = keptStates.lend()
+            defer { keptStates.end(&loan) }
+            yield &loan.value
+        }
+    }
+    private var keptStates: Lent<[ServerState]>
     let servers: [UpstreamServer]
     var balancer: Balancer
     /// All connections, idle or not, by slot: who owns a connection from its first byte to its last.
@@ -49,11 +61,12 @@ public final class UpstreamPool {
         self.loop = loop
         self.buffers = buffers
         self.settings = settings
-        states = settings.servers.map {
-            ServerState(
-                name: $0.name, health: ServerHealth(ejection: settings.ejection, checks: settings.health),
-                isResolved: !$0.addresses.isEmpty)
-        }
+        keptStates = Lent(
+            settings.servers.map {
+                ServerState(
+                    name: $0.name, health: ServerHealth(ejection: settings.ejection, checks: settings.health),
+                    isResolved: !$0.addresses.isEmpty)
+            })
         servers = zip(settings.servers, tallies).map { UpstreamServer($0, tls: tls, tally: $1) }
         balancer = Balancer(
             settings.balance, limit: settings.requestsPerServer,
@@ -145,7 +158,10 @@ public final class UpstreamPool {
             return .none
         }
         // Those that it has kept for longer are hardly better than the one that has just broken.
-        if isFresh { servers[server].idle.first?.discard() }
+        if isFresh {
+            let oldest = servers[server].idle.first
+            oldest?.discard()
+        }
         while !isFresh, let connection = servers[server].idle.popLast() {
             idleCount -= 1
             // Its server may have closed it, or said more than its last response had: that would be taken for the next one.

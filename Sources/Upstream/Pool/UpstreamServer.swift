@@ -1,3 +1,4 @@
+internal import Bytes
 internal import EventLoop
 internal import TLS
 
@@ -14,7 +15,19 @@ final class UpstreamServer {
     /// The number of the address that was connected to last.
     private(set) var connectedAddress = 0
     /// Connections nobody uses; the last one given back first, so that those not needed grow old and are closed.
-    var idle: [HTTP1Connection] = []
+    var idle: [HTTP1Connection] {
+        @inline(__always) _read {
+            var loan = keptIdle.lend()
+            defer { keptIdle.end(&loan) }
+            yield loan.value
+        }
+        @inline(__always) _modify {
+            var loan = keptIdle.lend()
+            defer { keptIdle.end(&loan) }
+            yield &loan.value
+        }
+    }
+    private var keptIdle = Lent<[HTTP1Connection]>([])
     /// Those of HTTP/2, the oldest first, whether anybody uses them or not.
     var open: [HTTP2Connection] = []
 
