@@ -15,8 +15,8 @@ public final class Acceptor {
     /// Connections open now.
     public private(set) var connectionCount = 0
     /// Set when the worker stops: each response then ends its connection.
-    public var isDraining: Bool { isBeingDrained }
-    private var isBeingDrained = false
+    public var isDraining: Bool { endsConnections }
+    private var endsConnections = false
     /// Whether clients still get the time for what they may be sending right now.
     private(set) var isWindingUp = false
     private var drained: (() -> Void)?
@@ -198,7 +198,7 @@ public final class Acceptor {
     ///
     /// - Parameter drained: called once, when the last connection has closed; in place of what was given before.
     public func drain(_ drained: @escaping () -> Void) {
-        isBeingDrained = true
+        endsConnections = true
         isWindingUp = false
         self.drained = drained
         listeners.removeAll()
@@ -210,7 +210,7 @@ public final class Acceptor {
     /// their way; each is served. Handshakes are completed. A connection that nothing comes on closes soon, as
     /// `ConnectionLife.notice` says. May be followed by `retire` or `drain`.
     public func windUp() {
-        isBeingDrained = true
+        endsConnections = true
         isWindingUp = true
         listeners.removeAll()
         for connection in connections { connection?.windUp() }

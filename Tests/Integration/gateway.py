@@ -24,6 +24,9 @@ running = []
 
 
 class Gateway:
+    # For how long its start and its end are waited for.
+    patience = PATIENCE
+
     def __init__(self, directory, pki, upstreams, routes=None, strip_headers=(), **settings):
         """
         `upstreams`: name -> address, or name -> dictionary as in the conf file.
@@ -93,7 +96,7 @@ class Gateway:
             self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=open(self.error_path, "wb"), env=ENVIRONMENT)
         running.append(self)
-        eventually(until or self._is_ready, lambda: f"the gateway to start\n{self.errors}")
+        eventually(until or self._is_ready, lambda: f"the gateway to start\n{self.errors}", self.patience)
         return self
 
     def command(self):
@@ -128,7 +131,7 @@ class Gateway:
 
     def wait(self):
         try:
-            return self.process.wait(PATIENCE)
+            return self.process.wait(self.patience)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()

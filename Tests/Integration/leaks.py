@@ -18,7 +18,7 @@ from gateway import Gateway
 from http2_client import HTTP2Client
 from http2_service import HTTP2Service, serve_well
 from memory_states import echo
-from paths import BINARY
+from paths import BINARY, PATIENCE
 from phone import HardwareKey
 from pki import attestgate
 from ports import uncommon_port
@@ -55,10 +55,12 @@ class Watched:
                 return self.command(gateway)
             return ["valgrind", *OPTIONS, f"--log-file={self.directory}/valgrind.%p", stripped, *self.command(gateway)[1:]]
         Gateway.command = command
+        # Most of the program is translated before it serves.
+        Gateway.patience = 10 * PATIENCE
         return self
 
     def __exit__(self, *_):
-        Gateway.command = self.command
+        Gateway.command, Gateway.patience = self.command, PATIENCE
         self.reports = [path.read_text(errors="replace") for path in sorted(self.directory.glob("valgrind.*"))]
 
 

@@ -1,16 +1,15 @@
 public import Cryptography
 internal import EventLoop
-internal import Foundation
 public import Registry
 public import Vocabulary
 
 /// Operations on the registry and its devices for a command line: through a running gateway if there is one, on the registry's file if not.
 public struct DeviceAdministration: Sendable {
-    private let registryPath: String?
-    private let witness: WitnessSettings?
-    private let socketPath: String?
+    let registryPath: String?
+    let witness: WitnessSettings?
+    let socketPath: String?
     /// Only for exports and imports: devices in a database are administered through a gateway.
-    private let database: PostgreSQLSettings?
+    let database: PostgreSQLSettings?
 
     /// - Parameters:
     ///   - registryPath: the registry's file; nil if it is none, so that only a running gateway can be asked.
@@ -39,9 +38,8 @@ public struct DeviceAdministration: Sendable {
 
     /// How often to look again while somebody has the file and nobody the socket: a gateway that is starting, or another
     /// command.
-    private let attempts: Int
-    private let patience: TimeSpan
-    private static let pause: TimeInterval = 0.1
+    let attempts: Int
+    let patience: TimeSpan
 
     public func perform(_ operation: DeviceOperation) throws(DeviceAdministrationError) -> DeviceAnswer {
         try patiently { () throws(DeviceAdministrationError) in
@@ -128,30 +126,6 @@ public struct DeviceAdministration: Sendable {
         }
     }
 
-    /// - Parameters:
-    ///   - gateway: asks a gateway that runs; not called if there is none.
-    ///   - file: uses the registry's file, which must be there, if none does.
-    private func ask<Answer>(
-        _ gateway: (AdministrationClient) throws(AdministrationClientError) -> Answer,
-        file: (RegistryStore) throws(DeviceAdministrationError) -> Answer
-    ) throws(DeviceAdministrationError) -> Answer {
-        try patiently { () throws(DeviceAdministrationError) -> Answer? in
-            if let socketPath {
-                do throws(AdministrationClientError) {
-                    return try gateway(AdministrationClient(socketPath: socketPath, patience: patience))
-                } catch {
-                    switch error {
-                    case .unreachable: break
-                    case .refused(let fault): throw .refused(fault)
-                    default: throw .gateway(socket: socketPath, error)
-                    }
-                }
-            }
-            guard let store = try open(creating: false) else { return nil }
-            return try file(store)
-        }
-    }
-
     /// Registers devices, in their order. One that is registered already, with the same keys, is skipped.
     ///
     /// - Parameter progress: called now and then.
@@ -165,92 +139,6 @@ public struct DeviceAdministration: Sendable {
         case .file(let store): try work.run(on: store)
         }
         return work.tally
-    }
-
-    private enum Way {
-        case gateway(AdministrationClient)
-        case file(RegistryStore)
-    }
-
-    private func way() throws(DeviceImportError) -> Way {
-        do throws(DeviceAdministrationError) {
-            return try patiently { () throws(DeviceAdministrationError) in
-                if let socketPath {
-                    let client = AdministrationClient(socketPath: socketPath, patience: patience)
-                    do throws(DeviceAdministrationError) {
-                        // What is asked does not matter, only that somebody answers.
-                        _ = try client.administer(.list(after: nil, limit: 1))
-                        return .gateway(client)
-                    } catch {
-                        guard error.isUnreachable else { throw error }
-                    }
-                }
-                return try open(creating: true).map { .file($0) }
-            }
-        } catch {
-            throw DeviceImportError(reason: error, index: nil, tally: DeviceImportTally())
-        }
-    }
-
-    /// - Parameter attempt: returns nil if the file is in use, and no gateway answers.
-    func patiently<Answer>(
-        _ attempt: () throws(DeviceAdministrationError) -> Answer?
-    ) throws(DeviceAdministrationError) -> Answer {
-        for _ in 1..<attempts {
-            if let answer = try attempt() { return answer }
-            Thread.sleep(forTimeInterval: Self.pause)
-        }
-        if let answer = try attempt() { return answer }
-        throw .locked(registry: registryPath ?? "the registry", socket: socketPath)
-    }
-
-    /// Asks a gateway that may run.
-    var client: AdministrationClient? {
-        socketPath.map { AdministrationClient(socketPath: $0, patience: patience) }
-    }
-
-    /// The registry itself. - Returns: nil if its file is in use.
-    ///
-    /// - Parameter isLoading: whether it is for an import, which makes it where there is none.
-    func openAtRest(isLoading: Bool) throws(DeviceAdministrationError) -> RegistryAtRest? {
-        guard let database else {
-            return try open(creating: isLoading, isLoading: isLoading).map { RegistryAtRest($0) }
-        }
-        do throws(StoreOpenError) {
-            return try RegistryAtRest(database, isLoading: isLoading)
-        } catch {
-            throw .store(error.description)
-        }
-    }
-
-    /// - Returns: nil if the file is in use.
-    private func open(creating: Bool, isLoading: Bool = false) throws(DeviceAdministrationError) -> RegistryStore? {
-        guard let registryPath else {
-            throw .failed(
-                "the registry lies in a database: it is administered through a gateway that runs, "
-                    + (socketPath.map { "and none answers at \($0)" }
-                        ?? "and the conf file names no socket to ask it by"))
-        }
-        do throws(StoreOpenError) {
-            var options = StoreOptions()
-            options.isLoading = isLoading
-            return try RegistryStore(path: registryPath, creating: creating, options: options, witness: witness)
-        } catch {
-            if case .locked = error { return nil }
-            throw .store(error.description)
-        }
-    }
-}
-
-extension AdministrationClient {
-    /// The same as `perform`, its errors as the command line tells them.
-    func administer(_ operation: DeviceOperation) throws(DeviceAdministrationError) -> DeviceAnswer {
-        do throws(AdministrationClientError) {
-            return try perform(operation)
-        } catch {
-            if case .refused(let fault) = error { throw .refused(fault) }
-            throw .gateway(socket: socketPath, error)
-        }
     }
 }
 
@@ -273,56 +161,5 @@ extension DeviceOperation {
         } catch {
             throw error.error == AdministrationFault.storeUnavailable.error ? .unavailable(store) : .refused(error)
         }
-    }
-}
-
-/// Why a command came to nothing.
-public enum DeviceAdministrationError: Error, Equatable, Sendable {
-    case refused(AdministrationFault)
-    /// Somebody has the registry, and does not answer.
-    case locked(registry: String, socket: String?)
-    case gateway(socket: String, AdministrationClientError)
-    /// The registry's file cannot be used.
-    case store(String)
-    /// For another reason.
-    case failed(String)
-
-    var isUnreachable: Bool {
-        if case .gateway(_, .unreachable) = self { true } else { false }
-    }
-
-    /// With the store's own words, if it has some.
-    static func unavailable(_ store: RegistryStore) -> Self {
-        guard let reason = store.lastFault else { return .refused(.storeUnavailable) }
-        return .store("\(store.path): \(reason)")
-    }
-}
-
-extension DeviceAdministrationError: CustomStringConvertible {
-    /// For people.
-    public var description: String {
-        switch self {
-        case .refused(let fault): return fault.description
-        case .locked(let registry, nil):
-            return "\(registry) is in use by another process, and the conf file names no socket to ask it by"
-        case .locked(let registry, let socket?):
-            return "\(registry) is in use by another process, and none answers at \(socket)"
-        case .gateway(let socket, let error):
-            let what =
-                switch error {
-                case .unreachable(ENOENT), .unreachable(ECONNREFUSED): "cannot be asked: none runs with this socket"
-                case .unreachable(let code): "cannot be asked: \(unsafe String(cString: strerror(code)))"
-                case .refused, .failed: "cannot be asked"
-                case .timeout(let mayHaveChanged): "did not answer in time" + doubt(mayHaveChanged)
-                case .disconnected(let mayHaveChanged): "broke the connection" + doubt(mayHaveChanged)
-                case .malformed: "gave no valid answer"
-                }
-            return "the gateway at \(socket) \(what)"
-        case .store(let reason), .failed(let reason): return reason
-        }
-    }
-
-    private func doubt(_ mayHaveChanged: Bool) -> String {
-        mayHaveChanged ? "; the change may have been made" : ""
     }
 }

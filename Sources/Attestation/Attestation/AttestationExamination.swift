@@ -6,38 +6,32 @@ internal import Vocabulary
 /// A check whose material could not be read is not reached. So the checks may be asked in their order for a verdict, or all
 /// of them for an explanation.
 struct AttestationExamination {
-    private let evidence: AttestationEvidence
-    private let verifier: AttestationVerifier
-    private let time: Int64
+    let evidence: AttestationEvidence
+    let verifier: AttestationVerifier
+    let time: Int64
     /// Whether `findings` are wanted: they cost more than the checks that decide.
-    private let explains: Bool
-    private let bytes: [UInt8]
+    let explains: Bool
+    let bytes: [UInt8]
 
-    private var object: AttestationObject?
-    private var candidates: [AdmittedApp]
+    var object: AttestationObject?
+    var candidates: [AdmittedApp]
     /// The app that the attestation is measured by.
-    private var app: AttestedApp
-    private var environment: KeyEnvironment?
-    private var extensions: AppExtensions?
-    private var bundleVersion: String?
-    private var leaf: Leaf?
-    private var intermediate: Certificate?
-    private var nonce: Range<Int>?
-    private var nonceExtension: [UInt8] = []
-    private var isIntermediateAuthority = false
+    var app: AttestedApp
+    var environment: KeyEnvironment?
+    var extensions: AppExtensions?
+    var bundleVersion: String?
+    var leaf: AttestedLeaf?
+    var intermediate: Certificate?
+    /// What the leaf says that it is.
+    var nonce: [UInt8]?
+    var isIntermediateAuthority = false
     /// Leaf and intermediate are valid at the time given.
-    private var isValid = false
-    private var system: AttestedSystem?
-    private var receipt: Receipt?
-    private(set) var findings = AttestationFindings()
+    var isValid = false
+    var system: AttestedSystem?
+    var receipt: Receipt?
+    var findings = AttestationFindings()
 
-    private struct Leaf {
-        let certificate: Certificate
-        let point: [UInt8]
-        let keyID: Digest256
-    }
-
-    private typealias Outcome = StepOutcome<AttestationFault>
+    typealias Outcome = StepOutcome<AttestationFault>
 
     init(_ evidence: AttestationEvidence, _ verifier: AttestationVerifier, _ time: Int64, explains: Bool) {
         self.explains = explains
@@ -92,270 +86,7 @@ struct AttestationExamination {
             receiptBytes: object.receipt.map { Array(bytes[$0]) } ?? [])
     }
 
-    // MARK: - Authenticator data
-
-    private mutating func checkForm() throws(AttestationFault) -> Outcome {
-        let object = try AttestationObject(bytes.span)
-        self.object = object
-        guard explains else { return .passed }
-        let data = object.data
-        findings.rpIDHash = Array(bytes[data.rpIDHash])
-        findings.flags = data.flags
-        findings.counter = data.counter
-        findings.credentialID = Array(bytes[data.credentialID])
-        findings.authenticatorData = Array(bytes[data.range])
-        return .passed
-    }
-
-    /// Apple's step 6.
-    private mutating func checkRPID() throws(AttestationFault) -> Outcome {
-        guard let object else { return .notReached }
-        let found = Digest256(bytes.span.extracting(object.data.rpIDHash))
-        let admitted = verifier.apps.filter { $0.rpIDHash == found }
-        guard let first = admitted.first else { throw .rpIDMismatch }
-        candidates = admitted
-        app = first.app
-        return .passed
-    }
-
-    /// Apple's step 7.
-    private func checkCounter() throws(AttestationFault) -> Outcome {
-        guard let object else { return .notReached }
-        guard object.data.counter == 0 else { throw .counterNotZero(object.data.counter) }
-        return .passed
-    }
-
-    /// Apple's step 8.
-    private mutating func checkEnvironment() throws(AttestationFault) -> Outcome {
-        guard let object else { return .notReached }
-        guard let environment = KeyEnvironment(aaguid: bytes.span.extracting(object.data.aaguid)) else {
-            throw .environmentMismatch(nil)
-        }
-        self.environment = environment
-        findings.keyEnvironment = environment
-        guard let admitted = candidates.first(where: { $0.app.admits(environment) }) else {
-            throw .environmentMismatch(environment)
-        }
-        app = admitted.app
-        return .passed
-    }
-
-    private mutating func checkExtensions() throws(AttestationFault) -> Outcome {
-        guard let object else { return .notReached }
-        let found: AppExtensions
-        do throws(AuthenticatorDataFault) {
-            found = try AuthenticatorData.extensions(bytes.span, in: object.data.extensions)
-        } catch {
-            throw .extensions(error)
-        }
-        extensions = found
-        bundleVersion = found.bundleVersion.map { String(decoding: bytes[$0], as: UTF8.self) }
-        findings.validationCategory = found.validationCategory
-        findings.bundleVersion = bundleVersion
-        findings.codeDirectoryHash = found.codeDirectoryHash.map { ($0.type, Array(bytes[$0.hash])) }
-        return .passed
-    }
-
-    private func checkValidationCategory() throws(AttestationFault) -> Outcome {
-        guard let extensions else { return .notReached }
-        if let refusal = app.extensions.refusal(of: extensions.validationCategory) {
-            throw .validationCategory(refusal)
-        }
-        return app.extensions.categories == nil ? .notDemanded(nil) : .passed
-    }
-
-    private func checkBundleVersion() throws(AttestationFault) -> Outcome {
-        guard let extensions else { return .notReached }
-        let refusal =
-            if let range = extensions.bundleVersion {
-                app.extensions.refusal(ofBundleVersion: bytes.span.extracting(range))
-            } else {
-                app.extensions.refusal(ofBundleVersion: nil)
-            }
-        if let refusal { throw .bundleVersion(refusal) }
-        return app.extensions.minimumVersion == nil ? .notDemanded(nil) : .passed
-    }
-
-    // MARK: - The leaf
-
-    private mutating func checkCertificates() throws(AttestationFault) -> Outcome {
-        guard let object else { return .notReached }
-        let certificate: Certificate
-        do throws(CryptographyError) {
-            certificate = try Certificate(der: bytes.span.extracting(object.leaf), verifier.library)
-        } catch {
-            throw .certificateUnreadable(.leaf)
-        }
-        if explains {
-            findings.leafIssuer = certificate.issuer
-            findings.leafValidity = Validity(certificate)
-            findings.appID = Self.appID(in: certificate)
-        }
-        guard let key = certificate.publicKey, key.isP256, let point = key.uncompressedPoint, point.count == 65 else {
-            throw .leafKey
-        }
-        let keyID = try attempt(.certificates) { () throws(CryptographyError) in
-            try verifier.library.sha256(of: point.span)
-        }
-        leaf = Leaf(certificate: certificate, point: point, keyID: keyID)
-        if explains {
-            findings.publicKey = point
-            findings.keyID = KeyID(digest: keyID.span)
-        }
-        let intermediate: Certificate
-        do throws(CryptographyError) {
-            intermediate = try root.intermediate(der: bytes.span.extracting(object.intermediate))
-        } catch {
-            throw .certificateUnreadable(.intermediate)
-        }
-        self.intermediate = intermediate
-        isIntermediateAuthority = intermediate.isAuthority
-        if explains { findings.intermediateSubject = intermediate.subject }
-        return .passed
-    }
-
-    /// Apple's step 5.
-    private func checkKeyID() throws(AttestationFault) -> Outcome {
-        guard let leaf else { return .notReached }
-        guard KeyID(digest: leaf.keyID.span) == evidence.keyID else { throw .keyIDMismatch }
-        return .passed
-    }
-
-    /// Apple's step 9. Where the key id sent and the key attested differ, step 5 has refused, and the credential id may be
-    /// either.
-    private func checkCredentialID() throws(AttestationFault) -> Outcome {
-        guard let object else { return .notReached }
-        let credential = bytes.span.extracting(object.data.credentialID)
-        let sent = evidence.keyID.bytes
-        if ConstantTime.areEqual(credential, sent.span) { return .passed }
-        guard let leaf, ConstantTime.areEqual(credential, leaf.keyID.span) else { throw .credentialIDMismatch }
-        return .passed
-    }
-
-    /// Not among Apple's steps, but two keys in one attestation would be one too many.
-    private func checkCOSEKey() throws(AttestationFault) -> Outcome {
-        guard let object else { return .notReached }
-        guard let key = object.data.key else { throw .coseKeyKind }
-        guard let leaf else { return .notReached }
-        let point = leaf.point.span
-        guard ConstantTime.areEqual(bytes.span.extracting(key.x), point.extracting(1..<33)),
-            ConstantTime.areEqual(bytes.span.extracting(key.y), point.extracting(33..<65))
-        else { throw .coseKeyMismatch }
-        return .passed
-    }
-
-    /// The form that Apple's step 4 looks into.
-    private mutating func checkNonceExtension() throws(AttestationFault) -> Outcome {
-        guard let leaf else { return .notReached }
-        let values = leaf.certificate.extensionValues(LeafExtensions.nonce)
-        guard let value = values.first, values.count == 1 else { throw .nonceExtensionCount(values.count) }
-        do throws(DERFault) {
-            nonce = try LeafExtensions.nonce(in: value.span)
-        } catch {
-            throw .nonceExtensionForm(error)
-        }
-        nonceExtension = value
-        return .passed
-    }
-
-    /// Apple's steps 2 to 4.
-    private mutating func checkNonce() throws(AttestationFault) -> Outcome {
-        guard let object, let nonce else { return .notReached }
-        if explains { findings.nonce = Array(nonceExtension[nonce]) }
-        let expected = try attempt(.nonce) { () throws(CryptographyError) in
-            try verifier.library.sha256(
-                of: bytes.span.extracting(object.data.range), evidence.clientDataHash.span)
-        }
-        guard Digest256(nonceExtension.span.extracting(nonce)) == expected else { throw .nonceMismatch }
-        return .passed
-    }
-
-    private mutating func checkPlatform() throws(AttestationFault) -> Outcome {
-        guard let leaf else { return .notReached }
-        let system: AttestedSystem
-        do throws(DERFault) { system = try AttestedSystem(leaf.certificate) } catch { throw .platformForm(error) }
-        self.system = system
-        findings.system = system
-        guard app.platforms.contains(system.platform) else { throw .platformRefused(system.platform) }
-        return .passed
-    }
-
-    // MARK: - The path
-
-    /// OpenSSL takes any certificate for a leaf, so this is said here (RFC 5280 section 4.2.1.9).
-    private func checkAuthority() throws(AttestationFault) -> Outcome {
-        guard let leaf, intermediate != nil else { return .notReached }
-        guard !leaf.certificate.mayBeAuthority else { throw .leafIsAuthority }
-        guard isIntermediateAuthority else { throw .intermediateIsNoAuthority }
-        return .passed
-    }
-
-    private mutating func checkValidity() throws(AttestationFault) -> Outcome {
-        guard let leaf, let intermediate else { return .notReached }
-        try check(leaf.certificate, .leaf)
-        try check(intermediate, .intermediate)
-        isValid = true
-        return .passed
-    }
-
-    private func check(_ certificate: Certificate, _ position: CertificatePosition) throws(AttestationFault) {
-        let validity = Validity(certificate)
-        guard validity.includes(time) else { throw .outsideValidity(position, validity) }
-    }
-
-    /// Apple's step 1, without what the two steps before have said.
-    private func checkChain() throws(AttestationFault) -> Outcome {
-        // OpenSSL looks for no path over what is no authority; that is refused already.
-        guard let leaf, let intermediate, isIntermediateAuthority else { return .notReached }
-        let refusal = try attempt(.chain) { () throws(CryptographyError) in
-            try root.refusal(of: leaf.certificate, over: intermediate)
-        }
-        if let refusal { throw .untrusted(refusal) }
-        // Where the time is wrong for the certificates below, it says nothing about the root.
-        if isValid { try check(root.certificate, .root) }
-        return .passed
-    }
-
-    private var root: TrustedRoot {
-        // The verifier has a root for simulators if it lists an app of one.
-        app.environment == .simulator ? verifier.roots.simulator ?? verifier.roots.apple : verifier.roots.apple
-    }
-
-    // MARK: - The receipt
-
-    private mutating func checkReceipt() throws(AttestationFault) -> Outcome {
-        guard let object, let leaf else { return .notReached }
-        guard let range = object.receipt else {
-            guard !app.demandsReceipt else { throw .receiptMissing }
-            return .notDemanded(nil)
-        }
-        // Costs two signatures, so made only for whom it matters.
-        guard app.demandsReceipt || explains else { return .notDemanded(nil) }
-        var expectation = ReceiptExpectation(
-            appID: app.id, publicKey: leaf.point, clientDataHash: evidence.clientDataHash)
-        expectation.certificate = Array(bytes[object.leaf])
-        let verifier = ReceiptVerifier(root: self.verifier.roots.receipts, self.verifier.library)
-        let receiptBytes = Array(bytes[range])
-        if explains { findings.receipt = verifier.report(receiptBytes, expectation, at: time).fields }
-        do throws(ReceiptFault) {
-            receipt = try verifier.verify(receiptBytes, expectation, at: time)
-        } catch {
-            guard !app.demandsReceipt else { throw .receipt(error) }
-            return .notDemanded(.receipt(error))
-        }
-        return .passed
-    }
-
-    // MARK: - Help
-
-    /// The app id in the leaf: [1204] of the undocumented extension on the key's use.
-    private static func appID(in leaf: Certificate) -> String? {
-        let number: UInt32 = 1204
-        guard let value = leaf.extensionValues(LeafExtensions.keyUse).first else { return nil }
-        return try? LeafExtensions.texts(in: value.span, [number])[number]
-    }
-
-    private func attempt<Value>(
+    func attempt<Value>(
         _ step: AttestationStep, _ body: () throws(CryptographyError) -> Value
     ) throws(AttestationFault) -> Value {
         do throws(CryptographyError) { return try body() } catch { throw .checkFailed(step, error) }

@@ -77,6 +77,9 @@ enum LibrarySetup {
     }
 }
 
+/// Whether a frame has a flag.
+func has(_ flag: nghttp2_flag, _ flags: UInt8) -> Bool { UInt32(flags) & flag.rawValue != 0 }
+
 /// Which end of a connection we are.
 enum HTTP2Role {
     case server, client

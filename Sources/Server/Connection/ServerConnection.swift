@@ -85,10 +85,10 @@ public final class ServerConnection: SocketHandler {
 
     /// Whether somebody has told of the handshake already: it is no request's own.
     public var isHandshakeTold: Bool {
-        get { handshakeTold }
-        set { handshakeTold = newValue }
+        get { isHandshakeReported }
+        set { isHandshakeReported = newValue }
     }
-    private var handshakeTold = false
+    private var isHandshakeReported = false
     /// It is ended because of who its client is.
     public internal(set) var isBarred = false
     /// The worker, or what it has been configured by, is about to end.

@@ -4,16 +4,16 @@ internal import HTTP
 
 /// A stream and the exchange that serves its request. Both serve one request after the other.
 ///
-/// What becomes of it as a tunnel is in `RequestStream+Tunnel`.
+/// What becomes of it as a tunnel is in `RequestStream+Tunnel`, how long its client is waited for in `RequestStream+Time`.
 final class RequestStream: HTTP2Stream {
     /// Owns the session, which owns this.
     unowned let owner: HTTP2Connection
     /// Its place among the connection's streams.
     let place: Int
     private(set) var exchange: Exchange?
-    private var phase = Phase.waiting
+    private(set) var phase = Phase.waiting
     /// How long the client is waited for.
-    private(set) var time: ClientTime
+    var time: ClientTime
     /// Whether the request asks for a tunnel, or has become one.
     var tunnel = StreamTunnel.none
     /// Some of the content is not taken.
@@ -27,11 +27,12 @@ final class RequestStream: HTTP2Stream {
     /// The response was broken off, and the exchange has still to be told.
     var isCutOff = false
     /// Octets of the response that were framed when that was looked at last.
-    private var framed: UInt64 = 0
-    private var isMoved = false
+    var framed: UInt64 = 0
+    /// The connection knows that some of the response was handed over.
+    var isMoved = false
 
     /// How far it has come with the one request that a stream carries.
-    private enum Phase: Equatable {
+    enum Phase: Equatable {
         /// None has begun.
         case waiting
         /// Its head waits for the end of the stream, as long as for the rest of a head.
@@ -161,7 +162,7 @@ final class RequestStream: HTTP2Stream {
     }
 
     /// The exchange, where nothing more of the request comes; also if its head was never complete. None if all is settled.
-    private func served() -> Exchange? {
+    func served() -> Exchange? {
         time.contentEnded()
         isContentOver = true
         switch phase {
@@ -239,75 +240,6 @@ final class RequestStream: HTTP2Stream {
     override func outputDrained() {
         responseMoved()
         if isServing, !isComplete { exchange?.outputDrained() }
-    }
-
-    // MARK: - Time
-
-    private func responseMoved() {
-        guard !isMoved else { return }
-        isMoved = true
-        owner.responseMoved(on: self)
-    }
-
-    /// To be called when nothing more can be framed.
-    ///
-    /// - Returns: until when the client is waited for.
-    func measureResponse(now: Instant) -> Instant? {
-        isMoved = false
-        guard isServing, let exchange else { return nil }
-        let octets = Int(exchange.responseBytes - UInt64(unframed) - framed)
-        framed += UInt64(octets)
-        if octets > 0, tunnel.isOpen { tunnelMoved() }
-        // The end is framed only while the stream's window is open.
-        if unframed == 0, !isEndUnframed {
-            _ = time.responseTaken(octets, now: now)
-        } else {
-            time.responseBlocked(taken: octets, now: now)
-        }
-        return time.end
-    }
-
-    /// Ends the request if its client is overdue.
-    ///
-    /// - Parameter isWindowShut: whether no stream of the connection may be sent content, since others have not been taken.
-    /// - Returns: until when the client is waited for.
-    func judge(now: Instant, isWindowShut: Bool) -> Instant? {
-        if case .held(let end) = phase {
-            guard end <= now else { return end }
-            headOverdue()
-            return nil
-        }
-        guard isServing, let exchange, !isCutOff else { return nil }
-        guard !tunnel.isOpen else { return judgeTunnel(now: now) }
-        guard let end = measureResponse(now: now), end <= now else { return time.end }
-        guard time.debt == .response || exchange.isAnswered || !isWindowShut else {
-            // It is not this stream's client who is waited for.
-            time.contentBegins(now: now, isHeldBack: false)
-            return time.end
-        }
-        guard !exchange.isAnswered else {
-            cutOff(time.debt)
-            return nil
-        }
-        time.contentEnded()
-        exchange.requestTimedOut()
-        return nil
-    }
-
-    /// The rest of the head, or the end that it waits for, has not come in time.
-    func headOverdue() {
-        showIncompleteHead()
-        guard let exchange = served() else { return }
-        disregardRequest()
-        // Of trailers, the response may have begun.
-        if exchange.isAnswered { cutOff(.content) } else { exchange.requestTimedOut() }
-    }
-
-    /// The client is overdue, and was answered already: nothing can be said to it any more.
-    func cutOff(_ debt: ClientDebt) {
-        guard isServing, let exchange, !isCutOff else { return }
-        if exchange.isAnswered { exchange.cutOff(debt) }
-        abort()
     }
 
     // MARK: - The end

@@ -26,13 +26,11 @@ private func stream(_ session: OpaquePointer?, _ id: Int32) -> HTTP2ClientStream
     return unsafe Unmanaged<HTTP2ClientStream>.fromOpaque(user).takeUnretainedValue()
 }
 
-private func has(_ flag: nghttp2_flag, _ flags: UInt8) -> Bool { UInt32(flags) & flag.rawValue != 0 }
-
 private func beginHeaders(
     _ session: OpaquePointer?, _ frame: UnsafePointer<nghttp2_frame>?, _ user: UnsafeMutableRawPointer?
 ) -> Int32 {
     let owner = unsafe owner(user)
-    guard owner.fault == nil, let frame = unsafe frame, let stream = unsafe stream(session, frame.pointee.hd.stream_id)
+    guard owner.reason == nil, let frame = unsafe frame, let stream = unsafe stream(session, frame.pointee.hd.stream_id)
     else { return 0 }
     owner.blockBegan(stream)
     return 0
@@ -43,7 +41,7 @@ private func receiveHeader(
     _ value: UnsafePointer<UInt8>?, _ valueLength: Int, _ flags: UInt8, _ user: UnsafeMutableRawPointer?
 ) -> Int32 {
     let owner = unsafe owner(user)
-    guard owner.fault == nil, let frame = unsafe frame, let stream = unsafe stream(session, frame.pointee.hd.stream_id)
+    guard owner.reason == nil, let frame = unsafe frame, let stream = unsafe stream(session, frame.pointee.hd.stream_id)
     else { return 0 }
     let name = unsafe UnsafeBufferPointer(start: name, count: nameLength)
     let value = unsafe UnsafeBufferPointer(start: value, count: valueLength)
@@ -55,7 +53,7 @@ private func receiveFrame(
     _ session: OpaquePointer?, _ frame: UnsafePointer<nghttp2_frame>?, _ user: UnsafeMutableRawPointer?
 ) -> Int32 {
     let owner = unsafe owner(user)
-    guard owner.fault == nil, let frame = unsafe frame?.pointee else { return 0 }
+    guard owner.reason == nil, let frame = unsafe frame?.pointee else { return 0 }
     let header = unsafe frame.hd
     switch UInt32(header.type) {
     case NGHTTP2_HEADERS.rawValue:
@@ -89,7 +87,7 @@ private func receiveContent(
     _ user: UnsafeMutableRawPointer?
 ) -> Int32 {
     let owner = unsafe owner(user)
-    guard owner.fault == nil, let stream = unsafe stream(session, id) else { return 0 }
+    guard owner.reason == nil, let stream = unsafe stream(session, id) else { return 0 }
     unsafe owner.contentCame(UnsafeBufferPointer(start: data, count: length).span, on: stream)
     return 0
 }
@@ -113,7 +111,7 @@ private func frameSent(
     switch UInt32(header.type) {
     case NGHTTP2_HEADERS.rawValue: owner.headFramed = unsafe stream(session, header.stream_id)
     case NGHTTP2_DATA.rawValue: owner.watch.dataSent()
-    case NGHTTP2_GOAWAY.rawValue: owner.ended(by: HTTP2ErrorCode(sent: unsafe frame.goaway.error_code))
+    case NGHTTP2_GOAWAY.rawValue: owner.wentAway(HTTP2ErrorCode(sent: unsafe frame.goaway.error_code))
     default: break
     }
     switch UInt32(header.type) {

@@ -8,17 +8,9 @@ public import EventLoop
 /// The counterpart of `HTTP2Session`, and built like it: nghttp2 does frames, HPACK, windows and the states of streams; what a response
 /// is, and what is too much, is decided here. A server is trusted no further than a client: it is one that may have
 /// been taken over, and answers for many.
-///
-/// C and raw memory, each use marked `unsafe`. nghttp2 is handed two pointers: this object, with each callback, all of which
-/// happen within a call of this object's methods; and a stream with each of its streams, all of which `streams` keeps.
-@safe public final class HTTP2ClientSession {
+@safe public final class HTTP2ClientSession: HTTP2Framing {
     unowned let handler: HTTP2ClientHandler
-    let limits: HTTP2Limits
-    let pool: BufferPool
-    var watch: FrameWatch
     var block: ResponseBlock
-    /// nghttp2's session. Freed in `deinit`.
-    private(set) var library: OpaquePointer
 
     /// Every stream object ever needed, and which of them serve none.
     var streams: [HTTP2ClientStream] = []
@@ -30,23 +22,11 @@ public import EventLoop
     /// Heads of requests are put together here.
     var scratch: ByteBuffer
     var fieldList = FieldList()
-    /// A frame made by nghttp2 that did not fit the caller's buffer: its memory, until it is asked for the next.
-    private var rest: UnsafeBufferPointer<UInt8>
-    /// Octets that nghttp2 has made, `rest` included.
+    /// Octets of frames that were made, those not appended yet included.
     private var framed: UInt64 = 0
     /// The request whose fields end with what nghttp2 is making.
     var headFramed: HTTP2ClientStream?
 
-    var now = Instant(nanoseconds: 0)
-    /// Why the connection ends, if that is for what the server did.
-    public internal(set) var fault: HTTP2Fault?
-    /// nghttp2 is in a state in which it may only be freed.
-    private(set) var isBroken = false
-    /// Within `receive`: nghttp2 and the streams are in the middle of something.
-    private var isReading = false
-    /// GOAWAY that is sent from now on is our own word.
-    private(set) var isTerminating = false
-    public private(set) var isClosed = false
     /// No more requests: by the server's word, or by our own.
     private(set) var isDraining = false
     /// GOAWAY has come.
@@ -73,19 +53,10 @@ public import EventLoop
     ///   - pool: its blocks hold a head of `limits.headerList`.
     ///   - handler: owns the session.
     public init(limits: HTTP2Limits, heads: HeadLimits, pool: BufferPool, handler: HTTP2ClientHandler) {
-        precondition(
-            limits.headerList <= min(pool.blockSize, 65_535), "a head fits a block, and ranges are 16 bits wide")
-        precondition(limits.connectionWindow >= 65_535, "a connection's window begins with 65,535 octets")
-        self.limits = limits
-        self.pool = pool
         self.handler = handler
-        watch = FrameWatch(limits: limits, role: .client)
         block = ResponseBlock(heads: heads, limits: limits)
         scratch = ByteBuffer(pool: pool)
-        unsafe rest = UnsafeBufferPointer(start: nil, count: 0)
-        unsafe library = LibrarySetup.makeSession(limits, .client)
-        unsafe LibrarySetup.attach(self, to: library)
-        unsafe LibrarySetup.submitSettings(limits, .client, library)
+        super.init(limits, .client, pool: pool, memory: nil)
     }
 
     deinit {
@@ -94,7 +65,6 @@ public import EventLoop
             stream.id = 0
             stream.session = nil
         }
-        unsafe nghttp2_session_del(library)
     }
 
     // MARK: - Bytes
@@ -105,32 +75,10 @@ public import EventLoop
     public func receive(_ bytes: Span<UInt8>, now: Instant) throws(HTTP2Fault) {
         if let fault { throw fault }
         self.now = now
-        let stop = watch.look(at: bytes, now: now)
-        read(bytes.extracting(first: stop?.admitted ?? bytes.count))
-        if let stop { end(stop.fault) }
-        // What the server makes us say waits until it reads; beside requests, and the resets of these.
-        if !isBroken, unsafe nghttp2_session_get_outbound_queue_size(library) > limits.outboundFrames + 2 * openStreams
-        {
-            end(.excess(.outboundFrames))
-        }
+        read(bytes)
+        // Beside requests, and the resets of these.
+        boundOutput(limits.outboundFrames + 2 * openStreams)
         if let fault { throw fault }
-    }
-
-    private func read(_ bytes: Span<UInt8>) {
-        guard !bytes.isEmpty, !isClosed else { return }
-        isReading = true
-        let outcome = unsafe bytes.withUnsafeBufferPointer {
-            unsafe nghttp2_session_mem_recv(library, $0.baseAddress, $0.count)
-        }
-        isReading = false
-        guard outcome < 0 else { return }
-        // All that it returns is fatal: the session is not to be used any more.
-        isBroken = true
-        guard fault == nil else { return }
-        switch Int32(outcome) {
-        case NGHTTP2_ERR_FLOODED.rawValue: fault = .excess(.outboundFrames)
-        default: fault = .failed(Int32(outcome))
-        }
     }
 
     /// Appends what is to be sent, as far as there is room; what does not fit comes the next time.
@@ -140,30 +88,16 @@ public import EventLoop
         precondition(!isReading, "a stream's method writes to no socket")
         let before = fault
         while output.room > 0 {
-            if unsafe rest.isEmpty {
-                guard makeFrame() else { break }
+            if restCount == 0 {
+                let length = makeFrame()
+                guard length > 0 else { break }
+                framed += UInt64(length)
+                headFramed?.state.headEnd = framed
+                headFramed = nil
             }
-            let taken = unsafe output.appendPrefix(of: rest.span)
-            unsafe rest = UnsafeBufferPointer(rebasing: rest[taken...])
+            appendRest(to: &output)
         }
         if before == nil, let fault { throw fault }
-    }
-
-    /// - Returns: false if there is nothing to be sent.
-    private func makeFrame() -> Bool {
-        guard !isBroken, !isClosed else { return false }
-        var start: UnsafePointer<UInt8>?
-        let length = unsafe nghttp2_session_mem_send(library, &start)
-        if length < 0 {
-            isBroken = true
-            fault = fault ?? .failed(Int32(length))
-        }
-        guard length > 0 else { return false }
-        unsafe rest = UnsafeBufferPointer(start: start, count: length)
-        framed += UInt64(length)
-        headFramed?.state.headEnd = framed
-        headFramed = nil
-        return true
     }
 
     /// Tells streams that there is room for more of their requests. To be called when what `write` gave has been sent.
@@ -240,16 +174,10 @@ public import EventLoop
     }
 
     /// Whether there is something to write, whatever the room.
-    public var hasOutput: Bool {
-        unsafe !rest.isEmpty || (!isBroken && !isClosed && nghttp2_session_want_write(library) != 0)
-    }
+    public var hasOutput: Bool { hasFrames }
 
     /// Whether nothing will be received or sent any more: the connection is to be closed.
-    public var isFinished: Bool {
-        guard unsafe rest.isEmpty else { return false }
-        return unsafe isBroken || isClosed
-            || (nghttp2_session_want_read(library) == 0 && nghttp2_session_want_write(library) == 0)
-    }
+    public var isFinished: Bool { isSilent }
 
     /// Begins no more requests. When those under way are over, the connection is finished.
     public func drain() {
@@ -266,13 +194,6 @@ public import EventLoop
         unsafe nghttp2_submit_ping(library, UInt8(NGHTTP2_FLAG_NONE.rawValue), nil)
     }
 
-    /// Ends the connection on our account, after GOAWAY with `code`; requests under way are not completed.
-    public func terminate(_ code: HTTP2ErrorCode) {
-        guard !isBroken, !isClosed, !isTerminating else { return }
-        isTerminating = true
-        unsafe nghttp2_session_terminate_session(library, code.rawValue)
-    }
-
     /// The connection is gone: what is open fails, but for responses that have come whole and wait to be taken. Nothing is received
     /// or sent after it. Not to be called by a stream's method.
     ///
@@ -281,30 +202,14 @@ public import EventLoop
         precondition(!isReading, "whoever is in the middle of a stream is not ended")
         guard !isClosed else { return }
         isClosed = true
-        let sent = unsafe framed - min(framed, UInt64(rest.count + unsent))
-        unsafe rest = UnsafeBufferPointer(start: nil, count: 0)
+        let sent = framed - min(framed, UInt64(restCount + unsent))
+        dropRest()
         // Not by an iterator: who is told of a failure may look at the session.
         for slot in streams.indices where streams[slot].state.isOnWire {
             let stream = streams[slot]
             let isUnsent = stream.state.headEnd == 0 || stream.state.headEnd > sent
             leaveWire(stream, isUnsent ? .unprocessed(.unsent) : fault.map { .connectionFaulted($0) } ?? .disconnected)
         }
-    }
-
-    /// The server broke a rule of the connection: GOAWAY.
-    func end(_ reason: HTTP2Fault) {
-        guard fault == nil else { return }
-        fault = reason
-        switch reason {
-        case .violation(let code): terminate(code)
-        case .prefaceMissing: terminate(.protocolError)
-        case .excess, .failed: terminate(.enhanceYourCalm)
-        }
-    }
-
-    /// GOAWAY that we did not ask for was sent: nghttp2 found what the server did wrong.
-    func ended(by code: HTTP2ErrorCode) {
-        if code != .noError, !isTerminating, fault == nil { fault = .violation(code) }
     }
 
     /// - Parameter last: the highest stream that the server has processed or will.

@@ -26,8 +26,6 @@ private func stream(_ session: OpaquePointer?, _ id: Int32) -> HTTP2Stream? {
     return unsafe Unmanaged<HTTP2Stream>.fromOpaque(user).takeUnretainedValue()
 }
 
-private func has(_ flag: nghttp2_flag, _ flags: UInt8) -> Bool { UInt32(flags) & flag.rawValue != 0 }
-
 private func beginHeaders(
     _ session: OpaquePointer?, _ frame: UnsafePointer<nghttp2_frame>?, _ user: UnsafeMutableRawPointer?
 ) -> Int32 {
@@ -54,10 +52,7 @@ private func receiveHeader(
     guard owner.reason == nil else { return 0 }
     let name = unsafe UnsafeBufferPointer(start: name, count: nameLength)
     let value = unsafe UnsafeBufferPointer(start: value, count: valueLength)
-    // A few octets that decode to a great many.
-    if unsafe owner.incoming.take(name.span, value.span) > 4 * owner.limits.headerList {
-        owner.end(.excess(.headerList))
-    }
+    if unsafe !owner.incoming.take(name.span, value.span) { owner.headTooLong() }
     return 0
 }
 

@@ -109,7 +109,7 @@ extension HTTP2Session {
             } else if code == .refusedStream, !excuseRefusal() {
                 countProvokedReset()
             }
-        case .goAway(let code): if code != .noError, !isTerminating, fault == nil { reason = .violation(code) }
+        case .goAway(let code): wentAway(code)
         }
     }
 

@@ -192,6 +192,9 @@ extension HTTP2Session {
         if let excess = watch.countProvokedReset(now: now) { end(.excess(excess)) }
     }
 
+    /// Out of the way of who takes fields: there, the session would be retained for each of them.
+    @inline(never) func headTooLong() { end(.excess(.headerList)) }
+
     /// DATA that is all padding: its header has not told.
     func countPaddingAlone() {
         if let excess = watch.countEmptyFrame(now: now) { end(.excess(excess)) }

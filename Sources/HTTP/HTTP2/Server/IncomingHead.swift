@@ -7,10 +7,13 @@ struct IncomingHead: ~Copyable {
     private(set) var head = RequestHead()
     /// What the head's ranges refer to.
     private var bytes: ByteBuffer
+    /// A few octets that decode to a great many.
+    private let mostDecoded: Int
 
     init(heads: HeadLimits, limits: HTTP2Limits, pool: BufferPool) {
         block = RequestBlock(heads: heads, limits: limits, pool: pool)
         bytes = ByteBuffer(pool: pool)
+        mostDecoded = 4 * limits.headerList
     }
 
     mutating func begin(trailers: Bool) {
@@ -19,10 +22,10 @@ struct IncomingHead: ~Copyable {
         block.begin(trailers: trailers)
     }
 
-    /// - Returns: octets decoded so far, as SETTINGS_MAX_HEADER_LIST_SIZE counts them.
-    mutating func take(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Int {
+    /// - Returns: whether no more was decoded than may be, as SETTINGS_MAX_HEADER_LIST_SIZE counts it.
+    mutating func take(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Bool {
         block.take(name, value, into: &head, &bytes)
-        return block.size
+        return block.size <= mostDecoded
     }
 
     /// What has come will not be complete.

@@ -1,0 +1,53 @@
+internal import Foundation
+internal import Registry
+
+/// Why a command came to nothing.
+public enum DeviceAdministrationError: Error, Equatable, Sendable {
+    case refused(AdministrationFault)
+    /// Somebody has the registry, and does not answer.
+    case locked(registry: String, socket: String?)
+    case gateway(socket: String, AdministrationClientError)
+    /// The registry's file cannot be used.
+    case store(String)
+    /// For another reason.
+    case failed(String)
+
+    var isUnreachable: Bool {
+        if case .gateway(_, .unreachable) = self { true } else { false }
+    }
+
+    /// With the store's own words, if it has some.
+    static func unavailable(_ store: RegistryStore) -> Self {
+        guard let reason = store.lastFault else { return .refused(.storeUnavailable) }
+        return .store("\(store.path): \(reason)")
+    }
+}
+
+extension DeviceAdministrationError: CustomStringConvertible {
+    /// For people.
+    public var description: String {
+        switch self {
+        case .refused(let fault): return fault.description
+        case .locked(let registry, nil):
+            return "\(registry) is in use by another process, and the conf file names no socket to ask it by"
+        case .locked(let registry, let socket?):
+            return "\(registry) is in use by another process, and none answers at \(socket)"
+        case .gateway(let socket, let error):
+            let what =
+                switch error {
+                case .unreachable(ENOENT), .unreachable(ECONNREFUSED): "cannot be asked: none runs with this socket"
+                case .unreachable(let code): "cannot be asked: \(unsafe String(cString: strerror(code)))"
+                case .refused, .failed: "cannot be asked"
+                case .timeout(let mayHaveChanged): "did not answer in time" + doubt(mayHaveChanged)
+                case .disconnected(let mayHaveChanged): "broke the connection" + doubt(mayHaveChanged)
+                case .malformed: "gave no valid answer"
+                }
+            return "the gateway at \(socket) \(what)"
+        case .store(let reason), .failed(let reason): return reason
+        }
+    }
+
+    private func doubt(_ mayHaveChanged: Bool) -> String {
+        mayHaveChanged ? "; the change may have been made" : ""
+    }
+}
