@@ -47,7 +47,8 @@ final class PostgreSQLServer: Sendable {
             server=$!
             # Until whoever started this is gone.
             read -r _ || true
-            kill -INT $server
+            # At once: what it would write down first is removed, and the tests' end would wait for it.
+            kill -QUIT $server
             wait $server || true
             rm -rf "$1"
             """
