@@ -91,10 +91,10 @@ extension Span where Element == UInt8 {
 
 extension [UInt8] {
     mutating func append(_ bytes: Span<UInt8>) {
-        let start = count
         // Room first, then the bytes: an array that grows octet by octet looks each time whether it may.
-        append(contentsOf: repeatElement(0, count: bytes.count))
-        write(bytes, at: start)
+        append(addingCapacity: bytes.count) { room in
+            for index in bytes.indices { room.append(bytes[index]) }
+        }
     }
 
     /// Puts the bytes in the place of others.
