@@ -15,7 +15,13 @@ public final class Loop {
 
     func refreshClock() { clock = .now }
 
-    public init() throws(EventLoopError) {
+    private let time: () -> Instant
+
+    public convenience init() throws(EventLoopError) { try self.init(time: { .now }) }
+
+    /// - Parameter time: what pieces of work, and the events between them, are measured by.
+    package init(time: @escaping () -> Instant) throws(EventLoopError) {
+        self.time = time
         guard let configuration = event_config_new() else { throw .outOfMemory }
         defer { event_config_free(configuration) }
         // One thread per loop, so libevent's locks would be paid for nothing.
@@ -53,8 +59,10 @@ public final class Loop {
             // Also without a single event registered: a worker waits for its mailbox. What a turn has left for the next one waits
             // for no event, but those that are ready come before it: who always leaves something starves nobody.
             let wait = turnEnd.isEmpty && works.isEmpty ? EVLOOP_ONCE : EVLOOP_NONBLOCK
+            // Of a turn that waits for its events it is not known how long they took; no work has waited for them either.
+            let began = works.isEmpty ? nil : time()
             event_base_loop(base, wait | EVLOOP_NO_EXIT_ON_EMPTY)
-            if !isStopped { doWork() }
+            if !isStopped, !works.isEmpty { doWork(since: began) }
             endTurn()
         }
         // What the last turn has left. No more comes: a loop that does not run leaves nothing for later.
@@ -62,14 +70,21 @@ public final class Loop {
         endTurn()
     }
 
-    private func doWork() {
-        guard !works.isEmpty else { return }
-        swap(&works, &working)
-        for work in working {
-            refreshClock()
-            if work.doPiece() { works.append(work) }
-        }
-        working.removeAll(keepingCapacity: true)
+    /// Work that waits gets as long as the events it waited for, and a piece at least: who sends events without end, each of them
+    /// cheap, takes half of the loop's time at most.
+    private func doWork(since eventsBegan: Instant?) {
+        let began = eventsBegan.map { _ in time() }
+        repeat {
+            swap(&works, &working)
+            for work in working {
+                refreshClock()
+                if work.doPiece() { works.append(work) }
+            }
+            working.removeAll(keepingCapacity: true)
+            guard let eventsBegan, let began, !isStopped, !works.isEmpty, time() - began < began - eventsBegan else {
+                return
+            }
+        } while true
     }
 
     private func endTurn() {
@@ -79,9 +94,9 @@ public final class Loop {
         ending.removeAll(keepingCapacity: true)
     }
 
-    /// Calls `piece` once in each turn, when the events that were ready together have been served and before what is done at the
-    /// turn's end, until it returns false: for work that takes long, so that events wait for one piece of it at most, and it for the
-    /// events of one turn. Of a loop that stops, what is left is not done. On the loop's own thread, while the loop runs.
+    /// Calls `piece` in each turn, when the events that were ready together have been served and before what is done at the
+    /// turn's end, until it returns false: for work that takes long. Once, and again for as long as it has waited for the turn's
+    /// events: so these wait for one piece or for as long as they take themselves, and the work has half of the time. Of a loop that stops, what is left is not done. On the loop's own thread, while the loop runs.
     public func work(inPieces piece: @escaping () -> Bool) { works.append(Work(doPiece: piece)) }
 
     /// Whether pieces of work are left for the next turn, which follows without a wait.

@@ -320,7 +320,9 @@ extension Denial {
         case .overloaded:
             Row(
                 code: "overloaded", answer: .status(503), fault: .gateway, retry: .safe,
-                sentence: "The gateway holds as much unfinished content as it may: try again later.")
+                sentence:
+                    "The gateway has more to do, or holds more unfinished content, than it may: make a new proof and try again later."
+            )
         case .upstreamUnavailable:
             Row(
                 code: "upstream_unavailable", answer: .status(502), fault: .upstream, retry: .unknown,

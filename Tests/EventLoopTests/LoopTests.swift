@@ -83,7 +83,7 @@ struct LoopTests {
     @Test(
         "long work is done one piece in a turn, before the turn's end, and events go between", .timeLimit(.minutes(1)))
     func pieces() throws {
-        let loop = try Loop()
+        let loop = try Loop(time: { Instant(nanoseconds: 0) })
         let mailbox = try Mailbox<Int>(limit: 10)
         var done: [String] = []
         var rest = 3
@@ -110,6 +110,37 @@ struct LoopTests {
                 "event 3",
             ])
         #expect(!loop.isWorkLeft)
+    }
+
+    @Test("work that has waited for events gets as long as they took, and a piece at least")
+    func shareOfWork() throws {
+        var passed: Int64 = 0
+        let loop = try Loop(time: { Instant(nanoseconds: passed * 1_000_000) })
+        let mailbox = try Mailbox<Int64>(limit: 10)
+        var done: [String] = []
+        let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { milliseconds in
+            passed += milliseconds
+            done.append("events of \(milliseconds) ms")
+            if milliseconds == 10 {
+                loop.work {
+                    passed += 2
+                    done.append("piece")
+                    // One after the other, so that each turn has one.
+                    if done.count == 2 { mailbox.post(5) }
+                    if done.count == 6 { mailbox.post(1) }
+                    return true
+                }
+            } else if milliseconds == 1 {
+                loop.whenTurnEnds { loop.stop() }
+            }
+        }
+        mailbox.post(10)
+        withExtendedLifetime(receiver) { loop.run() }
+        // Of the first turn it is not known how long the events took: the loop had waited for them.
+        #expect(
+            done == [
+                "events of 10 ms", "piece", "events of 5 ms", "piece", "piece", "piece", "events of 1 ms", "piece",
+            ])
     }
 
     @Test(

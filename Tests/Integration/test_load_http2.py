@@ -157,7 +157,8 @@ def test_requests_are_sent_when_they_are_due(start_gateway, own_upstream):
     status, report = load("--connections", 2, "--parallel", 4, "--rate", 100, "--duration", 1, *on(gateway, "/"))
     assert (status, report["errors"]) == (0, {}), report
     due = report["requests"] + report["open_loop"]["unsent"]
-    assert 100 <= due <= 102, report
+    # Those still under way at the end, eight at most, are neither answered nor unsent.
+    assert 92 <= due <= 102, report
 
 
 def test_idle_connections_are_held(start_gateway, own_upstream):

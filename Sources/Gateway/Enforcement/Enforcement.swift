@@ -107,7 +107,7 @@ package final class Enforcement {
             }
         }
         watch = LoopTimer(loop: loop, interval: .seconds(1), repeats: true) {
-            for exchange in waits.overdue(at: loop.now) { exchange.registryOverdue() }
+            for exchange in waits.overdue(at: loop.now) { exchange.waitOverdue() }
             tunnels.confirm()
         }
     }
@@ -116,10 +116,7 @@ package final class Enforcement {
     private final class Waits {
         private var table = RegistryWaits<ForwardingExchange>()
 
-        /// - Parameter now: nil of a wait that the registry has no part in.
-        func enter(_ exchange: ForwardingExchange, at now: Instant?) -> UInt64 {
-            table.enter(exchange, at: now ?? Instant(nanoseconds: .max))
-        }
+        func enter(_ exchange: ForwardingExchange, at now: Instant) -> UInt64 { table.enter(exchange, at: now) }
         func leave(_ token: UInt64) -> ForwardingExchange? { table.leave(token) }
         func overdue(at now: Instant) -> [ForwardingExchange] {
             table.overdue(at: now, after: Enforcement.patience)
@@ -182,7 +179,7 @@ package final class Enforcement {
     ///
     /// - Returns: the token of the wait.
     func awaitVerification(of exchange: ForwardingExchange) -> UInt64 {
-        let token = waits.enter(exchange, at: nil)
+        let token = waits.enter(exchange, at: loop.now)
         verifications.enter(token)
         return token
     }

@@ -282,9 +282,14 @@ extension ForwardingExchange {
 
     // MARK: - Waiting
 
-    /// The registry has not answered for too long. What was spent stays so, and is not forwarded when it answers after all.
-    func registryOverdue() {
-        let refusal = Refusal(.storeUnavailable, "the registry takes too long to answer")
+    /// The registry has not answered for too long, or the turn of its proof has not come. What was spent stays so, and is not
+    /// forwarded when the registry answers after all.
+    func waitOverdue() {
+        // A proof is verified once the device is known, and the counter is spent in another stage.
+        let refusal =
+            stage == .deciding && device != nil
+            ? Refusal(.overloaded, "too many proofs wait to be verified")
+            : Refusal(.storeUnavailable, "the registry takes too long to answer")
         if stage == .committing { timings.commit = .now - phaseBegan }
         guard stage != .tunnel else { return denyTunnel(refusal) }
         deny(refusal)

@@ -205,7 +205,7 @@ extension StatusDocument.Upstream {
                     name: server.name, busy: server.busy, idle: server.idle,
                     states: Dictionary(uniqueKeysWithValues: counted.map { ($0.name, $1) }),
                     lastFailure: server.lastFailure.map {
-                        StatusDocument.Server.Failure(at: $0.at, reason: $0.failure.text)
+                        StatusDocument.Server.Failure(at: $0.at, reason: ReloadState.brief($0.failure.text))
                     })
             }, speaks: speaks)
     }

@@ -25,10 +25,15 @@ struct ReloadState {
     private(set) var succeeded = 0
     private(set) var failed = 0
 
+    private static let briefLimit = 500
+
     /// The first line of why one failed, for the status: nothing of what stands in files, and of where they lie no more than their
-    /// names. All of it is for who has asked for the reload, and for standard error.
+    /// names. All of it is for who has asked for the reload, and for standard error. Also of what others say, a database or a
+    /// service: at most `briefLimit` characters, and none that a terminal obeys.
     static func brief(_ reason: String) -> String {
-        let line = reason.prefix { !$0.isNewline }
+        let line = reason.prefix { !$0.isNewline }.prefix(briefLimit).map { character in
+            character.unicodeScalars.contains { $0.properties.generalCategory == .control } ? "?" : character
+        }
         var brief = ""
         var word = ""
         func end() {

@@ -146,9 +146,8 @@ final class DatabaseConnection {
     ///
     /// - Returns: what was answered, of one that failed too, which is the last then.
     func run(_ statements: [DatabaseStatement], patience: TimeSpan) throws(DatabaseFault) -> [DatabaseResult] {
-        var names: [String] = []
         // Before any is run: the first of them may be the one that waits for its turn.
-        for statement in statements { names.append(try preparedName(of: statement.sql, until: .now + patience)) }
+        let names = try prepare(statements, patience: patience)
         guard PQenterPipelineMode(connection) == 1 else { throw error() }
         for (name, statement) in zip(names, statements) { try send(name, statement.arguments) }
         guard PQpipelineSync(connection) == 1 else { throw error() }
@@ -169,6 +168,14 @@ final class DatabaseConnection {
             throw DatabaseFault("\(results.count) answers to \(statements.count) statements")
         }
         return results
+    }
+
+    /// Prepares those that were not prepared before. - Returns: their names.
+    @discardableResult
+    func prepare(_ statements: [DatabaseStatement], patience: TimeSpan) throws(DatabaseFault) -> [String] {
+        var names: [String] = []
+        for statement in statements { names.append(try preparedName(of: statement.sql, until: .now + patience)) }
+        return names
     }
 
     /// Prepares the statement the first time.

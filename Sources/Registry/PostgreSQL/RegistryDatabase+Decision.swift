@@ -58,6 +58,11 @@ extension RegistryDatabase {
             if kind.notifies { statements.append(DatabaseStatement(Self.notify)) }
         }
         statements.append(DatabaseStatement(Self.commit))
+        // What fails here was not sent, so nothing is unknown of it.
+        do { try connection.prepare(statements, patience: settings.limits.answering) } catch {
+            try undo(after: error)
+            throw error
+        }
         let warnings = connection.warnings
         let results: [DatabaseResult]
         // It may have been committed, whatever became of the answer.

@@ -16,9 +16,9 @@ final class StoreThread {
     /// The store as it was opened.
     private let opened: StoreIdentity
     private var clients: [ClientNumber: Mailbox<[RegistryEvent]>] = [:]
-    /// What is to be delivered, in order. What goes to one client one after the other is one message.
+    /// What is to be delivered, in order, a message for each client. They are few: one is looked for among all.
     private var answers: [(client: ClientNumber, events: [RegistryEvent])] = []
-    /// How many answers to one client may follow each other.
+    /// How many answers may come together.
     private var answerRoom = 0
     private var batch: [SpendRequest] = []
     private var lookups: [(key: KeyID, reference: Reference)] = []
@@ -299,11 +299,16 @@ final class StoreThread {
     // MARK: - Answers
 
     private func answer(_ client: ClientNumber, _ event: RegistryEvent) {
-        if answers.last?.client != client {
+        let place: Int
+        if let known = answers.lastIndex(where: { $0.client == client }) {
+            place = known
+        } else {
+            place = answers.count
             answers.append((client, []))
-            answers[answers.count - 1].events.reserveCapacity(answerRoom)
+            // Most often there is one worker, or one whose turn it was.
+            if place == 0 { answers[place].events.reserveCapacity(answerRoom) }
         }
-        answers[answers.count - 1].events.append(event)
+        answers[place].events.append(event)
         if !isInTurn { deliverLater() }
     }
 
@@ -324,10 +329,10 @@ final class StoreThread {
     }
 
     private func deliver() {
+        answerRoom = 0
         guard !answers.isEmpty else { return }
         for (client, events) in answers { clients[client]?.post(events) }
         answers.removeAll(keepingCapacity: true)
-        answerRoom = 0
     }
 }
 

@@ -49,4 +49,10 @@ struct ReloadStateTests {
     func brief(reason: String, expected: String) {
         #expect(ReloadState.brief(reason) == expected)
     }
+
+    @Test("what others say is shortened for the status, and commands no terminal")
+    func foreign() {
+        #expect(ReloadState.brief("\u{1b}[2Jgone\u{9b}\tand on") == "?[2Jgone??and on")
+        #expect(ReloadState.brief(String(repeating: "a", count: 10_000)).count == 500)
+    }
 }
