@@ -193,7 +193,8 @@ class Judgement:
                         # None that was sent after it is known to have been used.
                         allowed.append("accepted")
                     assert first in allowed, f"{proof.target} was never sent, and now: {first}"
-                    kind = "held back"
+                    # Of a strict phone it depends on what was used before the kill; of the others all are accepted.
+                    kind = "held back, strict" if caller.is_strict else "held back"
                 answers[f"{kind}: {first}"] += 1
                 # Where there is another gateway, at that one.
                 if not is_used or len(caller.gateways) > 1:

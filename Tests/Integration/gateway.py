@@ -155,6 +155,7 @@ class Gateway:
 
     def crash(self, number=None):
         """kill -9, or another signal; to be started again with the same files on the same port."""
+        assert self.process.poll() is None, f"it had ended by itself, with {self.process.returncode}\n{self.errors}"
         self.signal(number or signal.SIGKILL)
         self.process.wait(PATIENCE)
         running.remove(self)
