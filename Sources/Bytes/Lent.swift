@@ -4,6 +4,7 @@
 /// access, unless no access lasts. One to this property never does: the value is moved out, and back when the work on it
 /// is done. What the check is for is kept: while the value is lent, whoever asks for it too ends the process, a reader
 /// beside a reader included. The owner has a computed property over it, which lends in `_read` and `_modify`.
+/// Each owner writes these ten lines anew: from an accessor of this type the access to the owner's property would last, and be checked.
 public struct Lent<Value: ~Copyable>: ~Copyable {
     /// Nil while it is lent.
     @usableFromInline var value: Value?

@@ -62,7 +62,10 @@ public final class Loop {
             // Of a turn that waits for its events it is not known how long they took; no work has waited for them either.
             let began = works.isEmpty ? nil : time()
             event_base_loop(base, wait | EVLOOP_NO_EXIT_ON_EMPTY)
-            if !isStopped, !works.isEmpty { doWork(since: began) }
+            if !isStopped, !works.isEmpty {
+                let ended = time()
+                doWork(until: ended + (began.map { ended - $0 } ?? .seconds(0)))
+            }
             endTurn()
         }
         // What the last turn has left. No more comes: a loop that does not run leaves nothing for later.
@@ -72,8 +75,7 @@ public final class Loop {
 
     /// Work that waits gets as long as the events it waited for, and a piece at least: who sends events without end, each of them
     /// cheap, takes half of the loop's time at most.
-    private func doWork(since eventsBegan: Instant?) {
-        let began = eventsBegan.map { _ in time() }
+    private func doWork(until end: Instant) {
         repeat {
             swap(&works, &working)
             for work in working {
@@ -81,10 +83,7 @@ public final class Loop {
                 if work.doPiece() { works.append(work) }
             }
             working.removeAll(keepingCapacity: true)
-            guard let eventsBegan, let began, !isStopped, !works.isEmpty, time() - began < began - eventsBegan else {
-                return
-            }
-        } while true
+        } while !isStopped && !works.isEmpty && time() < end
     }
 
     private func endTurn() {
@@ -96,7 +95,8 @@ public final class Loop {
 
     /// Calls `piece` in each turn, when the events that were ready together have been served and before what is done at the
     /// turn's end, until it returns false: for work that takes long. Once, and again for as long as it has waited for the turn's
-    /// events: so these wait for one piece or for as long as they take themselves, and the work has half of the time. Of a loop that stops, what is left is not done. On the loop's own thread, while the loop runs.
+    /// events: so these wait for one piece or for as long as they take themselves, and the work has half of the time. Of a loop
+    /// that stops, what is left is not done. On the loop's own thread, while the loop runs.
     public func work(inPieces piece: @escaping () -> Bool) { works.append(Work(doPiece: piece)) }
 
     /// Whether pieces of work are left for the next turn, which follows without a wait.

@@ -7,8 +7,8 @@ internal import Glibc
 /// `watch()` to `close()`; libevent holds it unretained, and `close()` removes every event before the owner lets go,
 /// so no callback can reach a freed handler. During a callback the loop holds one reference of its own.
 ///
-/// The reading event is persistent and, unless asked for otherwise, level-triggered; the writing event exists only while the kernel's buffer is
-/// full. A deadline costs nothing while it only moves further away: the timer is re-armed when it fires early.
+/// The reading event is persistent and, unless asked for otherwise, level-triggered; the writing event exists only while the
+/// kernel's buffer is full. A deadline costs nothing while it only moves further away: the timer is re-armed when it fires early.
 open class SocketHandler {
     public final let loop: Loop
     public final var descriptor: Int32 { socket }

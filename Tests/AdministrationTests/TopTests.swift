@@ -87,7 +87,7 @@ struct TopTests {
         StatusDocument(
             version: "1", process: 7, startedAt: 0, obstacles: ["worker 1 does not serve yet"], generation: 2,
             lastReload: StatusDocument.Reload(succeeded: false, at: 0, reason: "a\u{1b}[31m\nb"),
-            failedUpgrade: StatusDocument.FailedUpgrade(at: 0, reason: "no such program"),
+            failedUpgrade: StatusDocument.Failure(at: 0, reason: "no such program"),
             workers: [
                 StatusDocument.Worker(worker: 1, up: false, generation: 1, connections: 0, retiredGenerations: 0)
             ], listeners: [], protocols: [], enrolment: nil, upstreams: [], certificates: [],

@@ -13,8 +13,8 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         }
     }
 
-    /// An upgrade after which this process serves on.
-    public struct FailedUpgrade: Codable, Equatable, Sendable {
+    /// What went wrong, and when.
+    public struct Failure: Codable, Equatable, Sendable {
         public let at: String
         public let reason: String
 
@@ -119,16 +119,6 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         public let states: [String: Int]
         /// Whatever was since; nil if there was none since the process began.
         public let lastFailure: Failure?
-
-        public struct Failure: Codable, Equatable, Sendable {
-            public let at: String
-            public let reason: String
-
-            public init(at: Int64, reason: String) {
-                self.at = Timestamp.text(of: at)
-                self.reason = reason
-            }
-        }
 
         private enum CodingKeys: String, CodingKey {
             case name, busy, idle, states
@@ -299,7 +289,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
     /// The last one; nil if there was none.
     public let lastReload: Reload?
     /// The last one that came to nothing; nil if none did in this process.
-    public let failedUpgrade: FailedUpgrade?
+    public let failedUpgrade: Failure?
     public let workers: [Worker]
     public let listeners: [String]
     /// Of each listener, that of enrolment included.
@@ -318,7 +308,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
 
     public init(
         version: String, process: Int, startedAt: Int64, obstacles: [String], generation: Int, lastReload: Reload?,
-        failedUpgrade: FailedUpgrade? = nil, workers: [Worker], listeners: [String], protocols: [Protocols],
+        failedUpgrade: Failure? = nil, workers: [Worker], listeners: [String], protocols: [Protocols],
         hosts: [Host] = [], enrolment: Enrolment?,
         upstreams: [Upstream], certificates: [Certificate], revocationLists: [Statement], ocspResponses: [Statement],
         apps: [App], registry: Registry?

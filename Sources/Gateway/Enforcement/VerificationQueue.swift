@@ -9,7 +9,6 @@ final class VerificationQueue {
     private let verify: (UInt64) -> Bool
     private var tokens: [UInt64] = []
     private var first = 0
-    private var isWorking = false
     /// Made once: the loop is given it whenever requests begin to wait.
     private lazy var piece: () -> Bool = { [weak self] in self?.verifySome() ?? false }
 
@@ -23,10 +22,9 @@ final class VerificationQueue {
     }
 
     func enter(_ token: UInt64) {
+        // While any are there, the loop has been given the work already.
+        if tokens.isEmpty { loop.work(inPieces: piece) }
         tokens.append(token)
-        guard !isWorking else { return }
-        isWorking = true
-        loop.work(inPieces: piece)
     }
 
     /// - Returns: whether others wait.
@@ -42,8 +40,7 @@ final class VerificationQueue {
             tokens.removeSubrange(..<first)
             first = 0
         }
-        isWorking = !tokens.isEmpty
-        return isWorking
+        return !tokens.isEmpty
     }
 
     private static let movingLimit = 256

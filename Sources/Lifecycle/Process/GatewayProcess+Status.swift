@@ -96,7 +96,7 @@ extension GatewayProcess {
             }
         }
         let failedUpgrade = failedUpgrade.map {
-            StatusDocument.FailedUpgrade(at: $0.at, reason: ReloadState.brief($0.reason))
+            StatusDocument.Failure(at: $0.at, reason: ReloadState.brief($0.reason))
         }
         let registry = order.enforcement.map { _, registry in
             let (metrics, trouble) = (registry.metrics, registry.trouble)
@@ -205,7 +205,7 @@ extension StatusDocument.Upstream {
                     name: server.name, busy: server.busy, idle: server.idle,
                     states: Dictionary(uniqueKeysWithValues: counted.map { ($0.name, $1) }),
                     lastFailure: server.lastFailure.map {
-                        StatusDocument.Server.Failure(at: $0.at, reason: ReloadState.brief($0.failure.text))
+                        StatusDocument.Failure(at: $0.at, reason: ReloadState.brief($0.failure.text))
                     })
             }, speaks: speaks)
     }
