@@ -28,7 +28,6 @@ let package = Package(
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.0"),
-        .package(url: "https://github.com/apple/swift-crypto", "3.0.0"..<"5.0.0"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.0"),
         .package(url: "https://github.com/jpsim/Yams", from: "6.2.0"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
@@ -142,14 +141,18 @@ let package = Package(
             name: "attestgate-undurable", dependencies: ["GatewayConfiguration", "Lifecycle", "Registry"],
             path: "Tests/Undurable", swiftSettings: settings),
 
-        // The client side, for apps: no system library below it. On Apple's systems CryptoKit takes swift-crypto's place.
+        // The client side, for apps: no system library below it. On Apple's systems CryptoKit is the cryptography.
         .target(
             name: "TrustClient",
             dependencies: [
-                "RequestProof", "Vocabulary",
-                .product(name: "Crypto", package: "swift-crypto", condition: .when(platforms: [.linux])),
+                .target(name: "Cryptography", condition: .when(platforms: [.linux])), "RequestProof", "Vocabulary",
             ],
             swiftSettings: memorySafe + lifetimes),
+
+        // What an app adds to TrustClient. Elsewhere than on Apple's systems it compiles against stubs.
+        .target(
+            name: "IOSExample", dependencies: ["TrustClient", "Vocabulary"], path: "examples/ios",
+            swiftSettings: settings),
 
         // A software phone, and curl for attested requests: tools, no part of the gateway.
         .target(

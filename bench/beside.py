@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import markup
 import preparation
 from peers import Failed, auth_request, postgresql
 from preparation import ROOT, say
-from report import VERIFIER_TARGET
+from report import VERIFIER_TARGET, summarise
 
 KINDS = {
     "attested-postgresql": postgresql.InPostgreSQL,
@@ -83,7 +84,7 @@ def start_postgresql(stack, core):
     kind = preparation.file_system(database.directory)
     if kind in ("tmpfs", "ramfs"):
         raise Failed(f"{database.directory} lies in memory ({kind})")
-    # Stopped and started by whoever runs on the load's core, so that its processes do.
+    # Stopped and started from the load's core, so that its processes run there.
     database.stop(signal.SIGINT)
     with preparation.on_core(core):
         database.start()
@@ -105,14 +106,15 @@ def report(results):
             [(its["value"], mine["value"]) for mine, its in zip(ours or [], samples)]))
         names = ("gateway", "PostgreSQL") if row == "attested-postgresql" else ("nginx", "verifier")
         parts = ", ".join(f"{name} {part:.1f}" for name, part in zip(names, each))
-        lines.append(f"| {row} | {rate:.0f} | {cost:.1f} | {parts} | **{faster}** | {cheaper} |")
+        spread = summarise(samples)[1]
+        lines.append([row, f"{rate:.0f}", f"{cost:.1f} ({spread:.0f}%)", parts, f"**{faster}**", cheaper])
     if not lines:
         return ""
-    return "\n".join([
-        "| beside the attested row | requests/s | us CPU of the server's core | of each process | attestgate's requests/s / its"
-        " | its CPU / attestgate's |",
-        "|---|--:|--:|---|--:|--:|", *lines]) + (
-        f"\n\nattestgate is to do at least {VERIFIER_TARGET} times as many requests a second as nginx with either verifier.")
+    head = [
+        "beside the attested row", ">requests/s", ">us CPU of its core", "by process", ">attestgate's requests/s / its",
+        ">its CPU / attestgate's"]
+    return markup.table(head, lines) + "\n\n" + markup.paragraph(
+        f"The target is {VERIFIER_TARGET} times the requests a second of nginx with either verifier.")
 
 
 def _ratio(pairs):

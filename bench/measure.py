@@ -17,7 +17,7 @@ from processes import allocated
 
 # Connections and devices of the attested row: one each, so that a strict counter is met in its order.
 ATTESTED = 50
-# Requests at a time on one connection of HTTP/2: what all servers admit unless told otherwise.
+# Requests at a time on one connection of HTTP/2: what all servers admit by default.
 PARALLEL = 50
 # No core does as many a second, so that proofs made ahead last to the end.
 ATTESTED_RATE_LIMIT = 25_000
@@ -253,7 +253,7 @@ def verification(core, seconds):
         stderr=subprocess.DEVNULL, env=os.environ | {"LC_ALL": "C"})
     output = process.communicate(timeout=60)[0].decode()
     rates = VERIFICATION.findall(output)
-    # Of CPU time, which is what `openssl speed` divides by unless told otherwise.
+    # Of CPU time: the default divisor of `openssl speed`.
     if process.returncode != 0 or len(rates) != 1 or float(rates[0]) <= 0:
         raise Failed(f"`openssl speed` does not tell how fast it verifies:\n{output}")
     return 1e6 / float(rates[0])

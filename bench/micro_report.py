@@ -45,11 +45,11 @@ def number(value):
 
 def faults(found, reference, judges_instructions):
     """What is above the reference, in words. Octets are shown and not judged: they come with the allocations."""
-    told = []
+    lines = []
     for row, figures in found.items():
         known = reference["parts"].get(row)
         if known is None:
-            told.append(f"{row}: not in the reference, bench/micro --update")
+            lines.append(f"{row}: not in the reference, bench/micro --update")
             continue
         for figure in ("instructions", "allocations", "openssl_allocations"):
             if figure not in figures or figure == "instructions" and not judges_instructions:
@@ -57,5 +57,5 @@ def faults(found, reference, judges_instructions):
             tolerance = reference["tolerance"].get(row, reference["tolerance"][figure])
             slack = 0 if figure == "instructions" else ROUNDING
             if figures[figure] > known[figure] * (1 + tolerance) + slack:
-                told.append(f"{row}: {figures[figure]:,} {figure}, more than {known[figure]:,} and {tolerance:.0%}")
-    return told
+                lines.append(f"{row}: {figures[figure]:,} {figure}, more than {known[figure]:,} and {tolerance:.0%}")
+    return lines

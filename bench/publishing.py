@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import beside
+import markup
 import plots
 import report
 import tables
@@ -75,18 +76,19 @@ def drawn(found):
 
 def heading(found):
     settings, took = found.settings, found.settings.get("took_seconds")
-    return (
-        f"{report.machine_line(found.machine)}  \n"
+    return markup.paragraph(
+        f"{report.machine_line(found.machine)}. "
         f"`bench/run{' --full' if settings.get('full') else ''}`, {settings.get('date', 'undated')}: "
         f"{settings['rounds']} rounds of {settings['seconds']:g} s, {settings['idle_connections']} idle connections"
-        + (f"; it took {took / 60:.0f} min" if took else ""))
+        + (f", in {took / 60:.0f} min." if took else "."))
 
 
-def text(found):
-    """Everything that a run tells, in Markdown."""
+def text(found, has_targets=True):
+    """All results of a run, in Markdown. The page that results are published beside has the targets itself."""
     results, registry = found.results, found.registry or {}
     parts = [
-        heading(found), targets.table(found), report.table(results, found.servers), report.versions(results),
+        heading(found), targets.table(found) if has_targets else "", report.table(results, found.servers),
+        report.versions(results, found.servers),
         report.attested(results, registry.get("counters"), registry.get("commits"), registry.get("place")),
         beside.report(results), tables.durability(found), tables.large(results), tables.latency(results), tables.devices(results),
         tables.saturation(results)]
@@ -98,7 +100,7 @@ def publish(found, directory):
     directory.mkdir(parents=True, exist_ok=True)
     for old in directory.glob("*.svg"):
         old.unlink()
-    (directory / "results.md").write_text("# Results\n\n" + text(found) + "\n")
+    (directory / "results.md").write_text("# Results\n\n" + text(found, has_targets=False) + "\n")
     made = drawn(found)
     for name, plot in made.items():
         (directory / f"{name}.svg").write_text(plot)
@@ -107,4 +109,4 @@ def publish(found, directory):
         images = [f"![{plots.TITLES[name]}]({directory.name}/{name}.svg)" for name in made]
         part = "\n\n".join([heading(found), targets.table(found), *images, f"All of it: [results]({directory.name}/results.md)."])
         page.write_text(re.sub(
-            f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: f"{BEGIN}\n{part}\n{END}", before, flags=re.DOTALL))
+            f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: f"{BEGIN}\n\n{part}\n\n{END}", before, flags=re.DOTALL))

@@ -6,17 +6,19 @@ import statistics
 import subprocess
 from pathlib import Path
 
+import markup
+
 ROWS = {
     "keepalive": ("proxied keep-alive request", "us CPU"),
-    "keepalive-h2": ("the same over HTTP/2, one at a time on each connection", "us CPU"),
-    "parallel-h2": ("the same over HTTP/2, 50 at a time on one connection", "us CPU"),
+    "keepalive-h2": ("the same over HTTP/2, one at a time", "us CPU"),
+    "parallel-h2": ("the same over HTTP/2, 50 at a time", "us CPU"),
     "balanced": ("over HTTP/1.1, one of two servers chosen", "us CPU"),
     "attested": ("attested request, durable counter", "us CPU"),
     "attested-postgresql": ("the same, registry in PostgreSQL", "us CPU"),
     "auth-request-python": ("what a user would build: nginx and a verifier in Python", "us CPU"),
     "auth-request-swift": ("the same, verifier in Swift", "us CPU"),
-    "attested-h2": ("the same over HTTP/2, one at a time on each connection", "us CPU"),
-    "attested-parallel-h2": ("the same over HTTP/2, 50 at a time on one connection", "us CPU"),
+    "attested-h2": ("the same over HTTP/2, one at a time", "us CPU"),
+    "attested-parallel-h2": ("the same over HTTP/2, 50 at a time", "us CPU"),
     "workers": ("CPU per request, two workers against one", "ratio"),
     "attested-workers": ("the same of attested requests", "ratio"),
     "two-loads": ("requests/s, two load generators against one", "ratio"),
@@ -47,6 +49,8 @@ ONCE = {row for row in ROWS if row.startswith("devices")}
 DIGITS = {"ratio": 2, "s CPU/GB": 2}
 # Already a ratio, or a difference: a ratio of these would say nothing.
 WITHOUT_RATIO = {"ratio", "us"}
+# Rows of other tables only.
+ELSEWHERE = ONCE | {"two-loads"}
 
 
 def first_line(*command, pick=""):
@@ -87,44 +91,53 @@ def ratio_of(ours, theirs):
 def rate(samples):
     """Requests a second, where as many were made as the server could answer."""
     rates = [sample["requests_per_second"] for sample in samples if "requests_per_second" in sample]
-    return f"{statistics.median(rates):.0f}" if rates else ""
+    return f"{statistics.median(rates):.0f}/s" if rates else ""
+
+
+LEGEND = (
+    "Cells: the median (least to most in percent of it), attestgate's share of a peer's (bold: of the best peer's), requests/s.")
 
 
 def table(results, servers):
-    """`results` maps (row, server, variant) to samples. One column for each server and variant."""
-    lines = ["| what | unit | server | median | spread | attestgate / it | requests/s |", "|---|---|---|--:|--:|--:|--:|"]
+    """`results` maps (row, server, variant) to samples. A column for each server, a line for each row and variant."""
+    lines = []
     for row, (label, unit) in ROWS.items():
-        samples = {key[1:]: measured for key, measured in results.items() if key[0] == row}
-        columns = {column: summarise(measured) for column, measured in samples.items()}
+        if row in ELSEWHERE:
+            continue
+        samples = {key[1:]: measured for key, measured in results.items() if key[0] == row and key[1] in servers}
+        medians = {column: summarise(measured)[0] for column, measured in samples.items()}
         ours = next((measured for (server, _), measured in samples.items() if server == "attestgate"), None)
-        peers = [median for (server, _), (median, _) in columns.items() if server != "attestgate"]
-        order = [*servers, *(server for server, _ in columns if server not in servers)]
-        for (server, variant), (median, spread) in sorted(columns.items(), key=lambda item: order.index(item[0][0])):
-            shown = NAMES.get(server, server)
-            name = shown if variant is None else f"{shown} ({variant})"
-            is_compared = ours and server != "attestgate" and unit not in WITHOUT_RATIO
-            ratio = f"{ratio_of(ours, samples[server, variant]):.2f}" if is_compared else ""
-            if ratio and median == min(peers):
-                ratio = f"**{ratio}**"
-            lines.append(
-                f"| {label} | {unit} | {name} | {median:.{DIGITS.get(unit, 1)}f} | {spread:.0f}% | {ratio} "
-                f"| {rate(samples[server, variant])} |")
-        if row == "attested" and samples and (others := [server for server in servers if server != "attestgate"]):
-            lines.append(f"| {label} | {unit} | {', '.join(others)} | none: they verify no request proofs | | | |")
-    return "\n".join(lines)
+        best = min((median for (server, _), median in medians.items() if server != "attestgate"), default=None)
+        name = label if unit == "ratio" else f"{label}, {unit}"
+
+        def cell(server, variant):
+            if (server, variant) not in samples:
+                return ""
+            median, spread = summarise(samples[server, variant])
+            parts = [f"{median:.{DIGITS.get(unit, 1)}f} ({spread:.0f}%)"]
+            if ours and server != "attestgate" and unit not in WITHOUT_RATIO:
+                ratio = f"{ratio_of(ours, samples[server, variant]):.2f}"
+                parts.append(f"**{ratio}**" if median == best else ratio)
+            return ", ".join([*parts, *filter(None, [rate(samples[server, variant])])])
+        for variant in dict.fromkeys(variant for _, variant in samples):
+            lines.append([f"{name} ({variant})" if variant else name, *(cell(server, variant) for server in servers)])
+    if not lines:
+        return ""
+    head = ["measured", *(f">{NAMES.get(server, server)}" for server in servers)]
+    return markup.table(head, lines) + "\n\n" + markup.paragraph(LEGEND)
 
 
-def versions(results):
+def versions(results, servers):
     """How HTTP/2 stands beside HTTP/1.1, for each server: the median of the ratios within each round."""
     lines = []
     for one, others in (("keepalive", ("keepalive-h2", "parallel-h2")), ("attested", ("attested-h2", "attested-parallel-h2")),
                         ("idle", ("idle-h2",)), ("download", ("download-h2",)), ("upload", ("upload-h2",))):
-        for (row, server, variant), samples in results.items():
-            ratios = [
-                (other, ratio_of(results[other, server, variant], samples)) for other in others
-                if row == one and (other, server, variant) in results]
-            lines += [f"| {other} / {one} | {server} | {ratio:.2f} |" for other, ratio in ratios]
-    return "\n".join(["| HTTP/2 against HTTP/1.1 | server | ratio |", "|---|---|--:|", *lines]) if lines else ""
+        for other in others:
+            both = [(results.get((other, server, None)), results.get((one, server, None))) for server in servers]
+            cells = [f"{ratio_of(*pair):.2f}" if all(pair) else "" for pair in both]
+            if any(cells):
+                lines.append([f"{other} / {one}", *cells])
+    return markup.table(["HTTP/2 against HTTP/1.1", *(f">{server}" for server in servers)], lines)
 
 
 # CPU of an attested request against a keep-alive one plus one bare verification, at most.
@@ -153,20 +166,20 @@ def attested(results, counters, commits, place):
             f"Attested: {rate:.0f} requests/s, {rate / batch:.0f} commits/s of {batch:.1f} counters each "
             f"(mean over the run: {counters} counters in {commits} commits).")
     else:
-        lines.append(f"Attested: {rate:.0f} requests/s; the gateway did not tell its commits.")
+        lines.append(f"Attested: {rate:.0f} requests/s; the gateway did not log its commits.")
     if live := sum(sample["proofs"]["live"] for sample in samples):
-        lines.append(f"{live} proofs were not made ahead: the load generator was dearer than it should be.")
+        lines.append(f"{live} proofs were not made ahead: the load generator took more CPU than it should.")
     verification = statistics.median(sample["verification_microseconds"] for sample in samples)
     kept = results.get(("keepalive", "attestgate", None))
     if kept is None:
         lines.append(f"One bare ECDSA P-256 verification: {verification:.1f} us; the yardstick takes the row keepalive too.")
-        return "\n".join(lines)
+        return markup.paragraph(" ".join(lines))
     yardsticks = [one["value"] + other["verification_microseconds"] for one, other in zip(kept, samples)]
     lines.append(
         f"Yardstick: keepalive {summarise(kept)[0]:.1f} + one bare ECDSA P-256 verification {verification:.1f} = "
         f"{statistics.median(yardsticks):.1f} us. Attested is **{attested_ratio(kept, samples):.2f}** "
         f"times that; the target is at most {ATTESTED_TARGET}.")
-    return "\n".join(lines)
+    return markup.paragraph(" ".join(lines))
 
 
 def machine_line(facts):

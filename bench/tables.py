@@ -2,7 +2,9 @@
 
 import statistics
 
+import markup
 from latency import PERCENTILES
+from report import summarise
 
 
 def median(samples, *names):
@@ -14,21 +16,12 @@ def median(samples, *names):
     return statistics.median(value(sample) for sample in samples)
 
 
-def lines(head, rows):
-    """A table, or nothing if it has no rows. A column whose head begins with `>` is of numbers."""
-    if not rows:
-        return ""
-    rule = "".join("--:|" if name.startswith(">") else "---|" for name in head)
-    shown = [name.removeprefix(">") for name in head]
-    return "\n".join([f"| {' | '.join(shown)} |", f"|{rule}", *(f"| {' | '.join(row)} |" for row in rows)])
-
-
 def large(results):
     rows = [
         [row, server, f"{median(samples, 'megabytes_per_second'):.0f}", f"{median(samples, 'value'):.2f}",
          f"{median(samples, 'server_share'):.0%}", f"{median(samples, 'load_share'):.0%}"]
         for (row, server, _), samples in results.items() if row.startswith(("download", "upload"))]
-    return lines(["large content", "server", ">MB/s", ">CPU s/GB", ">its core", ">load's core"], rows)
+    return markup.table(["large content", "server", ">MB/s", ">CPU s/GB", ">its core", ">load's core"], rows)
 
 
 def latency(results):
@@ -43,12 +36,15 @@ def latency(results):
             for name in PERCENTILES:
                 added = statistics.median(load["latency"][name] - load["reference"][name] for load in loads)
                 cells.append(f"{median(loads, 'latency', name):.0f} ({added:+.0f})")
-            late = " (not all in time: lower bounds)" if any(load["unsent"] for load in loads) else ""
+            late = "\\*" if any(load["unsent"] for load in loads) else ""
             rows.append([
                 f"{server}{', attested' if row == 'attested-latency' else ''}", f"{first['load']:.0%}{late}",
                 f"{median(loads, 'rate'):.0f}", *cells, samples[0]["beside"]])
-    return lines(
+    table = markup.table(
         ["latency in us (above the reference)", "load", ">requests/s", *(f">{name}" for name in PERCENTILES), "reference"], rows)
+    if any(row[1].endswith("*") for row in rows):
+        table += "\n\n" + markup.paragraph("\\* Not all requests could be sent in time: lower bounds.")
+    return table
 
 
 def devices(results):
@@ -58,12 +54,12 @@ def devices(results):
             continue
         count = samples[0]["devices"]
         rows.append([
-            f"{count:,}", f"{median(samples, 'value'):.1f}", f"{median(samples, 'cold'):+.1f}",
+            f"{count:,}", f"{median(samples, 'value'):.1f} ({summarise(samples)[1]:.0f}%)", f"{median(samples, 'cold'):+.1f}",
             f"{median(samples, 'idle_kib') / 1024:.1f}", f"{median(samples, 'kib_each'):.2f}",
             f"{median(samples, 'registry_bytes') / count:.0f}", f"{median(samples, 'import_seconds') / count * 1e6:.0f}"])
-    return lines(
-        ["registered devices", ">us CPU a request, seen before", ">more for a device never seen", ">MiB at the start",
-         ">KiB for each device that came", ">bytes on disk for each", ">us to import each"], rows)
+    return markup.table(
+        ["registered devices", ">us CPU/request", ">more if never seen", ">MiB at the start", ">KiB/device that came",
+         ">bytes on disk/device", ">us/import"], rows)
 
 
 def durability(found):
@@ -71,14 +67,14 @@ def durability(found):
     said = []
     if registry.get("traced"):
         said.append(
-            f"The system calls of {registry['traced']} attested requests were traced, before and after the measurements: the "
-            "commit of each was on the disk before its first byte left for the service.")
+            f"In {registry['traced']} traced attested requests the commit was on the disk before the first byte left for the "
+            "service.")
     if registry.get("syncs"):
         said.append("One bare write and fdatasync, before and after: " + "; ".join(
             f"p50 {taken['p50']:.0f} us, p99 {taken['p99']:.0f} us" for taken in registry["syncs"]) + ".")
     if found.durable_throughput:
         said.append(f"Durable commits: {statistics.median(found.durable_throughput):.2f} of the throughput without durability.")
-    return " ".join(said)
+    return markup.paragraph(" ".join(said))
 
 
 # Below this a server waited for somebody.
@@ -95,13 +91,15 @@ def saturation(results):
                 shares.setdefault(row, []).append((sample["server_share"], sample["load_share"]))
     rows = [
         [row, f"{min(server for server, _ in found):.0%}", f"{max(load for _, load in found):.0%}",
-         "no" if min(server for server, _ in found) >= BUSY else "perhaps: throughputs are lower bounds"]
+         "no" if min(server for server, _ in found) >= BUSY else "perhaps"]
         for row, found in shares.items()]
-    table = lines(
-        ["who was busy", ">servers, at least", ">load generator, at most (without the service)", "was the load the limit?"], rows)
+    table = markup.table(
+        ["who was busy", ">servers, at least", ">load generator without the service, at most", "was the load the limit?"], rows)
+    said = []
+    if any(row[-1] == "perhaps" for row in rows):
+        said.append("\"perhaps\": throughputs are lower bounds.")
     two = results.get(("two-loads", "attestgate", None))
     if two:
-        table += (
-            f"\n\nTwo load generators at once have attestgate answer {median(two, 'value'):.2f} times the requests a second of "
-            "one: what is above 1 one generator has left undone.")
-    return table
+        said.append(
+            f"Two load generators get {median(two, 'value'):.2f} ({summarise(two)[1]:.0f}%) times the requests/s of one.")
+    return "\n\n".join(filter(None, [table, markup.paragraph(" ".join(said))]))

@@ -4,6 +4,7 @@ import statistics
 from dataclasses import dataclass
 from typing import Callable
 
+import markup
 import report
 
 
@@ -85,7 +86,7 @@ def verifier_bound(name):
         theirs = next(one for (row, server, _), one in found.results.items() if name in (row, server))
         ratio = statistics.median(
             other["value"] / mine["verification_microseconds"] for mine, other in zip(ours, theirs))
-        return f"at best {ratio:.1f}: what it takes, in bare verifications"
+        return f"at best {ratio:.1f}, with bare verification alone"
     return bound
 
 
@@ -106,7 +107,7 @@ def durable(found):
 
 def profiled(what, share):
     """What no run tells, for it takes a profile: where the work goes, in docs/performance.md."""
-    return lambda found: f"by a profile of another run {share:.2f} with nothing but {what}"
+    return lambda found: f"by a profile {share:.2f} with {what} alone"
 
 
 TARGETS = [
@@ -137,28 +138,27 @@ TARGETS = [
     Target("workers", "CPU per request, two workers beside one", 1.08, value("workers")),
     Target("durability", "durable commits beside none, throughput", 0.9, durable, is_least=True),
 ]
-# What is no figure, and where it is tried.
-TRIED = [(
-    "counters after `kill -9` under load, and after a loss of power: none twice, none lost", "Tests/Integration/test_crashes.py")]
+# What tests show, and no figure.
+TESTED = ["counters after `kill -9` under load and after a loss of power: none twice, none lost"]
 
 
 def table(found):
     """Every target with a figure of this run, or that it has none; nothing if the run has a figure of no target."""
     if all(target.measured(found) is None for target in TARGETS):
         return ""
-    lines = ["| target | at most or least | measured | |", "|---|--:|--:|---|"]
+    lines = []
     for target in TARGETS:
         measured = target.measured(found)
         sign = "≥" if target.is_least else "≤"
         if measured is None:
             known = "" if callable(target.limit) else f"{sign} {target.limit:g}"
-            lines.append(f"| {target.what} | {known} | | not measured in this run |")
+            lines.append([target.what, known, "", "not measured in this run"])
             continue
         verdict = "reached" if target.is_reached(found) else "**not reached**"
         if not target.is_reached(found) and (bound := target.bound(found)):
             verdict += f"; {bound}"
-        lines.append(
-            f"| {target.what} | {sign} {target.limit_of(found):.{target.digits}f}{target.unit} "
-            f"| {measured:.{target.digits}f}{target.unit} | {verdict} |")
-    lines += [f"| {what} | | | no figure: {where} |" for what, where in TRIED]
-    return "\n".join(lines)
+        lines.append([
+            target.what, f"{sign} {target.limit_of(found):.{target.digits}f}{target.unit}",
+            f"{measured:.{target.digits}f}{target.unit}", verdict])
+    lines += [[what, "", "", "tested"] for what in TESTED]
+    return markup.table(["target", ">limit", ">measured", "result"], lines)

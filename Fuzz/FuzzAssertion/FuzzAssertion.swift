@@ -3,7 +3,7 @@ import Attestation
 /// libFuzzer's entry: assertions, authenticator data, and CBOR of any kind.
 ///
 /// Properties: no reader traps; what it finds lies within the input, and is what stands there; what is accepted has one
-/// spelling, so written anew from what was read it is the input again; a beginning of what is accepted is refused.
+/// spelling, so written again from what was read it is the input again; a beginning of what is accepted is refused.
 ///
 /// The first byte of the input decides what the rest is read as.
 @_cdecl("LLVMFuzzerTestOneInput")

@@ -4,8 +4,8 @@ import Vocabulary
 
 /// libFuzzer's entry: attestation objects, their authenticator data, and the whole verification.
 ///
-/// Properties: nothing traps; what is found lies within the input; whoever is asked for all checks and whoever asks for the
-/// first refusal hear the same; nothing that Apple did not sign is accepted.
+/// Properties: nothing traps; what is found lies within the input; a verifier that makes all checks and one that stops at the
+/// first refusal agree; nothing that Apple did not sign is accepted.
 ///
 /// The first byte of the input decides what the rest is read as.
 @_cdecl("LLVMFuzzerTestOneInput")

@@ -3,7 +3,7 @@ import Enrolment
 
 /// libFuzzer's entry: the JSON of the enrolment endpoints.
 ///
-/// Properties: nothing traps; the same bytes have the same outcome; what is read is UTF-8 within all bounds, and written anew
+/// Properties: nothing traps; the same bytes have the same outcome; what is read is UTF-8 within all bounds, and rewritten
 /// it is read as the same; no beginning of it is an object; a request that is admitted has all that it must have.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzzEnrolmentJSON(_ data: UnsafePointer<UInt8>, _ count: Int) -> CInt {
@@ -14,7 +14,7 @@ public func fuzzEnrolmentJSON(_ data: UnsafePointer<UInt8>, _ count: Int) -> CIn
     guard case .success(let object) = first else { return 0 }
     precondition(String(validating: bytes, as: UTF8.self) != nil)
     check(.object(object), depth: 1)
-    precondition(read(written(.object(object))) == first, "written anew it has another meaning")
+    precondition(read(written(.object(object))) == first, "rewritten it has another meaning")
     if let last = bytes.lastIndex(of: UInt8(ascii: "}")) {
         precondition(read(Array(bytes[..<last])) != first, "its end is not needed")
     }
@@ -77,7 +77,7 @@ private func initialization(_ bytes: [UInt8]) {
     do throws(EnrolmentFault) {
         let request = try InstanceInitialization(bytes, library)
         precondition(!request.attestation.isEmpty && request.nonce.bytes.count >= 16)
-        let form: ClientDataForm = request.mtlsPublicKey == nil ? .nonceAndTag : .dsr
+        let form: ClientDataFormat = request.mtlsPublicKey == nil ? .nonceAndTag : .dsr
         _ = try request.evidence(form, library)
     } catch {
         precondition(!error.reason.isEmpty)

@@ -20,7 +20,7 @@ struct CallerManners {
     }
 }
 
-/// A connection from its preface to its end, and what its streams were told.
+/// A connection from its preface to its end, and the events of its streams.
 struct AskedConnection: Equatable {
     var events: [String] = []
     var content: [UInt8] = []
@@ -34,7 +34,7 @@ struct AskedConnection: Equatable {
     ) -> AskedConnection {
         let pool = BufferPool(blockSize: 4096)
         let narrow = BufferPool(blockSize: 1024)
-        let asker = Asker(manners)
+        let asker = AdministrationCaller(manners)
         do {
             var limits = HTTP2Limits.client(concurrentStreams: 20, streamWindow: 2048)
             limits.headerList = 2048
@@ -55,38 +55,38 @@ struct AskedConnection: Equatable {
                 do throws(HTTP2Fault) {
                     try session.receive(bytes.span.extracting(start..<end), now: Instant(nanoseconds: 0))
                 } catch {
-                    asker.told.fault = error
+                    asker.observed.fault = error
                     break
                 }
                 start = end
                 guard writesBetween else { continue }
-                session.settle()
+                session.finishEvent()
                 if manners.asksAgain { asker.ask(session, .get) }
                 // A frame that does not fit stays where nghttp2 made it while more is received.
                 var output = ByteBuffer(pool: narrow)
                 do throws(HTTP2Fault) { try session.write(into: &output) } catch {}
                 _ = session.reportRoom()
-                session.settle()
+                session.finishEvent()
             }
-            let told = asker.told
+            let observed = asker.observed
             write(session, pool)
             session.close()
-            session.settle()
+            session.finishEvent()
             // Responses that are whole outlive the connection.
             for stream in asker.streams {
                 stream.appetite = .max
                 stream.contentWanted()
             }
-            session.settle()
+            session.finishEvent()
             precondition(session.openStreams == 0, "a stream is open after the end")
             precondition(asker.streams.allSatisfy { $0.isOver }, "a stream has not heard of its end")
-            let (completed, overrun) = (asker.told.completed, asker.told.overrun)
-            asker.told = told
-            asker.told.completed = completed
-            asker.told.overrun = overrun
+            let (completed, overrun) = (asker.observed.completed, asker.observed.overrun)
+            asker.observed = observed
+            asker.observed.completed = completed
+            asker.observed.overrun = overrun
         }
         precondition(pool.outstanding == 0, "\(pool.outstanding) blocks were not given back")
-        return asker.told
+        return asker.observed
     }
 
     private static func write(_ session: HTTP2ClientSession, _ pool: BufferPool) {
@@ -98,13 +98,13 @@ struct AskedConnection: Equatable {
                 more = !output.isEmpty
             }
         } while session.reportRoom()
-        session.settle()
+        session.finishEvent()
     }
 }
 
-final class Asker: HTTP2ClientHandler {
+final class AdministrationCaller: HTTP2ClientHandler {
     let manners: CallerManners
-    var told = AskedConnection()
+    var observed = AskedConnection()
     var streams: [AskedStream] = []
 
     init(_ manners: CallerManners) { self.manners = manners }
@@ -115,7 +115,7 @@ final class Asker: HTTP2ClientHandler {
         return stream
     }
 
-    override func serverGoesAway(_ code: HTTP2ErrorCode) { told.events.append("goes away \(code)") }
+    override func serverGoesAway(_ code: HTTP2ErrorCode) { observed.events.append("goes away \(code)") }
 
     func ask(_ session: HTTP2ClientSession, _ method: Method) {
         let authority = Array("a.example".utf8)
@@ -131,7 +131,7 @@ final class Asker: HTTP2ClientHandler {
 }
 
 final class AskedStream: HTTP2ClientStream {
-    private unowned let asker: Asker
+    private unowned let asker: AdministrationCaller
     private var method = Method.get
     var appetite = 0
     /// Between a beginning and `ended`.
@@ -143,7 +143,7 @@ final class AskedStream: HTTP2ClientStream {
 
     var isOver: Bool { !isAsked && isSettled }
 
-    init(_ asker: Asker, _ pool: BufferPool) {
+    init(_ asker: AdministrationCaller, _ pool: BufferPool) {
         self.asker = asker
         super.init(pool: pool)
     }
@@ -171,7 +171,7 @@ final class AskedStream: HTTP2ClientStream {
     private func say(_ event: String) {
         precondition(isAsked && !isGivenUp, "\(event) for nobody")
         isSettled = false
-        asker.told.events.append("\(number) \(event)")
+        asker.observed.events.append("\(number) \(event)")
     }
 
     override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) {
@@ -189,7 +189,7 @@ final class AskedStream: HTTP2ClientStream {
         isSettled = false
         let taken = min(content.count, appetite)
         if appetite != .max { appetite -= taken }
-        for index in 0..<taken { asker.told.content.append(content[index]) }
+        for index in 0..<taken { asker.observed.content.append(content[index]) }
         return taken
     }
 
@@ -202,7 +202,7 @@ final class AskedStream: HTTP2ClientStream {
     override func responseEnded() {
         precondition(hasHead && !hasOutcome, "an end of nothing")
         hasOutcome = true
-        asker.told.completed.insert(number)
+        asker.observed.completed.insert(number)
         say("end")
     }
 
@@ -212,7 +212,7 @@ final class AskedStream: HTTP2ClientStream {
         precondition(!hasOutcome, "two ends")
         if case .unprocessed = failure { precondition(!hasHead, "what was answered was processed") }
         hasOutcome = true
-        if failure == .reset(.flowControlError) { asker.told.overrun.insert(number) }
+        if failure == .reset(.flowControlError) { asker.observed.overrun.insert(number) }
         say("failed \(failure)")
     }
 
@@ -221,7 +221,7 @@ final class AskedStream: HTTP2ClientStream {
         isAsked = false
     }
 
-    override func settle() { isSettled = true }
+    override func finishEvent() { isSettled = true }
 }
 
 /// A head as it was understood, and as HTTP/1.1's parser understands it when it is written for it.

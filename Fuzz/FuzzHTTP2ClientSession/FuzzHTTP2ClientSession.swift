@@ -2,9 +2,9 @@ import HTTP
 
 /// libFuzzer's entry: what a server sends on a connection of HTTP/2 on which a few requests were made.
 ///
-/// Properties: nothing traps; cut anywhere, the streams are told the same; each hears of one end and nothing after it; a response that is
-/// complete for who takes all of it at once is so for who takes it later, even after the connection; a head that is
-/// delivered is one that HTTP/1.1's parser takes for the same; what streams hold is given back.
+/// Properties: nothing traps; cut anywhere, the streams have the same events; each hears of one end and nothing after it;
+/// a response that is complete for who takes all of it at once is so for who takes it later, even after the connection; a
+/// head that is delivered is one that HTTP/1.1's parser takes for the same; what streams hold is given back.
 ///
 /// The first byte of the input decides where it is cut, the second what the streams do.
 @_cdecl("LLVMFuzzerTestOneInput")

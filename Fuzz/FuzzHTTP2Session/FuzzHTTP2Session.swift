@@ -2,8 +2,8 @@ import HTTP
 
 /// libFuzzer's entry: what a client sends on a connection of HTTP/2 behind the preface.
 ///
-/// Properties: nothing traps; cut anywhere, the streams are told the same; a head that is delivered is one that HTTP/1.1's parser
-/// takes for the same; what streams hold is given back.
+/// Properties: nothing traps; cut anywhere, the streams have the same events; a head that is delivered is one that
+/// HTTP/1.1's parser takes for the same; what streams hold is given back.
 ///
 /// The first byte of the input decides where it is cut, the second what the streams do.
 @_cdecl("LLVMFuzzerTestOneInput")

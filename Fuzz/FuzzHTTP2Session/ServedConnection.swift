@@ -21,7 +21,7 @@ struct Manners {
     }
 }
 
-/// A connection from its preface to its end, and what its streams were told.
+/// A connection from its preface to its end, and the events of its streams.
 struct ServedConnection: Equatable {
     var events: [String] = []
     var content: [UInt8] = []
@@ -49,7 +49,7 @@ struct ServedConnection: Equatable {
                 do throws(HTTP2Fault) {
                     try session.receive(bytes.span.extracting(start..<end), now: Instant(nanoseconds: 0))
                 } catch {
-                    if !listener.isOver { listener.told.fault = error }
+                    if !listener.isOver { listener.observed.fault = error }
                     break
                 }
                 start = end
@@ -60,14 +60,14 @@ struct ServedConnection: Equatable {
                     _ = session.reportRoom()
                 }
             }
-            let told = listener.told
+            let observed = listener.observed
             write(session, pool)
             session.close()
             precondition(session.openStreams == 0, "a stream is open after the end")
-            listener.told = told
+            listener.observed = observed
         }
         precondition(pool.outstanding == 0, "\(pool.outstanding) blocks were not given back")
-        return listener.told
+        return listener.observed
     }
 
     private static func write(_ session: HTTP2Session, _ pool: BufferPool) {
@@ -84,7 +84,7 @@ struct ServedConnection: Equatable {
 
 final class Listener: HTTP2Handler {
     let manners: Manners
-    var told = ServedConnection()
+    var observed = ServedConnection()
     /// The client has said its last word. What it begins all the same nghttp2 serves if it came in the same read, or if another
     /// stream is open: either is good.
     var isOver = false
@@ -93,7 +93,7 @@ final class Listener: HTTP2Handler {
 
     override func makeStream(_ pool: BufferPool) -> HTTP2Stream { ServedStream(self, pool) }
     override func clientGoesAway(_ code: HTTP2ErrorCode) {
-        if !isOver { told.events.append("goes away \(code)") }
+        if !isOver { observed.events.append("goes away \(code)") }
         isOver = true
     }
 }
@@ -109,7 +109,7 @@ final class ServedStream: HTTP2Stream {
 
     private func say(_ event: String) {
         guard !listener.isOver else { return }
-        listener.told.events.append("\(number) \(event)")
+        listener.observed.events.append("\(number) \(event)")
     }
 
     override func headReceived() {
@@ -124,7 +124,7 @@ final class ServedStream: HTTP2Stream {
     override func receive(content: Span<UInt8>) -> Int {
         let taken = min(content.count, appetite)
         appetite -= taken
-        for index in 0..<taken where !listener.isOver { listener.told.content.append(content[index]) }
+        for index in 0..<taken where !listener.isOver { listener.observed.content.append(content[index]) }
         return taken
     }
 

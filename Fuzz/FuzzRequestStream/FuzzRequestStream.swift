@@ -3,7 +3,7 @@ import HTTP
 /// libFuzzer's entry: the bytes of a whole connection, requests behind one another with their content.
 ///
 /// Properties: nothing traps; cut anywhere, the same requests are found, and the end is the same; where one request ends,
-/// the next begins, and no octet is taken for both; each request, written anew as the gateway does, is read as the same.
+/// the next begins, and no octet is taken for both; each request, rewritten as the gateway does, is read as the same.
 ///
 /// The first byte of the input decides where it is cut.
 @_cdecl("LLVMFuzzerTestOneInput")
@@ -19,7 +19,7 @@ public func fuzzRequestStream(_ data: UnsafePointer<UInt8>, _ count: Int) -> CIn
         let again = RequestStream.read(request.rewritten, inStepsOf: request.rewritten.count)
         precondition(
             again.requests == [request] && again.end == .open,
-            "written anew, \(request) is read as \(again.requests), \(again.end)")
+            "rewritten, \(request) is read as \(again.requests), \(again.end)")
     }
     return 0
 }

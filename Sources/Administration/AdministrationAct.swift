@@ -4,7 +4,7 @@
 public struct AdministrationAct: Equatable, Sendable, CustomStringConvertible {
     public enum Outcome: Equatable, Sendable {
         case done
-        /// What comes of it is told by a line of its own.
+        /// Begun; a later line reports the outcome.
         case begun
         /// - code: of the fault.
         case refused(String)
@@ -37,7 +37,8 @@ public struct AdministrationAct: Equatable, Sendable, CustomStringConvertible {
     ///
     /// - Parameter sentence: what was asked for.
     init(_ name: String, _ sentence: String, target: String? = nil, _ fault: AdministrationFault, by peer: String) {
-        // A store that is late does what it was told all the same: to say "refused" of that would be wrong where it matters most.
+        // A store that answers late may still have executed the command: "refused" would be wrong where it matters
+        // most.
         if fault == .storeUnavailable {
             self.init(
                 name, "\(sentence), whether done or not is unknown: \(fault.error)", target: target,

@@ -20,31 +20,32 @@ public struct AdministrationFault: Error, Equatable, Sendable {
 
 extension AdministrationFault {
     static func badRequest(_ description: String) -> Self { Self(400, "bad_request", description) }
-    static let originRefused = Self(403, "origin_refused", "Requests of other web pages are refused.")
+    static let originRefused = Self(403, "origin_refused", "Requests from other web pages are refused.")
     static func notFound(_ description: String) -> Self { Self(404, "not_found", description) }
     static let levelRefused = Self(
-        403, "level_refused", "Nobody may do that here, by this listener's `level`; nothing was changed.")
-    static let methodRefused = Self(405, "method_refused", "The endpoint does not admit this method.")
+        403, "level_refused", "This listener's `level` does not allow that; nothing was changed.")
+    static let methodRefused = Self(405, "method_refused", "The endpoint does not allow this method.")
     static let requestTimeout = Self(408, "request_timeout", "The request did not arrive in time.")
     static let contentTooLarge = Self(413, "too_large", "The content is larger than 64 KiB.")
     static let mediaTypeUnsupported = Self(415, "media_type_unsupported", "The content must be application/json.")
-    static let tokenRequired = Self(401, "token_required", "The token is missing, or it is not that of this listener.")
-    static let sessionRequired = Self(401, "session_required", "The session is over, or not of this listener: sign in.")
+    static let tokenRequired = Self(401, "token_required", "The token is missing or wrong for this listener.")
+    static let sessionRequired = Self(
+        401, "session_required", "The session has ended, or belongs to another listener: sign in.")
     static let misdirected = Self(
         421, "misdirected", "The Host field must be a name of this listener: localhost for a socket.")
     static let storeUnavailable = Self(
         503, "store_unavailable",
-        "The store is not available, `attestgate status` says why; whether a change was made is unknown.")
+        "The store is not available; see `attestgate status`. It is unknown whether the change was made.")
     /// The same where nothing was to be changed.
     static let storeUnreadable = Self(
-        503, "store_unavailable", "The store is not available, `attestgate status` says why: nothing can be read.")
+        503, "store_unavailable", "The store is not available; see `attestgate status`. Nothing can be read.")
     static let doorReplaced = Self(
-        503, "busy", "What may come in has changed while the request came, or the gateway stops; nothing was changed.")
-    static let busy = Self(503, "busy", "Too many operations wait already; nothing was changed.")
+        503, "busy", "The configuration changed during the request, or the gateway is stopping; nothing was changed.")
+    static let busy = Self(503, "busy", "The queue of operations is full; nothing was changed.")
 
     /// - Parameter difference: `with another certificate key`.
     static func registeredOtherwise(device: Int64, _ difference: String) -> Self {
-        Self(409, "key_registered", "The hardware key is registered already, as device \(device), \(difference).")
+        Self(409, "key_registered", "The hardware key is already registered as device \(device), \(difference).")
     }
 
     init(_ fault: MessageFault) {
@@ -62,10 +63,10 @@ extension AdministrationFault {
 
     init(_ error: StoreError) {
         switch error {
-        case .keyRegistered: self.init(409, "key_registered", "A device with this hardware key is registered already.")
+        case .keyRegistered: self.init(409, "key_registered", "A device with this hardware key is already registered.")
         case .keyBound: self.init(409, "key_bound", "The certificate key is or was bound to a device.")
         case .deviceRevoked: self.init(409, "device_revoked", "The device is revoked.")
-        case .devicePending: self.init(409, "device_pending", "The device is pending: no key of its own is bound yet.")
+        case .devicePending: self.init(409, "device_pending", "The device is pending: no certificate key is bound yet.")
         case .deviceUnknown: self = .notFound("There is no such device.")
         case .bindingUnknown: self = .notFound("No device is or was bound to this key.")
         case .unavailable: self = .storeUnavailable
@@ -79,7 +80,7 @@ extension RegistryCommand {
         switch self {
         case .list, .listPending, .show, .listRevokedCertificates, .receiptFigures, .export, .count: false
         case .register, .bind, .endBinding, .revoke, .restore, .approve, .initialize, .bindKey, .revokeSubject,
-            .drawRevocationListNumber, .claimReceipts, .settleReceipt, .renewEpoch:
+            .drawRevocationListNumber, .claimReceipts, .recordReceipt, .renewEpoch:
             true
         }
     }
@@ -93,8 +94,8 @@ extension AdministrationFault: Codable {
 
     /// The status stands in the head of an answer, not in its body.
     init(status: UInt16, content: [UInt8]) throws {
-        let told = try JSONText.decode(AdministrationFault.self, from: content)
-        self.init(status, told.error, told.description)
+        let decoded = try JSONText.decode(AdministrationFault.self, from: content)
+        self.init(status, decoded.error, decoded.description)
     }
 
     public init(from decoder: any Decoder) throws {

@@ -7,7 +7,7 @@ public enum JSONText {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         guard let data = try? encoder.encode(value) else {
-            preconditionFailure("documents hold text and integers, which are always JSON")
+            preconditionFailure("documents contain only text and integers")
         }
         return Array(data)
     }
@@ -26,10 +26,10 @@ public enum JSONText {
         else { throw .badRequest("The content must be a JSON object whose members are text.") }
         if let unknown = members.keys.sorted().first(where: { !admitted.contains($0) }) {
             let known = admitted.joined(separator: ", ")
-            throw .badRequest("The member '\(unknown.prefix(40))' is unknown; there are \(known).")
+            throw .badRequest("The member '\(unknown.prefix(40))' is unknown; known members are \(known).")
         }
         // The decoder keeps one of several equal names. In an object of text, each member is two strings.
-        guard strings(in: text) == 2 * members.count else { throw .badRequest("A member stands there twice.") }
+        guard strings(in: text) == 2 * members.count else { throw .badRequest("A member occurs twice.") }
         return members
     }
 

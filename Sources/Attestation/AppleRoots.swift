@@ -20,7 +20,7 @@ public enum AppleRoots {
     ) throws(CryptographyError) -> TrustedRoot {
         let certificates = try Certificate.all(inPEM: Array(pem.utf8), library)
         guard certificates.count == 1, Hexadecimal.encode(try certificates[0].thumbprint(library)) == fingerprint else {
-            throw CryptographyError(doing: "load a root of Apple's: its fingerprint is another")
+            throw CryptographyError(doing: "load Apple's root certificate: its fingerprint is wrong")
         }
         return try TrustedRoot(certificates[0], library)
     }

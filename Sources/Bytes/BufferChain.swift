@@ -2,7 +2,7 @@ import Glibc
 
 /// A queue of bytes over as many pooled blocks as it takes: content that is kept until it may be passed on.
 ///
-/// It has no bound of its own: whoever appends knows how much the content may have.
+/// It has no bound of its own: the caller that appends knows how long the content may be.
 ///
 /// Raw memory, as in `ByteBuffer`. The invariant: `blocks[first...]` are blocks of `pool.blockSize` bytes owned by this
 /// chain alone; the bytes lie in them one after the other, from `start` in the first of them on, `count` altogether, and
@@ -67,7 +67,7 @@ public struct BufferChain: ~Copyable {
 
     /// Drops `dropped` bytes of `front`.
     public mutating func consume(_ dropped: Int) {
-        precondition(dropped >= 0 && dropped <= frontCount, "consumed more than lay together")
+        precondition(dropped >= 0 && dropped <= frontCount, "consumed more than was contiguous")
         guard dropped > 0 else { return }
         count -= dropped
         start += dropped

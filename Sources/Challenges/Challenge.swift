@@ -26,7 +26,7 @@ public struct Challenge: Sendable {
 
     init(_ content: Content) {
         var room = text.mutableSpan
-        Base64URL.encode(content.span, into: &room)
+        Base64URLText.encode(content.span, into: &room)
     }
 
     /// The characters, copied.

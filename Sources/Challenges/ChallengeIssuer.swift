@@ -34,7 +34,7 @@ public struct ChallengeIssuer {
         _ scope: ChallengeScope, current: ChallengeSecret, previous: ChallengeSecret? = nil, _ library: LibraryContext
     ) throws(CryptographyError) {
         guard previous?.generation != current.generation else {
-            throw CryptographyError(doing: "tell two challenge secrets of generation \(current.generation) apart")
+            throw CryptographyError(doing: "distinguish two challenge secrets of generation \(current.generation)")
         }
         self.current = try Generation(current, scope, library)
         if let previous {
@@ -74,7 +74,7 @@ public struct ChallengeIssuer {
     ) throws(CryptographyError) -> ChallengeVerdict {
         var content = Challenge.Content(repeating: 0)
         var room = content.mutableSpan
-        guard Base64URL.decode(text, into: &room), content[0] == Challenge.version else { return .malformed }
+        guard Base64URLText.decode(text, into: &room), content[0] == Challenge.version else { return .malformed }
         guard let key = key(of: content[1]) else { return .foreign }
         let expected = try key.code(of: content.span.extracting(first: Challenge.codeOffset))
         guard ConstantTime.areEqual(expected.span, content.span.extracting(droppingFirst: Challenge.codeOffset)) else {

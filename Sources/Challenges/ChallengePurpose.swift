@@ -5,7 +5,7 @@ public enum ChallengePurpose: Sendable, CaseIterable {
     /// The nonce of the enrolment endpoints.
     case enrolment
 
-    /// What the key derivation is told. No label is the beginning of another.
+    /// The label that separates the derived keys. No label is a prefix of another.
     var label: String {
         switch self {
         case .request: "attestgate challenge request"

@@ -35,7 +35,7 @@ public final class AuthenticationKey {
         let context = self.context
         let done = code.fill { room in
             var length = 0
-            // No key given: begins anew with the one that was set.
+            // Without a key argument, OpenSSL restarts with the key that was set.
             return EVP_MAC_init(context, nil, 0, nil) == 1
                 && message.withUnsafeBufferPointer { EVP_MAC_update(context, $0.baseAddress, $0.count) } == 1
                 && EVP_MAC_final(context, room, &length, 32) == 1 && length == 32

@@ -27,7 +27,7 @@ public struct AuthoritySource: Sendable {
         let certificates = try Certificate.all(inPEM: certificate, library)
         guard let certificate = certificates.first, certificates.count == 1 else {
             throw CryptographyError(
-                doing: "issue certificates: \(certificates.count) certificates where the authority's alone should be")
+                doing: "issue certificates: the authority's file has \(certificates.count) certificates instead of one")
         }
         let issuer = try CertificateIssuer(
             certificate: certificate, key: PrivateKey(pem: key, passphrase: passphrase, library), library)

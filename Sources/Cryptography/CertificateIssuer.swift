@@ -15,7 +15,8 @@ public struct CertificateIssuer {
             throw .fromQueue(doing: "use the issuing key: it is not the certificate's")
         }
         guard certificate.isAuthority else {
-            throw CryptographyError(doing: "issue certificates: \(certificate.subject) is no certification authority")
+            throw CryptographyError(
+                doing: "issue certificates: \(certificate.subject) is not a certification authority")
         }
         self.certificate = certificate
         self.key = key
@@ -115,7 +116,7 @@ extension LibraryContext {
     /// A serial number nobody can predict, and nobody has had before.
     public func randomSerial() throws(CryptographyError) -> CertificateSerial {
         guard let serial = CertificateSerial(random: try randomBytes(16)) else {
-            preconditionFailure("a serial number is made of 16 random octets")
+            preconditionFailure("a serial number has 16 random bytes")
         }
         return serial
     }

@@ -36,7 +36,7 @@ struct DecodedOCSPResponse: ~Copyable {
         let status = OCSP_response_status(response)
         guard status == OCSP_RESPONSE_STATUS_SUCCESSFUL else {
             let name = OCSP_response_status_str(Int(status)).map { String(cString: $0) } ?? "\(status)"
-            throw CryptographyError(doing: "use the OCSP response: it is no answer but an error, \(name)")
+            throw CryptographyError(doing: "use the OCSP response: it is an error response, \(name)")
         }
         guard let basic = OCSP_response_get1_basic(response) else { throw .fromQueue(doing: "read the OCSP response") }
         pointer = basic
@@ -56,10 +56,10 @@ struct DecodedOCSPResponse: ~Copyable {
             throw CryptographyError(
                 doing: matching.isEmpty
                     ? "use the OCSP response: it is not about \(leaf.subject), serial \(leaf.serial)"
-                    : "use the OCSP response: it speaks of \(leaf.subject) more than once")
+                    : "use the OCSP response: it contains \(leaf.subject) more than once")
         }
         guard OCSP_SINGLERESP_get_ext_by_critical(single, 1, -1) < 0 else {
-            throw CryptographyError(doing: "use the OCSP response: a critical extension is not understood here")
+            throw CryptographyError(doing: "use the OCSP response: it has an unknown critical extension")
         }
         var thisUpdate: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
         var nextUpdate: UnsafeMutablePointer<ASN1_GENERALIZEDTIME>?
@@ -86,18 +86,18 @@ struct DecodedOCSPResponse: ~Copyable {
         return OCSP_id_cmp(own, id) == 0
     }
 
-    /// - Throws: unless the issuer has signed it, or whom the issuer has appointed by a certificate with OCSPSigning
-    ///   (RFC 6960 section 4.2.2.2).
+    /// - Throws: unless the issuer has signed it, or a responder that the issuer authorised with an OCSPSigning
+    ///   certificate (RFC 6960 section 4.2.2.2).
     func verify(
         signedFor issuer: Certificate, at now: Int64, _ library: LibraryContext
     ) throws(CryptographyError) {
         guard OCSP_BASICRESP_get_ext_by_critical(pointer, 1, -1) < 0 else {
-            throw CryptographyError(doing: "use the OCSP response: a critical extension is not understood here")
+            throw CryptographyError(doing: "use the OCSP response: it has an unknown critical extension")
         }
         var algorithm: OpaquePointer?
         X509_ALGOR_get0(&algorithm, nil, nil, OCSP_resp_get0_tbs_sigalg(pointer))
         guard SignatureStrength.isSufficient(OBJ_obj2nid(algorithm)) else {
-            throw CryptographyError(doing: "trust the OCSP response: its signature is weaker than SHA-256 makes it")
+            throw CryptographyError(doing: "trust the OCSP response: its signature algorithm is weaker than SHA-256")
         }
         ERR_clear_error()
         guard let store = X509_STORE_new(), let known = ag_sk_x509_new() else {
@@ -117,7 +117,9 @@ struct DecodedOCSPResponse: ~Copyable {
         // No explicit trust: a certificate's own trust settings appoint nobody.
         guard OCSP_basic_verify(pointer, known, store, UInt(OCSP_NOEXPLICIT)) == 1 else {
             throw .fromQueue(
-                doing: "trust the OCSP response: \(issuer.subject), or whom it has appointed, must have signed it")
+                doing:
+                    "trust the OCSP response: it is not signed by \(issuer.subject) or a responder that it has delegated"
+            )
         }
     }
 }

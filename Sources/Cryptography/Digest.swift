@@ -30,7 +30,7 @@ public struct Digest<let length: Int>: Sendable {
         var room = storage.mutableSpan
         return room.withUnsafeMutableBufferPointer { room in
             // Only an empty array has no address, and no digest is empty.
-            guard let address = room.baseAddress else { preconditionFailure("a digest of no length") }
+            guard let address = room.baseAddress else { preconditionFailure("a digest without bytes") }
             return body(address)
         }
     }
@@ -43,4 +43,18 @@ extension Digest: Equatable {
 }
 
 public typealias Digest256 = Digest<32>
+
+extension Digest256 {
+    /// Returns SHA-256 of `bytes` from OpenSSL's default library context: for clients, which have no `LibraryContext`.
+    public static func sha256(of bytes: Span<UInt8>) -> Digest256 {
+        var digest = Digest256()
+        let made = bytes.withUnsafeBufferPointer { bytes in
+            digest.fill { SHA256(bytes.baseAddress, bytes.count, $0) }
+        }
+        // Only an OpenSSL without SHA-256 gives none, and that one has no P-256 signatures either.
+        precondition(made != nil, "OpenSSL has no SHA-256")
+        return digest
+    }
+}
+
 public typealias Digest512 = Digest<64>

@@ -5,8 +5,8 @@ public enum ECDSASignature {
 
     /// The ECDSA-Sig-Value in DER (RFC 3279 section 2.2.3) of r and s in a fixed width (RFC 7518 section 3.4).
     ///
-    /// - Returns: nil unless there are 64 bytes. That r and s lie between 1 and the order of the curve is for whoever
-    ///   verifies.
+    /// - Returns: nil unless there are 64 bytes. The verifier checks that r and s lie between 1 and the order of the
+    ///   curve.
     public static func der(fixedWidth signature: Span<UInt8>) -> [UInt8]? {
         guard signature.count == 2 * width else { return nil }
         let content = integer(signature.extracting(first: width)) + integer(signature.extracting(last: width))

@@ -20,15 +20,15 @@ enum FileForm {
     static func cut(_ file: [UInt8]) -> String {
         let text = String(decoding: file, as: UTF8.self)
         let isCut = text.ranges(of: "-----END ").count < text.ranges(of: begin).count
-        return isCut ? "; an END line is missing: the file was cut off" : ""
+        return isCut ? "; an END line is missing: the file is truncated" : ""
     }
 
     /// That a text is something else than it says: of what is called a private key, a certificate; and the other way round.
     static func mislabelled(_ file: [UInt8], _ context: LibraryContext) -> String {
         guard let kind = firstBlock(of: file).flatMap({ kind(of: $0, context) }) else { return "" }
         switch (holdsPrivateKey(file), kind) {
-        case (true, .certificate): return "; what it calls a private key is a certificate"
-        case (false, .privateKey): return "; what it calls a certificate is a private key"
+        case (true, .certificate): return "; the block labelled private key is a certificate"
+        case (false, .privateKey): return "; the block labelled certificate is a private key"
         default: return ""
         }
     }
@@ -57,11 +57,11 @@ enum FileForm {
         case "PRIVATE KEY", "RSA PRIVATE KEY", "EC PRIVATE KEY", "DSA PRIVATE KEY": "a private key"
         case "ENCRYPTED PRIVATE KEY": "an encrypted private key"
         case "OPENSSH PRIVATE KEY":
-            "a private key in the form of OpenSSH, which `ssh-keygen -p -m PKCS8 -f FILE` changes"
+            "a private key in OpenSSH format: convert it with `ssh-keygen -p -m PKCS8 -f FILE`"
         case "PUBLIC KEY", "RSA PUBLIC KEY": "a public key"
         case "X509 CRL": "a revocation list"
-        case "PKCS7", "CMS": "a PKCS #7 bundle, of which `openssl pkcs7 -print_certs` takes the certificates"
-        default: "\(label.prefix(40)), which is none"
+        case "PKCS7", "CMS": "a PKCS #7 bundle: extract its certificates with `openssl pkcs7 -print_certs`"
+        default: "\(label.prefix(40)), which is not supported"
         }
     }
 
@@ -84,9 +84,9 @@ enum FileForm {
     private static func binary(_ file: [UInt8], _ context: LibraryContext) -> String? {
         switch kind(of: file, context) {
         case nil: nil
-        case .bundle: "PKCS #12, of which `openssl pkcs12 -nodes` makes PEM"
-        case .privateKey: "a private key in DER, which `openssl pkey -inform DER` makes PEM of"
-        case .certificate: "a certificate in DER, which `openssl x509 -inform DER` makes PEM of"
+        case .bundle: "PKCS #12: convert it to PEM with `openssl pkcs12 -nodes`"
+        case .privateKey: "a private key in DER: convert it to PEM with `openssl pkey -inform DER`"
+        case .certificate: "a certificate in DER: convert it to PEM with `openssl x509 -inform DER`"
         case .other: "DER, not PEM"
         }
     }

@@ -17,7 +17,9 @@ public enum KeyDerivation {
     ) throws(CryptographyError) -> [UInt8] {
         guard !secret.isEmpty else { throw CryptographyError(doing: "derive a key from an empty secret") }
         guard (1...255 * 32).contains(count) else { throw CryptographyError(doing: "derive a key of \(count) bytes") }
-        guard info.count <= longestInfo else { throw CryptographyError(doing: "derive a key for so long a purpose") }
+        guard info.count <= longestInfo else {
+            throw CryptographyError(doing: "derive a key for a purpose that is too long")
+        }
         ERR_clear_error()
         // Derivation is rare (at start, and when the store's epoch changes), so nothing is kept fetched for it.
         let algorithm = EVP_KDF_fetch(library.pointer, "HKDF", nil)

@@ -93,7 +93,7 @@ public final class LibraryContext {
     public func randomBytes(_ count: Int) throws(CryptographyError) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
         ERR_clear_error()
-        guard RAND_bytes_ex(pointer, &bytes, count, 256) == 1 else { throw .fromQueue(doing: "draw random bytes") }
+        guard RAND_bytes_ex(pointer, &bytes, count, 256) == 1 else { throw .fromQueue(doing: "generate random bytes") }
         return bytes
     }
 }

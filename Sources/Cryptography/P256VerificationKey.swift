@@ -61,9 +61,9 @@ public final class P256VerificationKey {
 
     /// Whether `signature` was made by this key over the message whose SHA-256 is `digest`.
     ///
-    /// - Parameter signature: ECDSA-Sig-Value (RFC 3279 section 2.2.3) in DER. Other encodings of BER are refused:
-    ///   OpenSSL encodes anew what it decoded, and compares. Either of the two values of `s` is accepted: signers of
-    ///   Apple's make no choice between them, and nothing here takes a signature for an identity.
+    /// - Parameter signature: ECDSA-Sig-Value (RFC 3279 section 2.2.3) in DER. Other BER encodings are refused: OpenSSL
+    ///   re-encodes the decoded value and compares. Either of the two values of `s` is accepted: Apple's signers do not
+    ///   choose between them, and nothing here takes a signature for an identity.
     public func verify(digest: Digest256, signature: Span<UInt8>) -> Bool {
         guard Self.signatureLengths.contains(signature.count) else { return false }
         ErrorQueue.forget()

@@ -22,29 +22,29 @@ public final class SignedMessage {
         case content
         /// Signed attributes, which hold the content's digest.
         case attributes
-        /// The content, although there are signed attributes: against RFC 5652 section 5.4, but so did Apple sign in the
-        /// time of iOS 14.0. The attributes are then nobody's word.
+        /// The content, although there are signed attributes. This contradicts RFC 5652 section 5.4, but Apple signed
+        /// so at the time of iOS 14.0. The signature then does not cover the attributes.
         case contentDespiteAttributes
     }
 
-    /// - Throws: if it is no signed data, or not of the form told above, or if bytes follow it.
+    /// - Throws: if it is not signed data, or not of the form described above, or if bytes follow it.
     public init(ber: Span<UInt8>, _ library: LibraryContext) throws(CryptographyError) {
         let pointer = try Self.decode(ber, library)
         // Until all is stored nothing else frees the message.
         var isKept = false
         defer { if !isKept { CMS_ContentInfo_free(pointer) } }
 
-        guard OBJ_obj2nid(CMS_get0_type(pointer)) == NID_pkcs7_signed else { throw Self.fault("it is no signed data") }
+        guard OBJ_obj2nid(CMS_get0_type(pointer)) == NID_pkcs7_signed else { throw Self.fault("it is not signed data") }
         guard OBJ_obj2nid(CMS_get0_eContentType(pointer)) == NID_pkcs7_data,
             let slot = CMS_get0_content(pointer), let octets = slot.pointee
-        else { throw Self.fault("it carries no data") }
+        else { throw Self.fault("it contains no data") }
         content = Array(
             UnsafeBufferPointer(start: ASN1_STRING_get0_data(octets), count: Int(ASN1_STRING_length(octets))))
         certificates = try Self.certificates(of: pointer)
 
         let signers = CMS_get0_SignerInfos(pointer)
         guard ag_sk_cms_signer_num(signers) == 1, let information = ag_sk_cms_signer_value(signers, 0) else {
-            throw Self.fault("it has not exactly one signer")
+            throw Self.fault("it does not have exactly one signer")
         }
         guard let signer = certificates.first(where: { CMS_SignerInfo_cert_cmp(information, $0.pointer) == 0 }) else {
             throw Self.fault("the signer's certificate is missing")

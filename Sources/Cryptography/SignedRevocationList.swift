@@ -137,18 +137,22 @@ private final class DecodedRevocationList {
         let issuer = Certificate.text(of: X509_CRL_get_issuer(pointer))
         guard let authority = authorities.first(where: hasSigned) else {
             throw CryptographyError(
-                doing: "trust the revocation list of \(issuer): no authority of this name, with cRLSign, has signed it")
+                doing:
+                    "trust the revocation list of \(issuer): it is not signed by an authority with this name and cRLSign"
+            )
         }
         try checkSignatureStrength(issuer)
         guard let thisUpdate = Certificate.seconds(X509_CRL_get0_lastUpdate(pointer)),
             let nextUpdate = Certificate.seconds(X509_CRL_get0_nextUpdate(pointer))
         else {
             throw CryptographyError(
-                doing: "use the revocation list of \(issuer): it does not say from when until when it is good")
+                doing: "use the revocation list of \(issuer): it has no validity period")
         }
         guard !Self.hasCritical(X509_CRL_get0_extensions(pointer)) else {
             throw CryptographyError(
-                doing: "use the revocation list of \(issuer): a critical extension makes it a delta, a part, or worse")
+                doing:
+                    "use the revocation list of \(issuer): a critical extension makes it a delta list, a partial list or unknown"
+            )
         }
         return SignedRevocationList(
             authority: try AuthorityIdentity(authority, context), issuer: issuer, thisUpdate: thisUpdate,
@@ -168,7 +172,7 @@ private final class DecodedRevocationList {
     private func checkSignatureStrength(_ issuer: String) throws(CryptographyError) {
         guard SignatureStrength.isSufficient(X509_CRL_get_signature_nid(pointer)) else {
             throw CryptographyError(
-                doing: "trust the revocation list of \(issuer): its signature is weaker than SHA-256 makes it")
+                doing: "trust the revocation list of \(issuer): its signature algorithm is weaker than SHA-256")
         }
     }
 
@@ -181,7 +185,9 @@ private final class DecodedRevocationList {
             let entry = ag_sk_x509_revoked_value(revoked, index)
             guard !Self.hasCritical(X509_REVOKED_get0_extensions(entry)) else {
                 throw CryptographyError(
-                    doing: "use the revocation list of \(issuer): a critical extension makes an entry another issuer's")
+                    doing:
+                        "use the revocation list of \(issuer): an entry has a critical extension, such as another issuer"
+                )
             }
             entries[SerialOctets(X509_REVOKED_get0_serialNumber(entry))] = Self.reason(of: entry)
         }

@@ -37,12 +37,12 @@ public struct StapledResponse: Equatable, Sendable {
         guard let issuer = chain.dropFirst().first(where: { $0.hasIssued(leaf) }) else {
             throw CryptographyError(
                 doing: "verify the OCSP response: the certificate that issued \(leaf.subject), \(leaf.issuer), "
-                    + "does not stand behind it in the certificate file")
+                    + "does not follow it in the certificate file")
         }
         let response = try DecodedOCSPResponse(der)
         let single = try response.single(about: leaf, issuedBy: issuer)
         guard let thisUpdate = single.thisUpdate, let nextUpdate = single.nextUpdate, thisUpdate < nextUpdate else {
-            throw CryptographyError(doing: "staple the OCSP response: it does not say from when until when it is good")
+            throw CryptographyError(doing: "staple the OCSP response: it has no validity period")
         }
         // A responder's certificate may end soon after the response: it is to be valid while that is.
         try response.verify(signedFor: issuer, at: min(max(now, thisUpdate), nextUpdate - 1), library)
@@ -51,7 +51,7 @@ public struct StapledResponse: Equatable, Sendable {
         case .revoked:
             throw CryptographyError(doing: "staple the OCSP response: it says that \(leaf.subject) is revoked")
         case .unknown:
-            throw CryptographyError(doing: "staple the OCSP response: its authority knows nothing of \(leaf.subject)")
+            throw CryptographyError(doing: "staple the OCSP response: its authority does not know \(leaf.subject)")
         }
         encoding = der
         subject = leaf.subject

@@ -1,7 +1,7 @@
 /// The names by which a registry knows people, of whom it keeps nothing else: HMAC-SHA-256 over the issuer and the subject
 /// of what was shown for them (RFC 7519 sections 4.1.1 and 4.1.2).
 ///
-/// Whoever changes the key cannot find a subject's devices again. Belongs to the thread of the key's library context.
+/// With another key, a subject's devices can no longer be found. Belongs to the thread of the key's library context.
 public struct SubjectPseudonyms {
     private let key: AuthenticationKey
 

@@ -3,8 +3,8 @@ internal import COpenSSL
 /// One root certificate, and the paths that lead to it (RFC 5280 section 6): for formats that pin their root, such as
 /// attestations and receipts.
 ///
-/// Time is not looked at here: whoever asks knows which moment counts, and asks every certificate of the path. Purposes
-/// are not looked at either, since Apple's certificates name purposes of their own.
+/// Does not check times: the caller knows which moment counts and checks every certificate of the path. Does not check
+/// purposes either, because Apple's certificates name purposes of their own.
 ///
 /// Remembers a few intermediates that were proven once, so that a signature over P-384 is verified once and not for every
 /// leaf: with OpenSSL 3.0 each costs half a millisecond. What is remembered is a fact of mathematics, no decision.
@@ -26,7 +26,7 @@ public final class TrustedRoot {
     ///   not be measured by that again.
     public init(_ certificate: Certificate, _ library: LibraryContext) throws(CryptographyError) {
         guard certificate.isAuthority else {
-            throw CryptographyError(doing: "trust \(certificate.subject): it is no certification authority")
+            throw CryptographyError(doing: "trust \(certificate.subject): it is not a certification authority")
         }
         guard X509_get_ext_by_NID(certificate.pointer, NID_name_constraints, -1) < 0 else {
             throw CryptographyError(doing: "trust \(certificate.subject): it has name constraints")

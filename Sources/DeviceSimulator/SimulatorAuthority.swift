@@ -16,7 +16,7 @@ public enum SimulatorAuthority {
     public static func create(in directory: String) throws -> [String] {
         let paths = files.map { directory + "/" + $0 }
         for path in paths where SimulatorFile.exists(path) {
-            throw SimulatorError("\(path) exists already; nothing was written")
+            throw SimulatorError("\(path) already exists; nothing was written")
         }
         let library = try LibraryContext()
         let rootKey = try PrivateKey.generateP384(library)
@@ -38,12 +38,13 @@ public enum SimulatorAuthority {
     static func intermediate(in directory: String, _ library: LibraryContext) throws -> CertificateIssuer {
         guard SimulatorFile.exists(directory + "/" + files[3]) else {
             throw SimulatorError(
-                "there is no authority in \(directory): attestgate-device ca init --directory \(directory) makes one")
+                "there is no authority in \(directory): create one with attestgate-device ca init --directory \(directory)"
+            )
         }
         let certificate = try Certificate.all(inPEM: SimulatorFile.read(directory + "/" + files[3]), library)
         let key = try PrivateKey(pem: SimulatorFile.read(directory + "/" + files[2]), library)
         guard let certificate = certificate.first else {
-            throw SimulatorError("\(directory)/\(files[3]) holds no certificate")
+            throw SimulatorError("\(directory)/\(files[3]) contains no certificate")
         }
         return try CertificateIssuer(certificate: certificate, key: key, library)
     }

@@ -4,7 +4,7 @@ internal import Glibc
 /// Accepts connections on a listening socket and hands each to its owner.
 public final class ListeningSocket: SocketHandler {
     private let accepted: (consuming Socket, SocketAddress) -> Void
-    /// Told the error number when no connection can be accepted for want of descriptors or memory.
+    /// Called with the error number when no connection can be accepted for want of descriptors or memory.
     private let exhausted: (Int32) -> Void
     /// Connections taken per wake-up, so that one burst does not starve the connections being served.
     private let burst = 64

@@ -42,7 +42,7 @@ private final class Start: Sendable {
 
 /// Takes over the reference that `LoopThread.init` retained for it.
 private nonisolated func runThread(_ context: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
-    guard let context else { preconditionFailure("a thread without its start") }
+    guard let context else { preconditionFailure("a thread has no start function") }
     let start = Unmanaged<Start>.fromOpaque(context).takeRetainedValue()
     ag_pthread_setname(pthread_self(), start.name)
     start.body()

@@ -9,7 +9,7 @@ public struct Rate: Equatable, Sendable {
     ///   - count: how many in each period, at least 1.
     ///   - burst: at least 1.
     public init(_ count: Int, per period: TimeSpan, burst: Int) {
-        precondition(count >= 1 && burst >= 1, "a rate that lets nothing through")
+        precondition(count >= 1 && burst >= 1, "a rate of zero")
         self.burst = burst
         interval = TimeSpan(nanoseconds: max(1, period.nanoseconds / Int64(count)))
     }
@@ -20,7 +20,7 @@ public struct Rate: Equatable, Sendable {
 
 /// A bucket of tokens that fills up evenly, one for each thing done: as the one number that it takes to know its level.
 ///
-/// So it can be told that nobody need remember a full one, and a rate can change under it.
+/// A full bucket therefore need not be stored, and the rate can change at any time.
 public struct TokenBucket: Sendable {
     /// When it will be full again, if nothing is taken; the bucket is full if that has passed.
     public private(set) var fullAt = Instant(nanoseconds: .min)
@@ -44,6 +44,6 @@ public struct TokenBucket: Sendable {
 }
 
 extension TimeSpan {
-    /// Rounded up, and never none: what a client is told to wait.
+    /// Rounded up, and at least 1: how long a client should wait.
     public var wholeSeconds: Int { max(1, Int((nanoseconds + 999_999_999) / 1_000_000_000)) }
 }

@@ -2,9 +2,9 @@ internal import Glibc
 
 /// The file by which local processes reach a Unix socket: only those of its owner, and of root, for its mode is 0600.
 ///
-/// One process serves a path, whoever else tries: it holds `flock` on `PATH.lock` for as long as this object lives. So a
-/// file found here was left by a process that is gone, and may be replaced. The kernel releases the lock however a process
-/// ends; the lock's file stays, for removing it would let another process lock a new one of the same name.
+/// One process alone serves a path: it holds `flock` on `PATH.lock` for as long as this object lives. So a file found
+/// here was left by a process that is gone, and may be replaced. The kernel releases the lock however a process ends;
+/// the lock's file stays, for removing it would let another process lock a new one of the same name.
 ///
 /// A process that takes over from another gets socket and lock from it: the lock is one with two holders then (flock(2)), and the
 /// file belongs to the one that serves. A socket without a lock is a service manager's, and so is its file.
@@ -156,9 +156,9 @@ extension SocketFileError: CustomStringConvertible {
     /// For people.
     public var description: String {
         switch self {
-        case .pathUnusable(let path): "'\(path)': the path of a socket has 1 to 107 bytes"
-        case .served(let path): "\(path): another process listens there"
-        case .noSocket(let path): "\(path): something that is no socket lies there"
+        case .pathUnusable(let path): "'\(path)': the path of a socket must have 1 to 107 bytes"
+        case .served(let path): "\(path): another process listens on it"
+        case .noSocket(let path): "\(path): it exists and is not a socket"
         case .modeRefused(let path): "\(path): the file system, or the umask, does not allow a socket of mode 0600"
         case .failed(let path, let doing, let errno): "cannot \(doing) \(path): \(String(cString: strerror(errno)))"
         }

@@ -1,4 +1,4 @@
-/// Where operators administer the running gateway.
+/// The administration interface of the running gateway.
 public struct AdministrationConfiguration: Equatable, Sendable {
     /// Of a Unix socket, at most 107 bytes; its directory is there.
     public let socketPath: String
@@ -10,10 +10,10 @@ extension AdministrationConfiguration {
     enum Keys {
         static let socket = Key(
             "socket", .socketToMake, whenMissing: .refused,
-            "The Unix socket for the commands of operators; made at the start.")
+            "The Unix socket for operators' commands; created at start.")
         static let listeners = Key(
             "listeners", .administrationListeners, whenMissing: .means("[]"),
-            "TCP addresses on which the same is served, to those who show a token or a certificate.")
+            "TCP addresses that serve the same to clients with a token or a certificate.")
 
         static let section = Section(path: "administration", settings: [socket.setting, listeners.setting])
     }

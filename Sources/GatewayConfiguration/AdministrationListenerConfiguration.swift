@@ -1,4 +1,4 @@
-/// A TCP address on which the administration is served. Whoever can connect must show more than that: a token, a
+/// A TCP address on which the administration is served. A client that can connect must also present a token, a
 /// certificate, or both.
 public struct AdministrationListenerConfiguration: Equatable, Sendable {
     /// A literal address, none of the gateway's own listeners.
@@ -39,22 +39,23 @@ extension AdministrationListenerConfiguration {
             .text(
                 "a literal address and a port, for example 127.0.0.1:9464", matching: ServerAddress.literalPattern,
                 ServerAddress.parseLiteral),
-            whenMissing: .refused, "The address and port to listen on, another than those of the gateway.")
+            whenMissing: .refused, "The address and port to listen on; not one of the gateway's.")
         static let tokenFile = Key(
             "token_file", .secretFile("a readable file"), whenMissing: .allowed,
-            "The file with the token that requests carry as Authorization: Bearer TOKEN.")
+            "The file with the token that requests send as Authorization: Bearer TOKEN.")
         static let hosts = Key(
             "hosts",
             .distinct(
                 .text("a name or address and a port", matching: ServerAddress.pattern, ServerAddress.parse), minimum: 0),
-            whenMissing: .means("[]"), "What the Host field may be besides the address and localhost with its port.")
+            whenMissing: .means("[]"),
+            "Accepted values of the Host field besides the address and localhost with its port.")
         static let tls = Key(
             "tls", .section(TLS.Keys.section, TLS.init), whenMissing: .allowed,
-            "How the listener shows itself, and whom it asks.")
+            "The listener's certificate, and the client certificates it requires.")
 
         static let level = Key(
             "level", .choice as Kind<Level>, whenMissing: .means("admin"),
-            "What those may do who come by this listener.")
+            "What clients of this listener may do.")
 
         static let section = Section(
             path: "administration.listeners",
@@ -73,14 +74,14 @@ extension AdministrationListenerConfiguration {
         else { return nil }
         guard tokenPath != nil || tls?.authoritiesPaths != nil else {
             reading.refuse(
-                reader.place(of: Keys.address), "anybody who reaches \(address) could \(level.deed)",
+                reader.place(of: Keys.address), "anyone who can reach \(address) could \(level.deed)",
                 expected: "`token_file`, or `tls` with `clients`")
             return nil
         }
         guard tls != nil || address.isLoopback else {
             reading.refuse(
-                reader.place(of: Keys.address), "the token would cross the network to \(address) in clear",
-                expected: "`tls`, or an address of this machine alone, such as 127.0.0.1:\(address.port)")
+                reader.place(of: Keys.address), "the token would be sent to \(address) unencrypted",
+                expected: "`tls`, or an address of this machine, such as 127.0.0.1:\(address.port)")
             return nil
         }
         self.address = address
@@ -96,7 +97,7 @@ extension AdministrationListenerConfiguration.Level {
     fileprivate var deed: String {
         switch self {
         case .admin: "administer the gateway"
-        case .view: "see who its devices are"
+        case .view: "list its devices"
         case .metrics: "read its metrics"
         }
     }
@@ -106,7 +107,7 @@ extension AdministrationListenerConfiguration.TLS {
     enum Keys {
         static let certificate = Key(
             "certificate", .file("a readable PEM file"), whenMissing: .refused,
-            "The listener's certificate and the intermediate ones above it, leaf first.")
+            "The listener's certificate and its intermediates, leaf first.")
         static let key = Key(
             "key", .keyFile("a readable PEM file"), whenMissing: .refused, "The private key of the certificate.")
         static let policy = TLSPolicyName.key
@@ -115,7 +116,7 @@ extension AdministrationListenerConfiguration.TLS {
             .section(
                 ListenerConfiguration.Clients.AdministrationKeys.section,
                 ListenerConfiguration.Clients.init(administering:_:)), whenMissing: .allowed,
-            "Whose certificates operators must present; never those of phones.")
+            "The client certificates that operators must present; never those of phones.")
 
         static let section = Section(
             path: "administration.listeners.tls",
@@ -144,7 +145,7 @@ extension ListenerConfiguration.Clients {
             path: "administration.listeners.tls.clients", settings: [authorities.setting])
         static let authorities = Key(
             "authorities", Keys.authorities.kind, whenMissing: .refused,
-            "The authorities to one of which every operator's certificate must chain.")
+            "The authorities of operators' certificates.")
     }
 
     fileprivate init?(administering item: Item, _ reading: Reading) {
@@ -171,10 +172,10 @@ extension Kind where Value == [AdministrationListenerConfiguration] {
                 let place = item.place(of: "address")
                 reading.mention(.address(listener.address.description), at: place)
                 if seen.contains(listener.address) {
-                    reading.refuse(place, "\(listener.address) stands in this list twice")
+                    reading.refuse(place, "\(listener.address) is listed twice")
                 } else if let other = seen.first(where: listener.address.overlaps) {
                     reading.refuse(
-                        place, "\(listener.address) takes the port of \(other)", expected: "another address or port")
+                        place, "\(listener.address) uses the port of \(other)", expected: "another address or port")
                 }
                 seen.append(listener.address)
             }

@@ -8,7 +8,7 @@ public struct AppConfiguration: Equatable, Sendable {
     /// Of those that are enrolled; a device that an operator adds has none.
     public let attestation: AttestationDemands
 
-    /// Where the app's keys must have been attested.
+    /// The environment in which the app's keys are attested.
     public enum Environment: String, CaseIterable, Sendable {
         case production
         /// Apple's servers for apps that are being developed; their keys prove no published app.
@@ -17,7 +17,7 @@ public struct AppConfiguration: Equatable, Sendable {
         case simulator
     }
 
-    /// Which values of a device's counter are accepted, each once.
+    /// The rule for a device's counter values; each value is accepted once.
     public enum CounterRule: Equatable, Sendable {
         /// Apple's rule: only values above the highest.
         case strict
@@ -29,14 +29,14 @@ public struct AppConfiguration: Equatable, Sendable {
 extension AppConfiguration {
     enum Keys {
         static let id = Key(
-            "id", .appID, whenMissing: .refused, "The id of the app as Apple signs it: team id, full stop, bundle id.")
+            "id", .appID, whenMissing: .refused, "The app id: team id, full stop, bundle id.")
         static let environment = Key(
             "environment", .choice as Kind<Environment>, whenMissing: .refused,
-            "Where the app's keys must have been attested.")
+            "The environment in which the app's keys are attested.")
         static let counter = Key(
             "counter", .text(CounterRuleText.expected, matching: CounterRuleText.pattern, CounterRuleText.parse),
             whenMissing: .means("strict"),
-            "Which values of a device's counter are accepted, each once.")
+            "The rule for a device's counter values; each value is accepted once.")
 
         static let section = Section(
             path: "apps",
@@ -70,15 +70,15 @@ extension Kind where Value == [AppConfiguration] {
                 let place = item.place(of: "id")
                 if let other = places[app.id] {
                     reading.refuse(
-                        place, "the app `\(app.id)` is configured already, \(reading.line(of: other, from: place))")
+                        place, "the app `\(app.id)` is already configured, \(reading.line(of: other, from: place))")
                 } else {
                     places[app.id] = place
                 }
                 if app.environment == .simulator {
                     reading.warn(
                         item.place(of: "environment"),
-                        "the app `\(app.id)` accepts software phones: for tests and demonstrations only",
-                        expected: "`environment: production` where real devices are meant")
+                        "the app `\(app.id)` accepts software phones: use this for tests and demonstrations only",
+                        expected: "`environment: production` for real devices")
                 }
             }
         }

@@ -1,11 +1,11 @@
 internal import Vocabulary
 
-/// What holds between routes, apps and the registry. It looks at the file as written, so that a route with another
-/// mistake is still told about its level and its apps.
+/// Checks between routes, apps and the registry. They read the file as written, so that a route with another mistake is
+/// still checked for its level and its apps.
 enum AppReferences {
     static func check(_ root: Item, _ reading: Reading) {
         let lacking = lacking(in: root)
-        // An id that is not readable is reported already; whoever refers to it made no further mistake.
+        // An id that is not readable is reported already; references to it are no further mistake.
         let ids = root["apps"]?.elements.map { $0["id"]?.text.flatMap { AppID($0) } } ?? []
         let known = ids.contains(nil) ? [] : ids.compactMap(\.self)
         for listener in root["listeners"]?.elements ?? [] where !lacking.isEmpty {
@@ -50,7 +50,7 @@ enum AppReferences {
         guard let item = words.first(where: { $0.text == ListenerConfiguration.Clients.Acceptance.registered.rawValue })
         else { return }
         reading.refuse(
-            item.place, "`registered` needs the sections `registry` and `apps`: only they know whose certificate it is",
+            item.place, "`registered` needs the sections `registry` and `apps`, which know the registered certificates",
             expected: "\(lacking.joined(separator: " and ")), or `accept: [issued]`")
     }
 
@@ -60,7 +60,7 @@ enum AppReferences {
     ) {
         let subject =
             route["require"] == nil
-            ? "`require` is missing, and its default `\(require.rawValue)`" : "`require: \(require.rawValue)`"
+            ? "`require` is missing; its default `\(require.rawValue)`" : "`require: \(require.rawValue)`"
         reading.refuse(
             route.place(of: "require"), "\(subject) needs the sections `registry` and `apps`",
             expected: "\(lacking.joined(separator: " and ")), or `require: certificate`")

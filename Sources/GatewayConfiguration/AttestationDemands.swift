@@ -1,3 +1,5 @@
+public import Vocabulary
+
 /// What is demanded of an app's attestation when a device is enrolled, besides that it is genuine.
 public struct AttestationDemands: Equatable, Sendable {
     /// At least one, each once.
@@ -5,6 +7,8 @@ public struct AttestationDemands: Equatable, Sendable {
     /// At least one; nil for every category, which is what software phones have without the key.
     public let validationCategories: Set<ValidationCategory>?
     public let minimumBundleVersion: BundleVersion?
+    /// Of the system that made the attestation; nil for every one.
+    public let minimumSystem: SystemVersion?
     /// What it means that a statement says neither category nor version.
     public let absentExtensions: AbsentExtensions
     public let clientData: ClientData
@@ -12,7 +16,7 @@ public struct AttestationDemands: Equatable, Sendable {
     /// The certificate that attestations of software phones lead to, a PEM file. Nil for all others, which lead to Apple's.
     public let rootPath: String?
 
-    /// Where the app may run.
+    /// The systems on which the app may run.
     public enum Platform: String, CaseIterable, Sendable {
         /// iPadOS too.
         case ios
@@ -61,32 +65,35 @@ extension AttestationDemands {
     enum Keys {
         static let platforms = Key(
             "platforms", .distinct(.choice as Kind<Platform>, minimum: 1), whenMissing: .means("[ios]"),
-            "Where the app may run.")
+            "The systems on which the app may run.")
         static let validationCategories = Key(
             "validation_categories", .distinct(.validationCategory, minimum: 1, maximum: 32), whenMissing: .allowed,
-            "How the app may have come to the phone.")
+            "How the app may have been installed.")
         static let minimumBundleVersion = Key(
             "minimum_bundle_version", .bundleVersion, whenMissing: .allowed,
-            "The lowest CFBundleVersion of the app that is let in.")
+            "The lowest CFBundleVersion of the app that is accepted.")
+        static let minimumSystem = Key(
+            "minimum_os", .systemVersion, whenMissing: .allowed,
+            "The lowest system version of devices that is accepted.")
         static let absentExtensions = Key(
             "absent_extensions", .choice as Kind<AbsentExtensions>, whenMissing: .means("accept"),
-            "What it means that a phone says neither category nor version.")
+            "Whether devices that state no category and no version are accepted.")
         static let clientData = Key(
             "client_data", .choice as Kind<ClientData>, whenMissing: .means("nonce-and-tag"),
-            "What the app's attestations are made for.")
+            "The data that the app's attestations cover.")
         static let receipt = Key(
             "receipt", .choice as Kind<Receipt.Name>, whenMissing: .means("optional"),
-            "Whether an attestation must come with a genuine receipt.")
+            "Whether an attestation must contain a valid receipt.")
         static let maximumRisk = Key(
-            "maximum_risk", .integer(0...Int(UInt32.max)), unit: "keys attested lately, as Apple counts them",
-            whenMissing: .allowed, "The highest risk metric that is let in.")
+            "maximum_risk", .integer(0...Int(UInt32.max)), unit: "recently attested keys, counted by Apple",
+            whenMissing: .allowed, "The highest risk metric that is accepted.")
         static let root = Key(
             "attestation_root", .file("a readable PEM file"), whenMissing: .allowed,
-            "The certificate that attestations of software phones lead to.")
+            "The root certificate of software phones' attestations.")
 
         static let settings = [
-            platforms.setting, validationCategories.setting, minimumBundleVersion.setting, absentExtensions.setting,
-            clientData.setting, receipt.setting, maximumRisk.setting, root.setting,
+            platforms.setting, validationCategories.setting, minimumBundleVersion.setting, minimumSystem.setting,
+            absentExtensions.setting, clientData.setting, receipt.setting, maximumRisk.setting, root.setting,
         ]
     }
 
@@ -95,20 +102,22 @@ extension AttestationDemands {
         let platforms = reader.read(Keys.platforms)
         let categories = reader.read(Keys.validationCategories)
         let minimumBundleVersion = reader.read(Keys.minimumBundleVersion)
+        let minimumSystem = reader.read(Keys.minimumSystem)
         let absentExtensions = reader.read(Keys.absentExtensions)
         let clientData = reader.read(Keys.clientData)
         let name = reader.read(Keys.receipt)
         let maximumRisk = reader.read(Keys.maximumRisk)
         let rootPath = reader.read(Keys.root)
         guard let platforms, categories != nil || !reader.has(Keys.validationCategories),
-            minimumBundleVersion != nil || !reader.has(Keys.minimumBundleVersion), let absentExtensions,
-            let clientData, let name, maximumRisk != nil || !reader.has(Keys.maximumRisk),
+            minimumBundleVersion != nil || !reader.has(Keys.minimumBundleVersion),
+            minimumSystem != nil || !reader.has(Keys.minimumSystem), let absentExtensions, let clientData, let name,
+            maximumRisk != nil || !reader.has(Keys.maximumRisk),
             rootPath != nil || !reader.has(Keys.root), let environment
         else { return nil }
         guard rootPath == nil || environment == .simulator else {
             reading.refuse(
                 reader.place(of: Keys.root),
-                "`attestation_root` means nothing with `environment: \(environment.rawValue)`: Apple's root is known",
+                "`attestation_root` has no effect with `environment: \(environment.rawValue)`, which uses Apple's root",
                 expected: "`environment: simulator`, or no `attestation_root`")
             return nil
         }
@@ -116,6 +125,7 @@ extension AttestationDemands {
         self.platforms = platforms
         validationCategories = categories.map { Set($0) } ?? Self.fitting(environment, platforms)
         self.minimumBundleVersion = minimumBundleVersion
+        self.minimumSystem = minimumSystem
         self.absentExtensions = absentExtensions
         self.clientData = clientData
         self.receipt = receipt
@@ -145,7 +155,7 @@ extension AttestationDemands.Receipt {
         case (.optional, _?):
             reading.refuse(
                 reader.place(of: AttestationDemands.Keys.maximumRisk),
-                "`maximum_risk` could be evaded by sending no receipt",
+                "a device could avoid `maximum_risk` by sending no receipt",
                 expected: "`receipt: required`, or no `maximum_risk`")
             return nil
         }
@@ -171,29 +181,42 @@ extension Kind where Value == AttestationDemands.ValidationCategory {
     fileprivate static var validationCategory: Kind {
         let names = Value.names.map(\.name)
         let shape = Shape.either([.choice(names), .integer(0...Int(UInt32.max))])
-        return .text("one of: \(names.joined(separator: ", ")), or the number of another", shape: shape) {
-            text throws(Complaint) in
+        return .text("one of: \(names.joined(separator: ", ")), or the number of another category", shape: shape) {
+            text throws(InvalidValue) in
             if let known = Value.names.first(where: { $0.name == text }) { return known.category }
             guard let number = Decimal.parse(text[...]).flatMap({ UInt32(exactly: $0) }) else {
-                throw Complaint(
-                    "\(Printable.quoted(text)) is not known here", suggestion: Spelling.nearest(to: text, among: names))
+                throw InvalidValue(
+                    "\(Printable.quoted(text)) is not a known value",
+                    suggestion: Spelling.nearest(to: text, among: names))
             }
             return Value(number: number)
         }
     }
 }
 
+extension Kind where Value == SystemVersion {
+    fileprivate static var systemVersion: Kind {
+        .text("a system version: one to three numbers separated by full stops, such as \"17.4\"", shape: .version) {
+            text throws(InvalidValue) in
+            guard let version = SystemVersion(text) else {
+                throw InvalidValue("\(Printable.quoted(text)) is not a system version")
+            }
+            return version
+        }
+    }
+}
+
 extension Kind where Value == AttestationDemands.BundleVersion {
     fileprivate static var bundleVersion: Kind {
-        .text("a CFBundleVersion: one to eight numbers with full stops between them", shape: .version) {
-            text throws(Complaint) in
+        .text("a CFBundleVersion: one to eight numbers separated by full stops", shape: .version) {
+            text throws(InvalidValue) in
             let parts = text.split(separator: ".", omittingEmptySubsequences: false)
             let isVersion = parts.allSatisfy { part in
                 (1...18).contains(part.utf8.count)
                     && part.utf8.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }
             }
             guard isVersion, (1...8).contains(parts.count) else {
-                throw Complaint("\(Printable.quoted(text)) is not a bundle version")
+                throw InvalidValue("\(Printable.quoted(text)) is not a bundle version")
             }
             return Value(text: text)
         }

@@ -30,7 +30,7 @@ public struct Configuration: Equatable, Sendable {
     /// What `error_uri` of a denial begins with.
     public let denialURI: String
     /// Where all of this names files, addresses and servers.
-    public let mentions: Mentions
+    public let mentions: SourceReferences
 
     public enum Workers: Equatable, Sendable {
         /// One for each processor.
@@ -59,8 +59,8 @@ extension Configuration {
         }
     }
 
-    /// Where a running gateway is administered, according to a file that may otherwise be wrong: whoever asks the gateway to
-    /// load it wants to be told by the gateway.
+    /// The administration socket of a running gateway, according to a file that may otherwise be wrong. A user who asks
+    /// the gateway to load the file expects the answer from the gateway.
     ///
     /// - Returns: nil if the file cannot be read that far, or names no socket.
     public static func administrationSocket(path: String) -> String? {
@@ -90,60 +90,61 @@ extension Configuration {
     enum Keys {
         static let include = Key(
             "include", .patterns, whenMissing: .allowed,
-            "Files whose settings count as if they stood here: lists and upstreams are joined, all else stands once.")
+            "Files whose settings are merged into this file: lists and upstreams are joined, other settings appear once."
+        )
         static let workers = Key(
             "workers", .workers, unit: "threads", whenMissing: .means("auto"),
-            "How many threads serve connections, each with a loop and listeners of its own.")
+            "The number of worker threads; each has its own event loop and listeners.")
         static let watch = Key(
             "watch", .duration(.seconds(1)...(.seconds(3_600))), whenMissing: .allowed,
-            "How often certificates, keys, authorities and revocation lists are looked at for a change.")
+            "How often certificate, key, authority and revocation list files are checked for changes.")
         static let listeners = Key(
-            "listeners", .listeners, whenMissing: .refused, "Where clients connect, and how they prove who they are.")
+            "listeners", .listeners, whenMissing: .refused, "The addresses for clients, and how clients authenticate.")
         static let upstreams = Key(
             "upstreams", .upstreams, whenMissing: .refused, "The services behind the gateway, by name.")
         static let resolver = Key(
             "resolver", .section(ResolverConfiguration.Keys.section, ResolverConfiguration.init),
             whenMissing: .means("{}"),
-            "How names of upstreams' servers are resolved.")
+            "How the names of upstream servers are resolved.")
         static let routes = Key(
-            "routes", .routes, whenMissing: .refused, "Which requests go where, and what they must prove.")
+            "routes", .routes, whenMissing: .refused, "Where requests are forwarded, and what they must prove.")
         static let apps = Key(
             "apps", .apps, whenMissing: .means("[]"), "The apps whose devices may be registered.")
         static let registry = Key(
             "registry", .section(RegistryConfiguration.Keys.section, RegistryConfiguration.init), whenMissing: .allowed,
-            "Where registered devices and their counters are kept.")
+            "The store of registered devices and their counters.")
         static let enrolment = Key(
             "enrolment", .section(EnrolmentConfiguration.Keys.section, EnrolmentConfiguration.init),
             whenMissing: .allowed,
-            "How phones become registered devices with a certificate.")
+            "Enrolment: how phones become registered devices with a certificate.")
         static let administration = Key(
             "administration", .section(AdministrationConfiguration.Keys.section, AdministrationConfiguration.init),
             whenMissing: .allowed,
-            "Where operators administer the running gateway.")
+            "The administration interface of the running gateway.")
         static let proof = Key(
             "proof", .section(ProofConfiguration.Keys.section, ProofConfiguration.init), whenMissing: .means("{}"),
-            "How fresh a request proof must be.")
+            "The maximum age of request proofs.")
         static let limits = Key(
             "limits", .section(LimitsConfiguration.Keys.section, LimitsConfiguration.init), whenMissing: .means("{}"),
-            "How much a client may ask for.")
+            "Limits for clients.")
         static let timeouts = Key(
             "timeouts", .section(TimeoutsConfiguration.Keys.section, TimeoutsConfiguration.init),
             whenMissing: .means("{}"),
-            "How long the gateway waits for clients.")
+            "Timeouts for clients.")
         static let stripHeaders = Key(
             "strip_headers", .distinct(.text(FieldName.expected, FieldName.parse), minimum: 0),
             whenMissing: .means("[]"),
-            "Request fields that are removed besides those that always are.")
+            "Request fields to remove, in addition to those that are always removed.")
         static let log = Key(
             "log", .section(LogConfiguration.Keys.section, LogConfiguration.init), whenMissing: .means("{}"),
-            "What is written, and where to.")
+            "What is logged, and where.")
         static let tracing = Key(
             "tracing", .section(TracingConfiguration.Keys.section, TracingConfiguration.init), whenMissing: .allowed,
-            "Where spans of requests are exported to.")
+            "The export of request spans.")
         static let denialURI = Key(
             "denial_uri", .text(URIPrefix.expected, matching: "^[A-Za-z][A-Za-z0-9+.-]*:", URIPrefix.parse),
             whenMissing: .means("'urn:attestgate:denial:'"),
-            "What the member error_uri of a denial begins with; the code of the denial follows.")
+            "The prefix of the member error_uri of denials; the denial code follows it.")
 
         static let section = Section(
             path: "",
@@ -180,7 +181,7 @@ extension Configuration {
         if let routes, listeners != nil { HostReferences.check(routes, in: item, reading) }
         if let routes, let limits { HeldContent.check(routes, limits, in: item, reading) }
         if let upstreams, let routes, let limits {
-            TunnelRoom.check(routes, upstreams, limits, in: item, reading)
+            TunnelCapacity.check(routes, upstreams, limits, in: item, reading)
             DeviceShare.check(upstreams, limits, in: item, reading)
         }
         DeviceRate.check(item, reading)
@@ -194,7 +195,7 @@ extension Configuration {
             EnrolmentReferences.check(enrolment, listeners, administration, in: item, reading)
         }
         if let listeners, let administration {
-            AdministrationApart.check(administration, listeners, enrolment, in: item, reading)
+            AdministrationSeparation.check(administration, listeners, enrolment, in: item, reading)
         }
         if let listeners {
             OwnAddresses(listeners, enrolment, administration).check(in: item, reading)

@@ -1,4 +1,4 @@
-/// Devices are known by the registry alone: whoever limits their rate without one believes in a limit that is not there.
+/// Only the registry identifies devices: without one, a rate limit for devices would have no effect.
 enum DeviceRate {
     static func check(_ root: Item, _ reading: Reading) {
         let key = LimitsConfiguration.Keys.ratePerDevice.setting.name
@@ -6,7 +6,7 @@ enum DeviceRate {
         let lacking = AppReferences.lacking(in: root)
         guard !lacking.isEmpty else { return }
         reading.refuse(
-            limits.place(of: key), "`\(key)` needs the sections `registry` and `apps`: only they know devices",
+            limits.place(of: key), "`\(key)` needs the sections `registry` and `apps`, which know the devices",
             expected: "\(lacking.joined(separator: " and ")), or no `\(key)`")
     }
 }

@@ -9,7 +9,7 @@ enum DeviceShare {
         if share >= limits.connections, limits.connections > 1, let item = root["limits"] {
             reading.warn(
                 item.place(of: "connections"),
-                "one device may have as many requests under way (`\(key)`: \(share)) as a worker has client connections",
+                "one device may have as many requests in flight (`\(key)`: \(share)) as a worker has client connections",
                 expected: "`\(key)` of less than \(limits.connections)")
         }
         for entry in root["upstreams"]?.entries ?? [] {
@@ -23,9 +23,9 @@ enum DeviceShare {
                 .lazy.flatMap { section, keys in keys.compactMap { section?[$0]?.place } }.first
             reading.warn(
                 written ?? entry.keyPlace,
-                "one device may have all \(room) requests under way that the upstream `\(entry.key)` has room for:"
+                "one device may have all \(room) requests in flight that the upstream `\(entry.key)` allows:"
                     + " `limits.\(key)` is \(share)",
-                expected: "`\(key)` of at most \(room / 2), half of them, so that the others are served too")
+                expected: "`\(key)` of at most \(room / 2), half of them, so that other devices are served too")
         }
     }
 }

@@ -40,7 +40,7 @@ public struct FileInspector: Sendable {
             let directory = path.lastIndex(of: "/").map { String(path[...$0]) } ?? "."
             return switch FileReader.isDirectory(directory) {
             case .failure(let reason): "its directory: \(reason.text)"
-            case .success(false): "its directory: it is none"
+            case .success(false): "its directory: it is not a directory"
             case .success(true): FileReader.isDirectory(path) == .success(true) ? "it is a directory" : nil
             }
         },
@@ -62,7 +62,7 @@ extension Kind where Value == String {
             if let doubt = reading.doubt(ofKeyIn: path) {
                 reading.warn(
                     item.place, "the private key \(Printable.quoted(path)) \(doubt)",
-                    expected: "a file that its owner, or a group, alone may read: chmod 0600")
+                    expected: "a file that only its owner or a group can read: chmod 0600")
             }
             return path
         }
@@ -97,7 +97,7 @@ extension Kind where Value == String {
             if let objection = objection(path, reading) {
                 // What a shell would have put in their place.
                 let isShell = text.contains("$") || text.hasPrefix("~")
-                let hint = isShell ? "; `$` and `~` stand for themselves here" : ""
+                let hint = isShell ? "; `$` and `~` are not expanded" : ""
                 reading.refuse(
                     item.place, "the file \(Printable.quoted(path)) cannot be used: \(objection)\(hint)", expected: what
                 )

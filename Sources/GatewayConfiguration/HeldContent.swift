@@ -12,7 +12,7 @@ enum HeldContent {
                 "`content_limit` (\(SizeText.format(route.contentLimit))) is larger than `held_content` of `limits`"
                     + " (\(SizeText.format(limits.heldContent)))",
                 expected:
-                    "at most \(SizeText.format(limits.heldContent)), since content is held until it is judged,"
+                    "at most \(SizeText.format(limits.heldContent)), because content is held until its proof is verified,"
                     + " or `body: stream`")
         }
     }

@@ -1,4 +1,4 @@
-/// How much a client may ask for.
+/// Limits for clients.
 public struct LimitsConfiguration: Equatable, Sendable {
     /// Open client connections, per worker.
     public let connections: Int
@@ -35,50 +35,50 @@ extension LimitsConfiguration {
     enum Keys {
         static let connections = Key(
             "connections", .integer(1...1_000_000), unit: "connections per worker", whenMissing: .means("10000"),
-            "How many client connections may be open.")
+            "The maximum number of open client connections.")
         static let connectionsPerSource = Key(
             "connections_per_source", .integer(1...1_000_000), unit: "connections", whenMissing: .allowed,
-            "How many connections one client address may have open.")
+            "The maximum number of open connections of one client address.")
         static let handshakes = Key(
             "handshakes", .integer(1...1_000_000), unit: "handshakes per worker", whenMissing: .means("1000"),
-            "How many TLS handshakes may be under way.")
+            "The maximum number of TLS handshakes in flight.")
         static let handshakesPerSource = Key(
             "handshakes_per_source", .integer(1...1_000_000), unit: "handshakes", whenMissing: .allowed,
-            "How many TLS handshakes of one client address may be under way.")
+            "The maximum number of TLS handshakes in flight of one client address.")
         static let head = Key(
             "head", .size((1 << 10)...(24 << 10)), unit: "bytes", whenMissing: .means("16KiB"),
-            "The largest head of a request: its first line and its fields.")
+            "The maximum size of a request head: its first line and its fields.")
         static let target = Key(
             "target", .size(128...(24 << 10)), unit: "bytes", whenMissing: .means("8KiB"),
-            "The longest target of a request: path and query.")
+            "The maximum length of a request target: path and query.")
         static let fields = Key(
             "fields", .integer(8...256), unit: "fields", whenMissing: .means("100"),
-            "How many fields the head of a request may have.")
+            "The maximum number of fields in a request head.")
         static let requestsPerConnection = Key(
             "requests_per_connection", .integer(1...1_000_000_000), unit: "requests", whenMissing: .means("10000"),
-            "After how many requests a connection is closed.")
+            "The number of requests after which a connection is closed.")
         static let streams = Key(
             "streams", .integer(1...1000), unit: "requests per connection", whenMissing: .means("100"),
-            "How many requests may be under way at once on a connection of HTTP/2.")
+            "The maximum number of requests in flight on an HTTP/2 connection.")
         static let requestsPerDevice = Key(
             "requests_per_device", .integer(1...65_535), unit: "requests of one device", whenMissing: .means("512"),
-            "How many requests of one device may be under way at once, at one upstream.")
+            "The maximum number of requests in flight of one device at one upstream.")
         static let tunnels = Key(
             "tunnels", .integer(0...1_000_000), unit: "tunnels per worker", whenMissing: .means("1000"),
-            "How many WebSockets may be open.")
+            "The maximum number of open WebSockets.")
         static let tunnelsPerDevice = Key(
             "tunnels_per_device", .integer(1...65_535), unit: "tunnels of one device", whenMissing: .means("4"),
-            "How many WebSockets one device may have open.")
+            "The maximum number of open WebSockets of one device.")
         static let heldContent = Key(
             "held_content", .size((1 << 20)...(64 << 30)), unit: "bytes per worker", whenMissing: .means("256MiB"),
-            "How much content of requests may be held until their proofs are judged.")
+            "The maximum size of request content that is held until proofs are verified.")
 
         static let ratePerSource = Key(
             "rate_per_source", .rate, unit: "requests of one address", whenMissing: .allowed,
-            "How often requests may come from one client address.")
+            "The maximum request rate of one client address.")
         static let ratePerDevice = Key(
             "rate_per_device", .rate, unit: "requests of one device", whenMissing: .allowed,
-            "How often requests may come from one registered device.")
+            "The maximum request rate of one registered device.")
 
         static let section = Section(
             path: "limits",
@@ -111,7 +111,7 @@ extension LimitsConfiguration {
             reading.refuse(
                 reader.place(of: Keys.target),
                 "`target` (\(SizeText.format(target))) is larger than `head` (\(SizeText.format(head)))",
-                expected: "`target` of at most \(SizeText.format(head)), since the target is part of the head")
+                expected: "`target` of at most \(SizeText.format(head)), because the target is part of the head")
             return nil
         }
         guard let connections, let handshakes, let head, let target, let fields, let requestsPerConnection,

@@ -1,6 +1,6 @@
 public import Vocabulary
 
-/// Where clients connect, and how they prove who they are.
+/// The addresses for clients, and how clients authenticate.
 public struct ListenerConfiguration: Equatable, Sendable {
     /// A literal address.
     public let address: ServerAddress
@@ -13,7 +13,7 @@ public struct ListenerConfiguration: Equatable, Sendable {
     /// Those with rules of their own; `tls` and `clients` are for everybody who asks for none of them.
     public let hosts: [Host]
 
-    /// How the gateway shows itself to clients.
+    /// The gateway's certificate for clients.
     public struct TLS: Equatable, Sendable {
         /// A PEM file, leaf first.
         public let certificatePath: String
@@ -63,22 +63,23 @@ extension ListenerConfiguration {
             .text(
                 "a literal address and a port, for example 127.0.0.1:8443 or \"[::1]:8443\"",
                 matching: ServerAddress.literalPattern, ServerAddress.parseLiteral),
-            whenMissing: .refused, "The address and port to listen on; 0.0.0.0 stands for every IPv4 address.")
+            whenMissing: .refused, "The address and port to listen on; 0.0.0.0 is every IPv4 address.")
         static let proxyProtocol = Key(
             "proxy_protocol",
             .section(ProxyProtocolConfiguration.Keys.section) {
                 ProxyProtocolConfiguration($0, in: ProxyProtocolConfiguration.Keys.section, $1)
             },
-            whenMissing: .allowed, "Load balancers before the listener that say where their clients are.")
+            whenMissing: .allowed,
+            "Load balancers in front of the listener that send the client's address (PROXY protocol).")
         static let protocols = ProtocolName.key
         static let tls = Key(
             "tls", .section(TLS.Keys.section, TLS.init), whenMissing: .refused,
-            "How the gateway shows itself to clients.")
+            "The gateway's certificate for clients.")
         static let clients = Key(
             "clients", .section(Clients.Keys.section, Clients.init), whenMissing: .refused,
-            "Which certificates clients must present.")
+            "The client certificates that are accepted.")
         static let hosts = Key(
-            "hosts", .listenerHosts, whenMissing: .allowed, "Hosts at this address that have rules of their own.")
+            "hosts", .listenerHosts, whenMissing: .allowed, "Hosts at this address with their own TLS settings.")
 
         static let section = Section(
             path: "listeners",
@@ -112,13 +113,13 @@ extension ListenerConfiguration.TLS {
     enum Keys {
         static let certificate = Key(
             "certificate", .file("a readable PEM file"), whenMissing: .refused,
-            "The gateway's certificate and the intermediate ones above it, leaf first.")
+            "The gateway's certificate and its intermediates, leaf first.")
         static let key = Key(
             "key", .keyFile("a readable PEM file"), whenMissing: .refused, "The private key of the certificate.")
         static let policy = TLSPolicyName.key
         static let ocspResponse = Key(
             "ocsp_response", .file("a readable DER file"), whenMissing: .allowed,
-            "What the certificate's authority says of it now (OCSP), handed out to clients that ask.")
+            "The OCSP response for the certificate, stapled for clients that request it.")
 
         static let section = Section(
             path: "listeners.tls",
@@ -151,21 +152,22 @@ extension ListenerConfiguration.Clients {
     enum Keys {
         static let accept = Key(
             "accept", .distinct(.choice as Kind<Acceptance>, minimum: 1), whenMissing: .means("[issued]"),
-            "What a client's certificate may be: of an authority, or self-signed by a registered device.")
+            "The accepted kinds of client certificate: issued by an authority, or self-signed by a registered device.")
         static let authorities = Key(
             "authorities", .distinct(.file("a readable PEM file"), minimum: 1), whenMissing: .allowed,
-            "The authorities to one of which an issued client certificate must chain.")
+            "The authorities of issued client certificates.")
 
         static let crls = Key(
             "crls", .distinct(.file("a readable PEM or DER file"), minimum: 1), whenMissing: .allowed,
             "The revocation lists of the authorities.")
         static let crlPolicy = Key(
             "crl_policy", .choice as Kind<RevocationPolicy>, whenMissing: .allowed,
-            "Whether certificates pass without a fresh revocation list: require-fresh where there are lists.")
+            "Whether certificates are accepted without a fresh revocation list; require-fresh where `crls` are configured."
+        )
         static let pins = Key(
             "pins", .distinct(.text(KeyIDText.expected, matching: KeyIDText.pattern, KeyIDText.parse), minimum: 1),
             whenMissing: .allowed,
-            "The only keys that clients may have, by their key ids.")
+            "The key ids of the only keys that are accepted.")
 
         static let section = Section(
             path: "listeners.clients",
@@ -196,7 +198,7 @@ extension ListenerConfiguration.Clients {
             return nil
         case (false, _?):
             reading.refuse(
-                reader.place(of: Keys.authorities), "`authorities` means nothing where `accept` lacks `issued`",
+                reader.place(of: Keys.authorities), "`authorities` has no effect without `issued` in `accept`",
                 expected: "`issued` in `accept`, or no `authorities`")
             return nil
         case (true, _?), (false, nil): break
@@ -205,14 +207,14 @@ extension ListenerConfiguration.Clients {
         acceptsRegistered = accept.contains(.registered)
         if listsPaths != nil, authoritiesPaths == nil {
             reading.refuse(
-                reader.place(of: Keys.crls), "`crls` means nothing where `accept` lacks `issued`",
+                reader.place(of: Keys.crls), "`crls` has no effect without `issued` in `accept`",
                 expected: "`issued` in `accept`, or no `crls`")
             return nil
         }
         switch (listsPaths, policy) {
         case (_?, .noLists?):
             reading.refuse(
-                reader.place(of: Keys.crlPolicy), "`none` would leave `crls` unread",
+                reader.place(of: Keys.crlPolicy), "`none` would ignore `crls`",
                 expected: "`require-fresh` or `accept-stale`, or no `crls`")
             return nil
         case (nil, .requireFresh?), (nil, .acceptStale?):
@@ -239,7 +241,8 @@ extension Kind where Value == [ListenerConfiguration] {
                 reading.mention(.address(listener.address.description), at: place)
                 if let other = places[listener.address] {
                     reading.refuse(
-                        place, "\(listener.address) is listened on already, \(reading.line(of: other, from: place))")
+                        place,
+                        "\(listener.address) is already used by a listener, \(reading.line(of: other, from: place))")
                 } else {
                     places[listener.address] = place
                 }

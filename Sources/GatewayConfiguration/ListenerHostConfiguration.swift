@@ -7,7 +7,7 @@ extension ListenerConfiguration {
         public let clients: Clients
     }
 
-    /// Whom the listener believes, by any of its hosts.
+    /// The client rules of the listener and of all its hosts.
     public var allClients: [Clients] { [clients] + hosts.map(\.clients) }
     /// What it shows.
     public var allTLS: [TLS] { [tls] + hosts.map(\.tls) }
@@ -21,15 +21,15 @@ extension ListenerConfiguration.Host {
                 .text(
                     "an exact host name in lower case, without a port", matching: HostName.pattern, HostName.parseName),
                 minimum: 1),
-            whenMissing: .refused, "The names that clients know the host by.")
+            whenMissing: .refused, "The host's names.")
         static let tls = Key(
             "tls", .section(ListenerConfiguration.TLS.Keys.section, ListenerConfiguration.TLS.init),
             whenMissing: .refused,
-            "How the gateway shows itself to the host's clients.")
+            "The gateway's certificate for the host's clients.")
         static let clients = Key(
             "clients", .section(ListenerConfiguration.Clients.Keys.section, ListenerConfiguration.Clients.init),
             whenMissing: .refused,
-            "Which certificates the host's clients must present.")
+            "The client certificates that the host accepts.")
 
         static let section = Section(
             path: "listeners.hosts", settings: [names.setting, tls.setting, clients.setting])
@@ -54,12 +54,12 @@ extension Kind where Value == [ListenerConfiguration.Host] {
             hosts, reading in
             var lines: [String: Int] = [:]
             for (_, item) in hosts {
-                // Of names that stand twice in one list, the list has told already.
+                // If a name stands twice in one list, the list has reported it already.
                 var own: [String: Int] = [:]
                 for name in item["names"]?.elements ?? [] {
                     guard let text = name.text else { continue }
                     if let line = lines[text] {
-                        reading.refuse(name.place, "the name `\(text)` is taken by the host on line \(line)")
+                        reading.refuse(name.place, "the name `\(text)` is already used by the host on line \(line)")
                     } else {
                         own[text] = name.place.line
                     }
@@ -84,16 +84,16 @@ enum HostReferences {
                 guard let text = name.text else { continue }
                 guard served.contains(text) else {
                     reading.warn(
-                        name.place, "no route is for the host \(Printable.quoted(text))",
-                        expected: "a route with `host: \(text)`, or no such name")
+                        name.place, "there is no route for the host \(Printable.quoted(text))",
+                        expected: "a route with `host: \(text)`, or remove the name")
                     continue
                 }
                 for other in listeners where !other.names.contains(where: { $0.text == text }) {
                     reading.warn(
                         name.place,
-                        "the listener \(reading.line(of: other.item.place, from: name.place)) serves \(Printable.quoted(text)) too, "
-                            + "by rules of its own",
-                        expected: "\(Printable.quoted(text)) among the `hosts` there, if the same is to be asked")
+                        "the listener \(reading.line(of: other.item.place, from: name.place)) also serves \(Printable.quoted(text)), "
+                            + "with its own rules",
+                        expected: "\(Printable.quoted(text)) among the `hosts` there, if the same rules apply")
                 }
             }
         }

@@ -1,4 +1,4 @@
-/// What is written, and where to.
+/// What is logged, and where.
 public struct LogConfiguration: Equatable, Sendable {
     public let access: Access
     /// Of both logs.
@@ -45,22 +45,23 @@ public struct LogConfiguration: Equatable, Sendable {
 extension LogConfiguration {
     enum Keys {
         static let access = Key(
-            "access", .access, whenMissing: .means("stdout"), "Where the line for each request goes.")
+            "access", .access, whenMissing: .means("stdout"),
+            "Where the access log is written: one line for each request.")
 
         static let format = Key(
-            "format", .choice as Kind<Format>, whenMissing: .means("json"), "How the lines of both logs are written.")
+            "format", .choice as Kind<Format>, whenMissing: .means("json"), "The format of both logs.")
         static let fields = Key(
             "fields", .distinct(.choice as Kind<Field>, minimum: 0), whenMissing: .means("[]"),
-            "What is logged of requests though it may say who a patient is.")
+            "Request data to log although it can identify a patient.")
         static let sample = Key(
             "sample", .integer(1...1_000_000), whenMissing: .means("1"),
-            "Of the requests that are not refused, one in so many is logged.")
+            "One in this number of requests that are not denied is logged.")
         static let refusalsPerSecond = Key(
             "refusals_per_second", .integer(1...1_000_000), unit: "lines per second and worker",
-            whenMissing: .means("1000"), "How many refusals are logged; the others are counted.")
+            whenMissing: .means("1000"), "The maximum rate of logged denials; the others are counted.")
         static let level = Key(
             "level", .choice as Kind<Level>, whenMissing: .means("info"),
-            "The least grave events that are told on standard error.")
+            "The lowest level of events that are logged to standard error.")
 
         static let section = Section(
             path: "log",

@@ -23,23 +23,24 @@ extension PostgreSQLConfiguration {
     enum Keys {
         static let hosts = Key(
             "hosts", .distinct(.text(DatabaseHost.expected, DatabaseHost.parse), minimum: 1), whenMissing: .refused,
-            "The servers of the database, or the directory of a Unix socket; of several, the one that takes writes.")
+            "The database servers, or the directory of a Unix socket; of several servers, the one that accepts writes is used."
+        )
         static let port = Key(
-            "port", .integer(1...65_535), whenMissing: .means("5432"), "The port of all of them.")
+            "port", .integer(1...65_535), whenMissing: .means("5432"), "The port of all servers.")
         static let database = Key(
             "database", .text(DatabaseName.expected, shape: .textOrNumber, DatabaseName.parse),
             whenMissing: .means("attestgate"),
-            "The name of the database; tables are made in its schema attestgate.")
+            "The name of the database; its schema attestgate holds the tables.")
         static let user = Key(
             "user", .text(DatabaseName.expected, shape: .textOrNumber, DatabaseName.parse),
             whenMissing: .means("attestgate"),
-            "The role to come as.")
+            "The role to connect as.")
         static let passwordFile = Key(
             "password_file", .secretFile("a readable file"), whenMissing: .allowed,
-            "The file with the role's password, which nobody but its owner may read.")
+            "The file with the role's password; only its owner may be able to read it.")
         static let tls = Key(
             "tls", .section(TLS.Keys.section, TLS.init), whenMissing: .allowed,
-            "Who the servers must prove to be; needed for every host that is not on this machine.")
+            "The authentication of the servers; required for every host that is not on this machine.")
 
         static let section = Section(
             path: "registry.postgresql",
@@ -61,8 +62,9 @@ extension PostgreSQLConfiguration {
         else { return nil }
         if tls == nil, let remote = hosts.first(where: { !DatabaseHost.isLocal($0) }) {
             reading.refuse(
-                reader.place(of: Keys.hosts), "\(remote) could be anybody, and everybody between could read along",
-                expected: "`tls`, or a host of this machine alone: a directory, such as /run/postgresql, or 127.0.0.1")
+                reader.place(of: Keys.hosts),
+                "\(remote) is not authenticated, and the connection to it is not encrypted",
+                expected: "`tls`, or a host on this machine: a directory, such as /run/postgresql, or 127.0.0.1")
             return nil
         }
         for host in hosts { reading.mention(.server(host), at: reader.place(of: Keys.hosts)) }
@@ -79,10 +81,10 @@ extension PostgreSQLConfiguration.TLS {
     enum Keys {
         static let authorities = Key(
             "authorities", .file("a readable PEM file"), whenMissing: .refused,
-            "The authorities to one of which a server's certificate must chain; it must name the host, too.")
+            "The authorities of the servers' certificates, which must also name the host.")
         static let certificate = Key(
             "certificate", .file("a readable PEM file"), whenMissing: .allowed,
-            "The gateway's certificate, for databases that ask for one.")
+            "The gateway's client certificate, for databases that require one.")
         static let key = Key(
             "key", .keyFile("a readable PEM file"), whenMissing: .allowed, "The private key of the certificate.")
 
@@ -98,8 +100,8 @@ extension PostgreSQLConfiguration.TLS {
         if reader.has(Keys.certificate) != reader.has(Keys.key) {
             let (there, missing) = reader.has(Keys.key) ? (Keys.key, "certificate") : (Keys.certificate, "key")
             reading.refuse(
-                reader.place(of: there), "`\(there.setting.name)` stands without `\(missing)`",
-                expected: "`certificate` and `key`, or none of them")
+                reader.place(of: there), "`\(there.setting.name)` requires `\(missing)`",
+                expected: "both `certificate` and `key`, or neither")
             return nil
         }
         guard let authoritiesPath, certificatePath != nil || !reader.has(Keys.certificate),
@@ -115,9 +117,9 @@ extension PostgreSQLConfiguration.TLS {
 private enum DatabaseHost {
     static let expected = "a host: a name or address without a port, or the absolute path of a socket's directory"
 
-    static func parse(_ text: String) throws(Complaint) -> String {
+    static func parse(_ text: String) throws(InvalidValue) -> String {
         if text.hasPrefix("/") {
-            guard !text.contains(",") else { throw Complaint("\(Printable.quoted(text)) has a comma") }
+            guard !text.contains(",") else { throw InvalidValue("\(Printable.quoted(text)) has a comma") }
             return text
         }
         let host = try HostName.parse(text)
@@ -132,11 +134,11 @@ private enum DatabaseHost {
 private enum DatabaseName {
     static let expected = "a name of at most 63 bytes"
 
-    static func parse(_ text: String) throws(Complaint) -> String {
+    static func parse(_ text: String) throws(InvalidValue) -> String {
         // A name with = would be taken for a list of parameters.
         guard !text.isEmpty, text.utf8.count <= 63, !text.contains("="), !text.hasPrefix("postgres://"),
             !text.hasPrefix("postgresql://")
-        else { throw Complaint("\(Printable.quoted(text)) is no name of a database or role") }
+        else { throw InvalidValue("\(Printable.quoted(text)) is not the name of a database or role") }
         return text
     }
 }

@@ -1,4 +1,4 @@
-/// How fresh a request proof must be.
+/// The maximum age of request proofs.
 public struct ProofConfiguration: Equatable, Sendable {
     /// How long ago a proof may have been made; whole seconds.
     public let maxAge: Duration
@@ -10,10 +10,10 @@ extension ProofConfiguration {
     enum Keys {
         static let maxAge = Key(
             "max_age", .wholeSeconds(.seconds(10) ... .seconds(3600)), unit: "since the proof was made",
-            whenMissing: .means("300s"), "How old a request proof may be.")
+            whenMissing: .means("300s"), "The maximum age of a request proof.")
         static let challengeLife = Key(
             "challenge_life", .wholeSeconds(.seconds(10) ... .seconds(3600)), unit: "since the challenge was issued",
-            whenMissing: .means("300s"), "How long proofs may be made with a challenge.")
+            whenMissing: .means("300s"), "The lifetime of a challenge.")
 
         static let section = Section(path: "proof", settings: [maxAge.setting, challengeLife.setting])
     }

@@ -7,7 +7,7 @@ public enum ProtocolName: String, CaseIterable, Sendable {
 extension ProtocolName {
     static let key = Key(
         "protocols", .distinct(.protocolName, minimum: 1), whenMissing: .means("[h2, http/1.1]"),
-        "What is spoken there, the one that is preferred first.")
+        "The protocols, in order of preference.")
 }
 
 extension Kind where Value == ProtocolName {
@@ -16,7 +16,7 @@ extension Kind where Value == ProtocolName {
         return Kind(expected: choice.expected, shape: choice.shape) { item, reading in
             guard item.text == "h2c" else { return choice.read(item, reading) }
             reading.refuse(
-                item.place, "HTTP/2 in the clear (`h2c`) is not spoken to clients", expected: choice.expected,
+                item.place, "HTTP/2 in the clear (`h2c`) is not supported for clients", expected: choice.expected,
                 suggestion: ProtocolName.http2.rawValue)
             return nil
         }

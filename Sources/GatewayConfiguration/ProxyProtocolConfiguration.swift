@@ -8,7 +8,7 @@ extension ProxyProtocolConfiguration {
     enum Keys {
         static let from = Key(
             "from", .proxies, whenMissing: .refused,
-            "The load balancers: their connections, and no others, must begin with a PROXY header.")
+            "The load balancers' addresses: their connections, and only theirs, must begin with a PROXY header.")
 
         static let section = Section(path: "listeners.proxy_protocol", settings: [from.setting])
     }
@@ -43,12 +43,12 @@ extension Kind where Value == [Network] {
             var seen: Set<Network> = []
             for (network, item) in networks {
                 if !seen.insert(network).inserted {
-                    reading.refuse(item.place, "\(item.summary) stands in this list twice")
+                    reading.refuse(item.place, "\(item.summary) is listed twice")
                 }
                 if network.isEverything {
                     reading.warn(
-                        item.place, "whoever connects can say that it is another address",
-                        expected: "the addresses of the load balancers alone")
+                        item.place, "every client could claim any address",
+                        expected: "only the addresses of the load balancers")
                 }
             }
         }

@@ -1,4 +1,4 @@
-/// Where registered devices and their counters are kept.
+/// The store of registered devices and their counters.
 public struct RegistryConfiguration: Equatable, Sendable {
     public enum Store: Equatable, Sendable {
         /// The SQLite file; it need not be there yet, its directory is.
@@ -11,7 +11,7 @@ public struct RegistryConfiguration: Equatable, Sendable {
     public let secretPath: String
     /// The revocation journal; it need not be there yet, its directory is. The commit mark and a lock lie beside it.
     public let revocationsPath: String
-    /// How many devices' records are kept in memory, at about 600 bytes each.
+    /// The maximum number of device records in memory, about 600 bytes each.
     public let devices: Int
 
     /// The SQLite file, if that is the store.
@@ -22,20 +22,20 @@ extension RegistryConfiguration {
     enum Keys {
         static let path = Key(
             "path", .fileToMake("the path of a file in a directory that exists"), whenMissing: .allowed,
-            "The SQLite file of devices and counters; made at the first start.")
+            "The SQLite file of devices and counters; created at the first start.")
         static let postgresql = Key(
             "postgresql", .section(PostgreSQLConfiguration.Keys.section, PostgreSQLConfiguration.init),
             whenMissing: .allowed,
-            "The PostgreSQL database of devices and counters, in place of a file; gateways may share it.")
+            "The PostgreSQL database of devices and counters, instead of a file; several gateways may share it.")
         static let secret = Key(
             "secret", .fileToMake("the path of a file in a directory that exists"), whenMissing: .refused,
-            "The file with the secret that challenges are made from; made at the first start.")
+            "The file with the secret for challenges; created at the first start.")
         static let revocations = Key(
             "revocations", .fileToMake("the path of a file in a directory that exists"), whenMissing: .allowed,
-            "The journal of revocations, outside the store; best on another disk. Made at the first start.")
+            "The journal of revocations outside the store, preferably on another disk; created at the first start.")
         static let devices = Key(
             "devices", .integer(16...16_777_216), unit: "devices", whenMissing: .means("65536"),
-            "How many devices' records are kept in memory, at about 600 bytes each.")
+            "The maximum number of device records in memory, about 600 bytes each.")
 
         static let section = Section(
             path: "registry",
@@ -54,7 +54,7 @@ extension RegistryConfiguration {
         guard reader.has(Keys.path) != reader.has(Keys.postgresql) else {
             if reader.has(Keys.path) {
                 reading.refuse(
-                    reader.place(of: Keys.postgresql), "`path` names a store already",
+                    reader.place(of: Keys.postgresql), "`path` already names a store",
                     expected: "`path` or `postgresql`, not both")
             } else {
                 // As of a key that must be there.

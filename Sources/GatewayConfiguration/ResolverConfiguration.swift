@@ -1,4 +1,4 @@
-/// How names of upstreams' servers are resolved.
+/// How the names of upstream servers are resolved.
 public struct ResolverConfiguration: Equatable, Sendable {
     /// Literal addresses; none for those of the system.
     public let nameservers: [ServerAddress]
@@ -19,20 +19,20 @@ extension ResolverConfiguration {
                     "a literal address and a port, for example 127.0.0.53:53", matching: ServerAddress.literalPattern,
                     ServerAddress.parseLiteral),
                 minimum: 1, maximum: 8),
-            whenMissing: .allowed, "Who is asked for addresses.")
+            whenMissing: .allowed, "The nameservers.")
         static let timeout = Key(
             "timeout", .duration(.milliseconds(100) ... .seconds(10)), unit: "for one attempt",
             whenMissing: .means("1s"),
-            "How long to wait for a nameserver.")
+            "The timeout of a query to a nameserver.")
         static let attempts = Key(
             "attempts", .integer(1...10), unit: "questions", whenMissing: .means("3"),
-            "How often a question is sent, to one nameserver after the other.")
+            "How often a query is sent, to one nameserver after the other.")
         static let minimumTTL = Key(
             "minimum_ttl", .wholeSeconds(.seconds(1) ... .seconds(3600)), unit: "since the answer",
-            whenMissing: .means("5s"), "How long an answer is believed at least.")
+            whenMissing: .means("5s"), "The minimum time that an answer is used.")
         static let maximumTTL = Key(
             "maximum_ttl", .wholeSeconds(.seconds(1) ... .seconds(3600)), unit: "since the answer",
-            whenMissing: .means("5m"), "How long an answer is believed at most.")
+            whenMissing: .means("5m"), "The maximum time that an answer is used.")
 
         static let section = Section(
             path: "resolver",

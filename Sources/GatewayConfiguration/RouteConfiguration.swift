@@ -53,7 +53,7 @@ public struct RouteConfiguration: Equatable, Sendable {
         static let standard = requestProof
     }
 
-    /// When the content of a request with a proof is forwarded.
+    /// Whether the content of a request with a proof is forwarded before or after it is verified.
     public enum Body: String, CaseIterable, Sendable {
         /// Once all of it has been compared with its digest.
         case collect
@@ -90,49 +90,49 @@ extension RouteConfiguration {
     enum Keys {
         static let name = Key(
             "name", .text(Name.expected, matching: Name.pattern, Name.parse), whenMissing: .refused,
-            "What the route is called in logs and metrics.")
+            "The name of the route in logs and metrics.")
         static let host = Key(
             "host",
             .text(
                 "a name or address in lower case, IPv6 in brackets, no port", matching: HostName.pattern, HostName.parse
             ),
-            whenMissing: .refused, "The host that requests must name.")
+            whenMissing: .refused, "The host of the requests.")
         static let path = Key(
             "path", .text(PathPrefix.expected, matching: PathPrefix.pattern, PathPrefix.parse), whenMissing: .refused,
-            "The path below which the route applies; the longest that fits wins.")
+            "The path prefix of the requests; the longest matching prefix wins.")
         static let methods = Key(
             "methods", .distinct(.choice as Kind<Method>, minimum: 1),
             whenMissing: .means("[\(Method.allCases.map(\.rawValue).joined(separator: ", "))]"),
-            "The methods that are let through.")
+            "The allowed methods.")
         static let require = Key(
             "require", .choice as Kind<Requirement>, whenMissing: .means(Requirement.standard.rawValue),
             "What a request must prove.")
         static let apps = Key(
             "apps", .distinct(.appID, minimum: 1), whenMissing: .allowed,
-            "The apps whose devices are let through.")
+            "The apps whose devices are allowed.")
         static let components = Key(
             "components",
             .distinct(.text(FieldName.expectedComponent, FieldName.parseComponent), minimum: 0, maximum: 8),
             whenMissing: .means("[]"),
-            "Request fields that a proof must cover besides the built-in components.")
+            "Request fields that a proof must cover in addition to the built-in components.")
         static let upstream = Key(
             "upstream", .text(Name.expected, matching: Name.pattern, Name.parse), whenMissing: .refused,
-            "The name of the upstream that requests are forwarded to.")
+            "The upstream that requests are forwarded to.")
         static let contentLimit = Key(
             "content_limit", .size(0...(1 << 30)), unit: "bytes", whenMissing: .means("1MiB"),
-            "The largest content that a request may have.")
+            "The maximum size of request content.")
         static let contentIdle = Key(
             "content_idle", .duration(.milliseconds(100) ... .seconds(86_400)), whenMissing: .allowed,
-            "How long a client may pause within the content of a request, however slowly it sends that.")
+            "The maximum pause of a client within the content of a request, in place of a minimum rate.")
         static let body = Key(
             "body", .choice as Kind<Body>, whenMissing: .means(Body.standard.rawValue),
-            "When the content of a request with a proof is forwarded.")
+            "Whether the content of a request with a proof is forwarded before or after it is verified.")
         static let websocket = Key(
             "websocket", .choice as Kind<WebSocket>, whenMissing: .means(WebSocket.standard.rawValue),
             "Whether a request may open a WebSocket.")
         static let rate = Key(
             "rate", .rate, unit: "requests of all clients", whenMissing: .allowed,
-            "How often requests are let through to the upstream.")
+            "The maximum rate of requests to the upstream.")
 
         static let section = Section(
             path: "routes",
@@ -159,7 +159,7 @@ extension RouteConfiguration {
         let websocket = reader.read(Keys.websocket)
         if websocket == .allowed, let methods, !methods.contains(.get) {
             reading.refuse(
-                reader.place(of: Keys.websocket), "`websocket: allowed` means nothing without the method GET",
+                reader.place(of: Keys.websocket), "`websocket: allowed` has no effect without the method GET",
                 expected: "GET among the `methods`, or no `websocket`")
             return nil
         }
@@ -173,15 +173,15 @@ extension RouteConfiguration {
             body: body, websocket: websocket, rate: rate)
     }
 
-    /// Reads a key that only means something from a level on. Below it the key is refused: whoever wrote it believes in a
-    /// protection that is not there.
+    /// Reads a key that has an effect only from a certain level on. Below that level the key is refused: its author
+    /// would rely on a protection that does not exist.
     private static func read<Value>(
         _ key: Key<Value>, from least: Requirement, _ require: Requirement?, _ reader: SectionReader, _ reading: Reading
     ) -> Value? {
         guard reader.has(key), let require, require < least else { return reader.read(key) }
         let levels = Requirement.allCases.filter { $0 >= least }.map { "`require: \($0.rawValue)`" }
         reading.refuse(
-            reader.place(of: key), "`\(key.setting.name)` means nothing with `require: \(require.rawValue)`",
+            reader.place(of: key), "`\(key.setting.name)` has no effect with `require: \(require.rawValue)`",
             expected: "\(levels.joined(separator: " or ")), or no `\(key.setting.name)`")
         return nil
     }

@@ -15,7 +15,8 @@ enum RouteRelations {
             let place = item.place(of: "name")
             if let other = places[route.name] {
                 reading.refuse(
-                    place, "the name `\(route.name)` is taken by the route \(reading.line(of: other, from: place))")
+                    place,
+                    "the name `\(route.name)` is already used by the route \(reading.line(of: other, from: place))")
             } else {
                 places[route.name] = place
             }
@@ -43,9 +44,9 @@ enum RouteRelations {
             guard let first = shared.first else { continue }
             reading.refuse(
                 item.place(of: "path"),
-                "the route `\(first.owner)` has the same host and path already for "
+                "the route `\(first.owner)` already has the same host and path for "
                     + shared.map(\.method).joined(separator: ", "),
-                expected: "another host or path, or methods of its own")
+                expected: "another host or path, or other methods")
         }
     }
 
@@ -53,8 +54,9 @@ enum RouteRelations {
     private static func warnOfStars(_ routes: [PlacedRoute], _ reading: Reading) {
         for (route, item) in routes where route.path.split(separator: "/").contains("*") {
             reading.warn(
-                item.place(of: "path"), "`*` stands for itself: the route `\(route.name)` fits no path without it",
-                expected: "a path without it, which fits all below it too")
+                item.place(of: "path"),
+                "`*` is a literal character: the route `\(route.name)` matches only paths that contain it",
+                expected: "a path without it, which also matches all paths below")
         }
     }
 
@@ -65,8 +67,8 @@ enum RouteRelations {
             reading.warn(
                 item.place(of: "path"),
                 "the route `\(route.name)` requires less (\(route.require.rawValue)) than `\(other.name)` below it"
-                    + " (\(other.require.rawValue)), and both lead to the upstream `\(route.upstream)`",
-                expected: "an upstream that tells the two paths apart exactly as the gateway does")
+                    + " (\(other.require.rawValue)), and both forward to the upstream `\(route.upstream)`",
+                expected: "an upstream that distinguishes the two paths exactly as the gateway does")
         }
     }
 

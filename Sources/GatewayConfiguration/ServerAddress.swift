@@ -15,25 +15,25 @@ public struct ServerAddress: Hashable, Sendable {
     static let literalPattern = "^([0-9.]+|\\[[0-9a-fA-F:.]+\\]):[1-9][0-9]{0,4}$"
 
     /// `127.0.0.1:8443`, `[::1]:8443`, `records.internal:9000`.
-    static func parse(_ text: String) throws(Complaint) -> ServerAddress {
+    static func parse(_ text: String) throws(InvalidValue) -> ServerAddress {
         if let scheme = text.firstRange(of: "://") {
             let authority = String(text[scheme.upperBound...].prefix { $0 != "/" })
-            throw Complaint(
+            throw InvalidValue(
                 "\(Printable.quoted(text)) is a URL", suggestion: (try? parse(authority)).map(\.description))
         }
         if let port = Decimal.parse(text[...]), UInt16(exactly: port) != nil {
-            throw Complaint("\(Printable.quoted(text)) has no address, only a port")
+            throw InvalidValue("\(Printable.quoted(text)) has no address, only a port")
         }
         guard let colon = text.lastIndex(of: ":"), !text.hasSuffix("]") else {
-            throw Complaint("\(Printable.quoted(text)) has no port")
+            throw InvalidValue("\(Printable.quoted(text)) has no port")
         }
         let digits = text[text.index(after: colon)...]
         guard let number = Decimal.parse(digits), let port = UInt16(exactly: number), port > 0 else {
-            throw Complaint("\(Printable.quoted(String(digits))) is not a port from 1 to 65535")
+            throw InvalidValue("\(Printable.quoted(String(digits))) is not a port from 1 to 65535")
         }
         let host = String(text[..<colon])
         if host == "*" || host.isEmpty {
-            throw Complaint("\(Printable.quoted(text)) has no address", suggestion: "0.0.0.0:\(port)")
+            throw InvalidValue("\(Printable.quoted(text)) has no address", suggestion: "0.0.0.0:\(port)")
         }
         if host.hasPrefix("["), host.hasSuffix("]"), let literal = IPLiteral(String(host.dropFirst().dropLast())),
             literal.isIPv6
@@ -42,23 +42,23 @@ public struct ServerAddress: Hashable, Sendable {
         }
         if let literal = IPLiteral(host) {
             guard !literal.isIPv6 else {
-                throw Complaint("an IPv6 address stands in brackets", suggestion: "[\(literal.text)]:\(port)")
+                throw InvalidValue("an IPv6 address is written in brackets", suggestion: "[\(literal.text)]:\(port)")
             }
             return ServerAddress(literal, port)
         }
         let name: String
-        do throws(Complaint) { name = try HostName.parseName(host) } catch {
+        do throws(InvalidValue) { name = try HostName.parseName(host) } catch {
             // What takes its place has a port as well.
-            throw Complaint(error.message, suggestion: error.suggestion.map { "\($0):\(port)" })
+            throw InvalidValue(error.message, suggestion: error.suggestion.map { "\($0):\(port)" })
         }
         return ServerAddress(host: name, port: port, isLiteral: false, isLoopback: name == "localhost")
     }
 
     /// The same, but never a name: a listener must not depend on what a resolver says today.
-    static func parseLiteral(_ text: String) throws(Complaint) -> ServerAddress {
+    static func parseLiteral(_ text: String) throws(InvalidValue) -> ServerAddress {
         let address = try parse(text)
         guard address.isLiteral else {
-            throw Complaint(
+            throw InvalidValue(
                 "\(Printable.quoted(address.host)) is a name, not an address",
                 suggestion: address.isLoopback ? "127.0.0.1:\(address.port)" : nil)
         }
@@ -87,7 +87,7 @@ extension ServerAddress {
     /// What speaks against listening here, too. - Parameter what: whose the other address is: "a listener of the administration".
     func objection(to other: ServerAddress, _ what: String) -> String? {
         if self == other { return "\(self) is \(what)" }
-        return overlaps(other) ? "\(self) takes the port of \(other), which is \(what)" : nil
+        return overlaps(other) ? "\(self) is the same port as \(other), \(what)" : nil
     }
 }
 

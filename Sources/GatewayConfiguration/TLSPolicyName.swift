@@ -9,7 +9,7 @@ public enum TLSPolicyName: String, CaseIterable, Sendable {
 extension TLSPolicyName {
     static let key = Key(
         "policy", .choice as Kind<TLSPolicyName>, whenMissing: .means("modern"),
-        "What is offered of TLS; intermediate has TLS 1.2 too, which shows the client's certificate to everybody.")
+        "The TLS policy; intermediate adds TLS 1.2, which sends the client's certificate unencrypted.")
     /// What said the same before there were policies.
     static let former = ["minimum_version": key.setting.name]
 }

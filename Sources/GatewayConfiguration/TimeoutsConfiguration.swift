@@ -1,4 +1,4 @@
-/// How long the gateway waits for clients.
+/// Timeouts for clients.
 public struct TimeoutsConfiguration: Equatable, Sendable {
     /// From the first byte of the connection to the end of the TLS handshake, in total.
     public let handshake: Duration
@@ -14,7 +14,7 @@ public struct TimeoutsConfiguration: Equatable, Sendable {
     public let tunnelIdle: Duration
     /// Of a WebSocket tunnel, in total.
     public let tunnelLife: Duration
-    /// For requests under way, once the gateway was told to stop.
+    /// For requests under way, once the gateway has begun to stop.
     public let shutdown: Duration
 }
 
@@ -22,28 +22,28 @@ extension TimeoutsConfiguration {
     enum Keys {
         static let handshake = Key(
             "handshake", .duration(.milliseconds(100) ... .seconds(300)), unit: "in total", whenMissing: .means("10s"),
-            "How long a TLS handshake may take.")
+            "The timeout of a TLS handshake.")
         static let head = Key(
             "head", .duration(.milliseconds(100) ... .seconds(300)), unit: "in total", whenMissing: .means("10s"),
-            "How long the head of a request may take.")
+            "The timeout of a request head.")
         static let contentIdle = Key(
-            "content_idle", .duration(.milliseconds(100) ... .seconds(3600)), unit: "between two pieces",
-            whenMissing: .means("30s"), "How long a client may pause within the content of a request.")
+            "content_idle", .duration(.milliseconds(100) ... .seconds(3600)), unit: "between two reads",
+            whenMissing: .means("30s"), "The maximum pause of a client within the content of a request.")
         static let contentRate = Key(
             "content_rate", .byteRate(1...(1 << 20)), unit: "beyond a pause", whenMissing: .means("500B/s"),
-            "How fast a client must send content, or take it.")
+            "The minimum rate at which a client sends and receives content.")
         static let keepAlive = Key(
             "keep_alive", .duration(.seconds(1) ... .seconds(3600)), unit: "between two requests",
-            whenMissing: .means("75s"), "How long a connection may be unused.")
+            whenMissing: .means("75s"), "The timeout of an idle connection.")
         static let tunnelIdle = Key(
-            "tunnel_idle", .duration(.seconds(1) ... .seconds(86_400)), unit: "with nothing moving",
-            whenMissing: .means("5m"), "How long a WebSocket may be silent both ways.")
+            "tunnel_idle", .duration(.seconds(1) ... .seconds(86_400)), unit: "without any data",
+            whenMissing: .means("5m"), "The timeout of an idle WebSocket.")
         static let tunnelLife = Key(
             "tunnel_life", .duration(.seconds(1) ... .seconds(86_400)), unit: "in total", whenMissing: .means("1h"),
-            "How long a WebSocket may last, whatever moves.")
+            "The maximum lifetime of a WebSocket.")
         static let shutdown = Key(
             "shutdown", .duration(.seconds(1) ... .seconds(3600)), unit: "since the signal", whenMissing: .means("30s"),
-            "How long requests under way may go on once the gateway was told to stop.")
+            "How long a stopping gateway waits for requests in flight.")
 
         static let section = Section(
             path: "timeouts",
@@ -67,7 +67,7 @@ extension TimeoutsConfiguration {
         if let tunnelIdle, let tunnelLife, tunnelIdle > tunnelLife, reader.has(Keys.tunnelIdle) {
             reading.warn(
                 reader.place(of: Keys.tunnelIdle),
-                "`tunnel_idle` never ends a WebSocket: `tunnel_life` (\(DurationText.format(tunnelLife))) is over before",
+                "`tunnel_idle` never ends a WebSocket: `tunnel_life` (\(DurationText.format(tunnelLife))) ends first",
                 expected: "`tunnel_idle` of less than `tunnel_life`")
         }
         guard let handshake, let head, let contentIdle, let contentRate, let keepAlive, let tunnelIdle, let tunnelLife,

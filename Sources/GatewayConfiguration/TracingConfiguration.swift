@@ -21,30 +21,30 @@ public struct TracingConfiguration: Equatable, Sendable {
 extension TracingConfiguration {
     enum Keys {
         static let endpoint = Key(
-            "endpoint", .outboundURL, whenMissing: .refused, "The OTLP collector; /v1/traces is appended.")
+            "endpoint", .outboundURL, whenMissing: .refused, "The URL of the OTLP collector; /v1/traces is appended.")
         static let authorities = Key(
             "authorities", .file("a readable PEM file"), whenMissing: .means(ReceiptsConfiguration.systemBundle),
-            "What the collector's certificate leads to.")
+            "The authorities of the collector's certificate.")
         static let tokenFile = Key(
             "token_file", .secretFile("a readable file"), whenMissing: .allowed,
-            "The file with what is sent to the collector as a bearer token.")
+            "The file with the bearer token for the collector.")
         static let serviceName = Key(
-            "service_name", .serviceName, whenMissing: .means("attestgate"), "What spans call this service.")
+            "service_name", .serviceName, whenMissing: .means("attestgate"), "The service name in spans.")
         static let sample = Key(
             "sample", .integer(1...1_000_000), whenMissing: .means("1"),
-            "Of the traces that begin here, one in so many is recorded.")
+            "One in this number of traces that begin here is recorded.")
         static let requestsPerSecond = Key(
             "requests_per_second", .integer(1...1_000_000), unit: "requests per second and worker",
-            whenMissing: .means("100"), "How many requests are recorded; the others are counted.")
+            whenMissing: .means("100"), "The maximum rate of recorded requests; the others are counted.")
         static let interval = Key(
             "interval", .duration(.milliseconds(100) ... .seconds(60)), whenMissing: .means("5s"),
-            "For how long spans are collected before they are sent.")
+            "The interval between two exports.")
         static let timeout = Key(
             "timeout", .duration(.milliseconds(100) ... .seconds(60)), unit: "since the call began",
-            whenMissing: .means("10s"), "How long a call may take, connecting included.")
+            whenMissing: .means("10s"), "The timeout of a call, including the connection.")
         static let queue = Key(
             "queue", .size(64 << 10...256 << 20), unit: "bytes per worker", whenMissing: .means("4MiB"),
-            "How much of spans may wait; further ones are dropped and counted.")
+            "The maximum size of queued spans; further spans are dropped and counted.")
 
         static let section = Section(
             path: "tracing",
@@ -70,14 +70,14 @@ extension TracingConfiguration {
         else { return nil }
         guard !endpoint.path.hasSuffix(Self.path) else {
             reading.refuse(
-                reader.place(of: Keys.endpoint), "`\(Self.path)` would be there twice: it is appended",
+                reader.place(of: Keys.endpoint), "`\(Self.path)` would occur twice: it is appended",
                 suggestion: String(endpoint.text.dropLast(Self.path.count)))
             return nil
         }
         if !endpoint.isEncrypted, reader.has(Keys.authorities) {
             reading.warn(
                 reader.place(of: Keys.authorities),
-                "`authorities` vouch for nobody: \(endpoint.text) is asked without TLS",
+                "`authorities` has no effect: \(endpoint.text) is called without TLS",
                 expected: "an https URL as `endpoint`, or no `authorities`")
         }
         self.endpoint = endpoint
@@ -97,7 +97,7 @@ extension TracingConfiguration {
 extension Kind where Value == String {
     /// What stands in queries and on screens.
     fileprivate static var serviceName: Kind {
-        .text("1 to 64 letters, digits, dots, hyphens and underscores") { text throws(Complaint) in
+        .text("1 to 64 letters, digits, dots, hyphens and underscores") { text throws(InvalidValue) in
             let isName =
                 (1...64).contains(text.utf8.count)
                 && text.utf8.allSatisfy { byte in
@@ -108,7 +108,7 @@ extension Kind where Value == String {
                     default: false
                     }
                 }
-            guard isName else { throw Complaint("\(Printable.quoted(text)) is no name of a service") }
+            guard isName else { throw InvalidValue("\(Printable.quoted(text)) is not a service name") }
             return text
         }
     }

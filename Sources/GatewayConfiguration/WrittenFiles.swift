@@ -32,8 +32,8 @@ struct WrittenFiles {
             let segments = Self.segments(of: file.path)
             if let owner = owners[segments] {
                 reading.refuse(
-                    file.place, "\(Printable.quoted(file.path)) is the file of `\(owner)` already",
-                    expected: "a file of its own")
+                    file.place, "\(Printable.quoted(file.path)) is already the file of `\(owner)`",
+                    expected: "another file")
             } else {
                 owners[segments] = file.setting
             }

@@ -14,7 +14,8 @@ struct RequestFields {
         case .contentLength: try framing.takeContentLength(bytes.extracting(range.start..<range.end))
         case .contentType, .authorization, .date, .ifMatch, .ifModifiedSince, .ifNoneMatch, .ifRange,
             .ifUnmodifiedSince, .origin, .range, .referer, .userAgent:
-            // Whoever checks the one and whoever uses the other must not differ (RFC 9110 section 5.3).
+            // The program that checks the field and the one that uses it must read the same value (RFC 9110 section
+            // 5.3).
             let mark: UInt64 = 1 << UInt64(field.name.rawValue)
             guard singletons & mark == 0 else { throw .fieldRepeated }
             singletons |= mark

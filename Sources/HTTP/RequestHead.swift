@@ -46,9 +46,9 @@ public struct RequestHead: Sendable {
     /// field may have in HTTP/2 (RFC 9113 section 8.2.2).
     public var acceptsTrailers: Bool { version == .http2 && fields.contains { $0.name == .te } }
 
-    /// Whether the client is ready to send another request on this connection (RFC 9112 section 9.3). HTTP/1.0 clients
-    /// get one request a connection: none of ours speaks it.
-    public var isPersistent: Bool { minorVersion >= 1 && !connection.close }
+    /// Whether the client may send another request on this connection (RFC 9112 section 9.3). An HTTP/1.0 client has to
+    /// ask for it with `Connection: keep-alive`; no proxy can have forwarded that, since TLS ends here.
+    public var isPersistent: Bool { (minorVersion >= 1 || connection.keepAlive) && !connection.close }
 
     mutating func reset() {
         method = nil

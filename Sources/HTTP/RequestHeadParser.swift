@@ -1,7 +1,7 @@
 /// Parses HTTP/1.1 request heads, incrementally and strictly.
 ///
-/// Give it all bytes of the head that have arrived, always from the first; it goes on at the line where it stopped, so a
-/// head that comes byte by byte costs no more than one that comes at once.
+/// Give it all bytes of the head that have arrived, always from the first. It continues at the line where it stopped,
+/// so a head that comes byte by byte costs no more than one that comes at once.
 ///
 /// Departures from RFC 9112 are all towards refusing: no empty line before the request line (section 2.2), no bare line
 /// feed (2.2), origin-form and absolute https form only (3.2), no list in Content-Length (6.3).

@@ -24,14 +24,14 @@ public enum WebSocketHandshake: Equatable, Sendable {
         /// For the log, and for the developer of the client.
         public var reason: StaticString {
             switch self {
-            case .notGet: "a WebSocket is opened by GET alone"
-            case .notVersionOneOne: "a WebSocket is opened in HTTP/1.1 alone"
-            case .content: "a request that opens a WebSocket has no content"
+            case .notGet: "a WebSocket requires the method GET"
+            case .notVersionOneOne: "a WebSocket handshake requires HTTP/1.1"
+            case .content: "a WebSocket handshake must not have content"
             case .upgradeNotAlone: "Upgrade is not the one token websocket"
             case .connectionWithoutUpgrade: "Connection does not list upgrade"
             case .versionCount: "there is no Sec-WebSocket-Version, or more than one"
             case .keyCount: "there is no Sec-WebSocket-Key, or more than one"
-            case .keyMalformed: "Sec-WebSocket-Key is not the base64 of 16 octets"
+            case .keyMalformed: "Sec-WebSocket-Key is not the base64 of 16 bytes"
             }
         }
     }

@@ -6,7 +6,7 @@ public struct LatencyHistogram: Sendable {
         100_000_000, 200_000_000, 500_000_000, 1_000_000_000, 2_000_000_000, 5_000_000_000, 10_000_000_000,
     ]
 
-    /// In the value itself, so that a copy for a scrape shares nothing with the worker that goes on recording.
+    /// In the value itself, so that a copy for a scrape shares nothing with the worker, which continues to record.
     private var counts = InlineArray<18, UInt64>(repeating: 0)
     /// Of all times recorded, in nanoseconds.
     public private(set) var sum: Int64 = 0

@@ -24,7 +24,7 @@ public struct MetricFamily: Sendable {
 
     /// - Parameter name: of letters, digits and `_`, no digit first; with its unit, and `_total` at the end of a counter.
     public init(_ kind: Kind, _ name: String, _ help: String) {
-        precondition(Self.isName(name), "\(name) is no name of a metric")
+        precondition(Self.isName(name), "\(name) is not the name of a metric")
         self.kind = kind
         self.name = name
         self.help = help
@@ -74,7 +74,7 @@ public struct MetricFamily: Sendable {
 
     private static func checked(_ labels: Labels) -> [(name: String, value: String)] {
         labels.compactMap { name, value in
-            precondition(isName(name), "\(name) is no name of a label")
+            precondition(isName(name), "\(name) is not the name of a label")
             return value.map { (name, $0) }
         }
     }

@@ -1,4 +1,4 @@
-/// When the content of a request with a proof goes on to the upstream.
+/// When the content of a request with a proof is forwarded to the upstream.
 public enum BodyHandling: Sendable {
     /// When all of it has come and is what the proof says.
     case collected

@@ -136,11 +136,11 @@ extension Malformation: CustomStringConvertible {
         case .parameter(let parameter, .missing): "the parameter \(parameter) is missing"
         case .parameter(let parameter, .repeated): "the parameter \(parameter) occurs more than once"
         case .parameter(let parameter, .type): "the parameter \(parameter) has a value of the wrong type"
-        case .parameter(let parameter, .value): "the parameter \(parameter) has a value that is not admitted"
+        case .parameter(let parameter, .value): "the parameter \(parameter) has a value that is not allowed"
         case .assertionSize: "the assertion is empty or too large"
         case .algorithmRepeated: "a digest algorithm occurs more than once"
         case .digestLength: "a digest has the wrong length"
-        case .digestAlgorithms: "neither sha-256 nor sha-512 is there"
+        case .digestAlgorithms: "there is neither sha-256 nor sha-512"
         case .componentValue: "the value of a covered component cannot be in a signature base"
         }
     }

@@ -21,10 +21,10 @@ public final class Acceptor {
     private(set) var isWindingUp = false
     private var drained: (() -> Void)?
     /// Connections to be settled when the loop's turn ends, and whether that was asked for.
-    private var unsettled: [ServerConnection] = []
+    private var scheduled: [ServerConnection] = []
     private var isTurnEndAwaited = false
     /// What speaks against keeping a connection, by what has been loaded since it was accepted.
-    private var objection: ((ServerConnection) -> ClientAdmission.Objection?)?
+    private var objection: ((ServerConnection) -> ClientAdmission.KeyRejection?)?
     /// TLS handshakes under way now.
     public private(set) var handshakeCount = 0
     private var handshakes = ArrivalQueue()
@@ -98,25 +98,26 @@ public final class Acceptor {
     }
 
     /// A connection has something to write, and this turn of the loop may bring more.
-    func settleWhenTurnEnds(_ connection: ServerConnection) {
-        unsettled.append(connection)
+    func advanceWhenTurnEnds(_ connection: ServerConnection) {
+        scheduled.append(connection)
         guard !isTurnEndAwaited else { return }
         isTurnEndAwaited = true
-        loop.whenTurnEnds { [self] in settleAll() }
+        loop.whenTurnEnds { [self] in advanceAll() }
     }
 
-    private func settleAll() {
+    private func advanceAll() {
         // What is due while these are settled is due at the end of the next turn, which does not wait.
         isTurnEndAwaited = false
-        let due = unsettled
-        unsettled = []
+        let due = scheduled
+        scheduled = []
         for connection in due {
-            connection.isSettlingDue = false
-            connection.settle()
+            connection.isAdvanceScheduled = false
+            connection.advance()
         }
     }
 
-    /// Whether the application admits one more of this client; then it is told when the connection has ended.
+    /// Whether the application admits one more connection of this client; if so, the application learns when the
+    /// connection has ended.
     func admits(_ connection: ServerConnection) -> Bool {
         connection.isAdmitted = application.admits(connection)
         if !connection.isAdmitted { application.connectionRefused(connection, .clientLimit) }
@@ -125,8 +126,8 @@ public final class Acceptor {
 
     // MARK: - Handshakes under way
 
-    /// At the limit the oldest gives way, not the newest: whoever would keep all others out has to come as often as the limit
-    /// within the time of a genuine handshake, not within its timeout.
+    /// At the limit the oldest handshake is ended, not the newest. An attacker who wants to keep all others out must
+    /// then open as many connections as the limit within the time of a genuine handshake, not within its timeout.
     private func enterHandshake(_ connection: ServerConnection) {
         if handshakeCount >= settings.handshakes, let oldest = oldestHandshake() {
             application.connectionRefused(oldest, .handshakeLimit)
@@ -154,12 +155,12 @@ public final class Acceptor {
 
     // MARK: - Connections
 
-    /// Ends one stranger's connection, as `GivingWay` chooses it.
+    /// Ends one stranger's connection, as `ConnectionEviction` chooses it.
     private func makeRoom() {
         guard settings.strangersGiveWay else { return }
-        var choice = GivingWay()
+        var choice = ConnectionEviction()
         for case let connection? in connections where !connection.isKnown {
-            choice.add(GivingWay.Stranger(block: connection.peer.block, number: connection.number))
+            choice.add(ConnectionEviction.Candidate(block: connection.peer.block, number: connection.number))
         }
         guard let number = choice.number, let stranger = connections.first(where: { $0?.number == number }) ?? nil
         else { return }
@@ -235,7 +236,7 @@ public final class Acceptor {
 
     /// Ends the connections that something speaks against: those that are open now, and those that are in the middle of their
     /// handshake when it is complete.
-    public func bar(where objection: @escaping (ServerConnection) -> ClientAdmission.Objection?) {
+    public func bar(where objection: @escaping (ServerConnection) -> ClientAdmission.KeyRejection?) {
         self.objection = objection
         for case let connection? in connections where connection.identity != nil {
             if isBarred(connection) {

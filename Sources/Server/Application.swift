@@ -45,7 +45,7 @@ public enum ConnectionRefusal: Sendable {
     case limit
     /// The application admits no more of this client.
     case clientLimit
-    /// As many handshakes are under way as may be, and this is the oldest of them.
+    /// The number of handshakes under way is at its limit, and this is the oldest of them.
     case handshakeLimit
     /// A trusted proxy's connection without a valid header: TLS has not begun.
     case proxyHeader(ProxyHeaderFault)
@@ -54,8 +54,8 @@ public enum ConnectionRefusal: Sendable {
     /// The client certificate expired while the connection was open.
     case certificateExpired
     /// The client is not let in any more by what has been loaded since its connection was accepted.
-    case certificateBarred(ClientAdmission.Objection)
-    /// The client broke a rule of HTTP/2 that is the whole connection's; it was told so.
+    case certificateBarred(ClientAdmission.KeyRejection)
+    /// The client broke a rule of HTTP/2 that concerns the whole connection, and was notified with GOAWAY.
     case http2(HTTP2Fault)
 }
 

@@ -56,7 +56,8 @@ struct ClientTime {
 
     /// A head is complete, and content follows it.
     ///
-    /// - Parameter isHeldBack: until the client is told to send it. It may have to wait for that, and is not waited for till then.
+    /// - Parameter isHeldBack: whether the client waits for 100 (Continue). The gateway may delay that, and until then
+    ///   the client's time does not run.
     mutating func contentBegins(now: Instant, isHeldBack: Bool) {
         awaitsContent = !isHeldBack
         content.begin(idle, now: now)
@@ -74,7 +75,7 @@ struct ClientTime {
         content.begin(idle, now: now)
     }
 
-    /// The content that is there is not taken: whoever is slow, it is not the client.
+    /// Content that has arrived is not taken: the client is not the slow side.
     mutating func contentHeld(now: Instant) {
         awaitsContent = false
         content.pause(now: now)

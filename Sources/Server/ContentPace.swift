@@ -1,8 +1,8 @@
 internal import EventLoop
 
-/// How much time a client has for content: to begin with, and at most, as long as it may pause; and with each octet what
-/// that takes at the lowest rate admitted. There is no limit to the whole: whoever keeps the rate may go on for ever, and
-/// whoever sends an octet now and then comes to an end.
+/// How much time a client has for content. It begins with the time for which it may pause, which is also the maximum;
+/// each byte adds the time that it takes at the lowest rate admitted. The whole has no limit: a client that keeps the
+/// rate may continue for ever, and one that sends a byte now and then runs out of time.
 ///
 /// The time in which content waits for somebody else than the client does not count.
 struct ContentPace {
@@ -22,7 +22,7 @@ struct ContentPace {
         if rate == 0 {
             left = idle
         } else {
-            settle(now)
+            subtractElapsed(now)
             let gained = Int64(octets) * 1_000_000_000 / Int64(rate)
             left = min(idle, TimeSpan(nanoseconds: left.nanoseconds + gained))
         }
@@ -30,11 +30,11 @@ struct ContentPace {
     }
 
     /// From now on it is not the client who is waited for.
-    mutating func pause(now: Instant) { settle(now) }
+    mutating func pause(now: Instant) { subtractElapsed(now) }
 
     mutating func resume(now: Instant) { since = now }
 
-    private mutating func settle(_ now: Instant) {
+    private mutating func subtractElapsed(_ now: Instant) {
         left = max(TimeSpan(nanoseconds: 0), TimeSpan(nanoseconds: left.nanoseconds - (now - since).nanoseconds))
     }
 }

@@ -2,12 +2,12 @@ public import Bytes
 public import EventLoop
 public import HTTP
 
-/// One request and its response, for whoever answers it. What carries it, HTTP/1.1 or a stream of HTTP/2, has one, for all its
-/// requests in turn.
+/// One request and its response, for the code that answers. Its carrier, an HTTP/1.1 connection or a stream of HTTP/2,
+/// has one exchange for all its requests in turn.
 ///
 /// The connection calls the `open` methods as the request arrives; the subclass answers with `sendHead`, `sendContent`
 /// and `sendEnd`. These write to no socket: the event that led to them does that once, at its end, so that a head and
-/// its content leave in one record. A subclass that answers from another event (because its upstream did) says `settle()`
+/// its content leave in one record. A subclass that answers from another event (because its upstream did) says `advance()`
 /// when it is done.
 open class Exchange {
     /// The owner of this exchange. It lets go of the exchange when it closes, which ends the cycle.
@@ -77,8 +77,8 @@ open class Exchange {
     /// Writes the response head.
     ///
     /// - Parameters:
-    ///   - content: how long the content is; `untilClose` or `chunked` when that is unknown, and how its end is told is then a
-    ///     matter of what carries it.
+    ///   - content: how long the content is; `untilClose` or `chunked` when that is unknown: the carrier then decides
+    ///     how its end is marked.
     ///   - statedLength: Content-Length of a response without content (HEAD, 304).
     ///   - isLast: whether the connection takes no more requests after this response, whatever else speaks for keeping it.
     ///   - fields: appends the other fields; none of connection or framing.
@@ -163,9 +163,9 @@ open class Exchange {
         carrier?.resumeContent()
     }
 
-    /// Sends what was written. To be said last by whoever answers from an event that is not this connection's.
-    public final func settle() {
-        carrier?.settle(connection)
+    /// Sends what was written. A subclass that answers from an event of another connection calls it last.
+    public final func advance() {
+        carrier?.advance(connection)
     }
 
     /// Offers the first octets of what has been read as content. - Returns: how many of them were taken.

@@ -64,9 +64,9 @@ enum ExchangeCarrier {
     }
 
     /// Sends what was written, from an event that is not the client connection's.
-    func settle(_ connection: ServerConnection) {
+    func advance(_ connection: ServerConnection) {
         // Other streams of the connection have such events in the same turn of the loop.
-        if case .http2 = self { connection.settleWhenTurnEnds() } else { connection.settle() }
+        if case .http2 = self { connection.advanceWhenTurnEnds() } else { connection.advance() }
     }
 
     func abort() {

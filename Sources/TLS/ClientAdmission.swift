@@ -10,7 +10,7 @@ public struct ClientAdmission: Sendable {
     /// The keys clients may have; nil for any.
     let pins: Set<KeyID>?
     /// What is known elsewhere against a client with this key; nil if nobody knows anything.
-    private(set) var bar: (@Sendable (KeyID) -> KeyBar?)?
+    private(set) var bar: (@Sendable (KeyID) -> KeyBarReason?)?
 
     public init(selfSigned: Bool = false, revocation: RevocationCheck? = nil, pins: Set<KeyID>? = nil) {
         self.selfSigned = selfSigned
@@ -19,7 +19,7 @@ public struct ClientAdmission: Sendable {
     }
 
     /// Why a key is barred, whatever its certificates say.
-    public enum KeyBar: Sendable {
+    public enum KeyBarReason: Sendable {
         case deviceRevoked
         case bindingEnded
     }
@@ -27,46 +27,48 @@ public struct ClientAdmission: Sendable {
     /// The same, with a question that is put in every handshake: to whom sessions and chains are offered too.
     ///
     /// - Parameter bar: called on any thread; answers at once, from memory.
-    public func asking(_ bar: @escaping @Sendable (KeyID) -> KeyBar?) -> ClientAdmission {
+    public func asking(_ bar: @escaping @Sendable (KeyID) -> KeyBarReason?) -> ClientAdmission {
         var asking = self
         asking.bar = bar
         return asking
     }
 
-    public struct Objection: Sendable {
+    public struct KeyRejection: Sendable {
         public let kind: ClientCertificateFault.Kind
         /// In words.
         public let reason: String
     }
 
     /// What speaks against a client whose certificate has been verified, now or for an earlier connection.
-    func objection(to identity: ClientIdentity, at now: Int64) -> Objection? {
-        guard identity.notAfter > now else { return Objection(kind: .outsideValidity, reason: "it has expired") }
-        guard identity.notBefore <= now else { return Objection(kind: .outsideValidity, reason: "it is not valid yet") }
+    func objection(to identity: ClientIdentity, at now: Int64) -> KeyRejection? {
+        guard identity.notAfter > now else { return KeyRejection(kind: .outsideValidity, reason: "it has expired") }
+        guard identity.notBefore <= now else {
+            return KeyRejection(kind: .outsideValidity, reason: "it is not valid yet")
+        }
         guard selfSigned || identity.kind == .issued else {
-            return Objection(kind: .unknownAuthority, reason: "it is self-signed")
+            return KeyRejection(kind: .unknownAuthority, reason: "it is self-signed")
         }
         if let objection = objection(toKeeping: identity) ?? barring(identity) { return objection }
         guard identity.kind == .issued else { return nil }
-        return revocation?.reasonOfStaleness(identity.chain, at: now).map { Objection(kind: .listStale, reason: $0) }
+        return revocation?.reasonOfStaleness(identity.chain, at: now).map { KeyRejection(kind: .listStale, reason: $0) }
     }
 
-    private func barring(_ identity: ClientIdentity) -> Objection? {
-        // Open connections are not asked about: whoever bars a key says so to those.
+    private func barring(_ identity: ClientIdentity) -> KeyRejection? {
+        // Open connections are not checked here: the code that bars a key ends those.
         switch identity.keyID.flatMap({ bar?($0) }) {
-        case .deviceRevoked: Objection(kind: .deviceRevoked, reason: "its device has been revoked")
-        case .bindingEnded: Objection(kind: .bindingEnded, reason: "the binding of its key has ended")
+        case .deviceRevoked: KeyRejection(kind: .deviceRevoked, reason: "its device has been revoked")
+        case .bindingEnded: KeyRejection(kind: .bindingEnded, reason: "the binding of its key has ended")
         case nil: nil
         }
     }
 
     /// Why an open connection of that client is to end: it is revoked, or its key is pinned no more. That a list has become
     /// stale ends no connection: it says nothing of this client.
-    public func objection(toKeeping identity: ClientIdentity) -> Objection? {
+    public func objection(toKeeping identity: ClientIdentity) -> KeyRejection? {
         if let pins, !(identity.keyID.map(pins.contains) ?? false) {
-            return Objection(kind: .notPinned, reason: "its key is not pinned")
+            return KeyRejection(kind: .notPinned, reason: "its key is not pinned")
         }
         guard identity.kind == .issued else { return nil }
-        return revocation?.reasonOfRevocation(identity.chain).map { Objection(kind: .revoked, reason: $0) }
+        return revocation?.reasonOfRevocation(identity.chain).map { KeyRejection(kind: .revoked, reason: $0) }
     }
 }

@@ -79,7 +79,7 @@ extension ClientCertificateFault.Kind {
         case .unknownAuthority: X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY  // unknown_ca
         case .outsideValidity: X509_V_ERR_CERT_HAS_EXPIRED  // certificate_expired
         case .unsuitable: X509_V_ERR_INVALID_PURPOSE  // unsupported_certificate
-        // certificate_revoked, whoever says so.
+        // certificate_revoked, whatever the source.
         case .revoked, .deviceRevoked, .bindingEnded: X509_V_ERR_CERT_REVOKED
         // certificate_unknown: those of stale lists would tell the client that its certificate has expired, or its issuer is
         // unknown.

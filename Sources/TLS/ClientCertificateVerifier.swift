@@ -105,9 +105,9 @@ enum ClientCertificateVerifier {
         else { return "no extended key usage clientAuth" }
         // The flag too: OpenSSL takes one whose key usage lacks keyCertSign for no authority, whatever else it says.
         guard flags & UInt32(EXFLAG_CA) == 0, X509_check_ca(leaf.pointer) == 0 else {
-            return "the certificate is a certification authority's"
+            return "the certificate belongs to a certification authority"
         }
-        guard let key = leaf.publicKey else { return "the key is of an unknown kind" }
+        guard let key = leaf.publicKey else { return "the key has an unknown type" }
         guard key.securityBits >= 128 else { return "the key is weaker than P-256" }
         return nil
     }

@@ -6,7 +6,8 @@ internal import COpenSSL
 /// session takes. Nothing asks for them any more once the chain was verified: all that counts is in the `ClientIdentity`. Nobody may ask
 /// OpenSSL for the certificate or for the result of verification, which becomes "unspecified", after the handshake.
 enum LeanSession {
-    /// Drops what came behind the client's own certificate. Whoever sends more than anybody looks at would have it kept otherwise.
+    /// Drops what came behind the client's own certificate. Otherwise, certificates that nobody looks at would stay in
+    /// memory.
     ///
     /// - Parameter connection: whose session nobody else can find yet; the list is its session's own.
     static func emptyChain(of connection: OpaquePointer?) {

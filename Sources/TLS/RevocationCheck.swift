@@ -35,7 +35,7 @@ public struct RevocationCheck: Sendable {
     func reasonOfStaleness(_ chain: [IssuedCertificate], at now: Int64) -> String? {
         guard policy == .requireFresh else { return nil }
         // Nothing is known of what issued it.
-        guard !chain.isEmpty else { return "its issuer was not noted" }
+        guard !chain.isEmpty else { return "its issuer was not recorded" }
         for certificate in chain {
             guard let list = lists[certificate.issuer] else {
                 return "there is no revocation list of an issuer in its chain"

@@ -53,9 +53,9 @@ struct SelfSignedCertificate {
         // Reading them is what fills in the flags.
         let flags = X509_get_extension_flags(pointer)
         guard flags & UInt32(EXFLAG_INVALID) == 0 else { return "an extension is malformed" }
-        guard flags & UInt32(EXFLAG_CRITICAL) == 0 else { return "a critical extension is not understood" }
+        guard flags & UInt32(EXFLAG_CRITICAL) == 0 else { return "it has an unknown critical extension" }
         guard flags & UInt32(EXFLAG_CA) == 0, !certificate.mayBeAuthority else {
-            return "the certificate is a certification authority's"
+            return "the certificate belongs to a certification authority"
         }
         // What the handshake makes of the key is a signature (RFC 8446 section 4.4.2.4).
         guard flags & UInt32(EXFLAG_KUSAGE) == 0 || X509_get_key_usage(pointer) & UInt32(KU_DIGITAL_SIGNATURE) != 0

@@ -10,15 +10,15 @@ extension TLSPolicy {
         switch leaf.publicKey?.kind {
         case .p256, .p384: break
         case .rsa(let bits):
-            guard bits >= 2048 else { throw refusal(leaf, "its RSA key has \(bits) bits, and 2048 are the least") }
+            guard bits >= 2048 else { throw refusal(leaf, "its RSA key has \(bits) bits, at least 2048 are required") }
         case .other, nil:
-            throw refusal(leaf, "its key is neither RSA nor on P-256 or P-384, so that many clients could not connect")
+            throw refusal(leaf, "its key is neither RSA nor on P-256 or P-384, so many clients could not connect")
         }
         for (depth, certificate) in chain.enumerated() {
             // Nobody verifies the signature of a root, which proves nothing.
             guard depth == 0 || !certificate.isSelfIssued else { continue }
             guard certificate.isSignedWithSHA256OrMore else {
-                throw refusal(certificate, "it is signed with less than SHA-256: others could have forged it")
+                throw refusal(certificate, "its signature algorithm is weaker than SHA-256")
             }
             guard (certificate.publicKey?.securityBits ?? 0) >= 112 else {
                 throw refusal(certificate, "its key is weaker than RSA with 2048 bits")

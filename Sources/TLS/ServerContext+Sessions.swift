@@ -6,10 +6,10 @@ extension ServerContext {
     func enableResumption(
         presenting chain: [Certificate], trusting authorities: [Certificate]
     ) throws(CryptographyError) {
-        // Each list is hashed by itself: what one host presents may be what another one trusts. So are the names: hosts that are
-        // alike in all else may differ in what they lead to.
-        // So is the kind of certificates: where self-signed ones are not taken, their sessions are not known either. Lists and
-        // pins are not: they change often, and whoever wants to resume is judged by those of now (`sessionWanted`).
+        // Each list is hashed by itself: what one host presents may be what another one trusts. So are the names: hosts
+        // that are alike in all else may differ in what they lead to. So is the kind of certificates: where self-signed
+        // ones are not taken, their sessions are not known either. Lists and pins are not: they change often, and each
+        // resumption is checked against the current ones (`sessionWanted`).
         let kinds: [UInt8] = [admission.selfSigned ? 1 : 0]
         // No name has a space.
         let names = names.map(\.text).sorted().joined(separator: " ")

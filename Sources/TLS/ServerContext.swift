@@ -19,7 +19,7 @@ public final class ServerContext {
     public let admission: ClientAdmission
     /// What is spoken with clients, the preferred one first.
     let protocols: [ApplicationProtocol]
-    /// What clients are told of the certificate, if they ask.
+    /// The OCSP response of the certificate, for clients that ask for it.
     let staple: StapledResponse?
 
     /// - Parameters:
@@ -27,8 +27,8 @@ public final class ServerContext {
     ///   - chain: the server certificate, then its intermediates.
     ///   - authorities: client certificates must chain to one of these; they may be intermediates. Nil to ask no client
     ///     for a certificate, never for a listener of the gateway.
-    ///   - admission: which clients are let in. If self-signed certificates are taken too, the client is not told the
-    ///     authorities' names, or one with a certificate of its own would have none to present.
+    ///   - admission: which clients are let in. If self-signed certificates are taken too, the client does not receive
+    ///     the authorities' names: otherwise a client with a self-signed certificate would have none to present.
     ///   - protocols: at least one, the preferred one first.
     ///   - staple: of the server certificate; handed out for as long as it is fresh.
     ///   - sessions: shared by the contexts of all workers.
@@ -94,7 +94,7 @@ public final class ServerContext {
         for authority in authorities {
             guard authority.isAuthority else {
                 ag_sk_x509_name_pop_free(names)
-                throw CryptographyError(doing: "trust \(authority.subject): it is no certification authority")
+                throw CryptographyError(doing: "trust \(authority.subject): it is not a certification authority")
             }
             ERR_clear_error()
             guard X509_STORE_add_cert(store, authority.pointer) == 1,
@@ -106,7 +106,7 @@ public final class ServerContext {
         }
         // What is configured is what is trusted, be it a root or an intermediate.
         X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
-        // Told to the client, so that a phone with several identities presents the right one. Takes over the list.
+        // Sent to the client, so that a phone with several identities presents the right one. Takes over the list.
         if admission.selfSigned {
             ag_sk_x509_name_pop_free(names)
         } else {

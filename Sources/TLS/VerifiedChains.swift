@@ -71,8 +71,8 @@ final class VerifiedChains {
 
 /// SHA-256 of a certificate's DER encoding.
 ///
-/// OpenSSL writes the outermost of the encoding anew, and keeps what is signed as it came: two encodings with one digest have
-/// the same signed octets and the same signature, so they are the same certificate.
+/// OpenSSL rewrites the outermost layer of the encoding, and keeps the signed part as it came: two encodings with one
+/// digest have the same signed octets and the same signature, so they are the same certificate.
 struct LeafDigest: Hashable {
     private let words: (UInt64, UInt64, UInt64, UInt64)
 
@@ -84,7 +84,7 @@ struct LeafDigest: Hashable {
 
     static func == (left: LeafDigest, right: LeafDigest) -> Bool { left.words == right.words }
 
-    /// Hashed with the process's seed: whoever can make certificates may choose digests that begin alike.
+    /// Hashed with the process's seed: an issuer of certificates may choose digests that begin alike.
     func hash(into hasher: inout Hasher) {
         hasher.combine(words.0)
         hasher.combine(words.1)

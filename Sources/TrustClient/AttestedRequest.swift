@@ -1,7 +1,7 @@
 public import RequestProof
 
-/// A request, as far as a proof covers it. It must be sent exactly so: what a library adds or spells anew on its way out
-/// is not what was proven.
+/// A request, as far as a proof covers it. It must be sent exactly so: the proof does not cover what a library adds or
+/// rewrites on the way out.
 public struct AttestedRequest: Equatable, Sendable {
     /// A field line of the request.
     public struct Field: Equatable, Sendable {

@@ -49,8 +49,8 @@ public struct GatewayAnswer: Equatable, Sendable {
         self.date = date.flatMap(HTTPDate.seconds)
     }
 
-    /// What a service answers to gRPC goes by HTTP with 200, also where the call fails. A refusal that is unknown here is none that a
-    /// new proof mends.
+    /// What a service answers to gRPC goes by HTTP with 200, also where the call fails. A new proof does not help
+    /// against a refusal that is unknown here.
     private static func status(of denial: String?) -> Int {
         guard let denial else { return 200 }
         let row = Denial.allCases.first { $0.status != nil && String(describing: $0.row.code) == denial }

@@ -1,8 +1,8 @@
 /// One request with its proof, from the first challenge to the response that counts: decides, and does nothing.
 ///
-/// At most one more try. `challenge_required` and `proof_stale` mean that nothing was executed, and a new proof mends it.
-/// `counter_replayed` and `counter_late` mean that the earlier sending may have been executed, so only who knows the
-/// request to be idempotent has it sent again. All else a new proof does not mend.
+/// At most one more try. `challenge_required` and `proof_stale` mean that nothing was executed, and that a new proof
+/// helps. `counter_replayed` and `counter_late` mean that the earlier sending may have been executed, so only an app
+/// that knows the request to be idempotent has it sent again. A new proof does not help against any other denial.
 public struct ProofExchange: Equatable, Sendable {
     public enum Action: Equatable, Sendable {
         /// GET `ProofSession.challengePath` of the same authority; then `challengeAnswered`.

@@ -4,7 +4,7 @@ public import Vocabulary
 ///
 /// All times are seconds since 1970, by this device's clock where nothing else is said.
 public struct ProofSession: Equatable, Sendable {
-    /// Where a gateway gives a challenge to whoever has a client certificate: status 204 or 200, with Accept-Signature.
+    /// Where a gateway gives a challenge to a client with a certificate: status 204 or 200, with Accept-Signature.
     public static let challengePath = "/.well-known/attestgate/challenge"
     /// How old a challenge may be to be used without asking for a new one. Gateways take them for 300 s unless configured
     /// otherwise; what they refuse costs one more request.

@@ -4,7 +4,7 @@ public import HTTP
 
 /// Who waits for an upstream's response.
 ///
-/// What carries it calls the `open` methods from its own events and says `settle()` at the end of each, where the call may
+/// What carries it calls the `open` methods from its own events and says `finishEvent()` at the end of each, where the call may
 /// write to its client.
 open class UpstreamCall {
     /// What carries the call; nil before it started and after it ended.
@@ -27,7 +27,7 @@ open class UpstreamCall {
         set { storedPlaced = newValue }
     }
     private final var storedPlaced = false
-    /// Where it waits for a connection; outlives that, for whoever ends the call asks it to.
+    /// The pool whose queue it waits in; stays set after the wait, so that ending the call can remove it from there.
     final unowned var queue: UpstreamPool?
     final var ticket: UInt64 = 0
     /// Whose request it is, where servers are chosen by that.
@@ -37,21 +37,21 @@ open class UpstreamCall {
     /// The servers that have failed it.
     final var tried = ServerSet()
     /// The connection whose server it waits for.
-    final var awaited: HTTP2Connection?
+    final var awaited: HTTP2UpstreamConnection?
     /// Of its content, where another server may get it too.
-    final var kept: KeptContent {
+    final var kept: RetainedContent {
         @inline(__always) _read {
-            var loan = keptContent.lend()
-            defer { keptContent.end(&loan) }
-            yield loan.value
+            var borrowed = keptContent.borrow()
+            defer { keptContent.end(&borrowed) }
+            yield borrowed.value
         }
         @inline(__always) _modify {
-            var loan = keptContent.lend()
-            defer { keptContent.end(&loan) }
-            yield &loan.value
+            var borrowed = keptContent.borrow()
+            defer { keptContent.end(&borrowed) }
+            yield &borrowed.value
         }
     }
-    private final var keptContent = Lent(KeptContent())
+    private final var keptContent = Borrowable(RetainedContent())
 
     public init() {}
 
@@ -82,7 +82,7 @@ open class UpstreamCall {
     /// - Parameter again: whether the request may be sent once more, by `startAgain`.
     open func failed(_ failure: UpstreamFailure, again: Repetition) {}
     /// The event is over: write what is to be written.
-    open func settle() {}
+    open func finishEvent() {}
 
     /// Gives up the call, wherever it is. Nothing is called any more.
     public final func cancel() {

@@ -3,8 +3,8 @@ internal import HTTP
 
 /// What carries a call's request and response to and from a server.
 ///
-/// An enumeration like `Server.ExchangeCarrier`, for the same reasons. What a request says is its sender's; how it is framed, and how its
-/// end is told, is the carrier's.
+/// An enumeration like `Server.ExchangeCarrier`, for the same reasons. The sender decides the content of a request; the
+/// carrier decides how it is framed and how its end is marked.
 public enum UpstreamCarrier {
     case http1(HTTP1Connection)
     case http2(UpstreamStream)
@@ -61,7 +61,7 @@ public enum UpstreamCarrier {
         }
     }
 
-    /// In a tunnel: what was written still goes, nothing comes after it, and the server is told so.
+    /// In a tunnel: what was written is still sent, nothing comes after it, and the server is notified of the end.
     public func finishSending() {
         switch self {
         case .http1(let connection): connection.finishSending()

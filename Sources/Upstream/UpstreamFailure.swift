@@ -48,8 +48,9 @@ public enum HTTP2Absence: Equatable, Sendable {
 }
 
 extension UpstreamFailure {
-    /// Of two addresses of a server, where not one byte was sent to either, the failure that says more: the one that came about
-    /// further on the way to a request, or else the first. Who mends that may find the other one harmless.
+    /// Of two addresses of a server, where not one byte was sent to either, the failure that says more: the one that
+    /// came about further on the way to a request, or else the first. Once it is repaired, the other one may prove
+    /// harmless.
     func orFurther(_ later: UpstreamFailure) -> UpstreamFailure { later.progress > progress ? later : self }
 
     private var progress: Int {
@@ -69,7 +70,7 @@ extension UpstreamFailure {
         }
     }
 
-    /// What failures are told apart by in metrics.
+    /// The classes of failures in metrics.
     public enum Kind: Int, CaseIterable, Sendable {
         case unresolved
         case unreachable
@@ -146,25 +147,25 @@ extension UpstreamFailure {
     /// What happened, for logs.
     public var text: String {
         switch self {
-        case .unresolved: "no address of the upstream is known: its name could not be resolved"
+        case .unresolved: "the upstream has no known address: its name could not be resolved"
         case .unreachable(let server, let errno): "connecting to \(server) failed: \(EventLoopError.text(of: errno))"
         case .connectTimeout(let server): "connecting to \(server) timed out"
         case .tls(let server, let reason): "TLS to \(server): \(reason)"
-        case .connectionLimit: "all connections to the upstream are in use, and all places to wait for one"
-        case .waitingTimeout: "no connection to the upstream became free in time"
-        case .requestLimit: "as many requests of the upstream are under way as may be"
-        case .disconnected: "the upstream ended the connection"
-        case .responseTimeout: "the upstream did not answer in time"
+        case .connectionLimit: "all connections to the upstream are in use, and the queue is full"
+        case .waitingTimeout: "no connection to the upstream became available in time"
+        case .requestLimit: "the upstream's limit of requests in flight is reached"
+        case .disconnected: "the upstream closed the connection"
+        case .responseTimeout: "the upstream did not respond in time"
         case .malformed(let fault): "malformed response: \(fault.reason)"
-        case .unexpectedUpgrade: "the upstream switched protocols unasked"
-        case .notHTTP2(let server, .saidOtherwise): "\(server) does not speak HTTP/2: it did not begin with SETTINGS"
+        case .unexpectedUpgrade: "the upstream switched protocols without a request"
+        case .notHTTP2(let server, .saidOtherwise): "\(server) does not support HTTP/2: its first frame is not SETTINGS"
         case .notHTTP2(let server, .ended):
-            "\(server) does not speak HTTP/2: it ended the connection before its SETTINGS (TLS there?)"
+            "\(server) does not support HTTP/2: it closed the connection before SETTINGS (does it expect TLS?)"
         case .answeredInHTTP2(let server): "\(server) answered in HTTP/2: set `protocol: h2`"
-        case .refused: "the upstream has not processed the request: it refuses it, or goes away"
+        case .refused: "the upstream has not processed the request (refused stream or GOAWAY)"
         case .reset(let code): "the upstream reset the stream: \(code.reason)"
-        case .http2(let fault): "the upstream broke HTTP/2: \(fault.reason)"
-        case .upgradeInvalid(let fault): "the upstream's 101 is no answer to the handshake: \(fault.reason)"
+        case .http2(let fault): "the upstream violated HTTP/2: \(fault.reason)"
+        case .upgradeInvalid(let fault): "the upstream's 101 does not complete the handshake: \(fault.reason)"
         }
     }
 }

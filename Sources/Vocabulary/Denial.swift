@@ -1,6 +1,6 @@
 /// Every way the gateway refuses something. One case, one row of the table: nothing is refused that is not named here.
 ///
-/// `docs/denials.md` is made from this table; a test keeps the two equal, and writes the page anew when asked to
+/// `docs/denials.md` is made from this table; a test keeps the two equal, and rewrites the page when asked to
 /// (`ATTESTGATE_UPDATE_DOCS=1 scripts/test unit DenialPage`).
 public enum Denial: UInt8, CaseIterable, Sendable {
     // Before the TLS handshake.
@@ -39,6 +39,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     case deviceRevoked
     case deviceMismatch
     case deviceRisky
+    case osOutdated
     case appRefused
     case deviceTunnelLimit
     case deviceRequestLimit
@@ -56,6 +57,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     // The gateway itself.
     case storeUnavailable
     case overloaded
+    case internalError
     // The health service behind.
     case upstreamUnavailable
     case upstreamTimeout
@@ -66,7 +68,7 @@ public enum Denial: UInt8, CaseIterable, Sendable {
 }
 
 extension Denial {
-    /// How the client is told.
+    /// How the client is answered.
     public enum Answer: Equatable, Sendable {
         /// An HTTP response with this status.
         case status(UInt16)
@@ -103,7 +105,7 @@ extension Denial {
         }
     }
 
-    /// Whose fault it is, for whoever is woken at night.
+    /// Whose fault it is, for the engineer on call.
     public enum Fault: String, Sendable {
         case client
         case upstream
@@ -112,7 +114,7 @@ extension Denial {
 
     /// Whether sending the same request again can do harm.
     public enum Retry: String, Sendable {
-        /// No complete request reached the upstream: it may be sent again, mended or later.
+        /// No complete request reached the upstream: it may be sent again, corrected or later.
         case safe
         /// The upstream may have acted on the request: only an idempotent request may be sent again.
         case unknown
@@ -125,7 +127,7 @@ extension Denial {
         public let answer: Answer
         public let fault: Fault
         public let retry: Retry
-        /// What the client is told, one sentence.
+        /// The message for the client, one sentence.
         public let sentence: StaticString
     }
 
@@ -134,7 +136,7 @@ extension Denial {
         case .proxyHeaderRefused:
             Row(
                 code: "proxy_header_refused", answer: .close, fault: .gateway, retry: .safe,
-                sentence: "A trusted proxy's connection did not begin with a valid PROXY header in time.")
+                sentence: "The connection of a trusted proxy did not begin with a valid PROXY header in time.")
         case .certificateRequired:
             Row(
                 code: "certificate_required", answer: .alert(.certificateRequired), fault: .client, retry: .safe,
@@ -146,7 +148,7 @@ extension Denial {
         case .certificateExpired:
             Row(
                 code: "certificate_expired", answer: .alert(.certificateExpired), fault: .client, retry: .safe,
-                sentence: "The client certificate, or one above it, is outside its validity period.")
+                sentence: "The client certificate, or one of its issuers', is outside its validity period.")
         case .certificateUnsuitable:
             Row(
                 code: "certificate_unsuitable", answer: .alert(.unsupportedCertificate), fault: .client, retry: .safe,
@@ -154,16 +156,16 @@ extension Denial {
         case .certificateRevoked:
             Row(
                 code: "certificate_revoked", answer: .alert(.certificateRevoked), fault: .client, retry: .safe,
-                sentence: "The client certificate, or one above it, is on its authority's revocation list.")
+                sentence: "The client certificate, or one of its issuers', is on its authority's revocation list.")
         case .crlStale:
             Row(
                 code: "crl_stale", answer: .alert(.certificateUnknown), fault: .gateway, retry: .safe,
-                sentence: "The gateway has no revocation list, or none that is fresh, of the certificate's authority.")
+                sentence: "The gateway has no fresh revocation list of the certificate's authority.")
         case .certificateNotPinned:
             Row(
                 code: "certificate_not_pinned", answer: .alert(.badCertificate), fault: .client, retry: .safe,
-                sentence: "The key of the client certificate is none of those this listener is open to.")
-        // The codes of the same refusals of requests: whoever looks for one finds both.
+                sentence: "The key of the client certificate is not one of the keys that this listener accepts.")
+        // The codes of the same refusals of requests: a search for one finds both.
         case .deviceRevokedInHandshake:
             Row(
                 code: "device_revoked", answer: .alert(.certificateRevoked), fault: .client, retry: .safe,
@@ -184,16 +186,16 @@ extension Denial {
             Row(
                 code: "connection_limit", answer: .close, fault: .gateway, retry: .safe,
                 sentence:
-                    "The gateway has as many connections or handshakes, of all or of this address, as it may.")
+                    "The limit of connections or handshakes, in total or of this address, is reached.")
         case .protocolBroken:
             Row(
                 code: "protocol_broken", answer: .goAway, fault: .client, retry: .unknown,
-                sentence: "The client broke a rule of HTTP/2 that is the whole connection's; its requests were cut off."
+                sentence: "The client violated HTTP/2 on the whole connection; its requests were cut off."
             )
         case .protocolAbused:
             Row(
                 code: "protocol_abused", answer: .goAway, fault: .client, retry: .unknown,
-                sentence: "The client did too often, by HTTP/2, what costs the gateway more; its requests were cut off."
+                sentence: "The client exceeded a rate of costly HTTP/2 frames; its requests were cut off."
             )
         case .requestMalformed:
             Row(
@@ -202,19 +204,19 @@ extension Denial {
         case .headerRefused:
             Row(
                 code: "header_refused", answer: .status(400), fault: .client, retry: .safe,
-                sentence: "The request carries a header field that is refused here.")
+                sentence: "The request has a header field that is refused here.")
         case .contentTooLarge:
             Row(
                 code: "too_large", answer: .status(413), fault: .client, retry: .safe,
-                sentence: "The content of the request is larger than this route admits.")
+                sentence: "The content of the request is larger than this route allows.")
         case .targetTooLong:
             Row(
                 code: "too_large", answer: .status(414), fault: .client, retry: .safe,
-                sentence: "The target of the request is longer than the gateway admits.")
+                sentence: "The target of the request is longer than the gateway allows.")
         case .headTooLarge:
             Row(
                 code: "too_large", answer: .status(431), fault: .client, retry: .safe,
-                sentence: "The head of the request is larger, or has more fields, than the gateway admits.")
+                sentence: "The head of the request is larger, or has more fields, than the gateway allows.")
         case .requestTimeout:
             Row(
                 code: "request_timeout", answer: .status(408), fault: .client, retry: .safe,
@@ -222,15 +224,15 @@ extension Denial {
         case .rateLimited:
             Row(
                 code: "rate_limited", answer: .status(429), fault: .client, retry: .safe,
-                sentence: "Requests come faster than the gateway admits: try again after the time of Retry-After.")
+                sentence: "Too many requests: try again after the time of Retry-After.")
         case .webSocketVersion:
             Row(
                 code: "websocket_version", answer: .status(426), fault: .client, retry: .safe,
-                sentence: "A WebSocket is opened in version 13 alone.")
+                sentence: "Only WebSocket version 13 is supported.")
         case .misdirected:
             Row(
                 code: "misdirected", answer: .status(421), fault: .client, retry: .safe,
-                sentence: "The connection was made to another host than the request names: connect to that host.")
+                sentence: "The connection was made for another host than the request names: connect to that host.")
         case .routeUnknown:
             Row(
                 code: "route_unknown", answer: .status(404), fault: .client, retry: .safe,
@@ -238,11 +240,11 @@ extension Denial {
         case .methodRefused:
             Row(
                 code: "method_refused", answer: .status(405), fault: .client, retry: .safe,
-                sentence: "The route does not admit this method.")
+                sentence: "The route does not allow this method.")
         case .deviceUnknown:
             Row(
                 code: "device_unknown", answer: .status(401), fault: .client, retry: .safe,
-                sentence: "The key of the client certificate is bound to no registered device: enrol first.")
+                sentence: "The key of the client certificate is not bound to a registered device: enrol first.")
         case .deviceRevoked:
             Row(
                 code: "device_revoked", answer: .status(403), fault: .client, retry: .safe,
@@ -255,48 +257,52 @@ extension Denial {
         case .deviceRisky:
             Row(
                 code: "device_risky", answer: .status(403), fault: .client, retry: .safe,
-                sentence: "More keys were attested on this device lately than its app may have: try again in some days."
+                sentence: "Too many keys were attested on this device recently for its app: try again in some days."
             )
+        case .osOutdated:
+            Row(
+                code: "os_outdated", answer: .status(403), fault: .client, retry: .safe,
+                sentence: "The device's system version is below the minimum: update the system and enrol again.")
         case .appRefused:
             Row(
                 code: "app_refused", answer: .status(403), fault: .client, retry: .safe,
-                sentence: "This route does not admit the app, or does not admit it as this device has it.")
+                sentence: "This route does not allow the app, or not in the form that this device has.")
         case .deviceTunnelLimit:
             Row(
                 code: "device_tunnel_limit", answer: .status(429), fault: .client, retry: .safe,
                 sentence:
-                    "This device has as many WebSockets open as it may: close one, make a new proof, and try again.")
+                    "This device has reached its limit of open WebSockets: close one, make a new proof and try again.")
         case .deviceRequestLimit:
             Row(
                 code: "device_request_limit", answer: .status(429), fault: .client, retry: .safe,
                 sentence:
-                    "This device has as many requests under way as it may: wait for answers, and try again.")
+                    "This device has reached its limit of requests in flight: wait for responses and try again.")
         case .proofRequired:
             Row(
                 code: "proof_required", answer: .status(401), fault: .client, retry: .safe,
-                sentence: "This route takes requests with a proof only: sign the request as Accept-Signature asks.")
+                sentence: "This route requires a proof: sign the request as Accept-Signature states.")
         case .proofMalformed:
             Row(
                 code: "proof_malformed", answer: .status(401), fault: .client, retry: .safe,
-                sentence: "The proof of the request is not in the form this protocol has.")
+                sentence: "The proof of the request is malformed.")
         case .challengeRequired:
             Row(
                 code: "challenge_required", answer: .status(401), fault: .client, retry: .safe,
                 sentence:
-                    "The challenge is missing, expired or not ours: sign with that of Accept-Signature.")
+                    "The challenge is missing, expired or unknown: sign with the one in Accept-Signature.")
         case .proofStale:
             Row(
                 code: "proof_stale", answer: .status(401), fault: .client, retry: .safe,
                 sentence:
-                    "The proof is too old, or of the future: compare the clock with Date, sign again.")
+                    "The proof is too old or from the future: compare the clock with Date and sign again.")
         case .proofIncomplete:
             Row(
                 code: "proof_incomplete", answer: .status(401), fault: .client, retry: .safe,
-                sentence: "The proof does not cover what it must.")
+                sentence: "The proof does not cover all required components.")
         case .proofInvalid:
             Row(
                 code: "proof_invalid", answer: .status(401), fault: .client, retry: .safe,
-                sentence: "The proof was not made by the hardware key of this device and app for this request.")
+                sentence: "The proof was not made for this request by the hardware key of this device and app.")
         case .bodyDigestMismatch:
             Row(
                 code: "body_digest_mismatch", answer: .status(400), fault: .client, retry: .safe,
@@ -316,36 +322,41 @@ extension Denial {
         case .storeUnavailable:
             Row(
                 code: "store_unavailable", answer: .status(503), fault: .gateway, retry: .safe,
-                sentence: "The gateway cannot look at its registry now: make a new proof and try again later.")
+                sentence: "The gateway's registry is not available: make a new proof and try again later.")
         case .overloaded:
             Row(
                 code: "overloaded", answer: .status(503), fault: .gateway, retry: .safe,
                 sentence:
-                    "The gateway has more to do, or holds more unfinished content, than it may: make a new proof and try again later."
+                    "The gateway is overloaded: make a new proof and try again later."
             )
+        case .internalError:
+            Row(
+                code: "internal_error", answer: .status(500), fault: .gateway, retry: .unknown,
+                sentence: "The gateway made an error: make a new proof and try again later.")
         case .upstreamUnavailable:
             Row(
                 code: "upstream_unavailable", answer: .status(502), fault: .upstream, retry: .unknown,
-                sentence: "The service behind the gateway could not be reached, or gave no valid answer.")
+                sentence: "The service behind the gateway could not be reached, or sent no valid response.")
         case .upstreamTimeout:
             Row(
                 code: "upstream_timeout", answer: .status(504), fault: .upstream, retry: .unknown,
-                sentence: "The service behind the gateway did not answer in time.")
+                sentence: "The service behind the gateway did not respond in time.")
         case .upstreamBusy:
             Row(
                 code: "upstream_busy", answer: .status(503), fault: .gateway, retry: .safe,
                 sentence:
-                    "The service behind has as many requests as it may: make a new proof, try again after Retry-After.")
+                    "The service behind the gateway is overloaded: make a new proof and try again after the time of Retry-After."
+            )
         case .tunnelLimit:
             Row(
                 code: "tunnel_limit", answer: .status(503), fault: .gateway, retry: .safe,
                 sentence:
-                    "The gateway, or the service behind, has as many WebSockets open as it may: make a new proof, try again later."
+                    "The limit of open WebSockets is reached: make a new proof and try again later."
             )
         case .responseNotTaken:
             Row(
                 code: "response_not_taken", answer: .close, fault: .client, retry: .unknown,
-                sentence: "The client did not take the response in time; it was cut off.")
+                sentence: "The client did not receive the response in time; it was cut off.")
         }
     }
 

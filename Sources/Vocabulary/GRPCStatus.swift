@@ -1,4 +1,4 @@
-/// The status codes of gRPC that denials are told by, with their numbers on the wire (gRPC's statuscodes.md).
+/// The gRPC status codes that carry denials, with their numbers on the wire (gRPC's statuscodes.md).
 public enum GRPCStatus: UInt8, Sendable {
     case deadlineExceeded = 4
     case permissionDenied = 7
@@ -24,7 +24,7 @@ public enum GRPCStatus: UInt8, Sendable {
 }
 
 extension Denial {
-    /// What a gRPC client is told; nil for what is not answered by HTTP.
+    /// The status that a gRPC client receives; nil for what is not answered by HTTP.
     ///
     /// Where gRPC makes something of the HTTP status (http-grpc-status-mapping.md), it is that: libraries that look at the HTTP status
     /// show the same code. Of the others it would make UNKNOWN, and here they have the code that fits.
@@ -37,7 +37,7 @@ extension Denial {
             .proofInvalid, .counterReplayed, .counterLate:
             .unauthenticated
         // 403.
-        case .deviceRevoked, .deviceMismatch, .deviceRisky, .appRefused: .permissionDenied
+        case .deviceRevoked, .deviceMismatch, .deviceRisky, .osOutdated, .appRefused: .permissionDenied
         // 404, and 405: gRPC knows no other method than POST.
         case .routeUnknown, .methodRefused: .unimplemented
         // 408.
@@ -46,6 +46,8 @@ extension Denial {
         case .contentTooLarge, .targetTooLong, .headTooLarge: .resourceExhausted
         // 421, 426: the same again, on another connection or in another way.
         case .misdirected, .webSocketVersion: .failedPrecondition
+        // 500: what HTTP status mapping calls UNKNOWN; INTERNAL says whose error it is.
+        case .internalError: .internalError
         // 429, 502, 503, 504.
         case .rateLimited, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable, .overloaded,
             .upstreamUnavailable, .upstreamTimeout, .upstreamBusy, .tunnelLimit:

@@ -4,9 +4,10 @@ internal import ArgumentParser
 struct AttestGateDevice: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "attestgate-device",
-        abstract: "A software phone for development: its enrolment, its App Attest assertions, its requests.",
+        abstract: "A software phone for development: enrolment, App Attest assertions and requests.",
         discussion: """
-            Nothing here is attested by Apple: a gateway that trusts the simulator's authority trusts whoever runs it.
+            Apple attests nothing here: a gateway that trusts the simulator's authority trusts anyone who has its \
+            key.
             """,
         version: "0.1.0",
         subcommands: [CA.self, Enrol.self, Create.self, Request.self])

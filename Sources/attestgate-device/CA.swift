@@ -11,14 +11,14 @@ struct CA: ParsableCommand {
 struct CAInit: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "init",
-        abstract: "Make the simulator's root and intermediate authority.",
+        abstract: "Create the simulator's root and intermediate authority.",
         discussion: """
-            Writes into the directory, readable by its owner alone, and never over an existing file:
-              simulator-root.pem, simulator-root.key                  what a gateway may trust instead of Apple's root
-              simulator-intermediate.pem, simulator-intermediate.key  issues what simulated phones attest with
+            Writes these files into the directory, readable only by their owner, and never replaces one:
+              simulator-root.pem, simulator-root.key                  a root for gateways to trust instead of Apple's
+              simulator-intermediate.pem, simulator-intermediate.key  issues the attestation certificates of simulated phones
             """)
 
-    @Option(help: ArgumentHelp("Where to write.", valueName: "DIR"), completion: .directory)
+    @Option(help: ArgumentHelp("The output directory.", valueName: "DIR"), completion: .directory)
     var directory: String
 
     func run() throws {

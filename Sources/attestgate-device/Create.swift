@@ -7,22 +7,23 @@ internal import Vocabulary
 
 struct Create: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Make a device: a hardware key, a key for its client certificate, and a counter.",
+        abstract: "Create a device: a hardware key, a key for its client certificate, and a counter.",
         discussion: """
-            Prints what registering the device takes:
+            Prints the values for these commands, which register the device:
               attestgate device add --app-id ID --public-key B64 --certificate-key PEM
               attestgate pki issue --directory certs --certificate-key PEM --out DIR/certificate.pem
-            `request` expects the client certificate there. With --self-signed it is made here and issued by nobody: for \
-            listeners whose `clients.accept` has `registered`. All files are readable by their owner alone; none is replaced.
+            `request` expects the client certificate there. With --self-signed, it is created here and self-signed, \
+            for listeners with `registered` in `clients.accept`. All files are readable only by their owner; none is \
+            replaced.
             """)
 
-    @Option(help: ArgumentHelp("Where to write.", valueName: "DIR"), completion: .directory)
+    @Option(help: ArgumentHelp("The output directory.", valueName: "DIR"), completion: .directory)
     var directory: String
 
-    @Option(help: ArgumentHelp("The app, as in ABCDE12345.org.example.app.", valueName: "ID"))
+    @Option(help: ArgumentHelp("The app id, for example ABCDE12345.org.example.app.", valueName: "ID"))
     var appId: String
 
-    @Flag(help: "Make the client certificate, too, signed by its own key; for a year.")
+    @Flag(help: "Also create a self-signed client certificate, valid for a year.")
     var selfSigned = false
 
     @Flag(help: "Print one JSON object.")

@@ -7,13 +7,14 @@ struct AttestGate: ParsableCommand {
         commandName: "attestgate",
         abstract: "A policy enforcement point in front of health services.",
         discussion: """
-            Terminates mutual TLS, lets through what the routes of its conf file admit, and forwards it.
+            Terminates mutual TLS, checks each request against the routes of its conf file, and forwards what they \
+            allow.
 
-            Exit status of every command: 0 done, 1 not done, and standard error says why, 2 a wrong command line.
+            Exit status of every command: 0 success, 1 failure (standard error says why), 2 usage error.
             """,
         version: BuildInformation.text,
         subcommands: [
-            Run.self, Reload.self, Upgrade.self, ReopenLogs.self, Status.self, Top.self, Check.self, Schema.self,
+            Run.self, Reload.self, Upgrade.self, ReopenLogs.self, Status.self, Top.self, Check.self, SchemaCommand.self,
             PKI.self,
             DeviceCommand.self,
             RegistryAdministration.self, Verify.self,

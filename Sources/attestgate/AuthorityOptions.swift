@@ -6,7 +6,7 @@ internal import Lifecycle
 /// The GMS CA, as commands get at it: in a directory of `pki init`, anywhere, or where the conf file says.
 struct AuthorityOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp("Where `pki init` has written the development GMS CA.", valueName: "DIR"),
+        help: ArgumentHelp("The directory in which `pki init` wrote the development GMS CA.", valueName: "DIR"),
         completion: .directory)
     var directory: String?
 
@@ -28,13 +28,13 @@ struct AuthorityOptions: ParsableArguments {
     func validate() throws {
         let isNamed = caCertificate != nil || caKey != nil || caPassphraseFile != nil || caPassphraseVariable != nil
         guard directory == nil || !isNamed else {
-            throw ValidationError("--directory names a CA already: the other options of the CA say another")
+            throw ValidationError("--directory already names a CA: leave out the other CA options")
         }
         guard !isNamed || (caCertificate != nil && caKey != nil) else {
-            throw ValidationError("--ca-certificate and --ca-key go together, and a passphrase with both")
+            throw ValidationError("--ca-certificate and --ca-key are required together; a passphrase needs both")
         }
         guard caPassphraseFile == nil || caPassphraseVariable == nil else {
-            throw ValidationError("--ca-passphrase-file says the passphrase already")
+            throw ValidationError("--ca-passphrase-file already names the passphrase")
         }
     }
 
@@ -51,7 +51,7 @@ struct AuthorityOptions: ParsableArguments {
         guard let file else { throw Failure("no CA is named") }
         guard let authority = try file.read().enrolment?.authority else {
             throw Failure(
-                "\(file.config): there is no `enrolment.authority`: name a CA by --directory or --ca-certificate")
+                "\(file.config): there is no `enrolment.authority`: name a CA with --directory or --ca-certificate")
         }
         return AuthorityFiles(authority)
     }

@@ -4,18 +4,18 @@ internal import Lifecycle
 
 struct Check: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Check a conf file, and the certificates and names in it, without starting anything.",
+        abstract: "Check a conf file and the files and names in it, without starting the gateway.",
         discussion: """
-            Reads the file and those it includes, opens the certificates, keys, revocation lists and tokens they name, and looks up \
-            names. Each error and warning says where it stands, what was expected, and what was probably meant. Addresses are not \
-            bound, and a database is not asked.
+            Reads the file and the files it includes, opens the certificates, keys, revocation lists and tokens they \
+            name, and resolves names. Each error and warning has its line, what was expected and, where possible, \
+            what was probably meant. It binds no addresses and connects to no database.
 
-            Exit status: 0 it can be run, perhaps with warnings, 1 it cannot, 2 wrong command line.
+            Exit status: 0 valid (warnings are possible), 1 invalid, 2 usage error.
             """)
 
     @OptionGroup var file: ConfigurationFile
 
-    @Option(help: "For a process that does this part of the work: \(Role.choices).")
+    @Option(help: "Check for a process with this role: \(Role.choices).")
     var role = Role.both
 
     func run() throws {

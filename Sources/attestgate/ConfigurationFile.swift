@@ -26,7 +26,7 @@ struct ConfigurationFile: ParsableArguments {
 
     /// Reads the file and everything it refers to that the role needs. Warnings go to standard error.
     ///
-    /// - Parameter failed: told what is wrong, as standard error is.
+    /// - Parameter failed: receives the same fault as standard error.
     func load(for role: Role, failed: (String) -> Void = { _ in }) throws -> Blueprint {
         try explaining(failed) {
             let (configuration, warnings) = try Configuration.load(path: config, role: role)
@@ -41,7 +41,7 @@ struct ConfigurationFile: ParsableArguments {
     }
 
     /// On standard error, each with the line that it is about.
-    func tell(_ concerns: [Concern], of blueprint: Blueprint) {
+    func tell(_ concerns: [StartupWarning], of blueprint: Blueprint) {
         for concern in concerns { Failure.print(blueprint.mentions.diagnostic(concern).description + "\n") }
     }
 
@@ -59,11 +59,11 @@ struct ConfigurationFile: ParsableArguments {
             guard FileManager.default.isReadableFile(atPath: config) else { throw ExitCode.failure }
             throw Failure(
                 """
-                \(config): names no socket in `administration` that is found beside what is wrong above: the gateway was \
-                not asked, and goes on as it is. Mend that first, or \(otherwise)
+                \(config): no administration socket can be read beside the errors above, so the gateway was not \
+                contacted and is unchanged. Repair the errors first, or \(otherwise)
                 """)
         }
-        throw Failure("\(config): names no socket in `administration`: \(otherwise)")
+        throw Failure("\(config): there is no socket in `administration`: \(otherwise)")
     }
 
     private func explaining<Result>(

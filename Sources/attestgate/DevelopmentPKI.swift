@@ -32,7 +32,7 @@ enum DevelopmentPKI {
         let folder = URL(fileURLWithPath: directory, isDirectory: true)
         // All or nothing: a directory half made by an earlier run would be worse than none.
         for name in names where FileManager.default.fileExists(atPath: folder.appendingPathComponent(name).path) {
-            throw Failure("\(directory)/\(name) exists already; nothing was written")
+            throw Failure("\(directory)/\(name) already exists; nothing was written")
         }
         do {
             try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

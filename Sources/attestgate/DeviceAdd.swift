@@ -9,18 +9,18 @@ internal import Vocabulary
 struct DeviceAdd: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
-        abstract: "Register a device by hand, with the certificate key it is bound to.",
+        abstract: "Register a device manually, with the certificate key it is bound to.",
         discussion: """
-            Vouches for the hardware key without an attestation: whoever calls this has seen one. The counter starts at 0. \
-            Makes the registry if there is none yet.
+            Registers the hardware key without an attestation: verify one yourself first. The counter starts at 0. \
+            Creates the registry if there is none.
             """)
 
     @OptionGroup var access: DeviceAccess
 
     @Option(
-        help: ArgumentHelp("The app's id; one that the conf file names.", valueName: "ID"),
+        help: ArgumentHelp("The app id; the conf file must contain it.", valueName: "ID"),
         transform: { text in
-            guard let app = AppID(text) else { throw ValidationError("'\(text)' is no app id: TEAMID.bundle") }
+            guard let app = AppID(text) else { throw ValidationError("'\(text)' is not an app id: TEAMID.bundle") }
             return app
         })
     var appId: AppID
@@ -33,12 +33,14 @@ struct DeviceAdd: ParsableCommand {
     @Option(
         help: ArgumentHelp(
             """
-            The key of the device's TLS certificate: base64 as above, or a PEM file with the certificate, or with the key, \
-            public or private.
+            The key of the device's TLS certificate: base64 as above, or a PEM file with the certificate, the public \
+            key or the private key.
             """, valueName: "B64|PEM"), completion: .file())
     var certificateKey: String
 
-    @Option(help: ArgumentHelp("\(Platform.names).", valueName: "NAME"), transform: Self.choice)
+    @Option(
+        help: ArgumentHelp("\(Platform.names); android is not supported yet. (default: ios)", valueName: "NAME"),
+        transform: Self.choice)
     var platform = Platform.iOS
 
     @Option(
@@ -47,15 +49,18 @@ struct DeviceAdd: ParsableCommand {
     var environment: AttestationEnvironment?
 
     func run() throws {
-        guard let app = try access.file.read().apps.first(where: { $0.id == appId }) else {
+        let file = try access.file.read()
+        guard let app = file.apps.first(where: { $0.id == appId }) else {
             throw Failure(
-                "\(access.file.config): no app `\(appId)` is configured, so the gateway would refuse its devices")
+                "\(access.file.config): the app `\(appId)` is not configured, so the gateway would refuse its devices")
         }
         let configured = AttestationEnvironment(app.environment)
         if let environment, environment != configured {
             throw Failure(
                 "\(access.file.config): the app `\(appId)` is configured for the environment `\(configured.rawValue)`")
         }
+        if let refusal = AndroidDevices(file).refusal(of: platform, app: appId) { throw Failure(refusal) }
+        if platform == .android { Failure.print("warning: \(AndroidDevices.warning)") }
         let library = try LibraryContext()
         try access.file.prepareSecret()
         try access.perform(
@@ -76,7 +81,7 @@ struct DeviceAdd: ParsableCommand {
 
     private static func certificateKey(_ text: String, _ library: LibraryContext) throws -> DeviceKey {
         guard let file = FileHandle(forReadingAtPath: text) else {
-            return try key(text, option: "--certificate-key names no file that can be read, and", library)
+            return try key(text, option: "--certificate-key is not a readable file, and", library)
         }
         do {
             return try DeviceKey(pem: Array(try file.read(upToCount: pemLimit) ?? Data()), library)
@@ -91,7 +96,7 @@ struct DeviceAdd: ParsableCommand {
     private static func choice<Value: RawRepresentable & CaseIterable>(
         _ text: String
     ) throws -> Value where Value.RawValue == String {
-        guard let value = Value(rawValue: text) else { throw ValidationError("'\(text)' is none of \(Value.names)") }
+        guard let value = Value(rawValue: text) else { throw ValidationError("'\(text)' is not one of \(Value.names)") }
         return value
     }
 }

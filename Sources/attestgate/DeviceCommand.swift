@@ -11,10 +11,11 @@ struct DeviceCommand: ParsableCommand {
         commandName: "device",
         abstract: "Administer registered devices.",
         discussion: """
-            While a gateway runs, it is asked through the socket that the conf file names in `administration`; otherwise \
-            the registry's file itself is used. A revocation takes effect within a second, on open connections too.
+            Contacts a running gateway through the socket in the section `administration` of the conf file; \
+            otherwise opens the registry itself. A revocation takes effect within a second, also on open \
+            connections.
 
-            Exit status: 0 done, 1 refused or impossible, 2 wrong usage.
+            Exit status: 0 success, 1 failure, 2 usage error.
             """,
         subcommands: [
             DeviceAdd.self, DeviceImportCommand.self, DeviceList.self, DeviceShow.self,
@@ -65,7 +66,7 @@ extension ConfigurationFile {
             witness: WitnessSettings(
                 path: registry.revocationsPath, acceptsLoss: kind == .restoring(hasJournal: false),
                 acceptsLostStore: kind != .asItIs
-            ) { [notices = ToldOnce()] in
+            ) { [notices = UniqueLines()] in
                 switch (kind, $0) {
                 // An import fills what it makes, and says itself that it has no journal to repeat.
                 case (.restoring, .storeMade), (.restoring(hasJournal: false), .wentBack),
@@ -91,7 +92,7 @@ extension ConfigurationFile {
 
     private func registry(of configuration: Configuration) throws -> RegistryConfiguration {
         guard let registry = configuration.registry else {
-            throw Failure("\(config): there is no section `registry`, so no devices either")
+            throw Failure("\(config): there is no section `registry`, so there are no devices")
         }
         return registry
     }
@@ -115,10 +116,10 @@ struct DeviceShow: ParsableCommand {
 
 struct DeviceApprove: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "approve", abstract: "Let a pending device bind its first certificate key.",
+        commandName: "approve", abstract: "Allow a pending device to bind its first certificate key.",
         discussion: """
-            Asked for where devices are admitted by `approval`. A device that is approved or active already stays as it is; \
-            a revoked one is refused.
+            Required with `admission: approval`. An approved or active device is unchanged; a revoked device is \
+            refused.
             """)
 
     @OptionGroup var access: DeviceAccess
@@ -129,7 +130,7 @@ struct DeviceApprove: ParsableCommand {
 
 struct DeviceRestore: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "restore", abstract: "Admit a revoked device again, its counter and bindings as they were.")
+        commandName: "restore", abstract: "Restore a revoked device with its counter and bindings.")
 
     @OptionGroup var access: DeviceAccess
     @OptionGroup var device: DeviceName
@@ -139,18 +140,19 @@ struct DeviceRestore: ParsableCommand {
 
 struct DeviceList: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "List devices in the order of their numbers.",
-        discussion: "If there are more, the last line says from where on; with --json the member `next` does.")
+        commandName: "list", abstract: "List devices by number.",
+        discussion:
+            "If there are more devices, the last line (with --json the member `next`) has the value for --after.")
 
     @OptionGroup var access: DeviceAccess
 
-    @Option(help: ArgumentHelp("Only devices with greater numbers.", valueName: "N"))
+    @Option(help: ArgumentHelp("Only devices with higher numbers.", valueName: "N"))
     var after: Int64 = 0
 
-    @Option(help: ArgumentHelp("At most so many devices, up to 10,000.", valueName: "N"))
+    @Option(help: ArgumentHelp("The maximum number of devices, up to 10,000.", valueName: "N"))
     var limit = DeviceOperation.usualPage
 
-    @Flag(help: "Only devices that are attested and bound to no certificate key yet.")
+    @Flag(help: "Only attested devices without a certificate key.")
     var pending = false
 
     func validate() throws {
@@ -178,11 +180,11 @@ struct DeviceList: ParsableCommand {
 }
 
 /// Lines for standard error, each once: an import opens its registry twice, and finds the same both times.
-private final class ToldOnce: Sendable {
-    private let told = Mutex<Set<String>>([])
+private final class UniqueLines: Sendable {
+    private let printed = Mutex<Set<String>>([])
 
     func tell(_ line: String) {
-        guard told.withLock({ $0.insert(line).inserted }) else { return }
+        guard printed.withLock({ $0.insert(line).inserted }) else { return }
         Failure.print(line)
     }
 }

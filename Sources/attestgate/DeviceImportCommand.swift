@@ -9,12 +9,12 @@ internal import Vocabulary
 struct DeviceImportCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "import",
-        abstract: "Register many devices by hand, from a file with a JSON object a line.",
+        abstract: "Register many devices manually, from a file with one JSON object per line.",
         discussion: """
-            A line has the members app_id, public_key and certificate_key, and platform unless it is ios; the keys are base64 \
-            as for `device add`, which registers one such device. Nothing is registered unless every line is good. A device \
-            that is registered already, with the same keys, is skipped, so an import may be run again. Makes the registry \
-            if there is none yet.
+            A line has the members app_id, public_key and certificate_key, and platform unless it is ios; the keys \
+            are base64 as for `device add`. Nothing is registered unless every line is valid. A device that is \
+            already registered with the same keys is skipped, so you can repeat an import. Creates the registry if \
+            there is none.
             """)
 
     @OptionGroup var access: DeviceAccess
@@ -36,7 +36,7 @@ struct DeviceImportCommand: ParsableCommand {
             console.clear()
             let place = error.index.map { "\(name):\($0 + 1): " } ?? ""
             Failure.print("\(place)\(error.reason)")
-            throw Failure("\(Self.text(of: error.tally)); the import may be run again")
+            throw Failure("\(Self.text(of: error.tally)); you can repeat the import")
         }
         console.clear()
         let text = access.json ? String(decoding: JSONText.encode(tally), as: UTF8.self) : Self.text(of: tally)
@@ -45,17 +45,18 @@ struct DeviceImportCommand: ParsableCommand {
 
     private static func text(of tally: DeviceImportTally) -> String {
         "registered \(tally.registered) device\(tally.registered == 1 ? "" : "s")"
-            + (tally.skipped > 0 ? ", skipped \(tally.skipped) registered before" : "")
+            + (tally.skipped > 0 ? ", skipped \(tally.skipped) already registered" : "")
     }
 
     // MARK: - The file
 
     private var name: String { file == "-" ? "standard input" : file }
-    /// Faults told at most.
+    /// The most faults that are reported.
     private static let faultLimit = 20
 
     private func read(_ console: ProgressLine) throws -> [DeviceRegistration] {
-        let apps = try access.file.read().apps.map { ($0.id, AttestationEnvironment($0.environment)) }
+        let configuration = try access.file.read()
+        let apps = configuration.apps.map { ($0.id, AttestationEnvironment($0.environment)) }
         var list = RegistrationList(environments: Dictionary(uniqueKeysWithValues: apps), try LibraryContext())
         try readLines { line in
             list.append(line: line)
@@ -67,7 +68,12 @@ struct DeviceImportCommand: ParsableCommand {
             for fault in list.faults { Failure.print("\(name):\(fault.line): \(fault.reason)") }
             throw Failure("nothing was registered")
         }
-        guard !list.registrations.isEmpty else { throw Failure("\(name): there is no device in it") }
+        guard !list.registrations.isEmpty else { throw Failure("\(name): it has no devices") }
+        let android = AndroidDevices(configuration)
+        for (place, device) in list.registrations.enumerated() {
+            guard let refusal = android.refusal(of: device.platform, app: device.app) else { continue }
+            throw Failure("\(name):\(place + 1): \(refusal)")
+        }
         return list.registrations
     }
 
@@ -97,7 +103,7 @@ struct DeviceImportCommand: ParsableCommand {
             return try input.read(upToCount: 64 * 1024).flatMap { $0.isEmpty ? nil : $0 }
         } catch {
             // Half a list must not pass for a whole one.
-            throw Failure("\(name) cannot be read to its end")
+            throw Failure("\(name) cannot be read completely")
         }
     }
 }

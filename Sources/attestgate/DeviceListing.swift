@@ -33,12 +33,13 @@ enum DeviceListing {
             ["counter", String(device.counter)],
         ]
         if let shown = device.shownExtensions, !shown.isEmpty { rows.append(["shows", shown.joined(separator: ", ")]) }
+        if let version = device.systemVersion { rows.append(["system version", version]) }
         if let subject = device.subject { rows.append(["subject", subject]) }
         if let receipt = device.receipt {
             rows.append(["risk metric", receipt.riskMetric.map { "\($0)" } ?? "unknown"])
             let made = receipt.createdAt.map { "made \($0)" }
             let outcome = receipt.outcome.map { outcome in "\(outcome)\(receipt.askedAt.map { " \($0)" } ?? "")" }
-            let next = receipt.nextAt.map { "next \($0)" } ?? "not asked about any more"
+            let next = receipt.nextAt.map { "next \($0)" } ?? "no longer requested"
             rows.append(["receipt", [made, outcome, next].compactMap(\.self).joined(separator: ", ")])
         }
         for binding in device.bindings ?? [] {

@@ -10,8 +10,8 @@ struct DeviceName: ParsableArguments {
     @Argument(
         help: ArgumentHelp(
             """
-            The device's number; a key id, of its hardware key, or of a certificate key that is or was bound to it, in \
-            base64, base64url or hexadecimal; or what logs know it by, 16 hexadecimal digits, which takes longer.
+            The device's number; the key id of its hardware key or of a bound certificate key (base64, base64url or \
+            hexadecimal); or its 16-digit hexadecimal name in logs, which takes longer.
             """, valueName: "DEVICE"),
         transform: DeviceReference.init(argument:))
     var reference: DeviceReference
@@ -30,7 +30,7 @@ enum DeviceReference {
             self = .selection(selection)
         } else {
             throw ValidationError(
-                "'\(text)' is neither a device number, nor a key id, nor what a log knows a device by")
+                "'\(text)' is not a device number, a key id or a device's name in logs")
         }
     }
 
@@ -42,7 +42,8 @@ enum DeviceReference {
         }
     }
 
-    /// Looks through all devices: the registry keeps no names of logs, and whoever has the registry alone cannot make them.
+    /// Looks through all devices: the registry keeps no names of logs, and the registry alone is not enough to make
+    /// them.
     private static func find(_ name: UInt64, _ access: DeviceAccess) throws -> DeviceSelection {
         guard let registry = try access.file.read().registry else { throw Failure("there is no section `registry`") }
         let names = try RegistrySecrets.logNames(path: registry.secretPath, LibraryContext())
@@ -57,6 +58,6 @@ enum DeviceReference {
             }
             next = page.next
         }
-        throw Failure("no device has this name in logs; names change with the secret \(registry.secretPath)")
+        throw Failure("no device has this name in logs; names depend on the secret \(registry.secretPath)")
     }
 }

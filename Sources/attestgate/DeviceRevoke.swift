@@ -6,35 +6,36 @@ internal import Lifecycle
 struct DeviceRevoke: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke",
-        abstract: "Refuse a device, or all devices of somebody, from now on, on open connections too.",
+        abstract: "Revoke a device, or all devices of a person.",
         discussion: """
-            A device that is revoked already stays as it is.
+            Takes effect on open connections too. A revoked device is unchanged.
 
-            With --subject, all devices that were admitted for somebody by an admission token are revoked, and no \
-            token of theirs admits another, for good: there is no way to take that back, but the devices can be restored one by \
-            one. The registry knows people by keyed pseudonyms alone, so subject and issuer must be written exactly as in the \
-            tokens; the issuer is `enrolment.token.issuer` of the conf file unless --issuer names another. Of \
-            nobody's devices it says so, and bars the subject all the same. Other users of the machine see the command line \
-            while it runs: --subject - reads the subject from standard input.
+            With --subject, all devices that a person's admission tokens admitted are revoked, and that person's \
+            tokens admit no other device, permanently. You can restore the devices one by one, but not the person's \
+            right to enrol. The registry stores people as keyed pseudonyms, so subject and issuer must be exactly as \
+            in the tokens. The issuer is `enrolment.token.issuer` of the conf file unless --issuer names another. A \
+            person without devices is barred too. Other users of the machine can see the command line: --subject - \
+            reads the subject from standard input.
             """)
 
     @OptionGroup var access: DeviceAccess
 
     @Argument(
-        help: ArgumentHelp("The device, named as in `device show`.", valueName: "DEVICE"),
+        help: ArgumentHelp("The device, as in `device show`.", valueName: "DEVICE"),
         transform: DeviceReference.init(argument:))
     var device: DeviceReference?
 
-    @Option(help: ArgumentHelp("Whose devices: the `sub` of the tokens; - for standard input.", valueName: "SUBJECT"))
+    @Option(help: ArgumentHelp("The person: the `sub` of the tokens; - for standard input.", valueName: "SUBJECT"))
     var subject: String?
 
-    @Option(help: ArgumentHelp("Who issued the tokens: their `iss`, if not the conf file's.", valueName: "ISSUER"))
+    @Option(
+        help: ArgumentHelp("The issuer of the tokens: their `iss`, if it is not the conf file's.", valueName: "ISSUER"))
     var issuer: String?
 
     func validate() throws {
-        guard issuer == nil || subject != nil else { throw ValidationError("--issuer goes with --subject") }
+        guard issuer == nil || subject != nil else { throw ValidationError("--issuer requires --subject") }
         guard (device == nil) != (subject == nil) else {
-            throw ValidationError("say what to revoke: a device, or --subject")
+            throw ValidationError("name a device, or use --subject")
         }
     }
 
@@ -43,7 +44,7 @@ struct DeviceRevoke: ParsableCommand {
         let issuer = try issuer ?? configuredIssuer()
         guard let subject = subject == "-" ? readLine() : subject,
             let name = SubjectName(issuer: issuer, subject: subject)
-        else { throw Failure("the subject has 1 to 255 bytes, the issuer 1 to 1024") }
+        else { throw Failure("the subject must have 1 to 255 bytes, the issuer 1 to 1024") }
         let page = DevicePage(devices: try revoke(name), next: nil)
         let people =
             page.devices.isEmpty
@@ -53,7 +54,7 @@ struct DeviceRevoke: ParsableCommand {
 
     private func configuredIssuer() throws -> String {
         guard case .token(let token) = try access.file.read().enrolment?.admission else {
-            throw Failure("\(access.file.config): there is no `enrolment.token.issuer`: name one by --issuer")
+            throw Failure("\(access.file.config): there is no `enrolment.token.issuer`: name one with --issuer")
         }
         return token.issuer.text
     }

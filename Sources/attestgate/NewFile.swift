@@ -12,7 +12,7 @@ final class NewFile {
         // Where it can be renamed.
         beside = "\(path).\(getpid())"
         var status = stat()
-        guard lstat(path, &status) != 0 else { throw Failure("\(path) is there already, and is not replaced") }
+        guard lstat(path, &status) != 0 else { throw Failure("\(path) already exists and is not replaced") }
         descriptor = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw Failure("cannot create \(beside): \(String(cString: strerror(errno)))") }
     }
@@ -37,7 +37,8 @@ final class NewFile {
         let directory = open(URL(fileURLWithPath: path).deletingLastPathComponent().path, O_RDONLY | O_CLOEXEC)
         defer { close(directory) }
         guard directory >= 0, fsync(directory) == 0 else {
-            throw Failure("\(path) is written, but may not outlive a power cut: \(String(cString: strerror(errno)))")
+            throw Failure(
+                "\(path) is written, but a power failure can still lose it: \(String(cString: strerror(errno)))")
         }
     }
 

@@ -10,8 +10,8 @@ enum OutputFile {
         guard write(bytes, to: descriptor) else { throw Failure("cannot write \(path): \(reason())") }
     }
 
-    /// Makes the file, or puts another in its place: whoever reads it finds the old one or the new one, complete, after a
-    /// power cut too.
+    /// Makes the file, or replaces it atomically: a reader finds the old or the new one, complete, even after a power
+    /// cut.
     static func replace(_ bytes: [UInt8], at path: String) throws {
         let beside = "\(path).\(getpid())"
         let descriptor = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o644)
@@ -32,7 +32,7 @@ enum OutputFile {
         let directory = open(URL(fileURLWithPath: path).deletingLastPathComponent().path, O_RDONLY | O_CLOEXEC)
         defer { close(directory) }
         guard directory >= 0, fsync(directory) == 0 else {
-            throw Failure("\(path) is written, but may not outlive a power cut: \(reason())")
+            throw Failure("\(path) is written, but a power failure can still lose it: \(reason())")
         }
     }
 

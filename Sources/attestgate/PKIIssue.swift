@@ -6,15 +6,14 @@ internal import Lifecycle
 struct PKIIssue: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "issue",
-        abstract: "Issue a client certificate by hand.",
+        abstract: "Issue a client certificate manually.",
         discussion: """
-            From the development GMS CA in --directory, from the one that --ca-certificate and --ca-key name, or from the one \
-            that the conf file names in `enrolment.authority`. The client's key stays where it is: a private key in the file \
-            serves only to tell its public half.
-            A key is made by: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out phone.key
+            The issuer is the development GMS CA in --directory, the CA of --ca-certificate and --ca-key, or the CA \
+            in `enrolment.authority` of the conf file. Only the public half of the client's key is used.
+            To create a key: openssl genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out phone.key
 
-            No revocation list names a certificate issued so: the registry knows those of enrolment alone. Its device is \
-            revoked like any.
+            Revocation lists do not contain certificates issued by this command, because the registry does not \
+            record them. You can revoke the device as usual.
             """)
 
     @OptionGroup var authority: AuthorityOptions
@@ -34,7 +33,7 @@ struct PKIIssue: ParsableCommand {
     var certificateKey: String
 
     @Option(
-        help: ArgumentHelp("Where to write the certificate; never over an existing file.", valueName: "FILE"),
+        help: ArgumentHelp("The output file; an existing file is never replaced.", valueName: "FILE"),
         completion: .file())
     var out: String
 
@@ -42,9 +41,9 @@ struct PKIIssue: ParsableCommand {
     var days = 30
 
     func validate() throws {
-        guard (1...825).contains(days) else { throw ValidationError("--days is between 1 and 825") }
+        guard (1...825).contains(days) else { throw ValidationError("--days must be between 1 and 825") }
         guard authority.isGiven != (config != nil) else {
-            throw ValidationError("the CA is named by --directory, by --ca-certificate and --ca-key, or by --config")
+            throw ValidationError("name the CA with --directory, with --ca-certificate and --ca-key, or with --config")
         }
     }
 
@@ -56,7 +55,7 @@ struct PKIIssue: ParsableCommand {
         let id = try key.keyID(library).map(\.description) ?? ""
         let end = min(
             Int64(Date().timeIntervalSince1970) + Int64(days) * 86_400, issuer.certificate.notAfter ?? 0)
-        // The subject names the key and nobody's person.
+        // The subject names the key and no person.
         let template = CertificateTemplate(
             purpose: .client, commonName: "device \(id.prefix(16))", end: .at(end), serial: nil)
         try OutputFile.create(issuer.issue(template, for: key).pem(), at: out)
@@ -70,7 +69,7 @@ struct PKIIssue: ParsableCommand {
         do {
             return try PublicKey(pem: pem, library)
         } catch {
-            throw Failure("\(path) holds no PEM key, private or public")
+            throw Failure("\(path) contains no PEM key, private or public")
         }
     }
 }

@@ -9,26 +9,28 @@ struct PKIRevocationList: ParsableCommand {
         commandName: "crl",
         abstract: "Write the revocation list of the GMS CA.",
         discussion: """
-            Names the certificates, issued by enrolment and not yet expired, whose device is revoked or whose key's binding has \
-            ended; signed by the CA that the conf file names in `enrolment.authority`, unless an option names another. For those \
-            who verify certificates without asking the registry; the gateway asks it, and refuses these devices without a list.
+            The list contains the unexpired certificates from enrolment whose device is revoked or whose key binding \
+            has ended. It is signed by the CA in `enrolment.authority` of the conf file, unless an option names \
+            another. It is for other verifiers of the certificates; the gateway itself consults the registry and \
+            needs no list.
 
-            The file is replaced in one step. While a gateway runs, it is asked through the socket that the conf file names in \
-            `administration`; otherwise the registry's file itself is used. Exit status: 0 written, 1 impossible and nothing \
-            has changed, 2 wrong usage.
+            The file is replaced atomically. Contacts a running gateway through the socket in the section \
+            `administration` of the conf file; otherwise opens the registry itself. Exit status: 0 written, 1 \
+            failure and nothing changed, 2 usage error.
             """)
 
     @OptionGroup var file: ConfigurationFile
     @OptionGroup var authority: AuthorityOptions
 
     @Option(
-        help: ArgumentHelp("Where to write the list, as PEM; replaces an earlier one.", valueName: "FILE"),
+        help: ArgumentHelp("The output file, PEM; an earlier one is replaced.", valueName: "FILE"),
         completion: .file())
     var out: String
 
     @Option(
         help: ArgumentHelp(
-            "How long the list is good for: 1h to 168h, or in days. Write the next one well before.", valueName: "TIME"),
+            "The validity of the list: 1h to 168h, or 1d to 7d. Write the next list before it ends. (default: 24h)",
+            valueName: "TIME"),
         transform: { text in
             guard let life = ListLife(text) else { throw ValidationError("'\(text)' is not 1h to 168h, nor 1d to 7d") }
             return life

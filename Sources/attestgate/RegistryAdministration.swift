@@ -10,14 +10,14 @@ struct RegistryAdministration: ParsableCommand {
 struct RenewEpoch: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "renew-epoch",
-        abstract: "Refuse every challenge and nonce handed out before, and every proof made with one.",
+        abstract: "Invalidate all challenges and nonces issued so far, and all proofs made with them.",
         discussion: """
-            For when counters may have gone back unnoticed: a registry that was put back from a copy is noticed by itself, \
-            by what its revocation journal and commit mark say. Devices that are in use get a new challenge with the refusal \
-            and go on.
+            Use it if counters may have been rolled back without detection. The gateway itself detects a registry \
+            restored from a copy by the revocation journal and the commit mark. Active devices receive a new \
+            challenge with the denial and continue.
 
-            While a gateway runs, it is asked through the socket that the conf file names in `administration`; otherwise \
-            the registry's file itself is used. Exit status: 0 done, 1 impossible, 2 wrong usage.
+            Contacts a running gateway through the socket in the section `administration` of the conf file; \
+            otherwise opens the registry itself. Exit status: 0 success, 1 failure, 2 usage error.
             """)
 
     @OptionGroup var file: ConfigurationFile
@@ -28,6 +28,6 @@ struct RenewEpoch: ParsableCommand {
         } catch let error as DeviceAdministrationError {
             throw Failure("\(error)")
         }
-        print("the registry has a new epoch: every challenge handed out before is refused")
+        print("the registry has a new epoch: all earlier challenges are refused")
     }
 }

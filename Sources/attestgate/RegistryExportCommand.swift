@@ -8,18 +8,18 @@ struct RegistryExportCommand: ParsableCommand {
         commandName: "export",
         abstract: "Write a backup of the registry, while a gateway runs or not.",
         discussion: """
-            The file has a JSON object a line: every device with its bindings, counter and receipt, and what else a registry must \
-            not forget. No secret is in it, but key ids, which are personal data. The file is made anew, never replaced, for its \
-            owner alone (mode 0600), and has its name only when it is complete and on the disk.
+            The file has one JSON object per line: each device with its bindings, counter and receipt, and all other \
+            durable data of the registry. It contains no secrets, but key ids, which are personal data. An existing \
+            file is never replaced. The file has mode 0600 and gets its name only when it is complete and on disk.
 
-            While a gateway runs, it is asked through the socket that the conf file names in `administration`, page by page; \
-            otherwise the registry itself is read, in SQLite or PostgreSQL. Exit status: 0 written, 1 impossible and no file \
-            made, 2 wrong usage.
+            Contacts a running gateway through the socket in the section `administration` of the conf file; \
+            otherwise reads the registry itself, in SQLite or PostgreSQL. Exit status: 0 written, 1 failure and no \
+            file created, 2 usage error.
             """)
 
     @OptionGroup var file: ConfigurationFile
 
-    @Argument(help: ArgumentHelp("Where to write; - is standard output.", valueName: "FILE"), completion: .file())
+    @Argument(help: ArgumentHelp("The output file; - is standard output.", valueName: "FILE"), completion: .file())
     var out = "-"
 
     func run() throws {

@@ -8,14 +8,14 @@ struct RegistryImportCommand: ParsableCommand {
         commandName: "import",
         abstract: "Restore the registry from a backup, or move it to another store.",
         discussion: """
-            Takes what `registry export` has written into a registry that has no devices; makes it if there is none. All gateways \
-            of that registry must be stopped. Everything is taken over, or nothing: the file is read to its end before any of it \
-            counts, and refused if it was cut off or changed. The registry has a fresh epoch then: apps get a new challenge with \
-            their next request, and go on. Admission tokens are refused for an hour, since they may have been used since the \
-            backup. What was revoked since the backup is repeated from the revocation journal, `registry.revocations`: without \
-            one nothing is taken over, unless that is accepted.
+            Reads a file of `registry export` into a registry without devices, and creates the registry if there is \
+            none. Stop all gateways of that registry first. The import is complete or changes nothing: a truncated \
+            or altered file is refused. Afterwards the registry has a new epoch: apps receive a new challenge with \
+            their next request. Admission tokens are refused for an hour, because they may have been used since the \
+            backup. Revocations since the backup are repeated from the revocation journal, `registry.revocations`. \
+            Without a journal the import is refused, unless you accept that.
 
-            Exit status: 0 taken over, 1 refused and nothing changed, 2 wrong usage.
+            Exit status: 0 imported, 1 failure and nothing changed, 2 usage error.
             """)
 
     @OptionGroup var file: ConfigurationFile
@@ -25,8 +25,8 @@ struct RegistryImportCommand: ParsableCommand {
 
     @Flag(
         help: """
-            Go on though there is no revocation journal: what was revoked after the backup is not revoked, and to be repeated by \
-            hand.
+            Import without a revocation journal: devices revoked after the backup are not revoked until you revoke \
+            them again.
             """)
     var acceptLostRevocations = false
 
@@ -38,9 +38,9 @@ struct RegistryImportCommand: ParsableCommand {
         guard hasJournal || acceptLostRevocations else {
             throw Failure(
                 """
-                there is no revocation journal at \(journal), so that whoever was revoked after the backup would be let in: \
-                put the journal there, or name its place in `registry.revocations`. If there is none, repeat the import with \
-                --accept-lost-revocations; nothing was taken over
+                there is no revocation journal at \(journal), so devices revoked after the backup would be accepted: \
+                put the journal there, or name its path in `registry.revocations`. If it is lost, repeat the import \
+                with --accept-lost-revocations; nothing was imported
                 """)
         }
         let administration = try file.registryAdministration(.restoring(hasJournal: hasJournal))
@@ -73,7 +73,7 @@ struct RegistryImportCommand: ParsableCommand {
         }
         console.clear()
         print(
-            "took over the export of \(Self.text(report.head.time)): \(report.counts.text); the registry has a fresh epoch"
+            "imported the export of \(Self.text(report.head.time)): \(report.counts.text); the registry has a new epoch"
         )
     }
 
@@ -86,12 +86,12 @@ struct RegistryImportCommand: ParsableCommand {
         switch error {
         case .faults(let faults):
             for fault in faults { Failure.print("\(name):\(fault.line): \(fault.reason)") }
-            return Failure("nothing was taken over")
+            return Failure("nothing was imported")
         case .notEmpty:
             return Failure(
                 """
-                the registry has devices already: nothing was taken over. To replace it, first move the file of registry.path \
-                and its -wal away; in a database: DROP SCHEMA attestgate CASCADE
+                the registry already has devices: nothing was imported. To replace it, first move the file of \
+                registry.path and its -wal away; in a database: DROP SCHEMA attestgate CASCADE
                 """)
         case .inUse(let connections):
             return Failure(
@@ -105,7 +105,7 @@ struct RegistryImportCommand: ParsableCommand {
         do {
             return try input.read(upToCount: 64 * 1024).flatMap { $0.isEmpty ? nil : Array($0) }
         } catch {
-            throw Failure("\(name) cannot be read to its end")
+            throw Failure("\(name) cannot be read completely")
         }
     }
 }

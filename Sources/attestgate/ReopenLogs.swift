@@ -4,28 +4,29 @@ internal import ArgumentParser
 struct ReopenLogs: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reopen-logs",
-        abstract: "Have the running gateway open its log file anew, after logrotate has moved it away.",
+        abstract: "Reopen the running gateway's log file after logrotate has moved it.",
         discussion: """
-            Asks through the socket that the conf file names in `administration`. The same as SIGUSR1, but with an answer.
+            Contacts the gateway through the socket in the section `administration` of the conf file. Same as \
+            SIGUSR1, but with a result.
 
-            Exit status: 0 opened, or no file is written; 1 not, and the old file is still written to.
+            Exit status: 0 reopened, or there is no log file; 1 failure, and the old file is still in use.
             """)
 
     @OptionGroup var file: ConfigurationFile
 
     @Option(
-        help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"),
+        help: ArgumentHelp("The gateway's socket, if it is not the conf file's.", valueName: "PATH"),
         completion: .file())
     var socket: String?
 
     func run() throws {
-        let socket = try socket ?? file.administrationSocket(otherwise: "say --socket, or send SIGUSR1")
+        let socket = try socket ?? file.administrationSocket(otherwise: "use --socket, or send SIGUSR1")
         do throws(AdministrationClientError) {
             let isFile = try AdministrationClient(socketPath: socket).reopenLogs()
-            print(isFile ? "the access log is open anew" : "access is not logged to a file, nothing to open")
+            print(isFile ? "the access log is reopened" : "there is no access log file to reopen")
         } catch {
             switch error {
-            case .refused(let fault): throw Failure("not opened anew, the old file is kept: \(fault.description)")
+            case .refused(let fault): throw Failure("not reopened, the old file is still in use: \(fault.description)")
             default: throw Failure("\(DeviceAdministrationError.gateway(socket: socket, error))")
             }
         }

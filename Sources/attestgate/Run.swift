@@ -7,47 +7,50 @@ struct Run: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run the gateway in the foreground.",
         discussion: """
-            SIGHUP, or `attestgate reload`, loads the conf file anew; if it cannot be served, nothing changes. SIGTERM or \
-            SIGINT finishes the requests under way, for at most `timeouts.shutdown`, then ends; a second one \
-            ends at once. SIGUSR2, or `attestgate upgrade`, has the program that is installed now take over. Listening sockets of a \
-            service manager (LISTEN_FDS) are taken for the listeners at their addresses. Exit status: 0 stopped by a signal, 1 could not start, 2 wrong command line.
+            SIGHUP, or `attestgate reload`, reloads the conf file; if it is invalid, nothing changes. SIGTERM or \
+            SIGINT stops the gateway after the requests in flight, at most `timeouts.shutdown` later; a second \
+            signal stops it at once. SIGUSR2, or `attestgate upgrade`, starts the installed program, which takes \
+            over. Listening sockets of a service manager (LISTEN_FDS) are used for the listeners with their \
+            addresses. Exit status: 0 stopped by a signal, 1 could not start, 2 usage error.
 
-            Roles: `gateway` serves requests and never opens a file that the section `enrolment` names, the key of the \
-            CA among them; `enrolment` enrols devices, and serves neither requests nor opens the files of listeners; \
-            `both` does both where the conf file has the section. The registry and the administration are there in all.
+            Roles: `gateway` serves requests and never opens a file of the section `enrolment`, such as the CA's \
+            key; `enrolment` enrols devices, serves no requests and never opens a file of `listeners`; `both` does \
+            both if the conf file has the section. All roles have the registry and the administration.
             """)
 
     @OptionGroup var file: ConfigurationFile
 
-    @Option(help: "Which part of the work to do: \(Role.choices).")
+    @Option(help: "The role of the process: \(Role.choices).")
     var role = Role.both
 
     @Option(
         help: """
-            Whether to give up access to files that the conf file does not lead to (Landlock): \(Sandbox.choices). A reload or an \
-            upgrade then finds new files in the same directories only.
+            Whether to drop access to files that the conf file does not name (Landlock): \(Sandbox.choices). A \
+            reload or an upgrade then finds new files only in the same directories.
             """)
     var sandbox = Sandbox.off
 
-    @Flag(help: "Start though another process listens on the same addresses: for a restart that refuses nobody.")
+    @Flag(
+        help: "Start although another process listens on the same addresses: for a restart that refuses no connection.")
     var overlap = false
 
     @Flag(
         help: """
-            Start though the registry's revocation journal is gone: a new one is made from the registry, and revocations that \
-            only the old one knew are forgotten.
+            Start although the registry's revocation journal is missing: a new one is created from the registry, and \
+            revocations that only the old one held are lost.
             """)
     var acceptLostRevocations = false
 
     @Flag(
         help: """
-            Start though the registry is gone: a new one is made, without devices, and every phone has to enrol again.
+            Start although the registry is missing: a new one without devices is created, and every phone must enrol \
+            again.
             """)
     var acceptLostRegistry = false
 
     @Flag(
         help: """
-            Start though the registry's secret is gone, or another one than before: services take every device for a new one.
+            Start although the registry's secret is missing or has changed: services see every device as a new one.
             """)
     var acceptNewSecret = false
 

@@ -3,18 +3,18 @@ internal import ArgumentParser
 
 struct Status: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Show how the running gateway fares.",
+        abstract: "Show the state of the running gateway.",
         discussion: """
-            Asks through the socket that the conf file names in `administration`: generation, last reload, registry, \
-            devices, workers, upstreams, certificates.
+            Contacts the gateway through the socket in the section `administration` of the conf file, and shows \
+            generation, last reload, registry, devices, workers, upstreams and certificates.
 
-            Exit status: 0 ready, 1 not ready, or it cannot be asked.
+            Exit status: 0 ready, 1 not ready or not reachable.
             """)
 
     @OptionGroup var file: ConfigurationFile
 
     @Option(
-        help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"),
+        help: ArgumentHelp("The gateway's socket, if it is not the conf file's.", valueName: "PATH"),
         completion: .file())
     var socket: String?
 

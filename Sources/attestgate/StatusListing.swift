@@ -19,7 +19,7 @@ enum StatusListing {
             } else {
                 let since = registry.unavailableSince.map { " since \($0)" } ?? ""
                 rows.append(["registry", "NOT AVAILABLE\(since), \(counters)"])
-                rows.append(["registry's fault", registry.reason ?? "nobody knows"])
+                rows.append(["registry's fault", registry.reason ?? "unknown"])
             }
             rows += details(of: registry)
         }

@@ -3,19 +3,19 @@ internal import ArgumentParser
 
 struct Upgrade: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Have the program that is installed now take over from the running gateway.",
+        abstract: "Replace the running gateway by the installed program.",
         discussion: """
-            Asks through the socket that the conf file names in `administration`. The gateway starts the program at the path \
-            that it was started by; that takes over its listening sockets and the registry, and no request is refused for it. The \
-            same as SIGUSR2, but with an answer.
+            Contacts the gateway through the socket in the section `administration` of the conf file. The gateway \
+            starts the program at its own path, which takes over the listening sockets and the registry without \
+            refusing a request. Same as SIGUSR2, but with a result.
 
-            Exit status: 0 the new process serves, 1 it does not, and the one of before serves on.
+            Exit status: 0 the new process serves, 1 failure and the old process still serves.
             """)
 
     @OptionGroup var file: ConfigurationFile
 
     @Option(
-        help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"),
+        help: ArgumentHelp("The gateway's socket, if it is not the conf file's.", valueName: "PATH"),
         completion: .file())
     var socket: String?
 
@@ -23,12 +23,12 @@ struct Upgrade: ParsableCommand {
     private static let patienceSeconds: Int64 = 120
 
     func run() throws {
-        let socket = try socket ?? file.administrationSocket(otherwise: "say --socket, or send SIGUSR2")
+        let socket = try socket ?? file.administrationSocket(otherwise: "use --socket, or send SIGUSR2")
         do throws(AdministrationClientError) {
             let client = AdministrationClient(socketPath: socket, patience: .seconds(Self.patienceSeconds))
             let before = try client.status().process
             let process = try client.upgrade()
-            print("process \(process) serves, process \(before) finishes what is open")
+            print("process \(process) serves, process \(before) finishes its open requests")
         } catch {
             switch error {
             case .refused(let fault): throw Failure("not upgraded: \(fault.description)")

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Administration
 
-@Suite("Clients that are turned away from the administration")
+@Suite("Refused clients of the administration")
 struct AdministrationRefusalsTests {
     private final class Log {
         var lines: [String] = []
@@ -11,8 +11,8 @@ struct AdministrationRefusalsTests {
 
     private static func minute(_ minute: Int64) -> Instant { Instant(nanoseconds: minute * 60_000_000_000 + 5) }
 
-    @Test("are counted by what was wrong, and logged with where they came from")
-    func told() {
+    @Test("refused clients are counted by reason and logged with their address")
+    func counted() {
         let log = Log()
         let refusals = AdministrationRefusals { log.lines.append($0) }
         refusals.add(.token, "192.0.2.7", at: "198.51.100.1:9464", Self.minute(1))
@@ -22,12 +22,12 @@ struct AdministrationRefusalsTests {
         #expect(
             log.lines == [
                 "refused 192.0.2.7 at 198.51.100.1:9464: the token is missing or wrong",
-                "refused user 1000 at the socket: the Host field is no name of the listener",
+                "refused user 1000 at the socket: the Host field is not a name of the listener",
                 "refused 192.0.2.8 at 198.51.100.1:9464: the token is missing or wrong",
             ])
     }
 
-    @Test("cannot fill the log: what is left out of it is counted, and told with the next line")
+    @Test("refused clients cannot flood the log: omitted lines are counted, and the next line reports them")
     func flood() {
         let log = Log()
         let refusals = AdministrationRefusals(linesPerMinute: 3) { log.lines.append($0) }
@@ -35,8 +35,8 @@ struct AdministrationRefusalsTests {
         #expect(log.lines.count == 3)
         for _ in 0..<2 { refusals.add(.origin, "192.0.2.7", at: "door", Self.minute(2)) }
         #expect(log.lines.count == 5)
-        #expect(log.lines[3].hasSuffix("as those of web pages do; 997 others since the line before"))
-        #expect(log.lines[4].hasSuffix("as those of web pages do"))
+        #expect(log.lines[3].hasSuffix("so it comes from a web page; 997 others since the previous line"))
+        #expect(log.lines[4].hasSuffix("so it comes from a web page"))
         #expect(refusals.count(of: .token) == 1_000 && refusals.count(of: .origin) == 2)
     }
 }

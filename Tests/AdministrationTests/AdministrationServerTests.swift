@@ -9,7 +9,7 @@ import Testing
 
 @Suite("The administration socket")
 struct AdministrationServerTests {
-    @Test("has mode 0600, and its file goes with the server")
+    @Test("the socket has mode 0600, and its file is removed with the server")
     func mode() throws {
         let directory = try SocketDirectory()
         do {
@@ -21,7 +21,7 @@ struct AdministrationServerTests {
         #expect(!FileManager.default.fileExists(atPath: directory.socket))
     }
 
-    @Test("of a running server is refused to a second one, which says why")
+    @Test("the socket of a running server is refused to a second server, with the reason")
     func second() throws {
         let served = try TestAdministration()
         let loop = try Loop()
@@ -30,12 +30,12 @@ struct AdministrationServerTests {
             Issue.record("served twice")
         } catch {
             #expect(
-                error.description == "administration socket: \(served.socketPath): another process listens there")
+                error.description == "administration socket: \(served.socketPath): another process listens on it")
         }
         #expect(try served.ask("GET /devices").status == 200)
     }
 
-    @Test("serves nothing of devices where there is no registry, and what it is given besides")
+    @Test("only the given endpoints are served when there is no registry")
     func endpoints() throws {
         let served = try TestAdministration(endpoints: {
             [
@@ -51,7 +51,7 @@ struct AdministrationServerTests {
         #expect(try served.refusal("POST /health/live") == "405 method_refused")
     }
 
-    @Test("answers are JSON, and never cached")
+    @Test("every answer is JSON and is never cached")
     func fields() throws {
         let served = try TestAdministration()
         let answer = try served.exchange("GET /devices HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -64,7 +64,7 @@ struct AdministrationServerTests {
     // MARK: - Who may ask
 
     @Test(
-        "refuses requests for another host: a name that a web page has resolved to this machine",
+        "a request for another host is refused, even if its name resolves to this machine",
         arguments: ["evil.example", "localhost:8080", "LOCALHOST", "127.0.0.1"])
     func host(_ host: String) throws {
         let served = try TestAdministration()
@@ -74,7 +74,7 @@ struct AdministrationServerTests {
         #expect(try TestAdministration.parse(none).status == 400)
     }
 
-    @Test("refuses whatever says Origin: only web pages do", arguments: ["http://localhost", "null", ""])
+    @Test("a request with Origin is refused: only web pages send it", arguments: ["http://localhost", "null", ""])
     func origin(_ origin: String) throws {
         let served = try TestAdministration()
         #expect(try served.refusal("GET /devices", fields: "Origin: \(origin)\r\n") == "403 origin_refused")
@@ -84,7 +84,7 @@ struct AdministrationServerTests {
     // MARK: - What may be asked
 
     @Test(
-        "refuses what it does not know, with a code",
+        "an unknown path is refused with a code",
         arguments: [
             ("GET /", "404 not_found"), ("GET /device", "404 not_found"), ("GET /devices/", "400 bad_request"),
             ("GET /devices/1/", "404 not_found"), ("GET /devices/1/revoke/2", "404 not_found"),
@@ -107,7 +107,7 @@ struct AdministrationServerTests {
         #expect(try served.refusal(line) == expected)
     }
 
-    @Test("a known path says which methods it admits")
+    @Test("a wrong method on a known path is answered with the admitted methods")
     func allow() throws {
         let served = try TestAdministration()
         let answer = try served.exchange("PUT /devices HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
@@ -124,7 +124,7 @@ struct AdministrationServerTests {
     // MARK: - Malformed, oversized, slow
 
     @Test(
-        "refuses malformed requests, and closes",
+        "a malformed request is refused and the connection closed",
         arguments: [
             "GET /devices\r\n\r\n", "GET /devices HTTP/1.1\nHost: localhost\n\n",
             "GET /devices HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
@@ -137,7 +137,7 @@ struct AdministrationServerTests {
         #expect(try TestAdministration.parse(try served.exchange(bytes)).status == 400)
     }
 
-    @Test("refuses heads that are too large")
+    @Test("a head that is too large is refused")
     func largeHead() throws {
         let served = try TestAdministration()
         let field = "X-Field: \(String(repeating: "a", count: 9000))\r\n"
@@ -146,7 +146,7 @@ struct AdministrationServerTests {
         #expect(try served.refusal("GET /devices", fields: many) == "431 too_large")
     }
 
-    @Test("refuses content above 64 KiB: at once if it is announced, else when it has come")
+    @Test("content above 64 KiB is refused, at once if announced, otherwise when it has arrived")
     func largeContent() throws {
         let served = try TestAdministration()
         let announced = try served.exchange(
@@ -163,7 +163,7 @@ struct AdministrationServerTests {
         #expect(try served.refusal("POST /devices", content: content) == "400 bad_request")
     }
 
-    @Test("refuses content where none belongs, and of other types")
+    @Test("content is refused where none belongs, and when it has another type")
     func content() throws {
         let served = try TestAdministration()
         #expect(try served.refusal("GET /devices", content: "{}") == "400 bad_request")
@@ -175,7 +175,7 @@ struct AdministrationServerTests {
         }
     }
 
-    @Test("tells a client that waits for it to send its content")
+    @Test("a client that expects 100 (Continue) is asked for its content")
     func expectation() throws {
         let served = try TestAdministration()
         let client = try RawClient(loop: try Loop(), socketPath: served.socketPath)
@@ -189,7 +189,7 @@ struct AdministrationServerTests {
     }
 
     @Test(
-        "tells a client that waits to send its content, and is refused, nothing but that",
+        "a client that expects 100 (Continue) and is refused receives only the refusal",
         arguments: [("PUT /devices", "405"), ("POST /nowhere", "404"), ("POST /devices/1/revoke", "400")])
     func refusedExpectation(_ line: String, _ status: String) throws {
         let served = try TestAdministration()
@@ -202,7 +202,7 @@ struct AdministrationServerTests {
     }
 
     @Test(
-        "does not wait for slow clients",
+        "a slow client is not waited for",
         arguments: [
             "GET /dev",
             "POST /devices HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{",
@@ -216,7 +216,7 @@ struct AdministrationServerTests {
         #expect(try TestAdministration.parse(try served.exchange(start)).status == 408)
     }
 
-    @Test("closes idle connections, and those beyond its few")
+    @Test("idle connections, and those above the limit, are closed")
     func idle() throws {
         let served = try TestAdministration(change: { settings in
             // The last of all, which is answered, has as long to begin.
@@ -230,7 +230,7 @@ struct AdministrationServerTests {
         #expect(try served.ask("GET /devices").status == 200)
     }
 
-    @Test("serves several requests on one connection")
+    @Test("one connection serves several requests")
     func kept() throws {
         let served = try TestAdministration()
         let client = try RawClient(loop: try Loop(), socketPath: served.socketPath)
@@ -240,7 +240,7 @@ struct AdministrationServerTests {
         client.close()
     }
 
-    @Test("survives clients that leave before their answer")
+    @Test("the server survives clients that leave before their answer")
     func leaving() throws {
         let served = try TestAdministration()
         for _ in 0..<50 {

@@ -2,11 +2,11 @@ import Testing
 
 @testable import Administration
 
-@Suite("The token of the administration")
+@Suite("The administration token")
 struct AdministrationTokenTests {
     private static let text = String(repeating: "aB3-", count: 8)
 
-    @Test("is what stands in its file, without what surrounds it")
+    @Test("the token is the text of its file without surrounding white space")
     func trimming() throws {
         let token = try #require(AdministrationToken(Array(" \(Self.text)\r\n".utf8)))
         #expect(token == AdministrationToken(Array(Self.text.utf8)))
@@ -14,7 +14,7 @@ struct AdministrationTokenTests {
     }
 
     @Test(
-        "is refused when it is short, long, or no single word of printable characters",
+        "a token that is too short, too long or not one printable word is refused",
         arguments: [
             "", "\n", String(text.dropLast()), String(repeating: "a", count: 1_025), "\(text) \(text)", "\(text)\u{7F}",
             "ä\(text)",
@@ -24,7 +24,7 @@ struct AdministrationTokenTests {
     }
 
     @Test(
-        "opens to nothing but itself",
+        "only the exact bearer token matches",
         arguments: [
             "", "Bearer", "Bearer ", text, "Basic \(text)", "Bearer  \(text)", "Bearer \(text.dropLast())",
             "Bearer \(text)x", "Bearer \(text) ", "Bearer\t\(text)",

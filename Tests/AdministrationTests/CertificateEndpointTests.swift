@@ -6,7 +6,7 @@ import Vocabulary
 @testable import Administration
 @testable import Registry
 
-@Suite("What revocation lists are made of")
+@Suite("The certificates for revocation lists")
 struct CertificateEndpointTests {
     private let directory: SocketDirectory
     private var registryPath: String { TestAdministration.registryPath(in: directory) }
@@ -29,7 +29,7 @@ struct CertificateEndpointTests {
             var bytes = [UInt8](repeating: number, count: 32)
             (bytes[0], bytes[1], bytes[2]) = (1, UInt8(count >> 8), UInt8(count & 255))
             let nonce = SingleUse(id: try #require(Fingerprint(bytes)), expiresAt: 2_000)
-            let binding = KeyBinding(
+            let binding = BindingRequest(
                 hardwareKey: hardwareKey, key: key, nonce: nonce, epoch: store.identity.epoch,
                 counter: UInt32(count + 1), shown: [], mode: .strict, admission: .open, overlap: 0,
                 serial: try self.serial(serial), notAfter: Self.now + 3_600)
@@ -38,13 +38,13 @@ struct CertificateEndpointTests {
         return id
     }
 
-    @Test("is the same on the file and through the socket, over several pages, with numbers that grow")
+    @Test("the certificates are the same from file and socket, over several pages, with growing numbers")
     func bothWays() throws {
         let administration = DeviceAdministration(
             registryPath: registryPath, socketPath: directory.socket, attempts: 2, patience: .seconds(10))
         #expect(
             throws: DeviceAdministrationError.store(
-                "\(registryPath): no such file: a gateway makes it when it first starts")
+                "\(registryPath): no such file: a gateway creates it at its first start")
         ) {
             _ = try administration.revocations()
         }
@@ -75,7 +75,7 @@ struct CertificateEndpointTests {
         #expect(try administration.revocations().number > first.number + 1)
     }
 
-    @Test("a page says where the next begins, and times and reasons in words")
+    @Test("a page names the start of the next, and gives times and reasons as text")
     func page() throws {
         do {
             let store = try RegistryStore(path: registryPath, creating: true)

@@ -21,7 +21,7 @@ struct DecisionDocumentTests {
             page: DecisionPage(last: 7, leftOut: 2, decisions: decisions))
     }
 
-    @Test("are one object; what does not apply is absent")
+    @Test("decisions are one JSON object without the members that do not apply")
     func form() {
         #expect(
             String(decoding: JSONText.encode(Self.answer([Self.decision(detail: nil)])), as: UTF8.self)
@@ -33,7 +33,7 @@ struct DecisionDocumentTests {
     }
 
     @Test(
-        "carry what a client chose as text",
+        "text that a client chose is carried as JSON text",
         arguments: [
             #"</script><script>alert(1)</script>"#, "\"}],\"x\":[{\"", "\u{0}\u{1b}\u{2028}\u{202e}", #"\u0022\"#,
         ])
@@ -44,7 +44,7 @@ struct DecisionDocumentTests {
     }
 
     @Test(
-        "are asked for by a number that is known already",
+        "decisions are requested after the last number already seen",
         arguments: ["x", "-1", "+1", "01", "", "99999999999999999999"])
     func after(_ text: String) throws {
         let served = try TestAdministration(endpoints: {

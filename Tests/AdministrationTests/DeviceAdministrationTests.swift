@@ -6,7 +6,7 @@ import Testing
 
 @testable import Administration
 
-@Suite("The command line's way to the registry")
+@Suite("How the command line reaches the registry")
 struct DeviceAdministrationTests {
     private let directory: SocketDirectory
     private var registryPath: String { TestAdministration.registryPath(in: directory) }
@@ -19,7 +19,7 @@ struct DeviceAdministrationTests {
         DeviceAdministration(registryPath: registryPath, socketPath: socket, attempts: 2, patience: .seconds(30))
     }
 
-    @Test("is the file itself while no gateway runs, and the socket while one does, with the same answers")
+    @Test("the command line uses the file, or the socket while a gateway runs, with the same answers")
     func bothWays() throws {
         let administration = administration(socket: directory.socket)
         let registration = try Sample.registration()
@@ -44,7 +44,7 @@ struct DeviceAdministrationTests {
         }
     }
 
-    @Test("is none while the file is in use and nobody answers, and the error says what is missing")
+    @Test("a file in use without a gateway that answers is an error that says what is missing")
     func locked() throws {
         let registry = try DeviceRegistry.start(path: registryPath, creating: true, observe: { _ in })
         defer { registry.stop() }
@@ -53,16 +53,16 @@ struct DeviceAdministrationTests {
             #expect(throws: expected) {
                 _ = try administration(socket: socket).perform(.list(after: nil, limit: 1))
             }
-            #expect(expected.description.hasPrefix("\(registryPath) is in use by another process, and "))
+            #expect(expected.description.hasPrefix("\(registryPath) is in use by another process, "))
         }
     }
 
-    @Test("makes a registry only when a device is added")
+    @Test("only adding a device creates a registry")
     func creating() throws {
         let administration = administration(socket: nil)
         #expect(
             throws: DeviceAdministrationError.store(
-                "\(registryPath): no such file: a gateway makes it when it first starts")
+                "\(registryPath): no such file: a gateway creates it at its first start")
         ) {
             _ = try administration.perform(.list(after: nil, limit: 1))
         }
@@ -71,12 +71,12 @@ struct DeviceAdministrationTests {
         #expect(try administration.perform(.list(after: nil, limit: 1)).listed?.devices.count == 1)
     }
 
-    @Test("draws a fresh epoch on the file, and through the socket, but makes no registry for it")
+    @Test("a fresh epoch is drawn on the file and through the socket, but creates no registry")
     func renewEpoch() throws {
         let administration = administration(socket: directory.socket)
         #expect(
             throws: DeviceAdministrationError.store(
-                "\(registryPath): no such file: a gateway makes it when it first starts")
+                "\(registryPath): no such file: a gateway creates it at its first start")
         ) {
             try administration.renewEpoch()
         }
@@ -101,7 +101,7 @@ struct DeviceAdministrationTests {
         }
     }
 
-    @Test("lists pending devices and approves them, on the file and through the socket")
+    @Test("pending devices are listed and approved, on the file and through the socket")
     func approve() throws {
         let administration = administration(socket: directory.socket)
         _ = try administration.perform(.add(try Sample.registration()))
@@ -130,7 +130,7 @@ struct DeviceAdministrationTests {
         #expect(try pending().map(\.device) == [ids[0].number])
     }
 
-    @Test("does not touch the file when a gateway listens but does not answer")
+    @Test("the file is not touched when a gateway listens but does not answer")
     func silent() throws {
         let loop = try Loop()
         let file = try SocketFile(path: directory.socket)
@@ -140,17 +140,17 @@ struct DeviceAdministrationTests {
             registryPath: registryPath, socketPath: directory.socket, attempts: 2, patience: .milliseconds(50))
         let change = DeviceAdministrationError.gateway(socket: directory.socket, .timeout(mayHaveChanged: true))
         #expect(throws: change) { _ = try administration.perform(.add(try Sample.registration())) }
-        #expect(change.description.hasSuffix("did not answer in time; the change may have been made"))
+        #expect(change.description.hasSuffix("did not respond in time; the change may have been made"))
         // Who only reads is in no doubt about that.
         let question = DeviceAdministrationError.gateway(socket: directory.socket, .timeout(mayHaveChanged: false))
         #expect(throws: question) { _ = try administration.perform(.list(after: nil, limit: 1)) }
-        #expect(question.description.hasSuffix("did not answer in time"))
+        #expect(question.description.hasSuffix("did not respond in time"))
         #expect(!FileManager.default.fileExists(atPath: registryPath))
         withExtendedLifetime(listener) {}
     }
 
     @Test(
-        "gives up on an answer that is none of ours",
+        "an answer that no gateway writes is an error",
         arguments: [
             "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "HTTP/1.1 200 OK\r\n\r\n<html>", "nonsense\r\n\r\n",
             "HTTP/1.1 500 Oops\r\nContent-Length: 4\r\n\r\noops",

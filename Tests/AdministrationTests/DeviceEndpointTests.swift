@@ -7,7 +7,7 @@ import Vocabulary
 
 @testable import Administration
 
-@Suite("Devices over the socket")
+@Suite("Devices through the administration socket")
 struct DeviceEndpointTests {
     private let served: TestAdministration
 
@@ -19,7 +19,7 @@ struct DeviceEndpointTests {
         try #require(try served.client.perform(.add(registration)).document)
     }
 
-    @Test("a device is added, shown, revoked and restored, and says so")
+    @Test("a device is added, shown, revoked and restored, and each answer says so")
     func life() throws {
         let registration = try Sample.registration()
         let added = try add(registration)
@@ -43,7 +43,7 @@ struct DeviceEndpointTests {
         #expect(try served.client.perform(.restore(selection)).document == added)
     }
 
-    @Test("a device is named by its number, by its hardware key, or by a certificate key bound to it")
+    @Test("a device is named by its number, its hardware key or a bound certificate key")
     func selections() throws {
         _ = try add(try Sample.registration())
         let registration = try Sample.registration()
@@ -64,7 +64,7 @@ struct DeviceEndpointTests {
         }
     }
 
-    @Test("devices come in pages, each once, and the last page says that it is")
+    @Test("the list of devices comes in pages, each device once, and the last page is marked")
     func pages() throws {
         let added = try (1...7).map { _ in try add(try Sample.registration()).device }
         var listed: [Int64] = []
@@ -108,7 +108,7 @@ struct DeviceEndpointTests {
         #expect(JSONText.encode(page).count > 64 * 1024)
     }
 
-    @Test("a revocation is told to every worker of the process, before its answer")
+    @Test("a revocation reaches every worker of the process before its answer")
     func barred() throws {
         let registration = try Sample.registration()
         _ = try add(registration)
@@ -139,7 +139,7 @@ struct DeviceEndpointTests {
         #expect(try served.client.perform(.list(after: nil, limit: 10)).listed?.devices.count == 1)
     }
 
-    @Test("a store that fails is told as such, never as success")
+    @Test("a store failure is reported as such, never as success")
     func storeFails() throws {
         // A full disk.
         let served = try TestAdministration(maximumPages: 36)
@@ -163,7 +163,7 @@ struct DeviceEndpointTests {
         String(decoding: registration.json, as: UTF8.self)
     }
 
-    @Test("an added device is 201, and refused JSON changes nothing")
+    @Test("an added device is answered with 201, and refused JSON changes nothing")
     func strictJSON() throws {
         let registration = try Sample.registration()
         let good = text(registration)
@@ -192,14 +192,15 @@ struct DeviceEndpointTests {
         #expect(try served.ask("POST /devices", content: good).status == 201)
     }
 
-    @Test("the members of a device never change")
+    @Test("the JSON members of a device never change")
     func members() throws {
         let added = try add(try Sample.registration())
         let text = String(decoding: JSONText.encode(DeviceAnswer.device(added)), as: UTF8.self)
         let pattern =
             #"^\{"app_id":"[^"]+","approved_at":null,"bindings":\[\{"created_at":"[0-9T:-]+Z","ended_at":null,"#
             + #""ends_at":null,"key_id":"[^"]{44}"\}\],"#
-            + #""counter":0,"device":1,"environment":"production","key_id":"[^"]{44}","platform":"ios","receipt":null,"#
+            + #""counter":0,"device":1,"environment":"production","key_id":"[^"]{44}","os_version":null,"#
+            + #""platform":"ios","receipt":null,"#
             + #""registered_at":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z","revoked_at":null,"#
             + #""shown_extensions":\[\],"#
             + #""state":"active","subject":null\}$"#

@@ -6,7 +6,7 @@ import Vocabulary
 
 @testable import Administration
 
-@Suite("Importing devices, on the file and through a gateway")
+@Suite("Device import, on the file and through a gateway")
 struct DeviceImportTests {
     enum Way: CaseIterable {
         case file
@@ -42,13 +42,13 @@ struct DeviceImportTests {
         try administration.perform(.list(after: nil, limit: 500)).listed?.devices ?? []
     }
 
-    @Test("registers all, in their order, as adding each would; once more, it skips them all", arguments: Way.allCases)
+    @Test("an import registers all devices in their order; repeated, it skips them all", arguments: Way.allCases)
     func twice(_ way: Way) throws {
         try with(way) {
             let registrations = try (0..<7).map { _ in try Sample.registration() }
-            var told: [Int] = []
-            #expect(try administration.register(registrations) { told.append($0.done) } == tally(7, 0))
-            #expect(told == told.sorted() && told.last == 7)
+            var progress: [Int] = []
+            #expect(try administration.register(registrations) { progress.append($0.done) } == tally(7, 0))
+            #expect(progress == progress.sorted() && progress.last == 7)
             #expect(try devices().map(\.keyID) == registrations.map(\.publicKey.id.base64))
             let known = try administration.perform(.show(.key(registrations[3].publicKey.id))).document
             #expect(known?.bindings?.map(\.keyID) == [registrations[3].certificateKey.id.base64])
@@ -58,7 +58,7 @@ struct DeviceImportTests {
         }
     }
 
-    @Test("goes on where an interrupted one ended, wherever the registered ones stand", arguments: Way.allCases)
+    @Test("an import resumes after an interruption, wherever the registered devices stand", arguments: Way.allCases)
     func again(_ way: Way) throws {
         try with(way) {
             let registrations = try (0..<6).map { _ in try Sample.registration() }
@@ -79,7 +79,7 @@ struct DeviceImportTests {
         }
     }
 
-    @Test("ends at a device that is registered otherwise, and names it", arguments: Way.allCases)
+    @Test("an import ends at a device that is already registered differently, and names it", arguments: Way.allCases)
     func otherwise(_ way: Way) throws {
         let one = try Sample.registration()
         let another = try Sample.registration()
@@ -107,7 +107,7 @@ struct DeviceImportTests {
         }
     }
 
-    @Test("a certificate key whose binding has ended makes no device the same")
+    @Test("a device with an ended certificate key is not taken for the same device")
     func ended() throws {
         let registration = try Sample.registration()
         _ = try administration.perform(.add(registration))
@@ -121,7 +121,7 @@ struct DeviceImportTests {
         }
     }
 
-    @Test("no device is named when the file is in use and nobody answers")
+    @Test("no device is named when the file is in use and no gateway answers")
     func locked() throws {
         let path = TestAdministration.registryPath(in: directory)
         let store = try RegistryStore(path: path, creating: true)

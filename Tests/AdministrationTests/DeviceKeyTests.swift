@@ -4,7 +4,7 @@ import Testing
 
 @testable import Administration
 
-@Suite("Keys as operators have them")
+@Suite("Keys in the forms operators have")
 struct DeviceKeyTests {
     private let library: LibraryContext
     private let key: PrivateKey
@@ -23,7 +23,7 @@ struct DeviceKeyTests {
         0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
     ]
 
-    @Test("the point, its SubjectPublicKeyInfo, PEM and certificate are one key, with one fingerprint")
+    @Test("point, SubjectPublicKeyInfo, PEM and certificate give the same key and fingerprint")
     func forms() throws {
         let expected = try #require(try key.publicKey.keyID(library))
         let issuer = try CertificateIssuer.selfSigned(commonName: "x", lifetime: 3600, key: key, library)
@@ -41,7 +41,7 @@ struct DeviceKeyTests {
         }
     }
 
-    @Test("a point off the curve is refused, in every form")
+    @Test("a point off the curve is refused in every form")
     func offCurve() throws {
         var off = point
         off[64] ^= 1
@@ -53,7 +53,7 @@ struct DeviceKeyTests {
         }
     }
 
-    @Test("other forms of a point, and other text, are refused")
+    @Test("other forms of a point and other text are refused")
     func otherForms() throws {
         let compressed = [0x02 | (point[64] & 1)] + point[1...32]
         let hybrid = [0x06 | (point[64] & 1)] + point[1...]
@@ -67,7 +67,7 @@ struct DeviceKeyTests {
         #expect(throws: DeviceKeyFault.noPEM) { _ = try DeviceKey(pem: Array(text.utf8), library) }
     }
 
-    @Test("a file with a certificate of one key and another key is refused")
+    @Test("a file with a certificate and a key that do not match is refused")
     func severalKeys() throws {
         let issuer = try CertificateIssuer.selfSigned(commonName: "x", lifetime: 3600, key: key, library)
         let both = try issuer.certificate.pem() + PrivateKey.generateP256(library).pem()

@@ -47,7 +47,7 @@ struct ExportReaderTests {
         _ = try store.perform(.revokeSubject(#require(Fingerprint([UInt8](repeating: 3, count: 32))))).get()
     }
 
-    @Test("an export is the same from the file and through the socket, and ends with its digest")
+    @Test("an export is the same from file and socket, and ends with its digest")
     func bothWays() throws {
         try populate()
         let file = try export()
@@ -66,7 +66,7 @@ struct ExportReaderTests {
     }
 
     @Test(
-        "an import takes the file in pieces of any size, and again nothing into what is there",
+        "an import accepts the file in pieces of any size, but not into a registry with devices",
         arguments: [1, 7, 4_096])
     func pieces(_ size: Int) throws {
         try populate()
@@ -87,7 +87,7 @@ struct ExportReaderTests {
         }
     }
 
-    @Test("whatever octet of a file is another, it is refused, and nothing is there")
+    @Test("a file with any byte changed is refused, and nothing is imported")
     func altered() throws {
         do {
             let store = try RegistryStore(path: registryPath, creating: true)
@@ -117,7 +117,7 @@ struct ExportReaderTests {
         _ = try target.importExport(next: pieces(Array(file.dropLast()), of: 4_096)) { _ in }
     }
 
-    @Test("whoever hands over the file may fail: nothing is there then")
+    @Test("a file that cannot be read to its end imports nothing")
     func failing() throws {
         try populate()
         var file = pieces(try export(), of: 1_000)
@@ -138,11 +138,11 @@ struct ExportReaderTests {
         _ = try target.importExport(next: { file() }) { _ in }
     }
 
-    @Test("an export that cannot be written ends, and a registry that is not there is none")
+    @Test("an export that cannot be written ends, and a missing registry is an error")
     func unwritable() throws {
         #expect(
             throws: DeviceAdministrationError.store(
-                "\(registryPath): no such file: a gateway makes it when it first starts")
+                "\(registryPath): no such file: a gateway creates it at its first start")
         ) { try export() }
         try populate()
         struct Full: Error {}
@@ -151,11 +151,11 @@ struct ExportReaderTests {
         }
     }
 
-    @Test("the endpoint gives lines and where to go on, and refuses places that are none")
+    @Test("the export endpoint returns lines and the next position, and refuses invalid positions")
     func endpoint() throws {
         try populate()
-        let told = Told()
-        let served = try TestAdministration(in: directory, audit: { told.add($0) })
+        let recorded = RecordedLines()
+        let served = try TestAdministration(in: directory, audit: { recorded.add($0) })
         let store = Hexadecimal.encode(served.registry.identity.store.bytes)
         var pages: [[Substring]] = []
         var query = ""
@@ -182,19 +182,19 @@ struct ExportReaderTests {
             #expect(try served.refusal("GET /registry/export?\(query)") == "400 bad_request")
         }
         #expect(try served.refusal("POST /registry/export") == "405 method_refused")
-        // Who sees every device is told at the beginning and at the end, not with each page; and so is who asks for a page that none
-        // before has led to.
-        let sentences = told.lines.map { $0.prefix { $0 != "," } }
+        // The audit log has a line at the beginning and at the end of an export, not for each page. A page
+        // that no earlier page has led to counts as an export.
+        let sentences = recorded.lines.map { $0.prefix { $0 != "," } }
         #expect(
             sentences == [
                 "registry export begun", "registry export done", "registry export begun", "registry export done",
             ])
-        #expect(told.lines.allSatisfy { $0.contains(", by user ") })
+        #expect(recorded.lines.allSatisfy { $0.contains(", by user ") })
     }
 }
 
-/// What the log was told.
-private final class Told: @unchecked Sendable {
+/// The lines of the audit log.
+private final class RecordedLines: @unchecked Sendable {
     private let lock = NSLock()
     private var kept: [String] = []
 

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Administration
 
-@Suite("A list of devices to be registered")
+@Suite("A list of devices to register")
 struct RegistrationListTests {
     private let library: LibraryContext
     private let key: String
@@ -28,7 +28,7 @@ struct RegistrationListTests {
             + #""certificate_key":"\#(certificate)"\#(more)}"#
     }
 
-    @Test("a line is a device of iOS, unless it says otherwise, in the environment its app is configured for")
+    @Test("a line is an iOS device in its app's environment unless it says otherwise")
     func good() throws {
         let list = try list(line(key, other), line(other, key, more: #","platform":"android""#))
         #expect(list.faults.isEmpty)
@@ -38,7 +38,7 @@ struct RegistrationListTests {
         #expect(list.registrations.map(\.environment) == [.simulator, .simulator])
     }
 
-    @Test("every bad line is named, with its reason, and the good ones between them are none of the faults")
+    @Test("every faulty line is reported with its reason, and the correct lines are not")
     func faults() throws {
         let third = try Sample.key().base64
         let list = try list(
@@ -47,26 +47,27 @@ struct RegistrationListTests {
             line(try Sample.key().base64, try Sample.key().base64, more: #","platform":"iOS""#), "[1]", "{} {}")
         #expect(list.faults.map(\.line) == [2, 3, 4, 5, 7, 8, 9, 10])
         for (fault, word) in zip(
-            list.faults, ["JSON", "app_id", "public_key", "no app", "environment", "platform", "JSON", "JSON"])
+            list.faults,
+            ["JSON", "app_id", "public_key", "is not configured", "environment", "platform", "JSON", "JSON"])
         {
             #expect(fault.reason.contains(word) || fault.reason.lowercased().contains(word), "\(fault)")
         }
         #expect(list.registrations.count == 2)
     }
 
-    @Test("a key stands in one line only, and the other one is named")
+    @Test("a key that occurs in two lines is a fault that names the other line")
     func duplicates() throws {
         let third = try Sample.key().base64
         let list = try list(line(key, other), line(third, other), line(key, third), line(key, other))
         #expect(
             list.faults == [
-                .init(line: 2, reason: "The certificate key stands in line 1 already."),
-                .init(line: 3, reason: "The hardware key stands in line 1 already."),
-                .init(line: 4, reason: "The hardware key stands in line 3 already."),
+                .init(line: 2, reason: "The certificate key is already in line 1."),
+                .init(line: 3, reason: "The hardware key is already in line 1."),
+                .init(line: 4, reason: "The hardware key is already in line 3."),
             ])
     }
 
-    @Test("a line beyond any device's length is refused unread")
+    @Test("a line longer than any device's is refused without parsing")
     func length() throws {
         let padding = String(repeating: " ", count: RegistrationList.lineLimit)
         let list = try list(line(key, other) + padding)

@@ -33,7 +33,7 @@ extension Sample {
         guard let fingerprint = Fingerprint([UInt8](repeating: number, count: 32)),
             let attestation = AttestationRecord(digest: fingerprint)
         else { throw DeviceKeyFault.noKey }
-        let request = InstanceInitialization(
+        let request = InstanceRegistration(
             identity: identity, attestation: attestation, shown: [],
             nonce: SingleUse(id: fingerprint, expiresAt: 2_000),
             epoch: store.identity.epoch)

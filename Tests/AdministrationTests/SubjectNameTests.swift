@@ -7,7 +7,7 @@ import Testing
 
 @testable import Administration
 
-@Suite("Revoking people")
+@Suite("Revoking by person")
 struct SubjectNameTests {
     private let directory: SocketDirectory
     private var registryPath: String { TestAdministration.registryPath(in: directory) }
@@ -34,7 +34,7 @@ struct SubjectNameTests {
                 return SingleUse(id: try #require(Fingerprint(bytes)), expiresAt: 2_000)
             }
             let random = [UInt8](repeating: number, count: 16)
-            let binding = KeyBinding(
+            let binding = BindingRequest(
                 hardwareKey: try store.show(.id(id)).device.identity.hardwareKey, key: try Sample.key().id,
                 nonce: try once(100), epoch: store.identity.epoch, counter: 1, shown: [], mode: .strict,
                 admission: .token(try once(101), subject: pseudonym), overlap: 0,
@@ -44,7 +44,7 @@ struct SubjectNameTests {
         }
     }
 
-    @Test("does the same on the file and through the socket, where the gateway alone has the secret")
+    @Test("revoking a person has the same result on the file and through the socket")
     func bothWays() throws {
         let name = try #require(name)
         let administration = DeviceAdministration(
@@ -63,29 +63,29 @@ struct SubjectNameTests {
         #expect(asked == 1)
         #expect(try revoke().isEmpty)
         for id in first { _ = try administration.perform(.restore(.number(id))) }
-        let told = Mutex("")
+        let written = Mutex("")
         do {
             let served = try TestAdministration(
-                in: directory, subjects: Self.subjects, audit: { line in told.withLock { $0 += line } })
+                in: directory, subjects: Self.subjects, audit: { line in written.withLock { $0 += line } })
             // But for the time of it.
             #expect(try revoke().map(\.device) == revoked.map(\.device))
             #expect(asked == 2)
             withExtendedLifetime(served) {}
         }
-        let line = told.withLock { $0 }
+        let line = written.withLock { $0 }
         #expect(line.hasPrefix("subject revoke: devices [1 2], by user "))
         #expect(!line.contains("patient") && !line.contains("login"))
     }
 
-    @Test("a change that is asked for in the wrong way is told to the audit log as well, and nobody in it")
-    func toldWhenMalformed() throws {
-        let told = Mutex<[String]>([])
+    @Test("a malformed change request is written to the audit log without any person's name")
+    func auditedWhenMalformed() throws {
+        let written = Mutex<[String]>([])
         let served = try TestAdministration(
-            in: directory, subjects: Self.subjects, audit: { line in told.withLock { $0.append(line) } })
+            in: directory, subjects: Self.subjects, audit: { line in written.withLock { $0.append(line) } })
         func expect(_ refusal: String, _ line: String, _ ask: () throws -> String) throws {
-            told.withLock { $0 = [] }
+            written.withLock { $0 = [] }
             #expect(try ask() == refusal)
-            let lines = told.withLock { $0 }
+            let lines = written.withLock { $0 }
             #expect(lines.count == 1 && lines.allSatisfy { $0.hasPrefix("\(line), by user ") }, "\(lines)")
         }
         for change in ["approve", "revoke", "restore"] {
@@ -109,9 +109,9 @@ struct SubjectNameTests {
             try served.refusal("POST /\(number)", content: "{}")
         }
         // Who only looks changes nothing.
-        told.withLock { $0 = [] }
+        written.withLock { $0 = [] }
         #expect(try served.refusal("GET /devices/bogus") == "400 bad_request")
-        #expect(told.withLock { $0.isEmpty })
+        #expect(written.withLock { $0.isEmpty })
         served.registry.stop()
         try expect("503 store_unavailable", "revocation list begin, whether done or not is unknown: store_unavailable")
         {
@@ -119,7 +119,7 @@ struct SubjectNameTests {
         }
     }
 
-    @Test("a name that is incomplete, empty or too long is refused, and an endpoint without the secret is none")
+    @Test("an incomplete, empty or too long name is refused; without the secret the endpoint is missing")
     func refused() throws {
         let served = try TestAdministration(in: directory, subjects: Self.subjects)
         let long = String(repeating: "a", count: 256)

@@ -75,20 +75,20 @@ final class TestAdministration {
     /// How the server's thread has started.
     private final class Shared: Sendable {
         private let result: Mutex<Result<Bool, any Error>?>
-        private let told: DispatchSemaphore
+        private let completed: DispatchSemaphore
 
-        init(_ result: consuming Mutex<Result<Bool, any Error>?>, _ told: DispatchSemaphore) {
+        init(_ result: consuming Mutex<Result<Bool, any Error>?>, _ completed: DispatchSemaphore) {
             self.result = result
-            self.told = told
+            self.completed = completed
         }
 
         func tell(_ result: Result<Bool, any Error>) {
             self.result.withLock { $0 = result }
-            told.signal()
+            completed.signal()
         }
 
         func wait() throws {
-            told.wait()
+            completed.wait()
             _ = try result.withLock { try $0?.get() }
         }
     }

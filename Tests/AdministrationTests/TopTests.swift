@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Figures of attestgate top")
 struct TopTests {
-    @Test("samples are read as Prometheus' text format has them")
+    @Test("samples are parsed in Prometheus' text format")
     func reading() {
         let metrics = ScrapedMetrics(
             """
@@ -31,7 +31,7 @@ struct TopTests {
         "attestgate_requests_total{route=\"r\",decision=\"forwarded\"} \(count)\n"
     }
 
-    @Test("rates are of what has happened between two looks, and after a restart of what happened since")
+    @Test("rates cover the time between two samples, or since a restart")
     func rates() {
         #expect(figures(requests(10), requests(16)).requestsPerSecond == 3)
         #expect(figures(requests(10), requests(4)).requestsPerSecond == 2)
@@ -45,7 +45,7 @@ struct TopTests {
         }.joined()
     }
 
-    @Test("percentiles are of what has happened between two looks, evenly within a bucket")
+    @Test("percentiles cover the time between two samples, evenly within a bucket")
     func percentiles() throws {
         let phase = try #require(
             figures(histogram([100, 100, 100, 100]), histogram([105, 110, 110, 110])).phases.first)
@@ -57,12 +57,12 @@ struct TopTests {
         #expect(slow.half == 0.004 && slow.nearlyAll == 0.004)
         let none = try #require(figures(histogram([1, 1, 1, 1]), histogram([1, 1, 1, 1])).phases.first)
         #expect(none.half == nil && none.perSecond == 0)
-        // The gateway has begun anew.
+        // The gateway has restarted.
         let restarted = try #require(figures(histogram([9, 9, 9, 9]), histogram([0, 2, 2, 2])).phases.first)
         #expect(restarted.perSecond == 1 && restarted.half == 0.0015)
     }
 
-    @Test("the most frequent denial stands first; one that never happened is not shown")
+    @Test("the most frequent denial comes first; one that never occurred is not shown")
     func denials() {
         let text = [("a", 0), ("b", 5), ("c", 9), ("d", 5)].map {
             "attestgate_denials_total{code=\"\($0)\"} \($1)\n"
@@ -73,7 +73,7 @@ struct TopTests {
         #expect(figures(earlier, text).denials.map(\.code) == ["b", "c", "d"])
     }
 
-    @Test("a server is what most workers think of it")
+    @Test("a server's state is the one that most workers report")
     func servers() {
         let text = ["usable": 1, "ejected": 3, "unhealthy": 0].map {
             "attestgate_upstream_server_workers{upstream=\"u\",server=\"s:1\",state=\"\($0)\"} \($1)\n"
@@ -99,7 +99,7 @@ struct TopTests {
                 available: false, countersCommitted: 0, countersWaiting: 0, unavailableSince: 0, reason: "disk full"))
     }
 
-    @Test("what is wrong is told in the first lines, and marked")
+    @Test("problems are shown in the first lines and marked")
     func wrong() {
         let page = TopPage(status, figures("", "attestgate_registry_available 0\n"), width: 200, height: nil)
         let bad = page.lines.filter { $0.style == .bad }.map(\.text)
@@ -113,7 +113,7 @@ struct TopTests {
     }
 
     @Test(
-        "no line is wider than the screen, no page longer, and nothing drives the terminal", arguments: [0, 1, 40, 200])
+        "no line or page exceeds the screen, and no control character reaches the terminal", arguments: [0, 1, 40, 200])
     func fits(width: Int) {
         for height in [1, 3, 100] {
             let page = TopPage(status, figures("", requests(3)), width: width, height: height)

@@ -2,7 +2,7 @@ import Attestation
 import Testing
 import Vocabulary
 
-@Suite("What an assertion's extensions are held to")
+@Suite("The policy for an assertion's extensions")
 struct AppExtensionPolicyTests {
     /// - Returns: what is found wrong; nil if nothing is.
     private func fault(
@@ -22,13 +22,13 @@ struct AppExtensionPolicyTests {
         }
     }
 
-    @Test("no policy admits everything that was never shown, and everything that is shown")
+    @Test("without a policy every extension is accepted, and so is its absence")
     func noPolicy() {
         #expect(fault() == nil)
         #expect(fault(category: .development, version: "not a version") == nil)
     }
 
-    @Test("categories: none but those admitted, and absence means what the policy says")
+    @Test("only admitted categories are accepted; the policy decides about absence")
     func categories() {
         for absence in [AppExtensionPolicy.Absence.admitted, .refused] {
             let policy = AppExtensionPolicy(categories: .init([.appStore, .testFlight], absence: absence))
@@ -39,7 +39,7 @@ struct AppExtensionPolicyTests {
         }
     }
 
-    @Test("versions: none below the least, none that cannot be compared, and absence means what the policy says")
+    @Test("a version below the least or not comparable is refused; the policy decides about absence")
     func versions() throws {
         let least = try #require(BundleVersion("1.10"))
         for absence in [AppExtensionPolicy.Absence.admitted, .refused] {
@@ -57,7 +57,29 @@ struct AppExtensionPolicyTests {
         }
     }
 
-    @Test("what a key has shown it must go on showing, whatever the policy says of absence")
+    @Test("system versions: none below the least, and absence means what the policy says")
+    func systems() throws {
+        let least = try #require(SystemVersion("17.10"))
+        for absence in [AppExtensionPolicy.Absence.admitted, .refused] {
+            let minimum = AppExtensionPolicy.MinimumSystem(least, absence: absence)
+            let policy = AppExtensionPolicy(minimumSystem: minimum)
+            for (text, refusal) in [
+                ("17.10", nil), ("18", nil), ("17.4", ExtensionRefusal.notAdmitted), ("17.9.9", .notAdmitted),
+            ] {
+                #expect(policy.refusal(ofSystemVersion: text) == refusal)
+                #expect(minimum.refusal(of: SystemVersion(text)) == refusal)
+            }
+            let absent: ExtensionRefusal? = absence == .admitted ? nil : .absent
+            #expect(policy.refusal(ofSystemVersion: nil) == absent)
+            #expect(minimum.refusal(of: nil) == absent)
+            #expect(policy.refusal(ofSystemVersion: "27.0 beta") == .unreadable)
+            // Assertions state no system version.
+            #expect(fault(policy) == nil)
+        }
+        #expect(AppExtensionPolicy().refusal(ofSystemVersion: "anything") == nil)
+    }
+
+    @Test("an extension that a key has shown once is required from then on, whatever the policy")
     func withheld() {
         let both: ShownExtensions = [.validationCategory, .bundleVersion]
         #expect(fault(after: both) == .validationCategory(.withheld))
@@ -69,7 +91,7 @@ struct AppExtensionPolicyTests {
         #expect(fault(policy, after: .validationCategory) == .validationCategory(.withheld))
     }
 
-    @Test("versions are equal whatever zeros stand at their end, and in the order of their numbers")
+    @Test("versions compare numerically, without regard to trailing zeros")
     func order() throws {
         let sorted = try ["0", "0.0.1", "1", "1.0.0.0.0.0.0.1", "1.9", "1.10", "2", "10", "999999999999999999"]
             .map { try #require(BundleVersion($0)) }

@@ -12,7 +12,7 @@ struct AppleRootsTests {
         "apple-root-ca-g3": "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179",
     ]
 
-    @Test("those in the program are those in certs/roots, and have the published fingerprints")
+    @Test("the built-in roots are those in certs/roots and have the published fingerprints")
     func files() throws {
         let library = try LibraryContext()
         let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
@@ -28,7 +28,7 @@ struct AppleRootsTests {
         }
     }
 
-    @Test("what is no authority is no root")
+    @Test("a certificate that is no authority is not accepted as a root")
     func noAuthority() throws {
         let authority = try TestAuthority(LibraryContext())
         let key = try TestAuthority.key("P-256", authority.library)
@@ -37,7 +37,7 @@ struct AppleRootsTests {
         #expect(throws: CryptographyError.self) { try TrustedRoot(leaf, authority.library) }
     }
 
-    @Test("a leaf that the root issued itself goes over no intermediate")
+    @Test("a leaf issued directly by the root is not verified over any intermediate")
     func leafOfRoot() throws {
         let authority = try TestAuthority(LibraryContext())
         let key = try TestAuthority.key("P-256", authority.library)

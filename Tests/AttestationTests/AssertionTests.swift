@@ -2,7 +2,7 @@ import Attestation
 import TestVectors
 import Testing
 
-@Suite("Assertions, taken apart")
+@Suite("Parsing assertions")
 struct AssertionTests {
     private let verifying: Verifying
 
@@ -36,13 +36,13 @@ struct AssertionTests {
     }
 
     @Test(
-        "no other entry may be there", arguments: ["", "Signature", "signature ", "sig", "authData", "cdhash", "fmt"])
+        "no other entry is accepted", arguments: ["", "Signature", "signature ", "sig", "authData", "cdhash", "fmt"])
     func unknown(_ name: String) {
         #expect(fault(Self.signature, Self.authenticatorData, (name, [0x00])) == .unknownEntry)
         #expect(fault((name, [0x00]), Self.signature, Self.authenticatorData) == .unknownEntry)
     }
 
-    @Test("an unsigned cdHash of any content is tolerated, but strict CBOR, and never told")
+    @Test("an unsigned cdHash may have any strictly encoded content and is never reported")
     func unsignedCodeHash() throws {
         let value = CBORWriting.map([("hash", CBORWriting.bytes([1])), ("type", CBORWriting.bytes([2]))])
         let bytes = CBORWriting.map([("cdHash", value), Self.signature, Self.authenticatorData])
@@ -58,7 +58,7 @@ struct AssertionTests {
         }
     }
 
-    @Test("an entry twice is refused, even with the same value")
+    @Test("a repeated entry is refused, even with the same value")
     func duplicates() {
         let twice = AssertionFault.malformed(.duplicateKey)
         #expect(fault(Self.signature, Self.signature, Self.authenticatorData) == twice)
@@ -78,7 +78,7 @@ struct AssertionTests {
     }
 
     @Test(
-        "what is not a map with text keys is malformed",
+        "anything but a map with text keys is malformed",
         arguments: [
             ("", .truncated), ("80", .unexpectedType), ("40", .unexpectedType), ("00", .unexpectedType),
             ("bf ff", .indefiniteLength), ("d9d9f7 a0", .unsupportedType), ("a1 01 40", .unsupportedKey),
@@ -91,7 +91,7 @@ struct AssertionTests {
         #expect(verifying.parse(hex(text)).failure == .malformed(expected))
     }
 
-    @Test("more than 4096 bytes are not looked at")
+    @Test("more than 4096 bytes are not parsed")
     func tooLong() throws {
         func padded(to length: Int) -> [UInt8] {
             var filler = length
@@ -109,7 +109,7 @@ struct AssertionTests {
         #expect(verifying.parse([UInt8](repeating: 0, count: 1_000_000)).failure == .tooLong)
     }
 
-    @Test("authenticator data that is one byte short, or has one too many, is refused")
+    @Test("authenticator data that is one byte too short or too long is refused")
     func authenticatorDataLength() {
         func fault(data: [UInt8]) -> AssertionFault? {
             self.fault(Self.signature, ("authenticatorData", CBORWriting.bytes(data)))

@@ -27,7 +27,7 @@ struct AssertionVerifierTests {
         verifying.verify(assertion, clientDataHash, key.verification, rpIDHash: rpIDHash)
     }
 
-    @Test("every form verifies, and says what it carries", arguments: AssertionForm.all)
+    @Test("every form verifies, and its values are returned", arguments: AssertionForm.all)
     func forms(_ form: AssertionForm) throws {
         let bytes = try assertion(form)
         let verified = try verify(bytes).get()
@@ -40,7 +40,7 @@ struct AssertionVerifierTests {
         #expect(version == (carried.contains("apple_bundle_version_01") ? "1.2.3" : nil))
     }
 
-    @Test("put together from its parts, every form verifies", arguments: AssertionForm.all)
+    @Test("an assertion assembled from its parts verifies in every form", arguments: AssertionForm.all)
     func parts(_ form: AssertionForm) throws {
         let data = form.authenticatorData(rpIDHash: rpIDHash, counter: 7)
         let signature = try key.sign(data, clientDataHash)
@@ -51,7 +51,7 @@ struct AssertionVerifierTests {
         #expect(parts.assertion == plain.assertion(signature: signature, authenticatorData: data))
     }
 
-    @Test("parts of any length are put together in CBOR's shortest form")
+    @Test("parts of any length are assembled in CBOR's shortest form")
     func lengths() {
         for count in [0, 1, 23, 24, 255, 256, 65_535, 65_536] {
             let bytes = [UInt8](repeating: 7, count: count)
@@ -62,7 +62,7 @@ struct AssertionVerifierTests {
         }
     }
 
-    @Test("every flipped bit of what is signed is refused", arguments: AssertionForm.all)
+    @Test("every flipped bit of the signed data is refused", arguments: AssertionForm.all)
     func flippedBits(_ form: AssertionForm) throws {
         let bytes = try assertion(form)
         let parts = try verifying.parse(bytes).get()
@@ -74,7 +74,7 @@ struct AssertionVerifierTests {
         }
     }
 
-    @Test("the unsigned cdHash may be anything: it changes nothing")
+    @Test("the unsigned cdHash may have any value and changes nothing")
     func unsignedCodeHash() throws {
         let form = try #require(AssertionForm.all.first { !$0.unsigned.isEmpty })
         let bytes = try assertion(form)
@@ -88,7 +88,7 @@ struct AssertionVerifierTests {
         #expect(try verify(forged).get().extensions == AppExtensions())
     }
 
-    @Test("extensions cannot be added to, or taken from, what was signed")
+    @Test("extensions cannot be added to the signed data or removed from it")
     func extensions() throws {
         let plain = try #require(AssertionForm.all.first { $0.extensions == nil })
         let extended = try #require(AssertionForm.all.first { $0.extensions != nil && $0.flags == plain.flags })
@@ -100,7 +100,7 @@ struct AssertionVerifierTests {
         }
     }
 
-    @Test("flags mean nothing but are signed", arguments: (UInt8.min)...(UInt8.max))
+    @Test("the flags have no meaning but are signed", arguments: (UInt8.min)...(UInt8.max))
     func flags(_ flags: UInt8) throws {
         for form in AssertionForm.all.prefix(3) {
             var form = form
@@ -109,19 +109,19 @@ struct AssertionVerifierTests {
         }
     }
 
-    @Test("counters are given as they are, from 1 to the last", arguments: [1, 2, 0x0100_0000, UInt32.max])
+    @Test("counters from 1 to the greatest are returned unchanged", arguments: [1, 2, 0x0100_0000, UInt32.max])
     func counters(_ counter: UInt32) throws {
         #expect(try verify(assertion(AssertionForm.all[0], counter: counter)).get().counter == counter)
     }
 
-    @Test("counter 0 is the attestation's, whoever signed it")
+    @Test("counter 0 is refused, even with a valid signature: it belongs to the attestation")
     func counterZero() throws {
         for form in AssertionForm.all {
             #expect(try verify(assertion(form, counter: 0)) == .failure(.counterZero))
         }
     }
 
-    @Test("a signature over the nonce's own bytes as digest is refused: SHA-256 is applied twice")
+    @Test("a signature over the nonce used directly as digest is refused: SHA-256 is applied twice")
     func once() throws {
         // Signing (data || hash) with ECDSA-SHA-256 makes the nonce the digest. Some libraries have it so; Apple has not.
         let form = AssertionForm.all[0]
@@ -131,7 +131,7 @@ struct AssertionVerifierTests {
         #expect(verify(form.assertion(signature: signature, authenticatorData: data)) == .failure(.signatureInvalid))
     }
 
-    @Test("a signature of another length than a signature's is refused")
+    @Test("a signature of an impossible length is refused")
     func signatureLengths() throws {
         let form = AssertionForm.all[0]
         let data = form.authenticatorData(rpIDHash: rpIDHash, counter: 7)
@@ -142,7 +142,7 @@ struct AssertionVerifierTests {
         }
     }
 
-    @Test("the cheap checks come first: another app's bad signature is another app's")
+    @Test("cheap checks come first: a wrong app is reported before a bad signature")
     func order() throws {
         let form = AssertionForm.all[0]
         let other = form.authenticatorData(rpIDHash: [UInt8](repeating: 0, count: 32), counter: 0)
@@ -153,7 +153,7 @@ struct AssertionVerifierTests {
     }
 
     @Test(
-        "client data hashes of other lengths verify too: Apple's samples pass raw challenges",
+        "client data hashes of other lengths verify: Apple's samples use raw challenges",
         arguments: [0, 1, 21, 24, 64])
     func hashLengths(_ count: Int) throws {
         let hash = [UInt8](repeating: 3, count: count)
@@ -177,7 +177,7 @@ struct AssertionVerifierTests {
         #expect(Set(reasons).count == reasons.count - 1)  // `malformed` says the CBOR's own
     }
 
-    @Test("asked for all checks, it tells each that refuses, and the same as when asked for the first")
+    @Test("a full report lists every failed check, and the first is that of an ordinary verification")
     func report() throws {
         let form = try #require(AssertionForm.all.first)
         let right = try assertion(form)

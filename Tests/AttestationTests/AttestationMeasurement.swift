@@ -24,7 +24,7 @@ struct AttestationMeasurement {
         print("attestation: first \(microseconds(first)) us, then \(microseconds(rest / Double(count))) us of CPU each")
     }
 
-    @Test("CPU time of a genuine one, without and with its receipt")
+    @Test("CPU time of a genuine attestation, without and with its receipt")
     func genuine() throws {
         guard let genuine = GenuineAttestation.all.last else { return }
         let library = try LibraryContext()

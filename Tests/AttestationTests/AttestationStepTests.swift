@@ -20,7 +20,7 @@ struct AttestationStepTests {
         return try forgery.refusals(forgery.evidence(), apps, at: time)
     }
 
-    @Test("what is wrong in nothing is accepted, in every form Apple's systems send")
+    @Test("a correct attestation is accepted in every form that Apple's systems send")
     func accepted() throws {
         #expect(try faults { _ in } == [])
         #expect(try faults { $0.receipt = nil } == [])
@@ -36,7 +36,7 @@ struct AttestationStepTests {
         #expect(try faults { $0.clientDataHash = [] } == [])
     }
 
-    @Test("the form: other formats, entries and sizes")
+    @Test("form: other formats, entries and sizes are refused")
     func form() throws {
         #expect(try faults { $0.format = "apple" } == [.unknownFormat])
         #expect(try faults { $0.unsigned = [("more", [0xf6])] } == [.unknownEntry])
@@ -46,19 +46,19 @@ struct AttestationStepTests {
         #expect(try faults { $0.coseKey = [0x00] } == [.authenticatorData(.credential(.unexpectedType))])
     }
 
-    @Test("RP id: another app, and an app id written otherwise")
+    @Test("RP id: another app and another spelling of the app id are refused")
     func rpID() throws {
         for id in ["TEAM123456.com.example.other", "com.example.app", "team123456.com.example.app", ""] {
             #expect(try faults { $0.rpID = id } == [.rpIDMismatch])
         }
     }
 
-    @Test("counter: anything but 0", arguments: [1, 256, UInt32.max])
+    @Test("counter: anything but 0 is refused", arguments: [1, 256, UInt32.max])
     func counter(_ counter: UInt32) throws {
         #expect(try faults { $0.counter = counter } == [.counterNotZero(counter)])
     }
 
-    @Test("AAGUID: the other environment, and what is none")
+    @Test("AAGUID: the other environment and unknown values are refused")
     func environment() throws {
         let development = Array("appattestdevelop".utf8)
         #expect(try faults { $0.aaguid = development } == [.environmentMismatch(.development)])
@@ -71,7 +71,7 @@ struct AttestationStepTests {
         }
     }
 
-    @Test("extensions: exactly one map, and known ones in Apple's form")
+    @Test("extensions: exactly one map is accepted, with known extensions in Apple's form")
     func extensions() throws {
         let map = AttestationForgery.extensions()
         #expect(try faults { $0.extensions = map + [0] } == [.extensions(.extensions(.trailingBytes))])
@@ -81,7 +81,7 @@ struct AttestationStepTests {
         #expect(try faults { $0.extensions = wrong } == [.extensions(.extensions(.unexpectedType))])
     }
 
-    @Test("validation category: only those the app admits, and absence means what the app says")
+    @Test("validation category: only admitted ones are accepted; the app decides about absence")
     func category() throws {
         func app(_ absence: AppExtensionPolicy.Absence) -> [AttestedApp] {
             let policy = AppExtensionPolicy(categories: .init([.appStore, .testFlight], absence: absence))
@@ -95,7 +95,7 @@ struct AttestationStepTests {
         #expect(try faults({ _ in }, apps: app(.refused)) == [.validationCategory(.absent)])
     }
 
-    @Test("bundle version: not below the least, and absence means what the app says")
+    @Test("bundle version: none below the least is accepted; the app decides about absence")
     func bundleVersion() throws {
         func app(_ absence: AppExtensionPolicy.Absence) throws -> [AttestedApp] {
             let least = try #require(BundleVersion("1.10"))
@@ -113,7 +113,29 @@ struct AttestationStepTests {
         #expect(try self.faults({ _ in }, apps: app(.refused)) == [.bundleVersion(.absent)])
     }
 
-    @Test("key id: another one sent, and another key attested than the one it names")
+    @Test("system version: not below the least, and absence means what the app says")
+    func systemVersion() throws {
+        func faults(
+            _ version: String?, platform: String? = "iphoneos", absence: AppExtensionPolicy.Absence = .admitted
+        ) throws -> [AttestationFault] {
+            let least = try #require(SystemVersion("17.4"))
+            let policy = AppExtensionPolicy(minimumSystem: .init(least, absence: absence))
+            let app = AttestedApp(id: AttestationForgery.appID, environment: .production, extensions: policy)
+            return try self.faults(
+                { $0.systemExtensions = [AttestationForgery.system(version, platform: platform)] }, apps: [app])
+        }
+        for version in ["17.4", "17.4.0", "17.4.1", "17.10", "18"] { #expect(try faults(version) == []) }
+        for version in ["17.3.9", "17.1", "17", "9.99"] {
+            #expect(try faults(version) == [.systemVersion(.notAdmitted)])
+        }
+        for version in ["", "17.x", "17.4 (21E5)"] { #expect(try faults(version) == [.systemVersion(.unreadable)]) }
+        #expect(try faults("14.2", platform: nil) == [.systemVersion(.notAdmitted)])
+        #expect(try faults(nil) == [])
+        #expect(try faults(nil, absence: .refused) == [.systemVersion(.absent)])
+        #expect(try self.faults { $0.systemExtensions = [AttestationForgery.system("x", platform: nil)] } == [])
+    }
+
+    @Test("key id: one that differs from what was sent, or from the attested key, is refused")
     func keyID() throws {
         var forgery = try AttestationForgery(authority)
         let other = [UInt8](repeating: 1, count: 32)
@@ -125,14 +147,14 @@ struct AttestationStepTests {
         #expect(try forgery.refusals(forgery.evidence()) == [.keyIDMismatch])
     }
 
-    @Test("credential id: another one, a longer one, none")
+    @Test("credential id: a different, longer or empty one is refused")
     func credentialID() throws {
         #expect(try faults { $0.credentialID[31] ^= 1 } == [.credentialIDMismatch])
         #expect(try faults { $0.credentialID += [0] } == [.credentialIDMismatch])
         #expect(try faults { $0.credentialID = [] } == [.credentialIDMismatch])
     }
 
-    @Test("COSE key: another key, and another kind of key")
+    @Test("COSE key: another key and another kind of key are refused")
     func coseKey() throws {
         let other = try TestAuthority.point(of: TestAuthority.key("P-256", authority.library))
         #expect(try faults { $0.coseKey = AttestationForgery.cose(other) } == [.coseKeyMismatch])
@@ -148,7 +170,7 @@ struct AttestationStepTests {
             } == [.coseKeyKind])
     }
 
-    @Test("nonce extension: none, two, and every other form")
+    @Test("nonce extension: a missing or repeated one and every other form are refused")
     func nonceExtension() throws {
         let nonce = [UInt8](repeating: 9, count: 32)
         let right = DERWriting.nonce(nonce)
@@ -169,7 +191,7 @@ struct AttestationStepTests {
         }
     }
 
-    @Test("two nonces in one leaf are refused, the right one among them or not")
+    @Test("a leaf with two nonces is refused, even if one is right")
     func twoNonces() throws {
         var forgery = try AttestationForgery(authority)
         let data = try forgery.authenticatorData
@@ -181,7 +203,7 @@ struct AttestationStepTests {
         }
     }
 
-    @Test("nonce: made for another client data hash")
+    @Test("nonce: one made for another client data hash is refused")
     func nonce() throws {
         let forgery = try AttestationForgery(authority)
         for hash in [[], [UInt8](repeating: 8, count: 32), forgery.clientDataHash + [0]] {
@@ -189,7 +211,7 @@ struct AttestationStepTests {
         }
     }
 
-    @Test("platform: one the app does not list, and what cannot be read")
+    @Test("platform: one the app does not list, or that cannot be read, is refused")
     func platform() throws {
         let macOS = AttestationForgery.system("27.0", platform: "macosx")
         #expect(try faults { $0.systemExtensions = [macOS] } == [.platformRefused(.macOS)])
@@ -204,7 +226,7 @@ struct AttestationStepTests {
         #expect(try faults { $0.systemExtensions = [[0x30, 0x01]] } == [.platformForm(.truncated)])
     }
 
-    @Test("CA flags: a leaf that is an authority, an intermediate that is none")
+    @Test("CA flags: a leaf that is an authority or an intermediate that is not is refused")
     func authorityFlags() throws {
         #expect(try faults { $0.leafIsAuthority = true } == [.leafIsAuthority])
         #expect(try faults { $0.leafIsAuthority = nil } == [])
@@ -216,7 +238,7 @@ struct AttestationStepTests {
         #expect(try faults { $0.sentIntermediate = unsigning } == [.intermediateIsNoAuthority])
     }
 
-    @Test("validity: leaf and intermediate, to the second")
+    @Test("validity: leaf and intermediate are checked to the second")
     func validity() throws {
         let leaf = (AttestationForgery.time - 86_400)...(AttestationForgery.time + 172_800)
         for time in [leaf.lowerBound, leaf.upperBound] { #expect(try faults({ _ in }, at: time) == []) }
@@ -229,7 +251,7 @@ struct AttestationStepTests {
         #expect(try faults { $0.sentIntermediate = later }.map(\.step) == [.validity])
     }
 
-    @Test("chain: signed by another authority of the same names, in leaf, intermediate or root")
+    @Test("chain: another authority of the same name is refused for leaf, intermediate and root")
     func chain() throws {
         let other = try TestAuthority(authority.library)
         let forgery = try AttestationForgery(authority)
@@ -240,7 +262,7 @@ struct AttestationStepTests {
         #expect(try forgery.refusals(forgery.evidence(), root: apple).map(\.step) == [.chain])
     }
 
-    @Test("chain: the root has expired")
+    @Test("chain: an expired root is refused")
     func expiredRoot() throws {
         let end = TestAuthority.validity.upperBound
         let faults = try faults({ $0.leafValidity = (end - 10)...(end + 10) }, at: end + 1)
@@ -254,7 +276,7 @@ struct AttestationStepTests {
         #expect(rootOnly.map(\.step) == [.chain])
     }
 
-    @Test("chain: what is remembered of one intermediate opens nothing for another")
+    @Test("chain: a cached intermediate does not validate another intermediate")
     func rememberedIntermediate() throws {
         let root = try authority.trustedRoot()
         let genuine = try AttestationForgery(authority)
@@ -270,7 +292,7 @@ struct AttestationStepTests {
         }
     }
 
-    @Test("receipt: demanded and missing, or demanded and not genuine")
+    @Test("receipt: a required receipt that is missing or not genuine is refused")
     func receipt() throws {
         let demanding = [
             AttestedApp(id: AttestationForgery.appID, environment: .production, demandsReceipt: true)
@@ -279,7 +301,7 @@ struct AttestationStepTests {
         #expect(try faults({ _ in }, apps: demanding).map(\.step) == [.receipt])
     }
 
-    @Test("certificates: what cannot be read, and a leaf whose key is on another curve")
+    @Test("certificates: a leaf whose key is on another curve is refused")
     func certificates() throws {
         var forgery = try AttestationForgery(authority)
         forgery.leafKey = try TestAuthority.key("P-384", authority.library)
@@ -287,7 +309,7 @@ struct AttestationStepTests {
         #expect(refused == [.leafKey])
     }
 
-    @Test("a simulator's app has its own root, and Apple's opens nothing for it")
+    @Test("a simulator app has its own root; Apple's root is not valid for it")
     func simulator() throws {
         let forgery = try AttestationForgery(authority)
         let app = AttestedApp(id: AttestationForgery.appID, environment: .simulator)
@@ -303,7 +325,7 @@ struct AttestationStepTests {
         #expect(try !isAccepted(.init(apple: apple, simulator: own, receipts: receipts), AttestationForgery.app))
     }
 
-    @Test("a list of apps that contradicts itself is refused")
+    @Test("an empty or contradictory list of apps is refused")
     func appLists() throws {
         let forgery = try AttestationForgery(authority)
         let id = AttestationForgery.appID

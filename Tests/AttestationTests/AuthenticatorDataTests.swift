@@ -38,12 +38,12 @@ struct AuthenticatorDataTests {
         #expect(data.extensions == AppExtensions())
     }
 
-    @Test("less than 37 bytes is too short, however short", arguments: 0..<37)
+    @Test("fewer than 37 bytes are too short", arguments: 0..<37)
     func tooShort(_ count: Int) {
         #expect(read(Array(fixed()[..<count])) == .failure(.tooShort))
     }
 
-    @Test("the flags decide nothing", arguments: 0...255)
+    @Test("the flags change no result", arguments: 0...255)
     func flags(_ flags: Int) throws {
         let flags = UInt8(flags)
         let plain = try read(fixed(flags: flags)).get()
@@ -54,7 +54,7 @@ struct AuthenticatorDataTests {
         #expect(extended.extensions.validationCategory == .appStore)
     }
 
-    @Test("what follows is exactly one map", arguments: 0...255)
+    @Test("the extensions are exactly one map", arguments: 0...255)
     func oneByteMore(_ byte: Int) {
         let result = read(fixed() + [UInt8(byte)])
         // Of all single bytes only a0 is a whole map: the empty one.
@@ -68,7 +68,7 @@ struct AuthenticatorDataTests {
         }
     }
 
-    @Test("nothing follows the map")
+    @Test("bytes behind the map are refused")
     func trailing() {
         let map = CBORWriting.map([("apple_bundle_version_01", CBORWriting.text("1"))])
         #expect(fault(extensions: map) == nil)
@@ -95,14 +95,14 @@ struct AuthenticatorDataTests {
         #expect(data.extensions.codeDirectoryHash == nil)
     }
 
-    @Test("the validation category is little-endian, and unknown ones are passed on")
+    @Test("the validation category is little-endian, and unknown ones are returned")
     func category() throws {
         let map = CBORWriting.map([("apple_validation_category_01", CBORWriting.bytes([0x0a, 0x0b, 0x0c, 0x0d]))])
         let data = try read(fixed() + map).get()
         #expect(data.extensions.validationCategory?.rawValue == 0x0d0c_0b0a)
     }
 
-    @Test("a known extension of another form is refused, not taken for absent")
+    @Test("a known extension of another form is refused, not treated as absent")
     func forms() {
         let category = "apple_validation_category_01"
         for bytes: [UInt8] in [[], [4], [4, 0, 0], [4, 0, 0, 0, 0]] {
@@ -114,7 +114,7 @@ struct AuthenticatorDataTests {
         #expect(fault([("apple_bundle_version_01", hex("61ff"))]) == .extensions(.textNotUTF8))
     }
 
-    @Test("a code directory hash has a hash of 1 to 64 bytes and a type of one")
+    @Test("a code directory hash has 1 to 64 bytes and a type of one byte")
     func codeDirectoryHash() throws {
         let hash = ("apple_cd_hash_hash_01", CBORWriting.bytes([UInt8](repeating: 7, count: 32)))
         let type = ("apple_cd_hash_type_01", CBORWriting.bytes([2]))
@@ -134,7 +134,7 @@ struct AuthenticatorDataTests {
         }
     }
 
-    @Test("unknown extensions are read over, but are strict CBOR and occur once")
+    @Test("unknown extensions are ignored, but must be strict CBOR and occur once")
     func unknown() {
         #expect(fault([("apple_new_01", [0xf5]), ("x", CBORWriting.map([("y", [0x80])]))]) == nil)
         #expect(fault([("x", [0x00]), ("x", [0x00])]) == .extensions(.duplicateKey))

@@ -16,7 +16,7 @@ struct CBORReaderTests {
         return skipped
     }
 
-    @Test("integers, strings, arrays and maps are read as they were written")
+    @Test("integers, strings, arrays and maps are read as written")
     func values() throws {
         let text = "a401 3863 61c3bc 83 00 4401020304 6449455446 20 a0 1903e8 f6"
         // The text key is "a" with a broken byte behind: one character of two bytes is meant.
@@ -33,7 +33,7 @@ struct CBORReaderTests {
                 ]))
     }
 
-    @Test("the widest integers are exact, and what does not fit is said not to")
+    @Test("the widest integers are exact, and larger ones are reported as too large")
     func integers() {
         #expect(CBORItem.read(hex("1b7fffffffffffffff")) == .success(.integer(.max)))
         #expect(CBORItem.read(hex("3b7fffffffffffffff")) == .success(.integer(.min)))
@@ -44,7 +44,7 @@ struct CBORReaderTests {
     }
 
     @Test(
-        "a number or length has one spelling, the shortest",
+        "a number or length has only its shortest encoding",
         arguments: [
             "1800", "1817", "190000", "1900ff", "1a00000000", "1a0000ffff", "1b0000000000000000",
             "1b00000000ffffffff", "3817", "5800", "580161", "7801 61", "9800", "98 01 00", "b800", "b90001 00 00",
@@ -54,7 +54,7 @@ struct CBORReaderTests {
     }
 
     @Test(
-        "a length beyond the input is found out before it is used",
+        "a length beyond the input is detected before it is used",
         arguments: [
             "41", "43 0000", "5818 0000", "5bffffffffffffffff00", "5b8000000000000000", "5b7fffffffffffffff00",
             "7bffffffffffffffff00", "9bffffffffffffffff00", "9b8000000000000000", "9a00010000 00", "83 0000",
@@ -70,7 +70,7 @@ struct CBORReaderTests {
     }
 
     @Test(
-        "a map that has a key twice is refused at any depth",
+        "a map with a repeated key is refused at any depth",
         arguments: [
             "a2 00 00 00 01", "a2 6161 00 6161 01", "a3 6161 00 6162 01 6161 00", "a2 20 00 20 00", "81a2 00 00 00 00",
             "a1 00 a2 60 00 60 00", "a2 1903e8 00 1903e8 00",
@@ -80,7 +80,7 @@ struct CBORReaderTests {
     }
 
     @Test(
-        "keys that look alike but differ in kind or length are different",
+        "keys that differ only in kind or length are different",
         arguments: ["a2 01 00 20 00", "a2 6131 00 01 00", "a2 60 00 6100 00"])
     func distinct(_ text: String) {
         #expect(fault(text) == nil)
@@ -101,7 +101,7 @@ struct CBORReaderTests {
         #expect(CBORItem.skip(map(10_000)) == .tooManyEntries)
     }
 
-    @Test("items lie in each other at most 8 deep, maps and arrays alike", arguments: ["81", "a100"])
+    @Test("maps and arrays nest at most 8 deep", arguments: ["81", "a100"])
     func depth(_ opening: String) {
         func nested(_ levels: Int) -> [UInt8] { (0..<levels).flatMap { _ in hex(opening) } + [0] }
         #expect(CBORItem.skip(nested(7)) == nil)
@@ -119,7 +119,7 @@ struct CBORReaderTests {
         #expect(fault(text) == .textNotUTF8)
     }
 
-    @Test("asked for one kind, another is refused and nothing is taken")
+    @Test("an item of another kind than requested is refused and not consumed")
     func kinds() throws {
         let bytes = hex("01")
         let span = bytes.span
@@ -136,7 +136,7 @@ struct CBORReaderTests {
         #expect(reader.isAtEnd == true)
     }
 
-    @Test("a stretch is read to its own end, and ranges count from the beginning of all")
+    @Test("a reader of a range stops at its end and returns ranges of the whole input")
     func stretch() throws {
         let bytes = hex("ffff 4401020304 00")
         let span = bytes.span

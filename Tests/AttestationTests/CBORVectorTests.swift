@@ -3,7 +3,7 @@ import TestVectors
 import Testing
 
 /// The examples of RFC 8949 itself.
-@Suite("CBOR, RFC 8949's examples")
+@Suite("The examples of RFC 8949")
 struct CBORVectorTests {
     private static let examples = "cbor/appendix_a.json"
     private static let notWellFormed = "cbor/rfc8949-appendix-f-not-well-formed.json"
@@ -53,7 +53,7 @@ struct CBORVectorTests {
     ]
 
     @Test(
-        "Appendix A: every example is read exactly, or refused for a reason", .enabled(if: SharedVectors.has(examples)))
+        "appendix A: every example is read exactly, or refused for a reason", .enabled(if: SharedVectors.has(examples)))
     func appendixA() throws {
         let examples = try #require(try SharedVectors.read([Example].self, Self.examples))
         var accepted = 0
@@ -79,7 +79,7 @@ struct CBORVectorTests {
         #expect(accepted == 37)
     }
 
-    @Test("Appendix F: everything that is not well-formed is refused", .enabled(if: SharedVectors.has(notWellFormed)))
+    @Test("appendix F: everything that is not well-formed is refused", .enabled(if: SharedVectors.has(notWellFormed)))
     func appendixF() throws {
         let vectors = try #require(try SharedVectors.read(NotWellFormed.self, Self.notWellFormed)).vectors
         #expect(vectors.count == 94)

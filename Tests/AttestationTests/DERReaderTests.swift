@@ -26,7 +26,7 @@ struct DERReaderTests {
         }
     }
 
-    @Test("reads short and long lengths, and high tag numbers")
+    @Test("short and long lengths and high tag numbers are read")
     func forms() throws {
         #expect(try item(hex("0400")).get() == (.octetString, []))
         #expect(try item(hex("0402 0102")).get() == (.octetString, [1, 2]))
@@ -38,7 +38,7 @@ struct DERReaderTests {
         #expect(try item(hex("bf1f 00")).get() == (.explicit(31), []))
     }
 
-    @Test("refuses every other encoding of the same")
+    @Test("every other encoding of the same value is refused")
     func otherEncodings() {
         #expect(item(hex("0480 0000")).failure == .indefiniteLength)
         #expect(item(hex("048101 00")).failure == .notShortest)
@@ -48,7 +48,7 @@ struct DERReaderTests {
         #expect(item(hex("bfffffffff7f 00")).failure == .unexpectedTag)
     }
 
-    @Test("refuses what is cut short or claims too much")
+    @Test("truncated input and lengths beyond it are refused")
     func truncated() {
         for bytes in ["", "04", "0401", "0481", "0482ff", "04840000000100", "04ff", "bf", "bf88"] {
             #expect(item(hex(bytes)).failure == .truncated)

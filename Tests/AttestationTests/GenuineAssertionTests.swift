@@ -14,12 +14,13 @@ struct GenuineAssertionTests {
         try P256VerificationKey(point: point.span, verifying.library)
     }
 
-    @Test("all of them are here")
+    @Test("all expected samples are present")
     func count() {
         #expect(GenuineAssertion.all.count == 5)
     }
 
-    @Test("each verifies with its key, app and hash, and gives its counter", arguments: GenuineAssertion.all)
+    @Test(
+        "each assertion verifies with its key, app and hash, and returns its counter", arguments: GenuineAssertion.all)
     func accepted(_ genuine: GenuineAssertion) throws {
         let verified = try verifying.verify(
             genuine.bytes, genuine.clientDataHash, key(genuine.point), rpIDHash: verifying.hash(genuine.appID)
@@ -28,7 +29,7 @@ struct GenuineAssertionTests {
         #expect(verified.extensions == AppExtensions())
     }
 
-    @Test("another app's is refused as such", arguments: GenuineAssertion.all)
+    @Test("an assertion of another app is refused as such", arguments: GenuineAssertion.all)
     func otherApp(_ genuine: GenuineAssertion) throws {
         let key = try key(genuine.point)
         let others = try [
@@ -41,7 +42,7 @@ struct GenuineAssertionTests {
         }
     }
 
-    @Test("another device's key is refused", arguments: GenuineAssertion.all)
+    @Test("an assertion of another device's key is refused", arguments: GenuineAssertion.all)
     func otherKey(_ genuine: GenuineAssertion) throws {
         let rpIDHash = try verifying.hash(genuine.appID)
         for other in GenuineAssertion.all where other.point != genuine.point {
@@ -89,7 +90,7 @@ struct GenuineAssertionTests {
         }
     }
 
-    @Test("one flipped bit in the key makes it no key", arguments: GenuineAssertion.all)
+    @Test("a key with one flipped bit is not a valid key", arguments: GenuineAssertion.all)
     func flippedKey(_ genuine: GenuineAssertion) throws {
         for bit in 0..<(genuine.point.count * 8) {
             var point = genuine.point
@@ -98,7 +99,7 @@ struct GenuineAssertionTests {
         }
     }
 
-    @Test("cut short anywhere, or made longer, it is malformed", arguments: GenuineAssertion.all)
+    @Test("an assertion truncated anywhere or extended is malformed", arguments: GenuineAssertion.all)
     func cut(_ genuine: GenuineAssertion) throws {
         let key = try key(genuine.point)
         let rpIDHash = try verifying.hash(genuine.appID)
@@ -114,7 +115,7 @@ struct GenuineAssertionTests {
     }
 
     @Test(
-        "bytes moved from the authenticator data to the client data hash do not pass", arguments: GenuineAssertion.all)
+        "bytes moved from the authenticator data to the client data hash are refused", arguments: GenuineAssertion.all)
     func moved(_ genuine: GenuineAssertion) throws {
         // The nonce hashes one behind the other, without a border; lengths are the border.
         let parts = try verifying.parse(genuine.bytes).get()

@@ -28,12 +28,13 @@ struct GenuineAttestationTests {
         try AttestationVerifier(apps: apps, roots: roots, library)
     }
 
-    @Test("all of them are here")
+    @Test("all expected samples are present")
     func count() {
         #expect(GenuineAttestation.all.count == 11)
     }
 
-    @Test("each is accepted with its receipt, and says what it holds", arguments: GenuineAttestation.all)
+    @Test(
+        "each attestation is accepted with its receipt, and its values are returned", arguments: GenuineAttestation.all)
     func accepted(_ genuine: GenuineAttestation) throws {
         let evidence = try genuine.evidence()
         let verifier = try verifier([app(genuine)])
@@ -55,7 +56,7 @@ struct GenuineAttestationTests {
         }
     }
 
-    @Test("the one whose receipt was altered is refused where a receipt is demanded, and for nothing else")
+    @Test("the attestation with an altered receipt is refused only where a receipt is required")
     func alteredReceipt() throws {
         let altered = GenuineAttestation.all.filter { !$0.hasGenuineReceipt }
         #expect(altered.count == 1)
@@ -67,7 +68,8 @@ struct GenuineAttestationTests {
     }
 
     @Test(
-        "each is accepted from its leaf's first second to its last, and in no other", arguments: GenuineAttestation.all)
+        "each attestation is accepted from its leaf's first second to its last, and never else",
+        arguments: GenuineAttestation.all)
     func validity(_ genuine: GenuineAttestation) throws {
         let evidence = try genuine.evidence()
         let verifier = try verifier([app(genuine, demandsReceipt: false)])
@@ -81,7 +83,7 @@ struct GenuineAttestationTests {
         }
     }
 
-    @Test("the one among several apps is found", arguments: GenuineAttestation.all)
+    @Test("the attested app is found among several", arguments: GenuineAttestation.all)
     func severalApps(_ genuine: GenuineAttestation) throws {
         let others = try GenuineAttestation.all.filter { $0.appID != genuine.appID }.map { try app($0) }
         let distinct = others.enumerated().filter { pair in
@@ -118,7 +120,7 @@ struct GenuineAttestationTests {
         #expect(report.steps.compactMap(\.outcome.fault).map(\.step) == [.environment])
     }
 
-    @Test("cut short anywhere, or made longer, it is malformed", arguments: GenuineAttestation.all)
+    @Test("an attestation truncated anywhere or extended is malformed", arguments: GenuineAttestation.all)
     func cut(_ genuine: GenuineAttestation) throws {
         let verifier = try verifier([app(genuine)])
         var evidence = try genuine.evidence()
@@ -131,7 +133,7 @@ struct GenuineAttestationTests {
     }
 
     /// Not of what nobody signed: bytes of the receipt's own wrapping, and cdHash.
-    @Test("a changed bit is refused, wherever it is", arguments: GenuineAttestation.all)
+    @Test("a changed bit anywhere is refused", arguments: GenuineAttestation.all)
     func changedBits(_ genuine: GenuineAttestation) throws {
         let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)

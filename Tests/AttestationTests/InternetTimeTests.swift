@@ -1,10 +1,10 @@
 import Attestation
 import Testing
 
-@Suite("Internet time")
+@Suite("Internet time (RFC 3339)")
 struct InternetTimeTests {
     @Test(
-        "reads RFC 3339, to the millisecond, in UTC or with an offset",
+        "RFC 3339 is read to the millisecond, in UTC or with an offset",
         arguments: [
             ("1970-01-01T00:00:00Z", 0), ("2020-11-27T22:41:40.46Z", 1_606_516_900_460),
             ("2020-11-27T22:41:40.460Z", 1_606_516_900_460), ("2020-11-27T22:41:40.4605678Z", 1_606_516_900_460),
@@ -16,7 +16,7 @@ struct InternetTimeTests {
     }
 
     @Test(
-        "refuses everything else",
+        "every other form is refused",
         arguments: [
             "", "2026", "2026-04-21", "2026-04-21T18:13:12", "2026-04-21 18:13:12Z", "2026-04-21T18:13Z",
             "2026-13-21T18:13:12Z", "2026-00-21T18:13:12Z", "2026-02-29T18:13:12Z", "2100-02-29T00:00:00Z",
@@ -28,7 +28,7 @@ struct InternetTimeTests {
         #expect(InternetTime(text) == nil)
     }
 
-    @Test("is written in UTC, and read again")
+    @Test("a time is written in UTC and can be read back")
     func written() throws {
         for seconds in stride(from: Int64(0), to: 4_102_444_800, by: 7_777_777) {
             let time = InternetTime(seconds: seconds)

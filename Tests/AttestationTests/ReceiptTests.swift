@@ -36,7 +36,7 @@ struct ReceiptTests {
         return report.steps.compactMap(\.outcome.fault)
     }
 
-    @Test("every way of signing is accepted, and told apart")
+    @Test("every way of signing is accepted and distinguished")
     func signing() throws {
         var forgery = try ReceiptForgery(authority)
         #expect(try report(forgery).coverage == .content)
@@ -48,7 +48,7 @@ struct ReceiptTests {
         #expect(found.verified?.fields.kind == .attestation)
     }
 
-    @Test("what it says is read")
+    @Test("the fields of a receipt are read")
     func fields() throws {
         var forgery = try ReceiptForgery(authority)
         forgery.set(6, "RECEIPT")
@@ -62,7 +62,7 @@ struct ReceiptTests {
         #expect(fields.creation.seconds == ReceiptForgery.time)
     }
 
-    @Test("form: fields that are missing, twice, or not what they should be")
+    @Test("form: fields that are missing, repeated or malformed are refused")
     func form() throws {
         for type: UInt8 in [2, 3, 4, 6, 12, 21] {
             #expect(try faults { $0.fields.removeAll { $0.0 == type } } == [.field(Int(type))])
@@ -77,7 +77,7 @@ struct ReceiptTests {
         #expect(try faults { $0.fields.append((99, [])) } == [])
     }
 
-    @Test("form: what is no signed message, and what follows one")
+    @Test("form: anything but one signed message, or bytes behind it, is refused")
     func message() throws {
         let forgery = try ReceiptForgery(authority)
         let bytes = try forgery.receipt()
@@ -88,7 +88,7 @@ struct ReceiptTests {
         #expect(try report(forgery, long).steps.first?.outcome.fault == .tooLong)
     }
 
-    @Test("app id and key: those of another")
+    @Test("app id and key: those of another app or key are refused")
     func binding() throws {
         #expect(try faults(appID: "TEAM123456.com.example.other") == [.appIDMismatch])
         #expect(try faults { $0.set(3, "no certificate") } == [.certificateUnreadable])
@@ -96,7 +96,7 @@ struct ReceiptTests {
         #expect(try faults { $0.fields[1] = other.fields[1] } == [.publicKeyMismatch])
     }
 
-    @Test("client data hash: the attestation's, and only in receipts of attestations")
+    @Test("client data hash: it must be the attestation's, and only attestation receipts have one")
     func clientDataHash() throws {
         let right = [UInt8](repeating: 7, count: 32)
         #expect(try faults(hash: right) == [])
@@ -104,7 +104,7 @@ struct ReceiptTests {
         #expect(try faults(hash: right) { $0.set(6, "RECEIPT") } == [.notOfAttestation])
     }
 
-    @Test("creation and expiry, to the second")
+    @Test("creation and expiry are checked to the second")
     func times() throws {
         let made = ReceiptForgery.time
         let end = made + 90 * 86_400
@@ -116,7 +116,7 @@ struct ReceiptTests {
         #expect(try faults(at: made + 61, age: 60).map(\.step) == [.creation])
     }
 
-    @Test("signer: Apple's root alone makes nobody a signer of receipts")
+    @Test("signer: a chain to Apple's root alone does not make a signer of receipts")
     func signer() throws {
         #expect(try faults { $0.signerExtensions = [] } == [.signerNotMarked])
         #expect(try faults { $0.signerIsAuthority = true } == [.signerIsAuthority])
@@ -125,7 +125,7 @@ struct ReceiptTests {
         #expect(try faults { $0.intermediate = none } == [.intermediateIsNoAuthority])
     }
 
-    @Test("validity: of the certificates when the receipt was made, not when it is looked at")
+    @Test("validity: certificates must be valid when the receipt was created, not when it is read")
     func validity() throws {
         let made = ReceiptForgery.time
         #expect(try faults(at: made + 86_400) { $0.signerValidity = (made - 10)...made } == [])
@@ -134,7 +134,7 @@ struct ReceiptTests {
     }
 
     @Test(
-        "signature: by another key, over other attributes, over another payload",
+        "signature: one by another key, or over other attributes or payload, is refused",
         arguments: [
             ReceiptForgery.Signing.payload, .attributes, .payloadDespiteAttributes,
         ])
@@ -153,7 +153,7 @@ struct ReceiptTests {
         #expect(try report(forgery, bytes).steps.compactMap(\.outcome.fault) == [.signatureInvalid])
     }
 
-    @Test("signed attributes cannot be passed off as a payload")
+    @Test("signed attributes are not accepted as a payload")
     func confusion() throws {
         // What was signed once as attributes verifies as a payload, too; it must not read as one.
         let digest = [UInt8](repeating: 1, count: 32)
@@ -164,7 +164,7 @@ struct ReceiptTests {
         #expect(try faults { $0.payload = attributes } == [.payload(.unexpectedTag)])
     }
 
-    @Test("chain: to another root of the same name")
+    @Test("chain: another root of the same name is refused")
     func chain() throws {
         let other = try TestAuthority(authority.library)
         let forgery = try ReceiptForgery(authority)
@@ -172,7 +172,7 @@ struct ReceiptTests {
         #expect(faults.map(\.step) == [.chain])
     }
 
-    @Test("cut short or changed anywhere it never traps, and is never accepted as another")
+    @Test("a truncated or changed receipt never traps and is never accepted as another")
     func mutations() throws {
         let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)

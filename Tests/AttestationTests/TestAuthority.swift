@@ -1,7 +1,7 @@
 import COpenSSL
 import Cryptography
 
-/// A certification authority like Apple's for App Attest, made anew for a test: root and intermediate on P-384, leafs on
+/// A certification authority like Apple's for App Attest, made for each test: root and intermediate on P-384, leafs on
 /// P-256. What it issues may be odd in any respect.
 struct TestAuthority {
     let library: LibraryContext

@@ -17,7 +17,7 @@ struct BufferChainTests {
         return bytes
     }
 
-    @Test("gives back what it was given, in order, whatever the pieces", arguments: [0, 1, 1023, 1024, 1025, 5000])
+    @Test("bytes come out in order, whatever the pieces", arguments: [0, 1, 1023, 1024, 1025, 5000])
     func order(count: Int) {
         for piece in [1, 7, 1024, 3000] {
             let content = (0..<count).map { UInt8(truncatingIfNeeded: $0 * 31) }
@@ -32,7 +32,7 @@ struct BufferChainTests {
         }
     }
 
-    @Test("shows what lies together at its front, and drops what was taken of it", arguments: [1, 600, 1024])
+    @Test("the front shows contiguous bytes, and consumed bytes are dropped", arguments: [1, 600, 1024])
     func front(most: Int) {
         let content = (0..<3000).map { UInt8(truncatingIfNeeded: $0 * 31) }
         var chain = BufferChain(pool: pool)
@@ -49,7 +49,7 @@ struct BufferChainTests {
         #expect(pool.outstanding == 0)
     }
 
-    @Test("moves what fits, and takes more in between")
+    @Test("what fits is moved out, and more can be appended in between")
     func interleaved() {
         var chain = BufferChain(pool: pool)
         var expected: [UInt8] = []
@@ -68,7 +68,7 @@ struct BufferChainTests {
         #expect(received == expected)
     }
 
-    @Test("gives its blocks back when emptied, and when dropped")
+    @Test("blocks are returned when the chain is emptied or dropped")
     func blocks() {
         do {
             var chain = BufferChain(pool: pool)

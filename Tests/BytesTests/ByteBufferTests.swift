@@ -15,7 +15,7 @@ struct ByteBufferTests {
         #expect(text(buffer) == "world")
     }
 
-    @Test("texts, bytes and numbers that are appended together stand one behind the other, or not at all")
+    @Test("texts, bytes and numbers appended together are all written in order, or not at all")
     func texts() {
         var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
         let value = Array("value".utf8)
@@ -34,7 +34,7 @@ struct ByteBufferTests {
         #expect(buffer.room == 0)
     }
 
-    @Test("what consumed bytes have left behind is room for an append that does not fit behind the others")
+    @Test("the room of consumed bytes is used for an append that does not fit behind the rest")
     func roomBefore() {
         var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
         buffer.append([UInt8](repeating: 0x61, count: 1_000))
@@ -45,7 +45,7 @@ struct ByteBufferTests {
         #expect(buffer.overflowed == false)
     }
 
-    @Test("an append that does not fit writes nothing and is remembered until the rollback")
+    @Test("an append that does not fit writes nothing and marks the buffer until the rollback")
     func overflow() {
         var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
         buffer.append("kept")
@@ -77,7 +77,7 @@ struct ByteBufferTests {
         #expect(buffer.count == 8 && buffer.overflowed == false)
     }
 
-    @Test("room that consumed bytes left behind is used again")
+    @Test("the room of consumed bytes is used again")
     func compaction() {
         var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
         for round in 0..<100 {
@@ -103,7 +103,7 @@ struct ByteBufferTests {
         #expect(pool.outstanding == 0)
     }
 
-    @Test("a dropped buffer gives its block back")
+    @Test("a dropped buffer returns its block")
     func drop() {
         let pool = BufferPool(blockSize: 1024)
         do {
@@ -129,7 +129,7 @@ struct ByteBufferTests {
         #expect(text(buffer) == "\(number) \(hex) \(padded)")
     }
 
-    @Test("a number that does not fit is not begun")
+    @Test("a number that does not fit is not written in part")
     func numbersBeyond() {
         var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
         buffer.append([UInt8](repeating: 0x20, count: 1_020))
@@ -152,14 +152,14 @@ struct ByteBufferTests {
         #expect(text(buffer) == "kept")
     }
 
-    @Test("JSON strings escape what JSON demands")
+    @Test("JSON strings escape what JSON requires")
     func json() {
         var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
         buffer.appendJSON("a\"b\\c\nd\u{7f}é")
         #expect(text(buffer) == "\"a\\\"b\\\\c\\u000ad\\u007fé\"")
     }
 
-    @Test("JSON strings of any bytes are ASCII")
+    @Test("JSON strings of any bytes are written as ASCII")
     func jsonOfBytes() {
         var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
         let bytes: [UInt8] = [0x61, 0x22, 0x5c, 0x00, 0x7e, 0x7f, 0x80, 0xff]

@@ -1,7 +1,7 @@
 import Bytes
 import Testing
 
-@Suite("A value that is lent")
+@Suite("A value borrowed from its owner")
 struct LentTests {
     private struct Refused: Error {}
 
@@ -9,19 +9,19 @@ struct LentTests {
     private final class Owner {
         var buffer: ByteBuffer {
             _read {
-                var loan = keptBuffer.lend()
-                defer { keptBuffer.end(&loan) }
-                yield loan.value
+                var borrowed = keptBuffer.borrow()
+                defer { keptBuffer.end(&borrowed) }
+                yield borrowed.value
             }
             _modify {
-                var loan = keptBuffer.lend()
-                defer { keptBuffer.end(&loan) }
-                yield &loan.value
+                var borrowed = keptBuffer.borrow()
+                defer { keptBuffer.end(&borrowed) }
+                yield &borrowed.value
             }
         }
-        private var keptBuffer: Lent<ByteBuffer>
+        private var keptBuffer: Borrowable<ByteBuffer>
 
-        init(_ pool: BufferPool) { keptBuffer = Lent(ByteBuffer(pool: pool)) }
+        init(_ pool: BufferPool) { keptBuffer = Borrowable(ByteBuffer(pool: pool)) }
     }
 
     private let pool = BufferPool(blockSize: 1024)
@@ -36,7 +36,7 @@ struct LentTests {
         return bytes.count
     }
 
-    @Test("comes back as the work on it has left it")
+    @Test("a borrowed value returns with its changes")
     func back() throws {
         let owner = Owner(pool)
         owner.buffer.append("one")
@@ -47,7 +47,7 @@ struct LentTests {
         #expect(bytes == Array("one, two".utf8))
     }
 
-    @Test("comes back from work that ends with an error")
+    @Test("a borrowed value returns when the work on it throws")
     func error() {
         let owner = Owner(pool)
         #expect(throws: Refused.self) { try append("one", to: &owner.buffer, thenThrow: true) }
@@ -56,7 +56,7 @@ struct LentTests {
         #expect(bytes == Array("one".utf8))
     }
 
-    @Test("changes places with another that is lent")
+    @Test("two borrowed values can be swapped")
     func exchange() {
         let (left, right) = (Owner(pool), Owner(pool))
         left.buffer.append("left")
@@ -66,7 +66,7 @@ struct LentTests {
         #expect(given == Array("left".utf8))
     }
 
-    @Test("goes with its owner, and gives back what it held")
+    @Test("a value is freed with its owner and returns its block")
     func end() {
         var owner: Owner? = Owner(pool)
         owner?.buffer.append("held")

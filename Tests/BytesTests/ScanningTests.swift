@@ -1,14 +1,14 @@
 import Bytes
 import Testing
 
-@Suite("Scanning for controls")
+@Suite("Scanning bytes")
 struct ScanningTests {
     /// Octet by octet, as the rule is said.
     private func plain(_ bytes: [UInt8], from start: Int) -> Int {
         bytes[start...].firstIndex { $0 < 0x20 || $0 == 0x7f } ?? bytes.count
     }
 
-    @Test("every octet is judged the same at every place of a word, whatever stands around it")
+    @Test("every byte gives the same result at every place of a word, whatever surrounds it")
     func everyOctet() {
         for octet in UInt8.min...UInt8.max {
             for place in 0..<19 {
@@ -21,7 +21,7 @@ struct ScanningTests {
         }
     }
 
-    @Test("the first of several is found, from any start on, the end included")
+    @Test("the first of several matches is found from any start, the end included")
     func severalAndStarts() {
         for first in 0..<18 {
             for second in 0..<18 {
@@ -46,7 +46,7 @@ struct ScanningTests {
         } ?? bytes.count
     }
 
-    @Test("what is beside letters and hyphens is found at every place of a word, whatever stands around it")
+    @Test("a byte other than letters and hyphens is found at every place of a word")
     func besideLetters() {
         for octet in UInt8.min...UInt8.max {
             for place in 0..<19 {
@@ -67,7 +67,7 @@ struct ScanningTests {
 
     private func spell(_ sent: [UInt8], _ name: [UInt8]) -> Bool { sent.span.spells(lowercase: name.span) }
 
-    @Test("names are the same but for the case of letters, at every length and place, and for nothing else")
+    @Test("names are equal without regard to case, at every length and place")
     func spelling() {
         for length in 0...34 {
             let name = (0..<length).map { UInt8(0x61 + $0 % 26) }
@@ -84,7 +84,7 @@ struct ScanningTests {
         }
     }
 
-    @Test("octets that are no letters are not taken for others, though they differ in the same bit")
+    @Test("bytes that are not letters are not equal though they differ only in the case bit")
     func noLetters() {
         for octet in UInt8.min...UInt8.max where plainlyLowercased(octet) == octet {
             for other in UInt8.min...UInt8.max {
@@ -94,7 +94,7 @@ struct ScanningTests {
         }
     }
 
-    @Test("the ends of a name, and their hash, are those of every spelling of it")
+    @Test("the ends of a name and their hash are the same for every spelling")
     func hash() {
         for name in [
             "a", "te", "via", "Host", "Accept", "Content-Length", "Sec-WebSocket-Accept", "If-Unmodified-Since",
@@ -104,7 +104,7 @@ struct ScanningTests {
         }
     }
 
-    @Test("names that have nothing between their ends are told apart by these alone, whichever octet differs")
+    @Test("names of up to 16 bytes are compared by their ends alone")
     func ends() {
         for count in 1...17 {
             let name = [UInt8](repeating: UInt8(ascii: "n"), count: count)

@@ -41,7 +41,7 @@ struct ChallengeIssuerTests {
 
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
-    @Test("a challenge is fresh where and when it was made")
+    @Test("a challenge is fresh at the gateway and time where it was made")
     func fresh() throws {
         let issuer = try issuer()
         let text = try issue(issuer)
@@ -50,7 +50,7 @@ struct ChallengeIssuerTests {
         #expect(try verdict(issuer, text) == .fresh(issuedAt: Self.now, pastHalfLife: false))
     }
 
-    @Test("two gateways with one secret and one store know each other's challenges")
+    @Test("two gateways with the same secret and store accept each other's challenges")
     func shared() throws {
         let text = try issue(issuer())
         #expect(try verdict(issuer(), text) == .fresh(issuedAt: Self.now, pastHalfLife: false))
@@ -63,7 +63,7 @@ struct ChallengeIssuerTests {
         #expect(Set(texts).count == texts.count)
     }
 
-    @Test("past half its life, the client is to get a new one")
+    @Test("a challenge past half its life is due for replacement")
     func halfLife() throws {
         let issuer = try issuer()
         let text = try issue(issuer)
@@ -71,7 +71,7 @@ struct ChallengeIssuerTests {
         #expect(try verdict(issuer, text, now: Self.now + 151) == .fresh(issuedAt: Self.now, pastHalfLife: true))
     }
 
-    @Test("a challenge has expired when it is exactly as old as its life, and ever after")
+    @Test("a challenge expires exactly at the end of its life, and stays expired")
     func expired() throws {
         let issuer = try issuer()
         let text = try issue(issuer)
@@ -93,7 +93,7 @@ struct ChallengeIssuerTests {
         }
     }
 
-    @Test("times at the ends of the clock do not overflow", arguments: [0, 1, UInt64.max - 1, UInt64.max])
+    @Test("times at the ends of the clock's range do not overflow", arguments: [0, 1, UInt64.max - 1, UInt64.max])
     func extremes(_ time: UInt64) throws {
         let issuer = try issuer()
         let text = try issue(issuer, now: time)
@@ -118,7 +118,7 @@ struct ChallengeIssuerTests {
         }
     }
 
-    @Test("after a rotation the old generation verifies and the new one signs, until the old is dropped")
+    @Test("after a rotation the old secret still verifies until it is dropped, and the new one signs")
     func rotation() throws {
         let old = try issuer(current: secret(1, filledWith: 1))
         let both = try issuer(current: secret(2, filledWith: 2), previous: secret(1, filledWith: 1))
@@ -134,9 +134,9 @@ struct ChallengeIssuerTests {
         #expect(try verdict(old, after) == .foreign)
     }
 
-    @Test("a generation's number does not lend its key to another's challenge")
+    @Test("a secret under another generation number does not verify the challenge")
     func generations() throws {
-        // Generation 2 was made anew under the number of generation 1.
+        // A different generation 2 was made under the number of generation 1.
         let text = try issue(issuer(current: secret(1, filledWith: 1)))
         let other = try issuer(current: secret(2, filledWith: 1), previous: secret(1, filledWith: 2))
         #expect(try verdict(other, text) == .foreign)
@@ -189,7 +189,7 @@ struct ChallengeIssuerTests {
         }
     }
 
-    @Test("a version to come is malformed, whatever follows")
+    @Test("a later version is malformed, whatever follows")
     func version() throws {
         let issuer = try issuer()
         var text = try issue(issuer)

@@ -44,7 +44,7 @@ struct AuthenticationKeyTests {
         ),
     ]
 
-    @Test("the codes are those of RFC 4231, each time the key is used", arguments: vectors.indices)
+    @Test("the codes are those of RFC 4231, at every use of the key", arguments: vectors.indices)
     func known(_ index: Int) throws {
         let vector = Self.vectors[index]
         let expected = hex(vector.code)
@@ -56,7 +56,7 @@ struct AuthenticationKeyTests {
         }
     }
 
-    @Test("keys of one context do not disturb each other")
+    @Test("keys of one context do not affect each other")
     func independent() throws {
         let keys = try Self.vectors.map { try AuthenticationKey($0.key.span, context) }
         for (key, vector) in zip(keys, Self.vectors) {

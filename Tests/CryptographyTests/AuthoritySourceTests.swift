@@ -1,7 +1,7 @@
 import Cryptography
 import Testing
 
-@Suite("The issuing authority from files")
+@Suite("The issuing authority's files")
 struct AuthoritySourceTests {
     private let context: LibraryContext
     private let tool: OpenSSLTool
@@ -57,7 +57,7 @@ struct AuthoritySourceTests {
                 == "leaf.pem: OK\n")
     }
 
-    @Test("a key that is not the certificate's is refused, and a file of several certificates")
+    @Test("a key that does not match its certificate, or a file of several certificates, is refused")
     func mismatch() throws {
         try make("one")
         try make("two")
@@ -70,7 +70,7 @@ struct AuthoritySourceTests {
         #expect(try refusal(certificate: "one.key", key: "one.key").contains("no BEGIN CERTIFICATE"))
     }
 
-    @Test("of a file that holds something else it is said what")
+    @Test("a file with other content is refused with what it holds")
     func otherFiles() throws {
         try make("one")
         #expect(try refusal(certificate: "one.key", key: "one.key").hasSuffix("; it holds an encrypted private key"))
@@ -82,19 +82,19 @@ struct AuthoritySourceTests {
         try tool.write(Array(text.replacing("CERTIFICATE", with: "PRIVATE KEY").utf8), to: "called.key")
         #expect(try refusal(certificate: "one.pem", key: "called.key", nil).hasSuffix("private key is a certificate"))
         try tool.write(Array(text.dropLast(40).utf8), to: "cut.pem")
-        #expect(try refusal(certificate: "cut.pem", key: "one.key").hasSuffix("the file was cut off"))
+        #expect(try refusal(certificate: "cut.pem", key: "one.key").hasSuffix("the file is truncated"))
         // Neither one nor the other: whatever it is, nobody asks for ever.
         try tool.write(Array(text.replacing("M", with: "N").utf8), to: "changed.pem")
         #expect(try refusal(certificate: "changed.pem", key: "one.key") != "")
         #expect(try refusal(certificate: "one.pem", key: "changed.pem", nil) != "")
     }
 
-    @Test("a certificate that is no authority's, or may not sign certificates, is refused")
+    @Test("a certificate that is no authority or may not sign certificates is refused")
     func purposes() throws {
         try make("leaf", extensions: ["basicConstraints=critical,CA:FALSE", "keyUsage=critical,digitalSignature"])
-        #expect(try refusal(certificate: "leaf.pem", key: "leaf.key").contains("no certification authority"))
+        #expect(try refusal(certificate: "leaf.pem", key: "leaf.key").contains("is not a certification authority"))
         try make("lists", extensions: ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,cRLSign"])
-        #expect(try refusal(certificate: "lists.pem", key: "lists.key").contains("no certification authority"))
+        #expect(try refusal(certificate: "lists.pem", key: "lists.key").contains("is not a certification authority"))
         // Without key usage OpenSSL takes it for an authority.
         try make("unsaid", extensions: ["basicConstraints=critical,CA:TRUE"])
         #expect(try refusal(certificate: "unsaid.pem", key: "unsaid.key").contains("lacks keyCertSign"))
@@ -102,7 +102,7 @@ struct AuthoritySourceTests {
         #expect(try refusal(certificate: "nameless.pem", key: "nameless.key").contains("no subject key identifier"))
     }
 
-    @Test("keys weaker than verification demands are refused, and kinds it does not know")
+    @Test("keys of unknown kinds, or weaker than verification requires, are refused")
     func strength() throws {
         try make("weak", curve: ["RSA", "-pkeyopt", "rsa_keygen_bits:2048"])
         #expect(try refusal(certificate: "weak.pem", key: "weak.key").contains("112 bits of strength"))

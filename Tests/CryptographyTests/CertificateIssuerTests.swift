@@ -36,7 +36,7 @@ struct CertificateIssuerTests {
         #expect(verify(tooDeep, through: path, to: root.certificate) == X509_V_ERR_PATH_LENGTH_EXCEEDED)
     }
 
-    @Test("a client that signs for itself is its own issuer, and can issue nothing")
+    @Test("a self-signed client certificate is its own issuer and can issue nothing")
     func selfSignedClient() throws {
         let key = try PrivateKey.generateP256(context)
         let certificate = try CertificateIssuer.selfSignedClient(
@@ -48,7 +48,7 @@ struct CertificateIssuerTests {
         }
     }
 
-    @Test("a device's certificate names the device by URN, and nothing else")
+    @Test("a device's certificate names the device by URN and nothing else")
     func device() throws {
         let authority = try CertificateIssuer.selfSigned(
             commonName: "authority", lifetime: 3_600, key: PrivateKey.generateP256(context), context)
@@ -68,7 +68,7 @@ struct CertificateIssuerTests {
         #expect(verify(leaf, through: [], to: authority.certificate) == X509_V_OK)
     }
 
-    @Test("serials are 128 random bits behind a one: no two are the same")
+    @Test("serial numbers are 128 random bits behind a one, and no two are the same")
     func serials() throws {
         let key = try PrivateKey.generateP256(context)
         let authority = try CertificateIssuer.selfSigned(
@@ -86,7 +86,7 @@ struct CertificateIssuerTests {
         for place in 2..<34 { #expect(Set(digits.map { $0[place] }).count > 1) }
     }
 
-    @Test("a public key is made of its point, if that is on the curve and uncompressed")
+    @Test("a public key is made from an uncompressed point on the curve")
     func points() throws {
         let point = try #require(PrivateKey.generateP256(context).publicKey.uncompressedPoint)
         func make(_ point: [UInt8]) throws -> PublicKey { try PublicKey(point: point.span, context) }
@@ -98,7 +98,7 @@ struct CertificateIssuerTests {
         }
     }
 
-    @Test("a public key goes to PEM and back")
+    @Test("a public key survives encoding as PEM and decoding")
     func publicKeys() throws {
         let key = try PrivateKey.generateP256(context).publicKey
         let read = try PublicKey(pem: key.pem(), context)

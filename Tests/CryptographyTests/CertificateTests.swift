@@ -23,7 +23,7 @@ struct CertificateTests {
 
     private func read(_ bytes: [UInt8]) throws -> Certificate { try Certificate(der: bytes.span, library) }
 
-    @Test("are read from DER, whole and with nothing behind")
+    @Test("a certificate is read from DER, complete and without trailing bytes")
     func der() throws {
         let bytes = try der(certificate.pem())
         #expect(try certificate.der() == bytes)
@@ -34,7 +34,7 @@ struct CertificateTests {
         }
     }
 
-    @Test("tell their validity, their extensions by identifier, and who may have issued them")
+    @Test("validity, extensions by identifier and possible issuers are returned")
     func contents() throws {
         let begin = try #require(certificate.notBefore)
         let end = try #require(certificate.notAfter)
@@ -51,7 +51,7 @@ struct CertificateTests {
         #expect(!leaf.isAuthority && !leaf.mayBeAuthority)
     }
 
-    @Test("public keys are read from DER, whole and with nothing behind")
+    @Test("a public key is read from DER, complete and without trailing bytes")
     func publicKeys() throws {
         let point = try #require(key.publicKey.uncompressedPoint)
         let head: [UInt8] = [

@@ -8,12 +8,12 @@ struct DigestTests {
 
     private func areEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool { ConstantTime.areEqual(left.span, right.span) }
 
-    @Test("only the exact length is a digest", arguments: [0, 1, 31, 33, 64])
+    @Test("only the exact length makes a digest", arguments: [0, 1, 31, 33, 64])
     func length(_ count: Int) {
         #expect(digest([UInt8](repeating: 7, count: count)) == nil)
     }
 
-    @Test("one differing bit makes two digests differ")
+    @Test("digests that differ in one bit differ")
     func equality() throws {
         let bytes = (0..<32).map { UInt8($0) }
         let digest = try #require(self.digest(bytes))
@@ -25,7 +25,7 @@ struct DigestTests {
         }
     }
 
-    @Test("a SHA-256 digest is a key id without a copy")
+    @Test("a SHA-256 digest is read as a key id without a copy")
     func keyID() throws {
         let bytes = (0..<32).map { UInt8($0) }
         let digest = try #require(self.digest(bytes))
@@ -33,7 +33,7 @@ struct DigestTests {
         #expect(digest.bytes == bytes)
     }
 
-    @Test("comparison in constant time finds a difference anywhere, in length too")
+    @Test("constant-time comparison finds a difference anywhere, also in length")
     func constantTime() {
         let bytes = [UInt8](repeating: 0, count: 40)
         #expect(areEqual(bytes, bytes))

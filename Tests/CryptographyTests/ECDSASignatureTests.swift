@@ -2,7 +2,7 @@ import Cryptography
 import TestVectors
 import Testing
 
-@Suite("ECDSA signatures in a fixed width")
+@Suite("ECDSA signatures of fixed width")
 struct ECDSASignatureTests {
     private let library: LibraryContext
 
@@ -28,7 +28,7 @@ struct ECDSASignatureTests {
         return ECDSASignature.der(fixedWidth: bytes.span)
     }
 
-    @Test("RFC 6979's signature verifies, and no shorter, longer or altered one")
+    @Test("RFC 6979's signature verifies; shorter, longer and altered ones are refused")
     func known() throws {
         let signature = hex(Self.signature)
         #expect(try verdict(signature))
@@ -42,7 +42,7 @@ struct ECDSASignatureTests {
         }
     }
 
-    @Test("r or s of zero, or of the order and more, is no signature (CVE-2022-21449)")
+    @Test("r or s of zero, or not below the order, is refused (CVE-2022-21449)")
     func outsideRange() throws {
         let zero = String(repeating: "0", count: 64)
         let half = String(Self.signature.prefix(64))
@@ -53,7 +53,7 @@ struct ECDSASignatureTests {
         #expect(try !verdict(hex(most + most)))
     }
 
-    @Test("integers are written in as few octets as they need, and positive")
+    @Test("integers are written positive and in as few bytes as possible")
     func integers() {
         let zeros = String(repeating: "0", count: 60)
         #expect(der(zeros + "0001" + zeros + "007f") == hex("3006020101" + "02017f"))

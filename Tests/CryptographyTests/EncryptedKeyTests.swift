@@ -40,14 +40,14 @@ struct EncryptedKeyTests {
         }
     }
 
-    @Test("is read in every form the openssl tool writes", arguments: written)
+    @Test("an encrypted key is read in every form that the openssl tool writes", arguments: written)
     func forms(_ form: [String]) throws {
         let read = try PrivateKey(pem: encrypt(form), passphrase: passphrase, context)
         let plain = try PrivateKey(pem: tool.read("plain.pem"), context)
         #expect(read.publicKey.uncompressedPoint == plain.publicKey.uncompressedPoint)
     }
 
-    @Test("with the wrong passphrase, or none, it is refused and nobody is asked", arguments: written)
+    @Test("a wrong or missing passphrase is refused without a prompt", arguments: written)
     func refused(_ form: [String]) throws {
         let pem = try encrypt(form)
         // The newline at the end is none of the passphrase, but one in front of it would be a blank more.
@@ -59,14 +59,14 @@ struct EncryptedKeyTests {
         #expect(message(pem, nil).contains("it is encrypted, and there is no passphrase for it"))
     }
 
-    @Test("a key that is not encrypted is refused where a passphrase says that it is")
+    @Test("an unencrypted key is refused where a passphrase is configured")
     func plain() throws {
         let pem = try tool.read("plain.pem")
         #expect(message(pem, nil) == "")
         #expect(message(pem, passphrase).contains("it is not encrypted"))
     }
 
-    @Test("the longest passphrase opens what it has closed")
+    @Test("the longest passphrase decrypts what it encrypted")
     func longest() throws {
         let text = [UInt8](repeating: 0x61, count: Passphrase.longest)
         try tool.write(text, to: "passphrase")

@@ -12,7 +12,7 @@ struct KeyDerivationTests {
         try KeyDerivation.hkdfSHA256(secret: secret.span, salt: salt.span, info: info.span, count: count, context)
     }
 
-    @Test("RFC 5869 A.1: the basic case")
+    @Test("RFC 5869 A.1: basic case")
     func basic() throws {
         let key = try derive([UInt8](repeating: 0x0b, count: 22), Array(0...12), Array(0xf0...0xf9), 42)
         #expect(key == hex("3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865"))
@@ -35,7 +35,7 @@ struct KeyDerivationTests {
         #expect(key == hex("8da4e775a563c18f715f802a063c5a31b8a11f5c5ee1879ec3454e5f3c738d2d9d201395faa4b61a96c8"))
     }
 
-    @Test("salt and info that are left out are empty")
+    @Test("omitted salt and info are empty")
     func absent() throws {
         let secret = [UInt8](repeating: 0x0b, count: 22)
         let key = try KeyDerivation.hkdfSHA256(secret: secret.span, info: Span(), count: 42, context)
@@ -48,7 +48,7 @@ struct KeyDerivationTests {
         #expect(throws: CryptographyError.self) { try derive([], [], [], 32) }
     }
 
-    @Test("a purpose has at most 1024 bytes")
+    @Test("the info has at most 1024 bytes")
     func longInfo() throws {
         #expect(try derive([1], [], [UInt8](repeating: 1, count: 1024), 32).count == 32)
         #expect(throws: CryptographyError.self) { try derive([1], [], [UInt8](repeating: 1, count: 1025), 32) }

@@ -50,7 +50,7 @@ struct LibraryContextTests {
         ),
     ]
 
-    @Test("SHA-256 and SHA-512 are NIST's", arguments: examples.indices)
+    @Test("SHA-256 and SHA-512 give NIST's values", arguments: examples.indices)
     func known(_ index: Int) throws {
         let example = Self.examples[index]
         let message = Array(example.message.utf8)
@@ -58,7 +58,7 @@ struct LibraryContextTests {
         #expect(try context.sha512(of: message.span).bytes == hex(example.sha512))
     }
 
-    @Test("a message in two parts has the digest of the whole, wherever it is cut")
+    @Test("a message in two parts has the digest of the whole, wherever it is split")
     func parts() throws {
         let message = (0..<200).map { UInt8($0) }
         let whole = try context.sha256(of: message.span)

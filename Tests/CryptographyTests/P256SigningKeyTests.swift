@@ -7,7 +7,7 @@ struct P256SigningKeyTests {
 
     init() throws { context = try LibraryContext() }
 
-    @Test("what is signed verifies, time after time with one key, and over nothing else")
+    @Test("one key signs repeatedly, and each signature verifies only its own digest")
     func signs() throws {
         let key = try P256SigningKey(PrivateKey.generateP256(context), context)
         let point = key.point
@@ -25,7 +25,7 @@ struct P256SigningKeyTests {
         }
     }
 
-    @Test("a key of another curve signs nothing")
+    @Test("a key of another curve is refused for signing")
     func otherCurves() throws {
         let key = try PrivateKey.generateP384(context)
         #expect(throws: CryptographyError.self) { try P256SigningKey(key, context) }

@@ -35,7 +35,7 @@ struct P256VerificationKeyTests {
         key.verify(digest: digest, signature: signature.span)
     }
 
-    @Test("RFC 6979's signatures verify, time after time with one key")
+    @Test("RFC 6979's signatures verify repeatedly with one key")
     func known() throws {
         let key = try key()
         let sample = hex("3046 022100\(Self.r) 022100\(Self.s)")
@@ -51,7 +51,7 @@ struct P256VerificationKeyTests {
         }
     }
 
-    @Test("a high and a low s are both accepted: Apple does not choose")
+    @Test("both high and low s are accepted: Apple sends both")
     func malleability() throws {
         #expect(try verdict("3046 022100\(Self.r) 022100\(Self.s)"))
         #expect(try verdict("3045 022100\(Self.r) 0220\(Self.otherS)"))
@@ -103,7 +103,7 @@ struct P256VerificationKeyTests {
         }
     }
 
-    @Test("a signature cut short, or absurdly long, is refused")
+    @Test("a truncated or oversized signature is refused")
     func lengths() throws {
         let key = try key()
         let signature = hex("3046 022100\(Self.r) 022100\(Self.s)")
@@ -115,7 +115,7 @@ struct P256VerificationKeyTests {
     }
 
     @Test(
-        "what is no uncompressed point of the curve is no key",
+        "anything but an uncompressed point of the curve is refused as a key",
         arguments: [
             "", "00", "04", "02\(x)", "03\(x)",  // infinity, compressed forms
             "06\(x)\(y)", "07\(x)\(y)", "05\(x)\(y)",  // hybrid forms
@@ -131,7 +131,7 @@ struct P256VerificationKeyTests {
         #expect(throws: CryptographyError.self) { try P256VerificationKey(point: point.span, context) }
     }
 
-    @Test("a point with one flipped bit is no key, for it has left the curve")
+    @Test("a point with one flipped bit is refused: it is not on the curve")
     func flippedPoint() throws {
         let point = hex("04" + Self.x + Self.y)
         for bit in 0..<(point.count * 8) {
@@ -141,7 +141,7 @@ struct P256VerificationKeyTests {
         }
     }
 
-    @Test("a generated key's point makes a key")
+    @Test("a generated key's point is accepted as a key")
     func generated() throws {
         let point = try #require(PrivateKey.generateP256(context).publicKey.uncompressedPoint)
         _ = try P256VerificationKey(point: point.span, context)

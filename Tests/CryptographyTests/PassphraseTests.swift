@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Passphrases")
 struct PassphraseTests {
-    @Test("the end of its line is none of it, and everything else is")
+    @Test("only the line end is removed from a passphrase")
     func lines() throws {
         for text in ["secret", "secret\n", "secret\r\n"] {
             #expect(try Passphrase(Array(text.utf8)).bytes == Array("secret".utf8))
@@ -13,7 +13,7 @@ struct PassphraseTests {
         #expect(try Passphrase([0xFF, 0x80]).bytes == [0xFF, 0x80])
     }
 
-    @Test("one that is empty, of several lines or too long is refused")
+    @Test("an empty, multi-line or too long passphrase is refused")
     func refused() {
         for text in ["", "\n", "\r\n"] { #expect(throws: PassphraseFault.empty) { try Passphrase(Array(text.utf8)) } }
         for text in ["a\nb", "a\n\n", "\na", "a\0"] {
@@ -24,7 +24,7 @@ struct PassphraseTests {
         #expect(throws: PassphraseFault.tooLong) { try Passphrase(longest + [0x61]) }
     }
 
-    @Test("it does not show in any kind of text")
+    @Test("a passphrase does not show in any textual description")
     func silence() throws {
         let passphrase = try Passphrase(Array("hunter2".utf8))
         let source = AuthoritySource(certificate: [], key: Array("hunter2".utf8), passphrase: passphrase)

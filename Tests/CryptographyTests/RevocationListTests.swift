@@ -41,7 +41,7 @@ struct RevocationListTests {
             "verify", "-crl_check", "-x509_strict", "-CAfile", "ca.pem", "-CRLfile", "list.pem", "\(name).pem")
     }
 
-    @Test("those on it are refused by the openssl tool, the others pass")
+    @Test("the openssl tool refuses the listed certificates and accepts the others")
     func verification() throws {
         let reasons = RevocationReason.allCases
         let revoked = try reasons.map { reason in
@@ -58,7 +58,7 @@ struct RevocationListTests {
         for reason in reasons { #expect(try verify(reason.rawValue) == "\(reason.rawValue).pem: OK\n") }
     }
 
-    @Test("version 2, with number, key identifier, times and reasons, signed by the authority")
+    @Test("a list is version 2 and signed, with number, key identifier, times and reasons")
     func fields() throws {
         let serials = try ["a", "b", "c"].map { try issue($0) }
         try write(

@@ -3,7 +3,7 @@ import Foundation
 import Testing
 import Vocabulary
 
-@Suite("Revocation lists that are read")
+@Suite("Reading revocation lists")
 struct SignedRevocationListTests {
     private let context: LibraryContext
     private let authority: CertificateIssuer
@@ -41,7 +41,7 @@ struct SignedRevocationListTests {
         try SignedRevocationList.all(in: bytes, signedBy: authorities.map(\.certificate), context)
     }
 
-    @Test("name the revoked with their reasons, and nobody else")
+    @Test("a list names exactly the revoked certificates with their reasons")
     func entries() throws {
         let revoked = try RevocationReason.allCases.map { (try issue(authority), $0) }
         let good = try issue(authority).0
@@ -54,7 +54,7 @@ struct SignedRevocationListTests {
         #expect(read.reason(of: good) == nil)
     }
 
-    @Test("are fresh from the one moment to the other")
+    @Test("a list is fresh from its update until its next update")
     func freshness() throws {
         let read = try #require(try read(list(of: authority), authority).first)
         #expect((read.thisUpdate, read.nextUpdate) == (now - 60, now + 600))
@@ -62,7 +62,7 @@ struct SignedRevocationListTests {
         for (time, isFresh) in times { #expect(read.isFresh(at: time) == isFresh) }
     }
 
-    @Test("may be several in one file, each of another authority")
+    @Test("one file may hold several lists of different authorities")
     func several() throws {
         let lists = try read(list(of: authority) + list(of: other), other, authority)
         #expect(lists.map(\.issuer) == ["CN=GMS CA", "CN=other"])
@@ -71,17 +71,17 @@ struct SignedRevocationListTests {
                 == [authority, other].map { try $0.certificate.authorityIdentity(context) })
     }
 
-    @Test("are refused unless a trusted authority has signed them, a namesake is none")
+    @Test("a list is refused unless a trusted authority signed it; an equal name is not enough")
     func signatures() throws {
         let namesake = try Self.authority("GMS CA", context)
         for signer in [other, namesake] {
             let error = #expect(throws: CryptographyError.self) { try read(list(of: signer), authority) }
-            #expect(error?.description.contains("has signed it") == true)
+            #expect(error?.description.contains("is not signed by an authority") == true)
         }
         #expect(try namesake.certificate.authorityIdentity(context) != authority.certificate.authorityIdentity(context))
     }
 
-    @Test("are refused when an octet of them is changed, whichever")
+    @Test("a list with any byte changed is refused")
     func alteration() throws {
         let pem = try list(of: authority, [(try issue(authority).1, .superseded)])
         let text = String(decoding: pem, as: UTF8.self).split(separator: "\n").dropFirst().dropLast().joined()

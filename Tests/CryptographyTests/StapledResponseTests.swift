@@ -3,7 +3,7 @@ import Foundation
 import Testing
 
 /// Responses are made by the openssl tool.
-@Suite("OCSP responses that are stapled")
+@Suite("Stapled OCSP responses")
 struct StapledResponseTests {
     private let context: LibraryContext
     private let tool: OpenSSLTool
@@ -80,7 +80,7 @@ struct StapledResponseTests {
             "req", "-x509", "-key", "stranger.key", "-subj", "/CN=CA", "-days", "1", "-out", "stranger.pem")
     }
 
-    @Test("are taken when the issuer has signed them, and are fresh from the one moment to the other")
+    @Test("a response signed by the issuer is accepted while it is fresh")
     func good() throws {
         let response = try read(respond())
         #expect(response.subject == "CN=localhost")
@@ -93,32 +93,34 @@ struct StapledResponseTests {
         for (offset, isFresh) in times { #expect(response.isFresh(at: response.thisUpdate + offset) == isFresh) }
     }
 
-    @Test("may be signed by whom the issuer has appointed, and by nobody else it has certified")
+    @Test("a delegated responder may sign a response, but no other certificate of the issuer")
     func appointed() throws {
         try appoint("responder", usage: "OCSPSigning")
         #expect(try read(respond(signer: "responder")).subject == "CN=localhost")
         try appoint("server", usage: "serverAuth")
-        #expect(refusal(try respond(signer: "server")).contains("CN=CA, or whom it has appointed, must have signed it"))
+        #expect(
+            refusal(try respond(signer: "server")).contains(
+                "is not signed by CN=CA or a responder that it has delegated"))
         try stranger()
         try appoint("impostor", issuer: "stranger", usage: "OCSPSigning")
-        #expect(refusal(try respond(signer: "impostor")).contains("must have signed it"))
-        #expect(refusal(try respond(signer: "stranger")).contains("must have signed it"))
+        #expect(refusal(try respond(signer: "impostor")).contains("is not signed by"))
+        #expect(refusal(try respond(signer: "stranger")).contains("is not signed by"))
     }
 
-    @Test("are refused when a signature in them is made with SHA-1")
+    @Test("a response with a SHA-1 signature is refused")
     func weak() throws {
         #expect(refusal(try respond(further: ["-rmd", "sha1"])).contains("weaker than SHA-256"))
         try appoint("weakly", usage: "OCSPSigning", digest: "sha1")
-        #expect(refusal(try respond(signer: "weakly")).contains("must have signed it"))
+        #expect(refusal(try respond(signer: "weakly")).contains("is not signed by"))
     }
 
-    @Test("are refused unless they say that the certificate is good")
+    @Test("a response is refused unless it says that the certificate is good")
     func states() throws {
         #expect(refusal(try respond("R")).contains("says that CN=localhost is revoked"))
-        #expect(refusal(try respond("?")).contains("knows nothing of CN=localhost"))
+        #expect(refusal(try respond("?")).contains("does not know CN=localhost"))
     }
 
-    @Test("are fresh from their beginning to their end, are read at any time, and are refused if they never end")
+    @Test("a response is readable at any time, fresh in its period, and refused without an end")
     func times() throws {
         let der = try respond()
         let response = try read(der)
@@ -127,10 +129,10 @@ struct StapledResponseTests {
         {
             #expect(try read(der, at: now).isFresh(at: now) == isFresh)
         }
-        #expect(refusal(try respond(life: [])).contains("until when it is good"))
+        #expect(refusal(try respond(life: [])).contains("no validity period"))
     }
 
-    @Test("are refused when they are about another certificate, of the same issuer or of a namesake")
+    @Test("a response for another certificate, or of an issuer with the same name, is refused")
     func others() throws {
         let der = try respond()
         let other = try authority.issue(
@@ -146,21 +148,21 @@ struct StapledResponseTests {
         #expect(refusal(try respond(signer: "stranger", issuer: "stranger")).contains("not about CN=localhost"))
     }
 
-    @Test("are refused without the issuer's certificate behind the leaf")
+    @Test("a response is refused without the issuer's certificate behind the leaf")
     func withoutIssuer() throws {
         let der = try respond()
         try stranger()
         let namesake = try Certificate.all(inPEM: tool.read("stranger.pem"), context)
         for above in [[], namesake] {
-            #expect(refusal(der, above: above).contains("does not stand behind it"))
+            #expect(refusal(der, above: above).contains("does not follow it"))
         }
         #expect(try read(der, above: namesake + [authority.certificate]).subject == "CN=localhost")
     }
 
-    @Test("are refused when they are errors, something else, or more than one")
+    @Test("an error, other content, or more than one response is refused")
     func rubbish() throws {
         // OCSPResponse ::= SEQUENCE { responseStatus ENUMERATED }: tryLater is 3 (RFC 6960 section 4.2.1).
-        #expect(refusal([0x30, 0x03, 0x0a, 0x01, 0x03]).contains("no answer but an error, trylater"))
+        #expect(refusal([0x30, 0x03, 0x0a, 0x01, 0x03]).contains("an error response, trylater"))
         let der = try respond()
         #expect(refusal(der + [0]).contains("bytes follow it"))
         for length in [0, 1, der.count - 1] { #expect(refusal(Array(der.prefix(length))).contains("must be DER")) }
@@ -168,7 +170,7 @@ struct StapledResponseTests {
         #expect(refusal([UInt8](repeating: 0x30, count: StapledResponse.longest + 1)).contains("more than"))
     }
 
-    @Test("are refused when an octet of them is changed, whichever")
+    @Test("a response with any byte changed is refused")
     func alteration() throws {
         let der = try respond()
         var survivors: [Int] = []
@@ -185,7 +187,7 @@ struct StapledResponseTests {
         #expect(survivors.allSatisfy { $0 >= start }, "\(survivors), the certificate begins at \(start)")
     }
 
-    @Test("are demanded by certificates with the TLS feature status_request, and by no others")
+    @Test("only certificates with the TLS feature status_request require a response")
     func mustStaple() throws {
         #expect(!leaf.demandsStaple)
         let features = [("status_request", true), ("status_request_v2", false), ("17,5", true), ("1,2", false)]

@@ -13,7 +13,7 @@ struct SubjectPseudonymsTests {
         return try subjects.pseudonym(ofSubject: Array(subject.utf8), issuer: issuer)
     }
 
-    @Test("are the same for the same issuer and subject under the same key, and for nothing else")
+    @Test("a pseudonym depends on issuer, subject and key, and on nothing else")
     func distinct() throws {
         let one = try pseudonym("https://a", "7")
         #expect(try pseudonym("https://a", "7") == one)

@@ -7,7 +7,7 @@ import TrustClient
 import Vocabulary
 
 /// What the gateway finds wrong with each alteration, in the order in which it looks.
-@Suite("Proofs that are wrong on purpose")
+@Suite("Deliberately altered proofs")
 struct AlteredProofTests {
     private let library: LibraryContext
     private let maker: AssertionMaker
@@ -65,7 +65,7 @@ struct AlteredProofTests {
         }
     }
 
-    @Test("without alterations it is what an app sends, byte for byte")
+    @Test("without alterations a proof is what an app sends, byte for byte")
     func genuine() throws {
         let draft = try ProofDraft(
             Sample.request(), answering: Sample.challenge(), keyID: maker.keyID, created: created)
@@ -81,7 +81,7 @@ struct AlteredProofTests {
         #expect(input.created == created && input.keyID == maker.keyID)
     }
 
-    @Test("a proof for another request does not verify for this one")
+    @Test("a proof for another request is refused for this one")
     func otherRequests() throws {
         let alterations: [(inout ProofAlterations) -> Void] = [
             { $0.method = "GET" }, { $0.authority = "other.example" }, { $0.path = "/other" }, { $0.query = "a=c" },
@@ -90,7 +90,7 @@ struct AlteredProofTests {
         for alter in alterations { #expect(try verdict(fields(alter)) == .assertion(.signatureInvalid)) }
     }
 
-    @Test("a proof for other content verifies, and its digest does not match")
+    @Test("a proof for other content verifies, but its digest does not match")
     func otherContent() throws {
         #expect(try verdict(fields { $0.content = Array("other".utf8) }) == .digest)
         let digest = "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:"
@@ -101,7 +101,7 @@ struct AlteredProofTests {
     }
 
     @Test(
-        "a component left out is missed",
+        "an omitted component is reported as missing",
         arguments: ["@method", "@authority", "@path", "@query", "content-digest", "authorization", "content-type"])
     func omitted(_ name: String) throws {
         guard case .proof(.incomplete(let component)) = try verdict(fields { $0.omitted = [name] }) else {
@@ -111,7 +111,7 @@ struct AlteredProofTests {
         #expect(component.description == name)
     }
 
-    @Test("altered times and challenges are signed as they are")
+    @Test("altered times and challenges are signed as given")
     func parameters() throws {
         let sent = try fields {
             $0.createdOffset = -400
@@ -126,7 +126,7 @@ struct AlteredProofTests {
         #expect(Sample.text(sent.signatureInput).contains(#";nonce="foreign";"#))
     }
 
-    @Test("parameters that no proof has are found before anything is verified")
+    @Test("parameters that no proof has are refused before the signature is verified")
     func malformed() throws {
         #expect(
             try verdict(fields { $0.algorithm = "rsa" })
@@ -151,7 +151,7 @@ struct AlteredProofTests {
                 == .proof(.malformed(.signatureInput, .parameter(.created, .value))))
     }
 
-    @Test("each corruption breaks what it names")
+    @Test("each corruption damages the part it names")
     func corrupted() throws {
         #expect(try verdict(fields { $0.corruption = .signature }) == .assertion(.signatureInvalid))
         guard case .assertion(.malformed) = try verdict(fields { $0.corruption = .assertion }) else {

@@ -3,7 +3,7 @@ import Cryptography
 import DeviceSimulator
 import Testing
 
-@Suite("Assertions of the simulator")
+@Suite("Simulated assertions")
 struct AssertionMakerTests {
     private let library: LibraryContext
     private let key: PrivateKey
@@ -49,7 +49,7 @@ struct AssertionMakerTests {
         }
     }
 
-    @Test("another app, another hash, another key: refused for that")
+    @Test("another app, another hash, another key and counter 0 are each refused for that reason")
     func refused() throws {
         let maker = try maker()
         let assertion = try maker.assertion(counter: 1, clientDataHash: hash)
@@ -61,7 +61,7 @@ struct AssertionMakerTests {
         #expect(Sample.verify(zero, hash, by: maker, library).failure == .counterZero)
     }
 
-    @Test("a key on another curve is no hardware key")
+    @Test("a key on another curve is refused as a hardware key")
     func otherCurves() throws {
         let key = try PrivateKey.generateP384(library)
         #expect(throws: CryptographyError.self) { try AssertionMaker(key, rpID: "x", library) }

@@ -15,7 +15,7 @@ struct CounterFileTests {
 
     private var path: String { temporary.path + "/counter" }
 
-    @Test("the first value is 1, the next is one more, also for whoever opens the device anew")
+    @Test("the first value is 1, and each further one is one more, also after reopening")
     func counts() throws {
         #expect(try device.counter.last() == 0)
         #expect(try device.counter.take() == 1)
@@ -23,7 +23,7 @@ struct CounterFileTests {
         #expect(try device.counter.take() == 12)
     }
 
-    @Test("a value is in the file before anybody has it")
+    @Test("a value is in the file before it is used")
     func before() async throws {
         let key = try SimulatedHardwareKey(device)
         let assertion = try await key.assertion(clientDataHash: [UInt8](repeating: 0, count: 32))
@@ -31,7 +31,7 @@ struct CounterFileTests {
         #expect(try String(contentsOfFile: path, encoding: .utf8) == "1\n")
     }
 
-    @Test("a process killed while it wrote leaves the old value or the new, never another")
+    @Test("a process killed while writing leaves the old value or the new one")
     func killed() throws {
         _ = try device.counter.take(41)
         // What a killed process leaves behind: a draft that was not finished, and a lock that nobody holds.
@@ -39,7 +39,7 @@ struct CounterFileTests {
         #expect(try device.counter.take() == 42)
     }
 
-    @Test("many at once never get one value twice")
+    @Test("concurrent users never get the same value twice")
     func concurrent() async throws {
         let counter = device.counter
         let taken = try await withThrowingTaskGroup(of: [UInt32].self) { group in
@@ -52,7 +52,7 @@ struct CounterFileTests {
     }
 
     @Test(
-        "a damaged file or an ended counter is an error, not a beginning",
+        "a damaged file or an exhausted counter is an error and does not restart at 1",
         arguments: ["", "x\n", "-1\n", "7", "4294967295\n"])
     func damaged(_ text: String) throws {
         try Data(text.utf8).write(to: URL(fileURLWithPath: path))

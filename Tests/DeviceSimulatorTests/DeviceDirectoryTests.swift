@@ -13,7 +13,7 @@ struct DeviceDirectoryTests {
         library = try LibraryContext()
     }
 
-    @Test("everything in it is its owner's alone")
+    @Test("every file is readable by its owner alone")
     func permissions() throws {
         let path = temporary.path + "/device"
         let device = try DeviceDirectory.create(path, appID: Sample.appID, library)
@@ -30,7 +30,7 @@ struct DeviceDirectoryTests {
         for name in names { #expect(try TemporaryDirectory.permissions(path + "/" + name) == 0o600, "\(name)") }
     }
 
-    @Test("its keys are two, on P-256, and the public file is the certificate key's")
+    @Test("a device has two P-256 keys, and the public file is the certificate key's")
     func keys() throws {
         let device = try DeviceDirectory.create(temporary.path, appID: Sample.appID, library)
         let hardware = try device.hardwareKey(library).publicKey
@@ -42,7 +42,7 @@ struct DeviceDirectoryTests {
         #expect(try DeviceDirectory(opening: temporary.path).appID == Sample.appID)
     }
 
-    @Test("a device is never made over another")
+    @Test("creating a device never overwrites another")
     func overwriting() throws {
         let device = try DeviceDirectory.create(temporary.path, appID: Sample.appID, library)
         let before = try read(device.hardwareKeyPath)
@@ -52,14 +52,14 @@ struct DeviceDirectoryTests {
         #expect(try read(device.hardwareKeyPath) == before)
     }
 
-    @Test("what is no device, or only half of one, is not opened")
+    @Test("a directory with no device, or half of one, is refused")
     func incomplete() throws {
         #expect(throws: SimulatorError.self) { try DeviceDirectory(opening: temporary.path) }
         try Data("nonsense\n".utf8).write(to: URL(fileURLWithPath: temporary.path + "/app-id"))
         #expect(throws: SimulatorError.self) { try DeviceDirectory(opening: temporary.path) }
     }
 
-    @Test("the challenge is kept for its gateway alone, and a damaged one is none")
+    @Test("a challenge is stored per gateway, and a damaged one is ignored")
     func challenges() throws {
         let device = try DeviceDirectory.create(temporary.path, appID: Sample.appID, library)
         let gateway = Array("localhost:8443".utf8)
@@ -72,7 +72,7 @@ struct DeviceDirectoryTests {
         #expect(device.challenge(for: gateway) == nil)
     }
 
-    @Test("the simulator's authority is made once, keys for their owner alone, and says what it is")
+    @Test("the simulator's authority is created once, with private keys, and names itself a simulator")
     func authority() throws {
         let path = temporary.path + "/ca"
         let written = try SimulatorAuthority.create(in: path)

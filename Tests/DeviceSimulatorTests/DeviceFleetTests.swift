@@ -3,7 +3,7 @@ import DeviceSimulator
 import Foundation
 import Testing
 
-@Suite("Many simulated devices")
+@Suite("A fleet of simulated devices")
 struct DeviceFleetTests {
     private let temporary: TemporaryDirectory
     private let library: LibraryContext
@@ -20,7 +20,7 @@ struct DeviceFleetTests {
             .map { try JSONDecoder().decode([String: String].self, from: Data($0.utf8)) }
     }
 
-    @Test("a line for each device says what registering it takes, and nothing secret")
+    @Test("each line has what a registration needs, and nothing secret")
     func registrations() throws {
         let registrations = try lines("registrations.jsonl")
         let fleet = try DeviceFleet(opening: temporary.path, first: 5, library)
@@ -35,7 +35,7 @@ struct DeviceFleetTests {
         }
     }
 
-    @Test("files are their owner's alone and never replaced")
+    @Test("the files are readable by their owner alone and never overwritten")
     func files() throws {
         for name in try TemporaryDirectory.names(temporary.path) {
             #expect(try TemporaryDirectory.permissions(temporary.path + "/" + name) == 0o600, "\(name)")
@@ -45,7 +45,7 @@ struct DeviceFleetTests {
         }
     }
 
-    @Test("fewer devices may be used than were made, but not more")
+    @Test("a fleet opens with fewer devices than it has, but not with more")
     func some() throws {
         #expect(try DeviceFleet(opening: temporary.path, first: 2, library).members.count == 2)
         #expect(throws: SimulatorError.self) {
@@ -53,7 +53,7 @@ struct DeviceFleetTests {
         }
     }
 
-    @Test("a line that is no device is named")
+    @Test("a line that is not a device is reported")
     func damaged() throws {
         let path = temporary.path + "/keys.jsonl"
         let handle = try #require(FileHandle(forWritingAtPath: path))

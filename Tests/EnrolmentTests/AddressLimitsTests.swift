@@ -3,7 +3,7 @@ import Testing
 
 @testable import Enrolment
 
-@Suite("Limits for each client address")
+@Suite("Limits per client address")
 struct AddressLimitsTests {
     private let rates = AddressLimits.Rates(requestsPerMinute: 60, connections: 2)
 
@@ -28,7 +28,7 @@ struct AddressLimitsTests {
 
     private static func at(_ seconds: Int64) -> Instant { Instant(nanoseconds: seconds * 1_000_000_000) }
 
-    @Test("a minute's requests may come at once, then one for each that has become free")
+    @Test("a minute's requests may come at once; then the rate applies")
     func bucket() throws {
         let limits = Limits()
         let client = try Self.block("192.0.2.7:1")
@@ -40,7 +40,7 @@ struct AddressLimitsTests {
         #expect(limits.takeRequest(of: client, rates, now: Self.at(3_600)) == 1)
     }
 
-    @Test("a slow rate says how long to wait")
+    @Test("a refusal at a slow rate says how long to wait")
     func wait() throws {
         let limits = Limits()
         let client = try Self.block("192.0.2.7:1")
@@ -50,7 +50,7 @@ struct AddressLimitsTests {
         #expect(limits.takeRequest(of: client, slow, now: Self.at(20)) == 10)
     }
 
-    @Test("an IPv4 address is one client, whatever its port; so is an IPv6 /64, whatever its interface")
+    @Test("an IPv4 address is one client, whatever the port; an IPv6 /64 is one client")
     func blocks() throws {
         #expect(try Self.block("192.0.2.7:1") == Self.block("192.0.2.7:2"))
         #expect(try Self.block("192.0.2.7:1") != Self.block("192.0.2.8:1"))
@@ -60,7 +60,7 @@ struct AddressLimitsTests {
         #expect(try Self.block("[0:0:c000:207::]:1") != Self.block("192.0.2.7:1"))
     }
 
-    @Test("one client's requests are no other's")
+    @Test("clients do not share their limits")
     func apart() throws {
         let limits = Limits()
         let (first, second) = (try Self.block("192.0.2.7:1"), try Self.block("192.0.2.8:1"))
@@ -69,7 +69,7 @@ struct AddressLimitsTests {
         #expect(limits.takeRequest(of: second, rates, now: Self.at(0)) == nil)
     }
 
-    @Test("a crowd of addresses gives nobody a new bucket")
+    @Test("many other addresses do not reset a client's bucket")
     func bounded() throws {
         let limits = Limits(limit: 8)
         let client = try Self.block("192.0.2.7:1")
@@ -80,7 +80,7 @@ struct AddressLimitsTests {
         #expect(limits.takeRequest(of: client, rates, now: Self.at(0)) != nil)
     }
 
-    @Test("so many connections are open at once, and each that ends makes room")
+    @Test("connections per address are limited, and each that ends frees its place")
     func connections() throws {
         let limits = Limits()
         let (first, second) = (try Self.block("192.0.2.7:1"), try Self.block("192.0.2.8:1"))
@@ -93,7 +93,7 @@ struct AddressLimitsTests {
         #expect(!limits.openConnection(of: first, rates))
     }
 
-    @Test("without rates nobody is held back")
+    @Test("without rates no request is limited")
     func unlimited() throws {
         let limits = Limits()
         let client = try Self.block("192.0.2.7:1")

@@ -54,7 +54,7 @@ struct AdmissionTokenTests {
         }
     }
 
-    @Test("a token of the issuer for this key is verified; its subject is known by a pseudonym")
+    @Test("the issuer's token for this key is accepted, and its subject becomes a pseudonym")
     func valid() throws {
         let admission = try verify(token()).get()
         #expect(admission.tokenID == Array("token-1".utf8))
@@ -64,7 +64,7 @@ struct AdmissionTokenTests {
         #expect(hex == "9d1cdd52fab0038c39ca59f1364938d950799b6e748c73707bf2a694c74e8ebe")
     }
 
-    @Test("any of the issuer's keys will do, no other and no embedded one")
+    @Test("every configured key of the issuer is accepted, but no other key and no embedded one")
     func issuersKeys() throws {
         let second = try Self.verifier(keys, [keys.generate(), key])
         #expect(try verify(token(), second).failure == nil)
@@ -76,7 +76,7 @@ struct AdmissionTokenTests {
         #expect(try verify(token(signer: stranger)) == .failure(.signature))
     }
 
-    @Test("pseudonyms differ with subject and issuer, and with nothing else")
+    @Test("pseudonyms depend on subject and issuer alone")
     func pseudonyms() throws {
         let first = try verify(token()).get().subject
         var claims = Self.claims()
@@ -91,7 +91,7 @@ struct AdmissionTokenTests {
         #expect(try verify(token(claims), other).get().subject != first)
     }
 
-    @Test("everything else is refused, by the check that is meant for it")
+    @Test("every other token is refused by the check intended for it")
     func refused() throws {
         let now = KeyBindingDraft.now
         let wrong: [(String, String?, AdmissionFault)] = [
@@ -126,13 +126,13 @@ struct AdmissionTokenTests {
         #expect(try verify(token(long)) == .failure(.malformed))
     }
 
-    @Test("an issuer has one key to eight")
+    @Test("an issuer has 1 to 8 keys")
     func keyLimit() {
         #expect(throws: CryptographyError.self) { try Self.verifier(keys, []) }
         #expect(throws: CryptographyError.self) { try Self.verifier(keys, [P256SigningKey](repeating: key, count: 9)) }
     }
 
-    @Test("where admission is by token, a key binding may have none, but no wrong one")
+    @Test("a key binding may omit the admission token, but a wrong one is refused")
     func keyBinding() throws {
         var draft = try KeyBindingDraft(keys)
         // One that was let in before needs none; whether it was, the registry knows.

@@ -20,7 +20,7 @@ struct ClientCertificateIssueTests {
         return try Certificate(der: der.span, keys.library)
     }
 
-    @Test("the chain is the leaf for the bound key and the CA, and names the device alone")
+    @Test("the chain is leaf and CA, and the leaf names the device alone")
     func chain() throws {
         let authority = try authority(lifetime: 10_000_000)
         let issue = try ClientCertificateIssue(authority, keys.library)
@@ -49,7 +49,7 @@ struct ClientCertificateIssueTests {
         #expect(response.status == 200)
     }
 
-    @Test("a certificate lives as configured, and no longer than its CA")
+    @Test("a certificate lives as long as configured, but not longer than its CA")
     func lifetimes() throws {
         let device = try #require(try keys.keyID(keys.generate().point))
         let point = try keys.generate().point
@@ -67,7 +67,7 @@ struct ClientCertificateIssueTests {
         }
     }
 
-    @Test("no certificate is issued for what is no key on P-256")
+    @Test("a key that is not on P-256 gets no certificate")
     func wrongKeys() throws {
         let device = try #require(try keys.keyID(keys.generate().point))
         let issue = try ClientCertificateIssue(authority(lifetime: 10_000), keys.library)

@@ -6,7 +6,7 @@ import Testing
 
 @Suite("The enrolment endpoints")
 struct EndpointTests {
-    @Test("a nonce is unlike any other, and for no cache")
+    @Test("nonces are unique and are not cached")
     func nonce() throws {
         let service = try TestService()
         let answer = try service.ask("GET /nonce")
@@ -17,7 +17,7 @@ struct EndpointTests {
     }
 
     @Test(
-        "other paths are not found, other methods refused with the one that is admitted",
+        "an unknown path is 404, and a wrong method is 405 with the admitted one",
         arguments: [
             ("GET /", 404, nil), ("GET /nonce/", 404, nil), ("POST /nonce", 405, "GET"), ("HEAD /nonce", 405, "GET"),
             ("OPTIONS /nonce", 405, "GET"), ("GET /key-binding", 405, "POST"),
@@ -30,14 +30,14 @@ struct EndpointTests {
         if let allowed { #expect(answer.has("Allow: \(allowed)")) }
     }
 
-    @Test("a nonce takes neither query nor content")
+    @Test("a nonce request with a query or content is refused")
     func bareNonce() throws {
         let service = try TestService()
         #expect(try service.ask("GET /nonce?a=b").status == 400)
         #expect(try service.ask("GET /nonce", content: "x").status == 400)
     }
 
-    @Test("content is JSON by its type, or has none")
+    @Test("content must be declared as JSON or have no type")
     func mediaType() throws {
         let service = try TestService()
         let form = "Content-Type: application/x-www-form-urlencoded\r\n"
@@ -49,7 +49,7 @@ struct EndpointTests {
         }
     }
 
-    @Test("content beyond the limit is refused, announced or not")
+    @Test("content beyond the limit is refused, with or without announcement")
     func tooLarge() throws {
         let service = try TestService { $0.contentLimit = 1_000 }
         let long = String(repeating: " ", count: 1_001)
@@ -61,7 +61,7 @@ struct EndpointTests {
         #expect(try service.post("/key-binding", String(long.dropLast())).status == 400, "one less is read")
     }
 
-    @Test("what is no HTTP, or comes too slowly, is answered and closed")
+    @Test("malformed or slow HTTP is answered, and the connection closed")
     func faults() throws {
         let service = try TestService { settings in
             settings.server.headTimeout = .milliseconds(50)
@@ -74,7 +74,7 @@ struct EndpointTests {
         #expect((answer.status, answer.error) == (408, "bad_request"))
     }
 
-    @Test("an address that asks too often is told when to come back")
+    @Test("an address above its rate learns when to retry")
     func limited() throws {
         let service = try TestService { $0.requestsPerMinute = 2 }
         #expect(try service.ask("GET /nonce").status == 200)
@@ -85,7 +85,7 @@ struct EndpointTests {
         #expect(service.metrics.requestsLimited == 1)
     }
 
-    @Test("every answer says what time it is here")
+    @Test("every answer has the current time")
     func date() throws {
         var field = DateField()
         #expect(String(decoding: field.value(at: 784_111_777), as: UTF8.self) == "Sun, 06 Nov 1994 08:49:37 GMT")

@@ -3,49 +3,49 @@ import Testing
 
 @testable import Enrolment
 
-@Suite("Decisions for the log")
+@Suite("The decision log")
 struct EnrolmentDecisionTests {
-    /// What was told, for a value that is copied.
-    private final class Told {
+    /// The lines of the audit, for a value that is copied.
+    private final class RecordedLines {
         var lines: [String] = []
     }
 
     private static let subject = EnrolmentSubject(device: "0123456789abcdef", app: "TEAM123456.com.example.app")
 
-    @Test("a decision is one line: what, whom, why")
+    @Test("a decision is one line with action, subject and reason")
     func lines() {
-        let told = Told()
-        var audit = EnrolmentAudit { told.lines.append($0.description) }
+        let recorded = RecordedLines()
+        var audit = EnrolmentAudit { recorded.lines.append($0.description) }
         audit.decided(.keyBinding, Self.subject, .granted("rotation", serial: "01AB"), now: 1)
         audit.decided(.keyBinding, EnrolmentSubject(), .refused(.tokenSignature), now: 1)
         #expect(
-            told.lines == [
+            recorded.lines == [
                 "key-binding decision=granted what=rotation serial=01AB device=0123456789abcdef "
                     + "app=TEAM123456.com.example.app",
-                "key-binding decision=refused error=invalid_request: the JWT's signature is not one of cnf.jwk",
+                "key-binding decision=refused error=invalid_request: the JWT's signature does not verify with cnf.jwk",
             ])
     }
 
-    @Test("a flood of refusals writes twenty lines a second, and says how many it left out")
+    @Test("refusals write at most twenty lines a second, and the omitted ones are counted")
     func flood() {
-        let told = Told()
-        var audit = EnrolmentAudit { told.lines.append($0.description) }
+        let recorded = RecordedLines()
+        var audit = EnrolmentAudit { recorded.lines.append($0.description) }
         for _ in 0..<1_000 { audit.decided(.initialization, EnrolmentSubject(), .refused(.nonceRefused), now: 7) }
-        #expect(told.lines.count == 20)
+        #expect(recorded.lines.count == 20)
         audit.decided(.initialization, EnrolmentSubject(), .refused(.nonceRefused), now: 8)
-        #expect(told.lines.count == 21)
-        #expect(told.lines[20].contains("untold=980"))
+        #expect(recorded.lines.count == 21)
+        #expect(recorded.lines[20].contains("omitted=980"))
     }
 
-    @Test("who is let in is always told")
+    @Test("every admission is logged")
     func granted() {
-        let told = Told()
-        var audit = EnrolmentAudit { told.lines.append($0.description) }
+        let recorded = RecordedLines()
+        var audit = EnrolmentAudit { recorded.lines.append($0.description) }
         for _ in 0..<100 { audit.decided(.keyBinding, Self.subject, .granted("first", serial: "1"), now: 7) }
-        #expect(told.lines.count == 100)
+        #expect(recorded.lines.count == 100)
     }
 
-    @Test("every refusal of the registry has its row of the table")
+    @Test("every refusal by the registry has its error code")
     func rows() {
         for refusal in InitializationRefusal.allCases { #expect(EnrolmentFault(refusal).error == .invalidRequest) }
         for refusal in KeyBindingRefusal.allCases {

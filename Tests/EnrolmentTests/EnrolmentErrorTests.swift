@@ -4,26 +4,26 @@ import Enrolment
 import Foundation
 import Testing
 
-@Suite("The table of errors")
+@Suite("The enrolment error table")
 struct EnrolmentErrorTests {
     private static let failed = CryptographyError(doing: "be tested")
 
-    @Test("has these codes and statuses")
+    @Test("the table has exactly these statuses and codes")
     func rows() {
         let rows = EnrolmentError.allCases.map { "\($0.row.status) \($0.row.code)" }
         #expect(
             rows == [
-                "400 bad_request", "403 invalid_request", "403 integrity_check_error", "404 not_found",
-                "422 validation_error", "500 server_error", "503 temporarily_unavailable",
+                "400 bad_request", "403 invalid_request", "403 integrity_check_error", "403 os_outdated",
+                "404 not_found", "422 validation_error", "500 server_error", "503 temporarily_unavailable",
             ])
     }
 
-    @Test("faults go to their rows")
+    @Test("each fault maps to its error")
     func faults() {
         let expected: [(EnrolmentFault, EnrolmentError)] = [
             (.contentMalformed(.malformed), .badRequest), (.memberMissing(.type), .badRequest),
             (.memberUnknown, .badRequest), (.tokenMalformed, .badRequest), (.valueFormat(.nonce), .validation),
-            (.tokenMembers, .invalidRequest), (.tokenAlgorithm, .invalidRequest), (.tokenType, .invalidRequest),
+            (.tokenMembers, .badRequest), (.tokenAlgorithm, .invalidRequest), (.tokenType, .invalidRequest),
             (.tokenKey, .invalidRequest), (.tokenKeyID, .invalidRequest), (.tokenAudience, .invalidRequest),
             (.tokenIssuer, .invalidRequest), (.tokenIssuedAt, .invalidRequest), (.tokenExpiry, .invalidRequest),
             (.tokenSignature, .invalidRequest), (.admission(.signature), .invalidRequest),
@@ -31,6 +31,9 @@ struct EnrolmentErrorTests {
             (.attestation(.malformed(.truncated)), .validation), (.attestation(.nonceMismatch), .invalidRequest),
             (.attestation(.validationCategory(.notAdmitted)), .integrityCheck),
             (.attestation(.bundleVersion(.absent)), .integrityCheck),
+            (.attestation(.systemVersion(.notAdmitted)), .osOutdated),
+            (.attestation(.systemVersion(.absent)), .osOutdated),
+            (.attestation(.systemVersion(.unreadable)), .osOutdated), (.systemOutdated, .osOutdated),
             (.extensions(.validationCategory(.withheld)), .integrityCheck), (.extensionWithheld, .integrityCheck),
             (.attestation(.checkFailed(.chain, Self.failed)), .server), (.attestation(.rpIDMismatch), .invalidRequest),
             (.assertion(.signatureInvalid), .invalidRequest), (.assertion(.tooLong), .invalidRequest),
@@ -46,7 +49,7 @@ struct EnrolmentErrorTests {
         #expect(Set(expected.map(\.1)) == Set(EnrolmentError.allCases))
     }
 
-    @Test("a refusal is JSON of two members, is kept by no cache, and tells nothing of our own faults")
+    @Test("a refusal is JSON of two members, is not cached, and reveals no internal fault")
     func refusals() throws {
         let faults: [EnrolmentFault] = [
             .tokenType, .nonceRefused, .contentMalformed(.duplicateName), .storeUnavailable, .checkFailed(Self.failed),
@@ -64,9 +67,9 @@ struct EnrolmentErrorTests {
         }
     }
 
-    @Test("answers are these bytes")
+    @Test("the answers have exactly these bytes")
     func answers() throws {
-        let nonce = try #require(EnrolmentNonce(Array(KeyBindingDraft.nonce.utf8)))
+        let nonce = try #require(IssuedNonce(Array(KeyBindingDraft.nonce.utf8)))
         let issued = EnrolmentResponse.nonce(nonce)
         #expect(issued.status == 200)
         #expect(String(decoding: issued.content, as: UTF8.self) == #"{"nonce":"\#(KeyBindingDraft.nonce)"}"#)

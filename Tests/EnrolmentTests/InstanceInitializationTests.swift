@@ -47,9 +47,9 @@ struct InstanceInitializationTests {
         #expect(evidence.clientDataHash.count == 32)
     }
 
-    @Test("the client data hash is that of the form the app is configured for")
+    @Test("the client data hash has the form the app is configured for")
     func clientDataHash() throws {
-        func hash(_ form: ClientDataForm, key: String? = nil) throws -> String {
+        func hash(_ form: ClientDataFormat, key: String? = nil) throws -> String {
             let hash = try read("mtls_public_key", key.map(quoted)).get().clientDataHash(form, keys.library)
             return hash.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         }
@@ -60,17 +60,17 @@ struct InstanceInitializationTests {
             try hash(.dsr, key: Self.point) == "2f75545513d7b8d9538ce5563975f5c6a7033a54172ec3c4bbf1787945a27a1e")
     }
 
-    @Test("mtls_public_key belongs to the form dsr, and to no other")
+    @Test("mtls_public_key is accepted only in the form dsr")
     func forms() throws {
         let without = try read(Self.valid).get()
         let with = try read("mtls_public_key", quoted(Self.point)).get()
         #expect(throws: EnrolmentFault.memberMissing(.mtlsPublicKey)) { try without.clientDataHash(.dsr, keys.library) }
-        for form in [ClientDataForm.nonceAndTag, .nonce] {
+        for form in [ClientDataFormat.nonceAndTag, .nonce] {
             #expect(throws: EnrolmentFault.memberUnknown) { try with.clientDataHash(form, keys.library) }
         }
     }
 
-    @Test("what is missing, unknown or there twice is a bad request")
+    @Test("a missing, unknown or repeated member is a bad request")
     func badRequests() {
         for member in [RequestMember.nonce, .hardwareKeyTag, .keyAttestation] {
             #expect(read(member.rawValue, nil) == .failure(.memberMissing(member)))
@@ -108,7 +108,7 @@ struct InstanceInitializationTests {
         }
     }
 
-    @Test("an attestation of the greatest length fits")
+    @Test("the largest attestation is accepted")
     func longest() throws {
         let long = base64URL([UInt8](repeating: 7, count: 16_384))
         #expect(try read("key_attestation", quoted(long)).get().attestation.count == 16_384)

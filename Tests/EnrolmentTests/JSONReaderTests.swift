@@ -17,7 +17,7 @@ struct JSONReaderTests {
     /// The value as the only member of an object.
     private func value(_ text: String) -> Result<JSONValue?, JSONFault> { read(#"{"a":\#(text)}"#).map { $0["a"] } }
 
-    @Test("values are read as RFC 8259 tells")
+    @Test("values are read as RFC 8259 defines them")
     func values() {
         let expected: [(String, JSONValue)] = [
             ("null", .null), ("true", .boolean(true)), ("false", .boolean(false)), ("0", .integer(0)),
@@ -34,7 +34,7 @@ struct JSONReaderTests {
         #expect(read(#"{"b":{"c":1},"a":2}"#).map { $0["b"]?.object?["c"] } == .success(.integer(1)))
     }
 
-    @Test("what is not of the grammar is refused")
+    @Test("input outside the grammar is refused")
     func malformed() {
         let wrong = [
             "", "01", "+1", "1.", ".5", "1e", "1e+", "-", "0x1", "NaN", "Infinity", "tru", "True", "'a'", "\"", "\"a",
@@ -48,7 +48,7 @@ struct JSONReaderTests {
         for text in ["[]", "1", "\"a\"", "null"] { #expect(read(text) == .failure(.notAnObject)) }
     }
 
-    @Test("a name stands there once, however it is spelled; look-alikes are two names")
+    @Test("a repeated name is refused in any spelling; look-alikes are different names")
     func names() {
         let twice = [#"{"a":1,"a":1}"#, #"{"a":1,"\u0061":2}"#, #"{"b":{"":1,"c":2,"":3}}"#, #"{"x":[{"a":1,"a":2}]}"#]
         for text in twice { #expect(read(text) == .failure(.duplicateName)) }
@@ -88,7 +88,7 @@ struct JSONReaderTests {
         #expect(read("{}    ", longest: 5) == .failure(.tooLong))
     }
 
-    @Test("with any one byte exchanged, what is read is read by Foundation too, and as the same")
+    @Test("with any byte replaced, what is accepted is what Foundation reads")
     func exchangedBytes() throws {
         let text = Array(#"{"a":[1,-2.5e3,"\u00e9é\n",true,null,{"b":"c"}],"d":"\ud83d\ude00","e":12}"#.utf8)
         var admitted = 0
@@ -115,7 +115,7 @@ struct JSONReaderTests {
         #expect(admitted > text.count)
     }
 
-    @Test("every beginning of a text is refused")
+    @Test("every truncated text is refused")
     func truncated() {
         let text = Array(#"{"a":[1,-2.5e3,"\u00e9é",true,null,{"b":"c"}]}"#.utf8)
         #expect(read(text).failure == nil)

@@ -17,7 +17,7 @@ struct KeyBindingDraft {
     var jwk: Draft
     /// Members of `cnf` beside `jwk`.
     var confirmation = Draft(members: [])
-    /// Who signs the token; the new key unless told otherwise.
+    /// Who signs the token; the new key unless set otherwise.
     var signer: P256SigningKey
     /// What is done to the signature at last.
     var alterSignature: @Sendable ([UInt8]) -> [UInt8] = { $0 }

@@ -38,20 +38,20 @@ struct KeyBindingProofTests {
         return try other.verify().get()
     }
 
-    @Test("client data are exactly these bytes")
+    @Test("the client data is exactly these bytes")
     func clientData() throws {
         let binding = try draft.verify().get()
         let expected = #"{"nonce":"\#(KeyBindingDraft.nonce)","jwk_thumbprint":"\#(draft.thumbprint)"}"#
         #expect(String(decoding: binding.clientData, as: UTF8.self) == expected)
     }
 
-    @Test("an assertion of the registered key verifies, and tells its counter")
+    @Test("an assertion of the registered key verifies, and its counter is returned")
     func valid() throws {
         #expect(try verify(draft.verify().get(), draft.hardwareKey).get().counter == 7)
         #expect(try verify(binding(counter: 9), draft.hardwareKey).get().counter == 9)
     }
 
-    @Test("an assertion of another key, app, nonce or thumbprint is refused, and so is one that counts nothing")
+    @Test("another key, app, nonce or thumbprint, and counter 0, are refused")
     func refused() throws {
         let binding = try draft.verify().get()
         #expect(try verify(binding, draft.newKey) == .failure(.assertion(.signatureInvalid)))
@@ -71,7 +71,7 @@ struct KeyBindingProofTests {
         }
     }
 
-    @Test("authenticator data of another form is refused as an assertion is")
+    @Test("malformed authenticator data is refused as a malformed assertion is")
     func form() throws {
         var other = draft
         other.claims["key_attestation"] = quoted(base64URL([UInt8](repeating: 0, count: 36)))

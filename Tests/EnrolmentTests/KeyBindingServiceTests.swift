@@ -6,9 +6,9 @@ import Vocabulary
 
 @testable import Enrolment
 
-@Suite("Binding keys at the service")
+@Suite("The key binding service")
 struct KeyBindingServiceTests {
-    @Test("a bound key gets its certificate, and the device is active")
+    @Test("a bound key gets its certificate, and the device becomes active")
     func first() throws {
         let service = try TestService()
         let hardwareKey = try service.keys.generate()
@@ -26,7 +26,7 @@ struct KeyBindingServiceTests {
         #expect(service.metrics.certificatesIssued == 1)
     }
 
-    @Test("a refused binding leaves nonce and counter as they were")
+    @Test("a refused binding leaves nonce and counter unchanged")
     func refusedLeavesAll() throws {
         let service = try TestService()
         let hardwareKey = try service.keys.generate()
@@ -38,7 +38,7 @@ struct KeyBindingServiceTests {
         #expect(try service.bind(service.draft(hardwareKey, counter: 1, nonce: nonce)).status == 200)
     }
 
-    @Test("a nonce binds once, and one of another purpose or of nobody never")
+    @Test("a nonce binds once, and an unknown nonce is refused")
     func nonces() throws {
         let service = try TestService()
         let hardwareKey = try service.keys.generate()
@@ -47,7 +47,7 @@ struct KeyBindingServiceTests {
         #expect(try service.bind(service.draft(hardwareKey, counter: 1, nonce: nonce)).status == 200)
         let again = try service.bind(service.draft(hardwareKey, counter: 2, nonce: nonce))
         #expect((again.status, again.error) == (403, "invalid_request"))
-        #expect(again.content.contains("the nonce is not ours, expired or used"))
+        #expect(again.content.contains("the nonce is unknown, expired or used"))
         let foreign = try service.draft(hardwareKey, counter: 3, nonce: KeyBindingDraft.nonce)
         #expect(try service.bind(foreign).status == 403)
     }
@@ -62,7 +62,7 @@ struct KeyBindingServiceTests {
         #expect(try service.bind(service.draft(hardwareKey, counter: 6)).status == 200)
     }
 
-    @Test("the answer that was lost is had once more, for the same key")
+    @Test("a repeated request for the same key gets the lost answer again")
     func renewal() throws {
         let service = try TestService()
         let hardwareKey = try service.keys.generate()
@@ -75,7 +75,7 @@ struct KeyBindingServiceTests {
         #expect(service.decisions[1].contains("what=renewal"))
     }
 
-    @Test("a new key takes the old one's place when the overlap is over")
+    @Test("a new key replaces the old one after the overlap")
     func rotation() throws {
         let service = try TestService { $0.rotationOverlap = 3_600 }
         let hardwareKey = try service.keys.generate()
@@ -95,7 +95,7 @@ struct KeyBindingServiceTests {
         #expect(try service.bind(back).status == 403)
     }
 
-    @Test("an unknown instance is not found, a revoked one and one of another environment are refused")
+    @Test("an unknown instance is not found; a revoked one or another environment is refused")
     func instances() throws {
         let service = try TestService()
         let hardwareKey = try service.keys.generate()
@@ -112,7 +112,7 @@ struct KeyBindingServiceTests {
         #expect((other.status, other.error) == (403, "invalid_request"))
     }
 
-    @Test("another hardware key's assertion binds nothing")
+    @Test("an assertion of another hardware key is refused")
     func foreignAssertion() throws {
         let service = try TestService()
         let (mine, other) = (try service.keys.generate(), try service.keys.generate())
@@ -126,7 +126,7 @@ struct KeyBindingServiceTests {
         #expect(answer.content.contains("signature does not verify"))
     }
 
-    @Test("a key that another device has is bound to no second one")
+    @Test("a key bound to one device is refused for another")
     func keyOfAnother() throws {
         let service = try TestService()
         let (mine, other) = (try service.keys.generate(), try service.keys.generate())
@@ -137,7 +137,7 @@ struct KeyBindingServiceTests {
         #expect(try service.bind(service.draft(other, counter: 1, newKey: draft.newKey)).status == 403)
     }
 
-    @Test("in the form dsr the first key is the attested one")
+    @Test("in the form dsr the first key must be the attested one")
     func attestedKey() throws {
         let service = try TestService()
         let hardwareKey = try service.keys.generate()
@@ -148,7 +148,7 @@ struct KeyBindingServiceTests {
         #expect(try service.bind(service.draft(hardwareKey, counter: 3)).status == 200, "later ones rotate")
     }
 
-    @Test("with approval a device waits for an operator, and is told to ask again")
+    @Test("with admission by approval a device waits and learns when to ask again")
     func approval() throws {
         let service = try TestService { $0.admission = .approval }
         let hardwareKey = try service.keys.generate()
@@ -160,7 +160,7 @@ struct KeyBindingServiceTests {
         #expect(try service.bind(service.draft(hardwareKey, counter: 2)).status == 200)
     }
 
-    @Test("where no certificate can be made, nothing is bound")
+    @Test("nothing is bound when no certificate can be issued")
     func issuingFails() throws {
         // The CA's own certificate has expired: 300 s of validity before now, and none after.
         let service = try TestService { settings in

@@ -3,13 +3,13 @@ import Cryptography
 import Enrolment
 import Testing
 
-@Suite("Key binding")
+@Suite("Key binding tokens")
 struct KeyBindingVerifierTests {
     private let keys: Keys
 
     init() throws { keys = try Keys() }
 
-    @Test("a token that says what it must is verified, and read")
+    @Test("a token with the required members is verified and read")
     func valid() throws {
         let draft = try KeyBindingDraft(keys)
         let binding = try draft.verify().get()
@@ -22,14 +22,14 @@ struct KeyBindingVerifierTests {
         #expect(binding.admission == nil)
     }
 
-    @Test("everything else is refused, by the check that is meant for it", arguments: KeyBindingAlteration.all)
+    @Test("every other token is refused by the check intended for it", arguments: KeyBindingAlteration.all)
     func refused(_ alteration: KeyBindingAlteration) throws {
         var draft = try KeyBindingDraft(keys)
         try alteration.alter(&draft)
         #expect(try draft.verify() == .failure(alteration.fault))
     }
 
-    @Test("times are admitted up to their bounds")
+    @Test("times are accepted up to their bounds")
     func times() throws {
         var draft = try KeyBindingDraft(keys)
         for offset: Int64 in [-60, 0, 60] {
@@ -44,7 +44,7 @@ struct KeyBindingVerifierTests {
         #expect(try draft.verify(now: KeyBindingDraft.now + 1) == .failure(.tokenExpiry))
     }
 
-    @Test("look-alikes are not equal: an aud with a Kelvin sign is another service's")
+    @Test("look-alikes are not equal: an aud with a Kelvin sign names another service")
     func lookAlikes() throws {
         var draft = try KeyBindingDraft(keys)
         let provider = try #require(ProviderURL("https://enrol.example.org/K"))
@@ -57,7 +57,7 @@ struct KeyBindingVerifierTests {
         #expect(KeyBindingDraft.verify(try draft.content(), verifier) == .failure(.tokenAudience))
     }
 
-    @Test("what is no JSON, and no JWT, is malformed")
+    @Test("anything but JSON and a JWT is malformed")
     func malformed() throws {
         let verifier = try KeyBindingDraft(keys).verifier()
         func fault(_ content: String) -> EnrolmentFault? {
@@ -76,7 +76,7 @@ struct KeyBindingVerifierTests {
         #expect(fault(#"{"assertion":"\#(long)"}"#) == .contentMalformed(.tooLong))
     }
 
-    @Test("no other character in a token's place leaves it valid")
+    @Test("a token with any character replaced is refused")
     func mutatedCharacters() throws {
         let draft = try KeyBindingDraft(keys)
         let content = try draft.content()
@@ -91,7 +91,7 @@ struct KeyBindingVerifierTests {
         }
     }
 
-    @Test("no token with bytes taken, doubled or exchanged is valid")
+    @Test("a token with bytes removed, repeated or swapped is refused")
     func mutatedParts() throws {
         let draft = try KeyBindingDraft(keys)
         let content = try draft.content()

@@ -40,11 +40,11 @@ struct Keys {
     }
 }
 
-func base64URL(_ bytes: [UInt8]) -> String { Base64URL.encode(bytes.span) }
+func base64URL(_ bytes: [UInt8]) -> String { Base64URLText.encode(bytes.span) }
 
 func base64URL(_ text: String) -> String { base64URL(Array(text.utf8)) }
 
-/// A JSON object, written as it is told: members may be missing, wrong, or there twice.
+/// A JSON object, written as the test wants it: members may be missing, wrong, or there twice.
 struct Draft {
     /// Values are JSON already.
     var members: [(name: String, value: String)]

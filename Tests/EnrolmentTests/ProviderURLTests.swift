@@ -3,7 +3,7 @@ import Testing
 
 @Suite("The provider's URL")
 struct ProviderURLTests {
-    @Test("is an https URL in one spelling")
+    @Test("only an https URL in its one spelling is accepted")
     func spelling() {
         for text in ["https://enrol.example.org", "https://enrol.example.org:8444/gms", "https://[::1]:8444"] {
             #expect(ProviderURL(text)?.text == text)

@@ -5,7 +5,7 @@ import Testing
 @testable import Enrolment
 @testable import Upstream
 
-@Suite("The call for a newer receipt")
+@Suite("Requests for a newer receipt")
 struct RefreshCallTests {
     private let keys: Keys
 
@@ -15,7 +15,7 @@ struct RefreshCallTests {
         try RefreshToken(team: "A1B2C3D4E5", keyID: "ABCDE12345", pem: key.pem(), keys.library)
     }
 
-    @Test("the token is ES256 by the key, of this team, at this time, with nothing else in it")
+    @Test("the token is ES256 and names key, team and time, and nothing else")
     func token() throws {
         let key = try PrivateKey.generateP256(keys.library)
         var token = try token(key)
@@ -29,7 +29,7 @@ struct RefreshCallTests {
         #expect(try jws.isSigned(by: verification, keys.library))
     }
 
-    @Test("one token serves for twenty minutes, and none when the clock has gone back")
+    @Test("one token serves for twenty minutes, and is replaced when the clock goes back")
     func tokenLife() throws {
         var token = try token(PrivateKey.generateP256(keys.library))
         let first = try token.text(now: 10_000)
@@ -41,7 +41,7 @@ struct RefreshCallTests {
         #expect(back != second)
     }
 
-    @Test("a key of another curve, or none, is refused")
+    @Test("a missing key or one of another curve is refused")
     func otherKey() throws {
         #expect(throws: CryptographyError.self) { try token(PrivateKey.generateP384(keys.library)) }
         #expect(throws: CryptographyError.self) {
@@ -49,7 +49,7 @@ struct RefreshCallTests {
         }
     }
 
-    @Test("signatures of every length come into 64 bytes", arguments: 0..<200)
+    @Test("DER signatures of every length become 64 bytes and back", arguments: 0..<200)
     func widths(_: Int) throws {
         let key = try keys.generate()
         let message: [UInt8] = [1, 2, 3]
@@ -61,7 +61,7 @@ struct RefreshCallTests {
         #expect(back == der)
     }
 
-    @Test("what is no signature in DER comes into nothing")
+    @Test("malformed DER signatures are refused")
     func noSignature() {
         let all: [[UInt8]] = [
             [], [0x30], [0x30, 0], [0x30, 3, 2, 1, 1], [0x31, 6, 2, 1, 1, 2, 1, 1], [0x30, 7, 2, 1, 1, 2, 1, 1, 0],
@@ -82,7 +82,7 @@ struct RefreshCallTests {
         return RefreshAnswer(.success(answer))
     }
 
-    @Test("each status of Apple's says what it says, and no other says anything")
+    @Test("each of Apple's statuses has its meaning, and every other one is a failure")
     func statuses() {
         #expect(answer(200, "AQID") == .receipt([1, 2, 3]))
         #expect(answer(200, "\r\n AQID \n") == .receipt([1, 2, 3]))
@@ -99,12 +99,12 @@ struct RefreshCallTests {
     }
 
     @Test(
-        "rubbish in place of a receipt is none", arguments: ["", " ", "AQI", "AQID!", "A QID", "AQID\0", "{\"a\":1}"])
+        "content that is no receipt is a failure", arguments: ["", " ", "AQI", "AQID!", "A QID", "AQID\0", "{\"a\":1}"])
     func rubbish(_ content: String) {
         #expect(answer(200, content) == .failed("no_receipt: the content is not Base64"))
     }
 
-    @Test("no answer is a failure with a name")
+    @Test("a missing answer is a failure with its cause")
     func noAnswer() {
         #expect(RefreshAnswer(.failure(.timeout)) == .failed("timeout"))
         #expect(RefreshAnswer(.failure(.tooLarge)) == .failed("too_large"))

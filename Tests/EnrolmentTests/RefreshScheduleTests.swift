@@ -4,7 +4,7 @@ import Testing
 
 @testable import Enrolment
 
-@Suite("When Apple is asked")
+@Suite("The schedule of receipt requests")
 struct RefreshScheduleTests {
     private static let start = Instant(nanoseconds: 1_000_000_000_000)
 
@@ -28,7 +28,7 @@ struct RefreshScheduleTests {
         schedule.ended(answer, at: instant(milliseconds))
     }
 
-    @Test("calls begin evenly, never more in a minute than are allowed")
+    @Test("calls start evenly, never more per minute than configured")
     func pace() {
         var schedule = schedule(concurrency: 64)
         var begun = 0
@@ -42,7 +42,7 @@ struct RefreshScheduleTests {
         #expect(begun == 60)
     }
 
-    @Test("as many calls are under way as are allowed, and a place that gets free is used")
+    @Test("calls run up to the configured number, and a freed place is used")
     func concurrency() {
         var schedule = schedule(callsPerMinute: 60_000)
         #expect(begin(&schedule, 0) && begin(&schedule, 1))
@@ -52,7 +52,7 @@ struct RefreshScheduleTests {
         #expect(!begin(&schedule, 9))
     }
 
-    @Test("a 429 stops all calls, for as long as it says, but no longer than a day and no shorter than a retry")
+    @Test("429 pauses all calls as long as it says, between the retry interval and a day")
     func throttled() {
         for (said, seconds) in [(40, 40), (1, 10), (1_000_000, 86_400), (nil, 900)] as [(Int64?, Int64)] {
             var schedule = schedule()
@@ -64,7 +64,7 @@ struct RefreshScheduleTests {
         }
     }
 
-    @Test("a pause begins once, and none that follows shortens it")
+    @Test("a pause begins once, and a later one does not shorten it")
     func onePause() {
         var schedule = schedule()
         #expect(begin(&schedule, 0) && begin(&schedule, 1_000))
@@ -73,7 +73,7 @@ struct RefreshScheduleTests {
         #expect(schedule.isPaused(at: instant(500_000)))
     }
 
-    @Test("a token that is refused stops all calls for an hour")
+    @Test("a refused token pauses all calls for an hour")
     func tokenRefused() {
         var schedule = schedule()
         #expect(begin(&schedule, 0))
@@ -81,7 +81,7 @@ struct RefreshScheduleTests {
         #expect(schedule.isPaused(at: instant(3_599_999)) && !schedule.isPaused(at: instant(3_600_000)))
     }
 
-    @Test("one call that fails is a device's; one after the other stops all, ever longer, until one succeeds")
+    @Test("one failed call delays its device; consecutive ones pause all calls, doubling until a success")
     func failing() {
         var schedule = schedule()
         var time: Int64 = 0
@@ -102,7 +102,7 @@ struct RefreshScheduleTests {
         #expect(!fail())
     }
 
-    @Test("other rules go on with a pause, but not with one that they may have mended")
+    @Test("a reload keeps a pause, unless the new settings may have removed its cause")
     func resumed() {
         var schedule = schedule()
         schedule.resume((.throttled, instant(5_000)))
@@ -119,7 +119,7 @@ struct RefreshScheduleTests {
         return schedule.next(after: outcome, notBefore: notBefore, failures: failures, now: 50_000, at: instant(0))
     }
 
-    @Test("never before field 19, nor before the interval is over, and then spread over a tenth of it")
+    @Test("a receipt is due after field 19 and the interval, spread over a tenth of it")
     func notBefore() throws {
         var seen: Set<Int64> = []
         for seed in UInt64(0)..<200 {
@@ -136,7 +136,7 @@ struct RefreshScheduleTests {
         #expect(seen.count > 20)
     }
 
-    @Test("what fails again and again waits twice as long each time, half of that drawn, and never for ever")
+    @Test("the wait after repeated failures doubles up to a limit, half of it random")
     func backOff() throws {
         for seed in UInt64(0)..<50 {
             for (failures, span) in [(1, 10), (2, 20), (3, 40), (20, 86_400), (Int.max, 86_400)] as [(Int, Int64)] {
@@ -148,13 +148,13 @@ struct RefreshScheduleTests {
         }
     }
 
-    @Test("nobody asks again soon about a device that Apple does not know, and never with a receipt that has expired")
+    @Test("a device unknown to Apple waits 30 days, and an expired receipt is never sent")
     func rarely() throws {
         #expect(try #require(next(.unknown, seed: 1)) >= 50_000 + 30 * 86_400)
         #expect(next(.expired, seed: 1) == nil)
     }
 
-    @Test("a device that met a pause is due when that ends")
+    @Test("a device that meets a pause is due when the pause ends")
     func paused() throws {
         var schedule = schedule()
         #expect(begin(&schedule, 0))

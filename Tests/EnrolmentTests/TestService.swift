@@ -20,7 +20,7 @@ final class TestService {
     var decisions: [String] = []
     private var acceptor: Acceptor?
     private let counts = EnrolmentCounts()
-    private var questions: RegistryQuestions?
+    private var questions: RegistryRequests?
 
     var metrics: EnrolmentMetrics { counts.current }
 
@@ -31,15 +31,15 @@ final class TestService {
         registry = try DeviceRegistry.start(path: "\(directory.path)/registry", creating: true) { _ in }
         var settings = try Self.settings(keys.library)
         change(&settings)
-        let questions = try RegistryQuestions(registry, loop: loop) { _ in }
+        let questions = try RegistryRequests(registry, loop: loop) { _ in }
         self.questions = questions
         let shared = EnrolmentShared(counts)
         let rules = try EnrolmentRules(settings, registry.identity, keys.library)
-        let desk = EnrolmentDesk(
+        let handler = EnrolmentHandler(
             rules, registry, questions, shared,
             audit: EnrolmentAudit { [unowned self] in decisions.append($0.description) })
         let application = EnrolmentApplication(
-            desk: desk, contentLimit: settings.contentLimit,
+            handler: handler, contentLimit: settings.contentLimit,
             rates: AddressLimits.Rates(
                 requestsPerMinute: settings.requestsPerMinute, connections: settings.connectionsPerAddress),
             shared: shared)
@@ -127,7 +127,7 @@ final class TestService {
         else { throw EnrolmentStartError("the test's own device") }
         let reply = try perform(
             .initialize(
-                Registry.InstanceInitialization(
+                InstanceRegistration(
                     identity: DeviceIdentity(
                         app: app, platform: .iOS, environment: environment, hardwareKey: keyID, point: point),
                     attestation: record, shown: [], nonce: SingleUse(id: id, expiresAt: .max),

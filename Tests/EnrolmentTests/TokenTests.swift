@@ -22,7 +22,7 @@ struct TokenTests {
         do throws(JWSFault) { return .success(try CompactJWS(Array(text.utf8))) } catch { return .failure(error) }
     }
 
-    @Test("RFC 7515's ES256 example verifies, and only with its key")
+    @Test("RFC 7515's ES256 example verifies with its key alone")
     func example() throws {
         let token = try token(Self.jws).get()
         #expect(token.header["alg"]?.spells("ES256") == true)
@@ -45,7 +45,7 @@ struct TokenTests {
         #expect(try !token.isSigned(by: keys.verification(keys.generate()), keys.library))
     }
 
-    @Test("a thumbprint is that of RFC 7638, whatever the order of members: the example of RFC 9449 section 6.1")
+    @Test("a thumbprint follows RFC 7638, whatever the member order (example of RFC 9449 section 6.1)")
     func thumbprint() throws {
         let x = #""x":"l8tFrhx-34tV3hRICRDY9zCkDlpBhF42UQUfWVAWBFs""#
         let y = #""y":"9VE4jf_Ok_o64zbTTlcuNJajHmt6v9TDVrU0CdvGRDA""#
@@ -55,7 +55,7 @@ struct TokenTests {
         }
     }
 
-    @Test("a second spelling of a token is no token")
+    @Test("a second spelling of a token is malformed")
     func spellings() {
         let parts = Self.jws.split(separator: ".").map(String.init)
         let wrong = [

@@ -4,14 +4,14 @@ import Testing
 
 @testable import EventLoop
 
-@Suite("Sockets that came with the process")
+@Suite("Inherited sockets")
 struct InheritedSocketsTests {
     private func listener(on text: String = "127.0.0.1:0") throws -> (descriptor: Int32, address: SocketAddress) {
         let descriptor = try Socket.listen(on: SocketAddress(text)).detach()
         return (descriptor, SocketAddress { getsockname(descriptor, $0, $1) })
     }
 
-    @Test("are found by their addresses, all of one address at once, and each once")
+    @Test("sockets are found by address, all of one address together, and each once")
     func byAddress() throws {
         let first = try listener()
         let again = try listener(on: first.address.description)
@@ -24,7 +24,7 @@ struct InheritedSocketsTests {
         close(again.descriptor)
     }
 
-    @Test("do not block, and go to no program that is started")
+    @Test("inherited sockets do not block and are closed in child processes")
     func flags() throws {
         let given = try listener()
         _ = fcntl(given.descriptor, F_SETFL, 0)
@@ -35,14 +35,14 @@ struct InheritedSocketsTests {
         #expect(sockets.left.count == 1)
     }
 
-    @Test("are closed if nobody takes them")
+    @Test("sockets that nothing takes are closed")
     func closed() throws {
         let given = try listener()
         do { _ = try InheritedSockets([given.descriptor]) }
         #expect(fcntl(given.descriptor, F_GETFD) == -1)
     }
 
-    @Test("are no others: what does not listen is refused")
+    @Test("sockets that do not listen are refused")
     func refused() throws {
         let idle = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         let datagrams = socket(AF_INET, Int32(SOCK_DGRAM.rawValue), 0)
@@ -55,7 +55,7 @@ struct InheritedSocketsTests {
         }
     }
 
-    @Test("of a Unix path with its lock: the path is served without being free, and nobody else gets the lock")
+    @Test("a Unix socket inherited with its lock is served, and the lock stays exclusive")
     func unixSocket() throws {
         let directory = try SocketDirectory()
         let before = try SocketFile(path: directory.socket)
@@ -73,7 +73,7 @@ struct InheritedSocketsTests {
         #expect(access(directory.socket, F_OK) != 0)
     }
 
-    @Test("of a Unix path without a lock: a service manager's, whose file stays")
+    @Test("a Unix socket inherited without a lock is the service manager's, and its file stays")
     func managersSocket() throws {
         let directory = try SocketDirectory()
         let manager = try SocketFile(path: directory.socket)

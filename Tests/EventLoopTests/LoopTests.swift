@@ -1,9 +1,9 @@
 import EventLoop
 import Testing
 
-@Suite("Turns of a loop")
+@Suite("The event loop")
 struct LoopTests {
-    @Test("what is left for the end of a turn is done once, in order, before the loop waits again")
+    @Test("work deferred to the end of a turn runs once, in order, before the next wait")
     func turnEnds() throws {
         let loop = try Loop()
         var done: [String] = []
@@ -23,7 +23,7 @@ struct LoopTests {
         #expect(done == ["event", "first", "second", "next event"])
     }
 
-    @Test("what the end of a turn leaves for the next one waits for no event", .timeLimit(.minutes(1)))
+    @Test("work that the end of a turn defers runs without waiting for an event", .timeLimit(.minutes(1)))
     func leftOver() throws {
         let loop = try Loop()
         var done: [String] = []
@@ -39,12 +39,12 @@ struct LoopTests {
                 done.append("first turn")
             }
         }
-        // Nothing else is registered: whoever waited here would wait for ever.
+        // Nothing else is registered: a loop that waited here would wait for ever.
         withExtendedLifetime(timer) { loop.run() }
         #expect(done == ["first turn", "second turn", "third turn"])
     }
 
-    @Test("who always leaves something for the next turn keeps no event from being served", .timeLimit(.minutes(1)))
+    @Test("work that always defers more does not starve events", .timeLimit(.minutes(1)))
     func noStarvation() throws {
         let loop = try Loop()
         var turns = 0
@@ -65,7 +65,7 @@ struct LoopTests {
         #expect(last != nil && turns > 1)
     }
 
-    @Test("what is left in the turn that stops the loop is done before `run` returns")
+    @Test("work deferred in the stopping turn runs before `run` returns")
     func lastTurn() throws {
         let loop = try Loop()
         var done: [String] = []
@@ -81,7 +81,7 @@ struct LoopTests {
     }
 
     @Test(
-        "long work is done one piece in a turn, before the turn's end, and events go between", .timeLimit(.minutes(1)))
+        "long work runs one piece per turn, and events are served between pieces", .timeLimit(.minutes(1)))
     func pieces() throws {
         let loop = try Loop(time: { Instant(nanoseconds: 0) })
         let mailbox = try Mailbox<Int>(limit: 10)
@@ -94,7 +94,7 @@ struct LoopTests {
                 rest -= 1
                 done.append("piece")
                 loop.whenTurnEnds { done.append(loop.isWorkLeft ? "end, more left" : "end") }
-                // Comes while the work goes on, and is served before its next piece.
+                // Comes while there is work left, and is served before its next piece.
                 mailbox.post(3 - rest)
                 return rest > 0
             }
@@ -112,7 +112,7 @@ struct LoopTests {
         #expect(!loop.isWorkLeft)
     }
 
-    @Test("work that has waited for events gets as long as they took, and a piece at least")
+    @Test("long work gets as much time as the events before it, and at least one piece")
     func shareOfWork() throws {
         var passed: Int64 = 0
         let loop = try Loop(time: { Instant(nanoseconds: passed * 1_000_000) })
@@ -144,7 +144,7 @@ struct LoopTests {
     }
 
     @Test(
-        "work that never ends keeps no event from being served, and is left when the loop stops",
+        "endless work does not starve events, and is dropped when the loop stops",
         .timeLimit(.minutes(1)))
     func endlessWork() throws {
         let loop = try Loop()
@@ -166,7 +166,7 @@ struct LoopTests {
         #expect(!loop.isWorkLeft)
     }
 
-    @Test("two kinds of long work take turns", .timeLimit(.minutes(1)))
+    @Test("two kinds of long work alternate", .timeLimit(.minutes(1)))
     func severalWorks() throws {
         let loop = try Loop()
         var done: [String] = []
@@ -185,7 +185,7 @@ struct LoopTests {
         #expect(done == ["a", "b", "a", "b", "b"])
     }
 
-    @Test("a loop that was stopped can run again")
+    @Test("a stopped loop can run again")
     func again() throws {
         let loop = try Loop()
         var count = 0

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Timers")
 struct LoopTimerTests {
-    @Test("a timer keeps its loop: freeing its event reaches into it")
+    @Test("a timer retains its loop: freeing its event needs it")
     func keepsLoop() throws {
         var loop: Loop? = try Loop()
         weak let observed = loop
@@ -15,7 +15,7 @@ struct LoopTimerTests {
         #expect(observed == nil)
     }
 
-    @Test("a signal watcher keeps its loop")
+    @Test("a signal watcher retains its loop")
     func watcherKeepsLoop() throws {
         var loop: Loop? = try Loop()
         weak let observed = loop
@@ -28,7 +28,7 @@ struct LoopTimerTests {
         #expect(observed == nil)
     }
 
-    @Test("a timer's action is told the time at which it runs")
+    @Test("a timer's action receives the time at which it runs")
     func clock() throws {
         let loop = try Loop()
         let before = loop.now

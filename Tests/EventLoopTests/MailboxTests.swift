@@ -30,7 +30,7 @@ struct MailboxTests {
         #expect(last == [Int](repeating: each - 1, count: senders))
     }
 
-    @Test("a full mailbox refuses, and takes again once it was emptied")
+    @Test("a full mailbox refuses messages until it is emptied")
     func bounded() throws {
         let mailbox = try Mailbox<Int>(limit: 2)
         #expect(mailbox.post(1))
@@ -47,7 +47,7 @@ struct MailboxTests {
         #expect(mailbox.post(4))
     }
 
-    @Test("the end of each lot is told once, after all its messages")
+    @Test("the end of each batch is reported once, after all its messages")
     func lots() throws {
         let mailbox = try Mailbox<Int>(limit: 10)
         for number in 1...3 { mailbox.post(number) }

@@ -1,7 +1,7 @@
 import EventLoop
 import Testing
 
-@Suite("A network")
+@Suite("Network prefixes")
 struct NetworkPrefixTests {
     private static func v4(_ a: UInt8, _ b: UInt8, _ c: UInt8, _ d: UInt8, _ length: Int) throws -> NetworkPrefix {
         try #require(NetworkPrefix(octets: [a, b, c, d], length: length))
@@ -12,7 +12,7 @@ struct NetworkPrefixTests {
         return try #require(NetworkPrefix(octets: octets + rest, length: length))
     }
 
-    @Test("has the addresses that begin alike, from the first to the last")
+    @Test("a network contains all addresses with its prefix, from the first to the last")
     func members() throws {
         let ten = try Self.v4(10, 0, 0, 0, 8)
         for text in ["10.0.0.0:1", "10.255.255.255:1"] { #expect(try ten.contains(SocketAddress(text)), "\(text)") }
@@ -27,7 +27,7 @@ struct NetworkPrefixTests {
         #expect(try !wide.contains(SocketAddress("[2001:db8:8000::1]:1")))
     }
 
-    @Test("is everything of its family with no bits, and nothing of the other")
+    @Test("a prefix of no bits contains its whole family and nothing of the other")
     func everything() throws {
         let all = try Self.v4(0, 0, 0, 0, 0)
         #expect(try all.contains(SocketAddress("255.255.255.255:1")) && !all.contains(SocketAddress("[::1]:1")))
@@ -36,7 +36,7 @@ struct NetworkPrefixTests {
         #expect(try !all.contains(SocketAddress(unixPath: "/a")) && !other.contains(SocketAddress(unixPath: "/a")))
     }
 
-    @Test("has four or sixteen octets, so many bits, and none of them behind")
+    @Test("a prefix needs 4 or 16 bytes, a valid length and no bits behind it")
     func none() {
         #expect(NetworkPrefix(octets: [], length: 0) == nil)
         #expect(NetworkPrefix(octets: [10, 0, 0], length: 8) == nil)
@@ -55,9 +55,9 @@ private func address(text: String, isIPv6: Bool, port: UInt16) -> SocketAddress?
     SocketAddress(text: Array(text.utf8).span, isIPv6: isIPv6, port: port)
 }
 
-@Suite("An address as protocols carry it")
+@Suite("Addresses in protocols")
 struct CarriedAddressTests {
-    @Test("has four or sixteen octets")
+    @Test("an address has 4 or 16 bytes")
     func octets() {
         #expect(address([192, 0, 2, 7], port: 443)?.description == "192.0.2.7:443")
         let v6: [UInt8] = [0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 7]
@@ -66,7 +66,7 @@ struct CarriedAddressTests {
         #expect(address([], port: 1) == nil)
     }
 
-    @Test("is the IPv4 address where it maps one into IPv6, so that its clients are as many sources")
+    @Test("an IPv4-mapped IPv6 address is the IPv4 address, so that each client is one source")
     func mapped() throws {
         let mapped = [UInt8](repeating: 0, count: 10) + [0xff, 0xff, 192, 0, 2, 7]
         let found = try #require(address(mapped, port: 9))
@@ -77,12 +77,14 @@ struct CarriedAddressTests {
         #expect(address(text: "::192.0.2.7", isIPv6: true, port: 9)?.isIPv6 == true)
     }
 
-    @Test("is no text with more behind it", arguments: ["", "1.2.3.4 ", "1.2.3.4\0", "1.2.3.4\0x", "a.b", "1.2.3"])
+    @Test(
+        "text with anything behind the address is refused",
+        arguments: ["", "1.2.3.4 ", "1.2.3.4\0", "1.2.3.4\0x", "a.b", "1.2.3"])
     func texts(_ text: String) {
         #expect(address(text: text, isIPv6: false, port: 1) == nil)
     }
 
-    @Test("is no longer than the longest")
+    @Test("text longer than the longest address is refused")
     func long() {
         let longest = "0000:0000:0000:0000:0000:ffff:192.168.100.100"
         #expect(address(text: longest, isIPv6: true, port: 1)?.description == "192.168.100.100:1")

@@ -50,7 +50,7 @@ struct SocketFileTests {
         try #require(address.withSockaddr { bind(server.number, $0, $1) } == 0)
     }
 
-    @Test("has mode 0600, can be connected to, and is removed at the end")
+    @Test("the file has mode 0600, accepts connections, and is removed at the end")
     func life() throws {
         do {
             let file = try SocketFile(path: path)
@@ -63,7 +63,7 @@ struct SocketFileTests {
         #expect(!FileManager.default.fileExists(atPath: path))
     }
 
-    @Test("has mode 0600 from its first moment on, before anything listens")
+    @Test("the file has mode 0600 before the socket listens")
     func modeAtOnce() throws {
         // What `listen` relies on: bind makes the file with the mode of the socket.
         let address = try SocketAddress(unixPath: path)
@@ -74,7 +74,7 @@ struct SocketFileTests {
         #expect(try mode(of: path) == S_IFSOCK | 0o600)
     }
 
-    @Test("of a dead process is replaced")
+    @Test("the file of a dead process is replaced")
     func stale() throws {
         try leaveStale()
         #expect(!connects())
@@ -84,7 +84,7 @@ struct SocketFileTests {
         #expect(connects())
     }
 
-    @Test("of a living server is refused, and stays")
+    @Test("the file of a running server is refused and stays")
     func live() throws {
         let file = try SocketFile(path: path)
         let server = Kept(try file.listen())
@@ -93,7 +93,7 @@ struct SocketFileTests {
         #expect(connects())
     }
 
-    @Test("is refused too when whoever listens knows nothing of the lock")
+    @Test("the file of a listening process without a lock is refused")
     func foreign() throws {
         try leaveStale()
         try FileManager.default.removeItem(atPath: path)
@@ -106,7 +106,7 @@ struct SocketFileTests {
         #expect(connects())
     }
 
-    @Test("of another process is refused while that lives, and replaced when it was killed")
+    @Test("another process's file is refused while it lives and replaced after it was killed")
     func otherProcess() throws {
         let script = """
             import fcntl, socket, sys
@@ -136,7 +136,7 @@ struct SocketFileTests {
         #expect(connects())
     }
 
-    @Test("is never put in place of anything that is no socket")
+    @Test("a file that is not a socket is never replaced")
     func noSocket() throws {
         try "precious".write(toFile: path, atomically: true, encoding: .utf8)
         #expect(throws: SocketFileError.noSocket(path: path)) { _ = try SocketFile(path: path) }
@@ -147,7 +147,7 @@ struct SocketFileTests {
         #expect(throws: SocketFileError.noSocket(path: path)) { _ = try SocketFile(path: path) }
     }
 
-    @Test("that somebody has put another in place of is not removed")
+    @Test("a file that something else has replaced is not removed")
     func replaced() throws {
         let file = try SocketFile(path: path)
         let server = Kept(try file.listen())
@@ -158,13 +158,13 @@ struct SocketFileTests {
         #expect(FileManager.default.fileExists(atPath: path))
     }
 
-    @Test("has a path that fits", arguments: ["", String(repeating: "a", count: 108), "a\0b"])
+    @Test("an unusable path is refused", arguments: ["", String(repeating: "a", count: 108), "a\0b"])
     func paths(_ path: String) {
         #expect(throws: SocketFileError.pathUnusable(path: path)) { _ = try SocketFile(path: path) }
         #expect(throws: EventLoopError.address(path)) { _ = try SocketAddress(unixPath: path) }
     }
 
-    @Test("in a directory that is not there is a clear error")
+    @Test("a missing directory is a clear error")
     func noDirectory() throws {
         let path = "/nowhere/at/all.sock"
         do {
@@ -175,7 +175,7 @@ struct SocketFileTests {
         }
     }
 
-    @Test("clients of it have no name and no port")
+    @Test("a Unix address has neither name nor port")
     func peer() throws {
         let address = try SocketAddress(unixPath: "/run/a.sock")
         #expect(address.isUnix)

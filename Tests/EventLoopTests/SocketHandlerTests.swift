@@ -33,7 +33,7 @@ struct SocketHandlerTests {
         return (try #require(accepted), client)
     }
 
-    @Test("bytes sent arrive, and the end of the stream is seen")
+    @Test("sent bytes arrive, and the end of the stream is reported")
     func transfer() throws {
         let loop = try Loop()
         let (server, client) = try pair(loop)
@@ -57,7 +57,7 @@ struct SocketHandlerTests {
         #expect(String(decoding: received.copy(), as: UTF8.self) == "hello")
     }
 
-    @Test("a deadline that was moved away does not pass early, and one moved closer passes")
+    @Test("a deadline moved later does not expire early, and one moved earlier does")
     func deadlines() throws {
         let loop = try Loop()
         let (server, client) = try pair(loop)
@@ -80,7 +80,7 @@ struct SocketHandlerTests {
         #expect(client.deadlines == 1)
     }
 
-    @Test("a closed handler hears nothing any more, not even of what had happened already")
+    @Test("a closed handler receives no event, not even one already pending")
     func closed() throws {
         let loop = try Loop()
         let (server, client) = try pair(loop)
@@ -101,12 +101,12 @@ struct SocketHandlerTests {
 
 @Suite("Socket addresses")
 struct SocketAddressTests {
-    @Test("literals are parsed and printed the same", arguments: ["127.0.0.1:1", "[::1]:65535", "[2001:db8::1]:443"])
+    @Test("literals are parsed and printed unchanged", arguments: ["127.0.0.1:1", "[::1]:65535", "[2001:db8::1]:443"])
     func roundTrip(_ text: String) throws {
         #expect(try SocketAddress(text).description == text)
     }
 
-    @Test("loopback is known for what it is")
+    @Test("loopback addresses are recognized")
     func loopback() throws {
         #expect(try SocketAddress("127.9.9.9:1").isLoopback)
         #expect(try SocketAddress("[::1]:1").isLoopback)
@@ -115,7 +115,7 @@ struct SocketAddressTests {
     }
 
     @Test(
-        "anything else is refused",
+        "any other text is refused",
         arguments: ["", "1", "localhost:1", "127.0.0.1", "127.0.0.1:x", "::1:1", "[::1]", "1.2.3.4:70000"])
     func refused(_ text: String) {
         #expect(throws: EventLoopError.address(text)) { try SocketAddress(text) }

@@ -1,10 +1,11 @@
 import Attestation
 import Enrolment
 import Testing
+import Vocabulary
 
 @testable import GatewayConfiguration
 
-@Suite("What the conf file demands of attestations")
+@Suite("Attestation settings in the conf file")
 struct AttestationDemandsTests {
     private func demands(
         _ lines: String, environment: String = "production"
@@ -15,12 +16,13 @@ struct AttestationDemandsTests {
         return try #require(try Conf.read(text).configuration.apps.first).attestation
     }
 
-    @Test("what is not said has its default, which depends on the environment for categories")
+    @Test("omitted settings have their defaults; that of categories depends on the environment")
     func defaults() throws {
         let production = try demands("")
         #expect(production.platforms == [.ios])
         #expect(production.validationCategories == [.testFlight, .appStore, .enterprise])
         #expect(production.minimumBundleVersion == nil)
+        #expect(production.minimumSystem == nil)
         #expect(production.absentExtensions == .accept)
         #expect(production.clientData == .nonceAndTag)
         #expect(production.receipt == .optional)
@@ -32,13 +34,14 @@ struct AttestationDemandsTests {
                 == [.testFlight, .appStore, .enterprise, .developerID])
     }
 
-    @Test("everything that is said is kept")
+    @Test("every given setting is kept")
     func everything() throws {
         let demands = try demands(
             """
                 platforms: [macos, visionos]
                 validation_categories: [app-store, 77]
                 minimum_bundle_version: 1.20
+                minimum_os: 17.10
                 absent_extensions: refuse
                 client_data: dsr
                 receipt: required
@@ -48,6 +51,7 @@ struct AttestationDemandsTests {
         #expect(demands.platforms == [.macos, .visionos])
         #expect(demands.validationCategories == [.appStore, AttestationDemands.ValidationCategory(number: 77)])
         #expect(demands.minimumBundleVersion?.text == "1.20")
+        #expect(demands.minimumSystem == SystemVersion("17.10"))
         #expect(demands.absentExtensions == .refuse)
         #expect(demands.clientData == .dsr)
         #expect(demands.receipt == .required(maximumRisk: 5))
@@ -56,7 +60,7 @@ struct AttestationDemandsTests {
 
     // MARK: - The verifier's notions
 
-    @Test("categories have the verifier's numbers")
+    @Test("category names map to the verifier's numbers")
     func categories() {
         let known: [String: Attestation.ValidationCategory] = [
             "operating-system": .operatingSystem, "testflight": .testFlight, "development": .development,
@@ -66,14 +70,14 @@ struct AttestationDemandsTests {
         #expect(Dictionary(uniqueKeysWithValues: names) == known.mapValues(\.rawValue))
     }
 
-    @Test("forms of client data have the names that enrolment has for them")
+    @Test("client data formats have the names that enrolment uses")
     func clientData() {
         #expect(
-            AttestationDemands.ClientData.allCases.map(\.rawValue) == ClientDataForm.allCases.map(\.rawValue))
+            AttestationDemands.ClientData.allCases.map(\.rawValue) == ClientDataFormat.allCases.map(\.rawValue))
     }
 
     @Test(
-        "a bundle version that is taken can be compared",
+        "an accepted bundle version can be compared",
         arguments: ["1", "0", "007", "1.2.3.4.5.6.7.8", "999999999999999999.1"])
     func versions(text: String) throws {
         #expect(try demands("    minimum_bundle_version: '\(text)'\n").minimumBundleVersion?.text == text)
@@ -81,7 +85,17 @@ struct AttestationDemandsTests {
     }
 
     @Test(
-        "a URL that is taken is one that enrolment takes",
+        "a system version is taken with quotes and without, as it is written",
+        arguments: ["17", "17.4", "17.10", "17.4.1"])
+    func systemVersions(text: String) throws {
+        for spelling in [text, "'\(text)'"] {
+            #expect(try demands("    minimum_os: \(spelling)\n").minimumSystem == SystemVersion(text))
+        }
+        #expect(try demands("    minimum_os: 17.10\n").minimumSystem != SystemVersion("17.1"))
+    }
+
+    @Test(
+        "a URL that the conf file accepts is accepted by enrolment",
         arguments: [
             "https://localhost", "https://localhost:8444", "https://[::1]:8444", "https://[2001:db8::1]",
             "https://a.example/phones/v1", "https://192.0.2.1:1/A%20b",

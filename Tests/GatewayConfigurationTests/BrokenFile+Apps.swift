@@ -33,7 +33,7 @@ extension BrokenFile {
             attested: "an app configured twice",
             "id: ABCDE12345.org.example.other",
             "id: ▶ABCDE12345.org.example.app",
-            "the app `ABCDE12345.org.example.app` is configured already, on line 20"),
+            "the app `ABCDE12345.org.example.app` is already configured, on line 20"),
         BrokenFile(
             attested: "an app without an environment",
             "  - id: ABCDE12345.org.example.other\n    environment: development\n",
@@ -43,24 +43,24 @@ extension BrokenFile {
             attested: "an unknown environment",
             "environment: development",
             "environment: ▶developer",
-            "`developer` is not known here",
+            "`developer` is not a known value",
             suggestion: "development"),
         BrokenFile(
             attested: "a rule for counters that is none",
             "window 64",
             "▶any",
-            "`any` is no rule for a counter"),
+            "`any` is not a counter rule"),
         BrokenFile(
             attested: "a misspelt rule for counters",
             "window 64",
             "▶stict",
-            "`stict` is no rule for a counter",
+            "`stict` is not a counter rule",
             suggestion: "strict"),
         BrokenFile(
             attested: "a window without a number",
             "window 64",
             "▶window",
-            "`window` is no rule for a counter"),
+            "`window` is not a counter rule"),
         BrokenFile(
             attested: "a window of nothing",
             "window 64",

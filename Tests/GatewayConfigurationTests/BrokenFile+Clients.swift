@@ -1,19 +1,19 @@
 @testable import GatewayConfiguration
 
-/// Which certificates clients must present.
+/// The client certificates that are accepted.
 extension BrokenFile {
     static let clients = [
         BrokenFile(
             "HTTP/2 in the clear",
             "    tls:\n      certificate: server.pem\n",
             "    protocols: [▶h2c]\n    tls:\n      certificate: server.pem\n",
-            "HTTP/2 in the clear (`h2c`) is not spoken to clients",
+            "HTTP/2 in the clear (`h2c`) is not supported for clients",
             suggestion: "h2"),
         BrokenFile(
             "a protocol that nobody knows",
             "    tls:\n      certificate: server.pem\n",
             "    protocols: [h2, ▶http/1]\n    tls:\n      certificate: server.pem\n",
-            "`http/1` is not known here",
+            "`http/1` is not a known value",
             suggestion: "http/1.1"),
         BrokenFile(
             "no kind of certificate",
@@ -24,13 +24,13 @@ extension BrokenFile {
             "an unknown kind",
             "      authorities: [ca.pem]\n",
             "      authorities: [ca.pem]\n      accept: [issued, ▶register]\n",
-            "`register` is not known here",
+            "`register` is not a known value",
             suggestion: "registered"),
         BrokenFile(
             "a kind twice",
             "      authorities: [ca.pem]\n",
             "      authorities: [ca.pem]\n      accept: [issued, ▶issued]\n",
-            "`issued` stands in this list twice"),
+            "`issued` is listed twice"),
         BrokenFile(
             attested: "issued certificates, and nobody who issues them",
             "      authorities: [ca.pem]\n",
@@ -40,7 +40,7 @@ extension BrokenFile {
             attested: "authorities whose certificates are not taken",
             "authorities: [ca.pem]",
             "accept: [registered]\n      authorities: ▶[ca.pem]",
-            "`authorities` means nothing where `accept` lacks `issued`"),
+            "`authorities` has no effect without `issued` in `accept`"),
         BrokenFile(
             "registered devices, and no registry that knows them",
             "authorities: [ca.pem]",
@@ -55,18 +55,18 @@ extension BrokenFile {
             "revocation lists that nobody reads",
             "      authorities: [ca.pem]\n",
             "      authorities: [ca.pem]\n      crls: [ca.crl]\n      crl_policy: ▶none\n",
-            "`none` would leave `crls` unread"),
+            "`none` would ignore `crls`"),
         BrokenFile(
             "an unknown policy for revocation lists",
             "      authorities: [ca.pem]\n",
             "      authorities: [ca.pem]\n      crls: [ca.crl]\n      crl_policy: ▶require_fresh\n",
-            "`require_fresh` is not known here",
+            "`require_fresh` is not a known value",
             suggestion: "require-fresh"),
         BrokenFile(
             attested: "revocation lists of nobody",
             "      authorities: [ca.pem]\n",
             "      accept: [registered]\n      crls: ▶[ca.crl]\n",
-            "`crls` means nothing where `accept` lacks `issued`"),
+            "`crls` has no effect without `issued` in `accept`"),
         BrokenFile(
             "an empty list of pins, which would let nobody in",
             "      authorities: [ca.pem]\n",

@@ -30,17 +30,17 @@ extension BrokenFile {
             "  receipts:\n    ▶team: A1B2C3D4E5\n    key_id: ABCDE12345\n  content_limit",
             "`key` is missing"),
         BrokenFile(
-            enrolling: "a team that is no id of Apple's",
+            enrolling: "a team that is not an id from Apple",
             "  content_limit",
             "  receipts: { team: ▶a1b2c3d4e5, key_id: ABCDE12345, key: apple.p8 }\n  content_limit",
-            "`a1b2c3d4e5` is no id of Apple's",
+            "`a1b2c3d4e5` is not an id from Apple",
             suggestion: "A1B2C3D4E5"),
         BrokenFile(
             enrolling: "receipts that would leave the machine in the clear",
             "  content_limit",
             "  receipts: { team: A1B2C3D4E5, key_id: ABCDE12345, key: apple.p8, base_url: ▶'http://10.0.0.1:80' }\n"
                 + "  content_limit",
-            "`http://10.0.0.1:80` would be asked in the clear",
+            "`http://10.0.0.1:80` would be called unencrypted",
             suggestion: "https://10.0.0.1:80"),
         BrokenFile(
             enrolling: "receipts asked for at a URL with a slash at its end, quoted as it stands",
@@ -108,18 +108,18 @@ extension BrokenFile {
             enrolling: "two passphrases",
             "passphrase_file: ca.passphrase",
             "passphrase_file: ca.passphrase\n    passphrase_variable: ▶CA_PASSPHRASE",
-            "`passphrase_file` says the passphrase already"),
+            "`passphrase_file` already names the passphrase"),
         BrokenFile(
             enrolling: "a variable as shells write it",
             "passphrase_file: ca.passphrase",
             "passphrase_variable: ▶$CA_PASSPHRASE",
-            "is no name of a variable",
+            "this is not the name of a variable",
             suggestion: "CA_PASSPHRASE"),
         BrokenFile(
             enrolling: "a variable that is none",
             "passphrase_file: ca.passphrase",
             "passphrase_variable: ▶1CA",
-            "is no name of a variable"),
+            "this is not the name of a variable"),
         BrokenFile(
             enrolling: "a certificate that lives no minute",
             "certificate_life: 720h",
@@ -195,18 +195,18 @@ extension BrokenFile {
             enrolling: "an unknown admission",
             "admission: token",
             "admission: ▶tokens",
-            "`tokens` is not known here",
+            "`tokens` is not a known value",
             suggestion: "token"),
         BrokenFile(
             enrolling: "an issuer whose tokens nobody asks for",
             "admission: token\n  token:\n    ",
             "admission: open\n  token:\n    ▶",
-            "`token` means nothing with `admission: open`"),
+            "`token` has no effect with `admission: open`"),
         BrokenFile(
             enrolling: "an issuer beside an operator",
             "admission: token\n  token:\n    ",
             "admission: approval\n  token:\n    ▶",
-            "`token` means nothing with `admission: approval`"),
+            "`token` has no effect with `admission: approval`"),
         BrokenFile(
             enrolling: "tokens of nobody",
             """
@@ -218,7 +218,7 @@ extension BrokenFile {
 
             """,
             "  admission: ▶token\n",
-            "`admission: token` needs to know who signs the tokens"),
+            "`admission: token` needs the issuer of the tokens"),
         BrokenFile(
             enrolling: "an issuer without keys",
             "keys: [login.pem, login-next.pem]",

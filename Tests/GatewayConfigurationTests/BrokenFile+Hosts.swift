@@ -11,7 +11,7 @@ extension BrokenFile {
             "for all names below another", "- names: [\"▶*.example.org\"]", "`*.example.org` is not a host name",
             quoted: true),
         host("with a last dot", "- names: [▶localhost.]", "`localhost.` is not a host name"),
-        host("with a name twice", "- names: [localhost, ▶localhost]", "`localhost` stands in this list twice"),
+        host("with a name twice", "- names: [localhost, ▶localhost]", "`localhost` is listed twice"),
         BrokenFile(
             "a name of two hosts",
             authorities,
@@ -21,7 +21,7 @@ extension BrokenFile {
                       - { names: [▶localhost], tls: { certificate: a, key: b }, clients: { authorities: [c] } }
 
                 """,
-            "the name `localhost` is taken by the host on line 9"),
+            "the name `localhost` is already used by the host on line 9"),
         BrokenFile(
             "hosts, and none of them", authorities, authorities + "    hosts: ▶[]\n", "the list is empty"),
         BrokenFile(

@@ -34,7 +34,7 @@ extension BrokenFile {
             "the default level without registry and apps",
             "  - name: records\n    host: localhost\n    path: /records\n    require: certificate\n",
             "  - ▶name: records\n    host: localhost\n    path: /records\n",
-            "`require` is missing, and its default `request-proof` needs the sections `registry` and `apps`"),
+            "`require` is missing; its default `request-proof` needs the sections `registry` and `apps`"),
         BrokenFile(
             "a request proof without registry and apps, with apps that are therefore unknown",
             "require: certificate",
@@ -68,7 +68,7 @@ extension BrokenFile {
             attested: "an app named twice",
             "apps: [ABCDE12345.org.example.app]",
             "apps: [ABCDE12345.org.example.app, ▶ABCDE12345.org.example.app]",
-            "stands in this list twice"),
+            "is listed twice"),
         BrokenFile(
             attested: "a route for no app",
             "apps: [ABCDE12345.org.example.app]",
@@ -78,27 +78,27 @@ extension BrokenFile {
             attested: "apps where a certificate is enough",
             "require: request-proof\n    apps: [ABCDE12345.org.example.app]\n    components: [x-location]\n",
             "require: certificate\n    apps: ▶[ABCDE12345.org.example.app]\n",
-            "`apps` means nothing with `require: certificate`"),
+            "`apps` has no effect with `require: certificate`"),
         BrokenFile(
             attested: "apps where a certificate is enough, which are none besides",
             "require: request-proof\n    apps: [ABCDE12345.org.example.app]\n    components: [x-location]\n",
             "require: certificate\n    apps: ▶[app]\n",
-            "`apps` means nothing with `require: certificate`"),
+            "`apps` has no effect with `require: certificate`"),
         BrokenFile(
             attested: "components where a certificate is enough",
             "require: request-proof\n    apps: [ABCDE12345.org.example.app]\n    components: [x-location]\n",
             "require: certificate\n    components: ▶[x-location]\n",
-            "`components` means nothing with `require: certificate`"),
+            "`components` has no effect with `require: certificate`"),
         BrokenFile(
             attested: "a body that is streamed where nothing says what it must be",
             "require: request-proof\n    apps: [ABCDE12345.org.example.app]\n    components: [x-location]\n",
             "require: certificate\n    body: ▶stream\n",
-            "`body` means nothing with `require: certificate`"),
+            "`body` has no effect with `require: certificate`"),
         BrokenFile(
             attested: "components where a device is enough",
             "require: request-proof\n    apps: [ABCDE12345.org.example.app]\n    components: [x-location]\n",
             "require: device\n    components: ▶[x-location]\n",
-            "`components` means nothing with `require: device`"),
+            "`components` has no effect with `require: device`"),
         BrokenFile(
             attested: "a component in capitals",
             "[x-location]",
@@ -114,12 +114,12 @@ extension BrokenFile {
             attested: "a component that no request can have",
             "[x-location]",
             "[▶x_location]",
-            "`x_location` cannot be covered: names with `_` or `.` are refused anyway"),
+            "`x_location` cannot be covered: names with `_` or `.` are always refused"),
         BrokenFile(
             attested: "a component that belongs to the message",
             "[x-location]",
             "[▶content-length]",
-            "`content-length` belongs to the message itself and cannot be demanded"),
+            "`content-length` is part of the message framing and cannot be required"),
         BrokenFile(
             attested: "a proof that covers itself",
             "[x-location]",
@@ -134,7 +134,7 @@ extension BrokenFile {
             attested: "a component named twice",
             "[x-location]",
             "[x-location, ▶x-location]",
-            "`x-location` stands in this list twice"),
+            "`x-location` is listed twice"),
         BrokenFile(
             attested: "too many components",
             "[x-location]",

@@ -19,15 +19,15 @@ extension BrokenFile {
         proxies("bits with a zero before", "{ from: [▶10.0.0.0/08] }", "`08` is not a number of bits from 0 to 32"),
         proxies(
             "an address that is not its network's", "{ from: [▶10.0.0.1/8] }",
-            "`10.0.0.1/8` has bits behind the first 8",
+            "`10.0.0.1/8` has bits set after the first 8",
             suggestion: "10.0.0.0/8"),
         proxies(
-            "the same within an octet", "{ from: [▶192.0.2.65/26] }", "`192.0.2.65/26` has bits behind the first 26",
+            "the same within an octet", "{ from: [▶192.0.2.65/26] }", "`192.0.2.65/26` has bits set after the first 26",
             suggestion: "192.0.2.64/26"),
         proxies(
-            "the same in IPv6", "{ from: [▶'2001:db8::1/32'] }", "`2001:db8::1/32` has bits behind the first 32",
+            "the same in IPv6", "{ from: [▶'2001:db8::1/32'] }", "`2001:db8::1/32` has bits set after the first 32",
             suggestion: "2001:db8::/32"),
-        proxies("one of them twice", "{ from: [10.0.0.1, ▶10.0.0.1/32] }", "`10.0.0.1/32` stands in this list twice"),
+        proxies("one of them twice", "{ from: [10.0.0.1, ▶10.0.0.1/32] }", "`10.0.0.1/32` is listed twice"),
         proxies(
             "none that can reach the listener", "{ ▶from: ['::1'] }",
             "no connection to 127.0.0.1:8443 comes from an IPv6 address"),

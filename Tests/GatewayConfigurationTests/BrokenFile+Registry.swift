@@ -32,22 +32,22 @@ extension BrokenFile {
             attested: "a secret in the registry's file",
             "secret: challenge.secret",
             "secret: ▶registry.sqlite",
-            "`conf/registry.sqlite` is the file of `registry.path` already"),
+            "`conf/registry.sqlite` is already the file of `registry.path`"),
         BrokenFile(
             attested: "a secret in the registry's file, spelt differently",
             "secret: challenge.secret",
             "secret: ▶.//var/../registry.sqlite",
-            "is the file of `registry.path` already"),
+            "is already the file of `registry.path`"),
         BrokenFile(
             attested: "a registry in two places",
             "path: registry.sqlite",
             "path: registry.sqlite\n  postgresql: { ▶hosts: [/run/postgresql] }",
-            "`path` names a store already"),
+            "`path` already names a store"),
         BrokenFile(
             attested: "a database that the network can read along with",
             "path: registry.sqlite",
             "postgresql: { hosts: ▶[/run/postgresql, db.internal] }",
-            "db.internal could be anybody, and everybody between could read along"),
+            "db.internal is not authenticated, and the connection to it is not encrypted"),
         BrokenFile(
             attested: "a database without hosts",
             "path: registry.sqlite",
@@ -67,12 +67,12 @@ extension BrokenFile {
             attested: "a database that is a list of parameters",
             "path: registry.sqlite",
             "postgresql: { hosts: [/run/postgresql], database: ▶'host=elsewhere' }",
-            "is no name of a database or role"),
+            "`host=elsewhere` is not the name of a database or role"),
         BrokenFile(
             attested: "a certificate for the database without its key",
             "path: registry.sqlite",
             "postgresql: { hosts: [db.internal], tls: { authorities: ca.pem, certificate: ▶server.pem } }",
-            "`certificate` stands without `key`"),
+            "`certificate` requires `key`"),
         BrokenFile(
             attested: "too few devices",
             "devices: 1000",
@@ -97,22 +97,22 @@ extension BrokenFile {
             attested: "a socket in the registry's file",
             "socket: administration.socket",
             "socket: ▶registry.sqlite",
-            "is the file of `registry.path` already"),
+            "is already the file of `registry.path`"),
         BrokenFile(
             attested: "a socket in the file of the secret",
             "socket: administration.socket",
             "socket: ▶./challenge.secret",
-            "is the file of `registry.secret` already"),
+            "`conf/./challenge.secret` is already the file of `registry.secret`"),
         BrokenFile(
             attested: "an administration open to everybody on the machine",
             "  socket: administration.socket\n",
             "  socket: administration.socket\n  listeners:\n    - address: ▶127.0.0.1:9464\n",
-            "anybody who reaches 127.0.0.1:9464 could administer the gateway"),
+            "anyone who can reach 127.0.0.1:9464 could administer the gateway"),
         BrokenFile(
             attested: "a token that would cross the network in clear",
             "  socket: administration.socket\n",
             "  socket: administration.socket\n  listeners:\n    - address: ▶192.0.2.1:9464\n      token_file: token\n",
-            "the token would cross the network to 192.0.2.1:9464 in clear"),
+            "the token would be sent to 192.0.2.1:9464 unencrypted"),
         BrokenFile(
             attested: "an administration where clients connect",
             "  socket: administration.socket\n",
@@ -123,13 +123,13 @@ extension BrokenFile {
             "  socket: administration.socket\n",
             "  socket: administration.socket\n  listeners: ▶[{ address: 127.0.0.1:9464, tls: { certificate: a.pem, key: a.key,"
                 + " clients: { authorities: [ca.pem] } } }]\n",
-            "every client of the gateway has a certificate of `conf/ca.pem`"),
+            "every client of the gateway can have a certificate of `conf/ca.pem`"),
         BrokenFile(
             attested: "an administration at one address twice",
             "  socket: administration.socket\n",
             "  socket: administration.socket\n  listeners:\n    - { address: 127.0.0.1:9464, token_file: token }\n"
                 + "    - { address: ▶127.0.0.1:9464, token_file: token }\n",
-            "127.0.0.1:9464 stands in this list twice"),
+            "127.0.0.1:9464 is listed twice"),
         BrokenFile(
             attested: "a host without a port",
             "  socket: administration.socket\n",
@@ -139,7 +139,7 @@ extension BrokenFile {
             attested: "an access log in the registry's file",
             "proof:\n",
             "log: { access: ▶./registry.sqlite }\nproof:\n",
-            "is the file of `registry.path` already"),
+            "is already the file of `registry.path`"),
         BrokenFile(
             attested: "a proof that may hardly age",
             "max_age: 60s",

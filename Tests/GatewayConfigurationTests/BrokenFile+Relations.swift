@@ -19,7 +19,7 @@ extension BrokenFile {
             upstreams:
 
             """,
-            "127.0.0.1:8443 is listened on already, on line 2"),
+            "127.0.0.1:8443 is already used by a listener, on line 2"),
         BrokenFile(
             "a name that is taken",
             "    upstream: records\n",
@@ -28,7 +28,7 @@ extension BrokenFile {
               - { name: ▶records, host: localhost, path: /b, require: certificate, upstream: records }
 
             """,
-            "the name `records` is taken by the route on line 12"),
+            "the name `records` is already used by the route on line 12"),
         BrokenFile(
             "a route that is there already",
             "    upstream: records\n",
@@ -42,7 +42,7 @@ extension BrokenFile {
                 upstream: records
 
             """,
-            "the route `records` has the same host and path already for GET, PUT"),
+            "the route `records` already has the same host and path for GET, PUT"),
         BrokenFile(
             attested: "content that is larger than what may be held",
             "    upstream: records\n",
@@ -59,7 +59,7 @@ extension BrokenFile {
               - { name: chat, host: localhost, path: /chat, require: certificate, upstream: records, websocket: allowed }
 
             """,
-            "`connections` (1) leaves no room for the WebSockets of the route `chat`"),
+            "`connections` (1) leaves no connection for the WebSockets of the route `chat`, which may use half of them"),
         BrokenFile(
             "an upstream whose one request a WebSocket would be",
             "    servers: [127.0.0.1:9000]\nroutes:\n",
@@ -70,6 +70,6 @@ extension BrokenFile {
               - { name: chat, host: localhost, path: /chat, require: certificate, upstream: records, websocket: allowed }
 
             """,
-            "`requests` (1) leaves no room for the WebSockets of the route `chat`"),
+            "`requests` (1) leaves no connection for the WebSockets of the route `chat`, which may use half of them"),
     ]
 }

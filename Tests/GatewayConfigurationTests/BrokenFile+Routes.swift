@@ -78,7 +78,7 @@ extension BrokenFile {
             "a path with an encoded letter",
             "path: /records",
             "path: ▶/%61",
-            "`%61` stands for `a`"),
+            "`%61` encodes `a`, which must not be encoded"),
         BrokenFile(
             "a path with an encoded slash",
             "path: /records",
@@ -98,23 +98,23 @@ extension BrokenFile {
             "a path beyond ASCII",
             "path: /records",
             "path: ▶/ä",
-            "a character beyond ASCII"),
+            "a non-ASCII character"),
         BrokenFile(
             "an unknown method",
             "    require",
             "    methods: [GET, ▶TRACE]\n    require",
-            "`TRACE` is not known here"),
+            "`TRACE` is not a known value"),
         BrokenFile(
             "a method in lower case",
             "    require",
             "    methods: [▶get]\n    require",
-            "`get` is not known here",
+            "`get` is not a known value",
             suggestion: "GET"),
         BrokenFile(
             "a method named twice",
             "    require",
             "    methods: [GET, ▶GET]\n    require",
-            "`GET` stands in this list twice"),
+            "`GET` is listed twice"),
         BrokenFile(
             "no methods",
             "    require",
@@ -124,7 +124,7 @@ extension BrokenFile {
             "an unknown level",
             "require: certificate",
             "require: ▶certificates",
-            "`certificates` is not known here",
+            "`certificates` is not a known value",
             suggestion: "certificate"),
         BrokenFile(
             "a content limit beyond the largest",
@@ -135,6 +135,6 @@ extension BrokenFile {
             attested: "an unknown way with content",
             "    upstream: records\n",
             "    upstream: records\n    body: ▶buffer\n",
-            "`buffer` is not known here"),
+            "`buffer` is not a known value"),
     ]
 }

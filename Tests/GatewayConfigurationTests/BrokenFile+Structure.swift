@@ -91,7 +91,7 @@ extension BrokenFile {
             "an authority named twice",
             "[ca.pem]",
             "[ca.pem, ▶ca.pem]",
-            "`ca.pem` stands in this list twice"),
+            "`ca.pem` is listed twice"),
         BrokenFile(
             "a duplicate key, at the second",
             "    upstream: records\n",

@@ -7,12 +7,12 @@ extension BrokenFile {
             "a server on another machine",
             "[127.0.0.1:9000]",
             "[127.0.0.1:9000, ▶10.0.0.7:9000]",
-            "10.0.0.7:9000 is not on this machine, and patients' data would cross the network in clear"),
+            "10.0.0.7:9000 is not on this machine, and patient data would be sent unencrypted"),
         BrokenFile(
             "TLS and plaintext at once",
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem }\n    plaintext: ▶accepted\n",
-            "the servers are spoken to by `tls`: nothing is in plaintext"),
+            "`tls` already encrypts the connections to the servers"),
         BrokenFile(
             "TLS without authorities",
             "    servers: [127.0.0.1:9000]\n",
@@ -32,12 +32,12 @@ extension BrokenFile {
             "our certificate for a service without its key",
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem, certificate: ▶us.pem }\n",
-            "`certificate` stands without `key`"),
+            "`certificate` requires `key`"),
         BrokenFile(
             "our key for a service without its certificate",
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem, key: ▶us.key }\n",
-            "`key` stands without `certificate`"),
+            "`key` requires `certificate`"),
         BrokenFile(
             "a server name with a port",
             "    servers: [127.0.0.1:9000]\n",
@@ -48,13 +48,13 @@ extension BrokenFile {
             "an unknown policy towards services",
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [10.0.0.7:9000]\n    tls: { authorities: ca.pem, policy: ▶moderne }\n",
-            "`moderne` is not known here",
+            "`moderne` is not a known value",
             suggestion: "modern"),
         BrokenFile(
             "a protocol that is none",
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [127.0.0.1:9000]\n    protocol: ▶h2c\n",
-            "`h2c` is not known here",
+            "`h2c` is not a known value",
             suggestion: "h2"),
         BrokenFile(
             "streams of HTTP/1.1",
@@ -65,7 +65,7 @@ extension BrokenFile {
             "HTTP/2 in the clear with another machine",
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [▶10.0.0.7:9000]\n    protocol: h2\n",
-            "10.0.0.7:9000 is not on this machine, and patients' data would cross the network in clear"),
+            "10.0.0.7:9000 is not on this machine, and patient data would be sent unencrypted"),
         BrokenFile(
             "a server by name",
             "[127.0.0.1:9000]",
@@ -75,12 +75,12 @@ extension BrokenFile {
             "a confession of another word",
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [10.0.0.7:9000]\n    plaintext: ▶true\n",
-            "`true` is not known here"),
+            "`true` is not a known value"),
         BrokenFile(
             "a server named twice",
             "[127.0.0.1:9000]",
             "[127.0.0.1:9000, ▶127.0.0.1:9000]",
-            "stands in this list twice"),
+            "is listed twice"),
         BrokenFile(
             "no servers",
             "[127.0.0.1:9000]",
@@ -121,7 +121,7 @@ extension BrokenFile {
             "an unknown rule for choosing servers",
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [127.0.0.1:9000]\n    balance: ▶round-robbin\n",
-            "`round-robbin` is not known here",
+            "`round-robbin` is not a known value",
             suggestion: "round-robin"),
         BrokenFile(
             "more connections to one server than to all",
@@ -132,12 +132,12 @@ extension BrokenFile {
             "a time to wait where nobody may",
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [127.0.0.1:9000]\n    waiting: 0\n    waiting_timeout: ▶1s\n",
-            "nobody waits: `waiting` is 0"),
+            "`waiting` is 0, so no request waits"),
         BrokenFile(
             "more servers that are left than there are",
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [127.0.0.1:9000]\n    ejection: { minimum_servers: ▶2 }\n",
-            "`minimum_servers` (2) is more than there are servers (1)"),
+            "`minimum_servers` (2) is more than the number of servers (1)"),
         BrokenFile(
             "an ejection that ends before it begins to grow",
             "    servers: [127.0.0.1:9000]\n",
@@ -179,12 +179,12 @@ extension BrokenFile {
             "a server at no machine's address",
             "[127.0.0.1:9000]",
             "[▶0.0.0.0:9000]\n    plaintext: accepted",
-            "0.0.0.0:9000 is no machine's address"),
+            "0.0.0.0:9000 is not the address of a machine"),
         BrokenFile(
             "a server at the address of many",
             "[127.0.0.1:9000]",
             "[▶\"[ff02::1]:9000\"]\n    plaintext: accepted",
-            "[ff02::1]:9000 is the address of many machines"),
+            "[ff02::1]:9000 is a multicast address"),
         BrokenFile(
             "a nameserver by its name",
             "upstreams:\n",
@@ -204,6 +204,6 @@ extension BrokenFile {
             "a check's path with a query",
             "    servers: [127.0.0.1:9000]\n",
             "    servers: [127.0.0.1:9000]\n    health: { path: ▶/health?deep }\n",
-            "which may not stand in it"),
+            "the path has `?`, which is not allowed"),
     ]
 }

@@ -49,13 +49,13 @@ extension BrokenFile {
             "a rate without a period",
             "upstreams:\n",
             "limits: { rate_per_source: ▶100 }\nupstreams:\n",
-            "`100` is no rate",
+            "`100` is not a rate",
             suggestion: "100/s"),
         BrokenFile(
             "a rate of content without a unit",
             "upstreams:\n",
             "timeouts: { content_rate: ▶500 }\nupstreams:\n",
-            "`500` is no rate",
+            "`500` is not a rate",
             suggestion: "500B/s"),
         BrokenFile(
             "a rate of content that nobody has to keep",
@@ -63,7 +63,7 @@ extension BrokenFile {
             "timeouts: { content_rate: ▶0B/s }\nupstreams:\n",
             "`0B/s` is out of range"),
         BrokenFile(
-            "a rate that lets nothing through",
+            "a rate of zero",
             "upstreams:\n",
             "limits: { rate_per_source: ▶0/s }\nupstreams:\n",
             "`0/s` is out of range"),
@@ -71,7 +71,7 @@ extension BrokenFile {
             "a rate of devices that nobody knows",
             "upstreams:\n",
             "limits: { rate_per_device: ▶10/s }\nupstreams:\n",
-            "`rate_per_device` needs the sections `registry` and `apps`: only they know devices"),
+            "`rate_per_device` needs the sections `registry` and `apps`, which know the devices"),
         BrokenFile(
             "a duration without a unit",
             "upstreams:\n",
@@ -130,7 +130,7 @@ extension BrokenFile {
             "an unknown policy of TLS",
             "      key: server.key\n",
             "      key: server.key\n      policy: ▶intermediat\n",
-            "`intermediat` is not known here",
+            "`intermediat` is not a known value",
             suggestion: "intermediate"),
         BrokenFile(
             "the old way to say the version of TLS",
@@ -169,7 +169,7 @@ extension BrokenFile {
             "an IPv6 address without brackets",
             "127.0.0.1:8443",
             "▶'::1:8443'",
-            "an IPv6 address stands in brackets",
+            "an IPv6 address is written in brackets",
             suggestion: "[::1]:8443"),
         BrokenFile(
             "a field that the message needs",
@@ -185,7 +185,7 @@ extension BrokenFile {
             "a field named twice",
             "upstreams:\n",
             "strip_headers: [X-User, ▶x-user]\nupstreams:\n",
-            "stands in this list twice"),
+            "is listed twice"),
         BrokenFile(
             "a log that might be a word",
             "upstreams:\n",
@@ -196,19 +196,19 @@ extension BrokenFile {
             "a log in a form that is not there",
             "upstreams:\n",
             "log: { format: ▶jsn }\nupstreams:\n",
-            "`jsn` is not known here",
+            "`jsn` is not a known value",
             suggestion: "json"),
         BrokenFile(
             "a log field that is not there",
             "upstreams:\n",
             "log: { fields: [path, ▶user-agent] }\nupstreams:\n",
-            "`user-agent` is not known here",
+            "`user-agent` is not a known value",
             suggestion: "user_agent"),
         BrokenFile(
             "a log field named twice",
             "upstreams:\n",
             "log: { fields: [path, query, ▶path] }\nupstreams:\n",
-            "stands in this list twice"),
+            "is listed twice"),
         BrokenFile(
             "a log of no request",
             "upstreams:\n",
@@ -228,7 +228,7 @@ extension BrokenFile {
             "a log level that is not there",
             "upstreams:\n",
             "log: { level: ▶warn }\nupstreams:\n",
-            "`warn` is not known here", suggestion: "warning"),
+            "`warn` is not a known value", suggestion: "warning"),
         BrokenFile(
             "tracing to nowhere",
             "upstreams:\n",
@@ -238,19 +238,19 @@ extension BrokenFile {
             "spans that would leave the machine in the clear",
             "upstreams:\n",
             "tracing: { endpoint: ▶'http://10.0.0.1:4318' }\nupstreams:\n",
-            "`http://10.0.0.1:4318` would be asked in the clear",
+            "`http://10.0.0.1:4318` would be called unencrypted",
             suggestion: "https://10.0.0.1:4318"),
         BrokenFile(
             "a collector with the path that is appended",
             "upstreams:\n",
             "tracing: { endpoint: ▶'http://127.0.0.1:4318/v1/traces' }\nupstreams:\n",
-            "`/v1/traces` would be there twice",
+            "`/v1/traces` would occur twice: it is appended",
             suggestion: "http://127.0.0.1:4318"),
         BrokenFile(
             "a service whose name would break out of JSON",
             "upstreams:\n",
             "tracing: { endpoint: 'http://127.0.0.1:4318', service_name: ▶'a\"b' }\nupstreams:\n",
-            "is no name of a service"),
+            "is not a service name"),
         BrokenFile(
             "a denial URI without a scheme",
             "upstreams:\n",
@@ -260,6 +260,6 @@ extension BrokenFile {
             "a denial URI that would break out of JSON",
             "upstreams:\n",
             "denial_uri: ▶'https://example.org/\"'\nupstreams:\n",
-            "characters that no URI has"),
+            "has characters that a URI cannot contain"),
     ]
 }

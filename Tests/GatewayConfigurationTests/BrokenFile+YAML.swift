@@ -28,27 +28,27 @@ extension BrokenFile {
             "an anchor",
             "host: localhost",
             "host: ▶&host localhost",
-            "anchors and aliases are not taken"),
+            "anchors and aliases are not supported"),
         BrokenFile(
             "an anchor on a mapping",
             "    tls:\n",
             "    tls: ▶&tls\n",
-            "anchors and aliases are not taken"),
+            "anchors and aliases are not supported"),
         BrokenFile(
             "an alias",
             "host: localhost",
             "host: ▶*host",
-            "anchors and aliases are not taken"),
+            "anchors and aliases are not supported"),
         BrokenFile(
             "a merge key",
             "    host: localhost\n",
             "    ▶<<: {}\n    host: localhost\n",
-            "merge keys are not taken"),
+            "merge keys are not supported"),
         BrokenFile(
             "a tag",
             "host: localhost",
             "host: ▶!secret localhost",
-            "tags are not taken"),
+            "tags are not supported"),
         BrokenFile(
             "a key that is a list",
             "upstreams:\n",
@@ -83,7 +83,7 @@ extension BrokenFile {
             "a listener on a star",
             "127.0.0.1:8443",
             "▶*:8443",
-            "anchors and aliases are not taken"),
+            "anchors and aliases are not supported"),
         BrokenFile(
             "a control character",
             "host: localhost",
@@ -98,6 +98,6 @@ extension BrokenFile {
             "a value over several lines",
             "host: localhost",
             "host: ▶|\n      localhost",
-            "no line breaks"),
+            "line breaks"),
     ]
 }

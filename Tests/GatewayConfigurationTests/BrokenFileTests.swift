@@ -2,10 +2,10 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("A broken conf file is refused with the place of the mistake")
+@Suite("Broken conf files")
 struct BrokenFileTests {
     @Test(
-        "one mistake, one diagnostic, at its place",
+        "one mistake gives one diagnostic at its place",
         arguments: [
             BrokenFile.structure, BrokenFile.yaml, BrokenFile.values, BrokenFile.routes, BrokenFile.upstreams,
             BrokenFile.relations, BrokenFile.apps, BrokenFile.registry, BrokenFile.levels,

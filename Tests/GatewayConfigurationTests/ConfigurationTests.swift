@@ -2,9 +2,9 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("A conf file becomes one complete value")
+@Suite("Reading the conf file")
 struct ConfigurationTests {
-    @Test("what is not said has its default")
+    @Test("omitted settings have their defaults")
     func defaults() throws {
         let (configuration, warnings) = try Conf.read(Conf.valid)
         #expect(warnings.isEmpty)
@@ -56,7 +56,7 @@ struct ConfigurationTests {
         #expect(configuration.denialURI == "urn:attestgate:denial:")
     }
 
-    @Test("everything that is said is kept")
+    @Test("every given setting is kept")
     func everything() throws {
         let text = """
             workers: 4
@@ -137,7 +137,7 @@ struct ConfigurationTests {
         #expect(configuration.denialURI == "https://example.org/denials#")
     }
 
-    @Test("everything that request proofs need is kept")
+    @Test("every setting for request proofs is kept")
     func attested() throws {
         let (configuration, warnings) = try Conf.read(Conf.attested)
         #expect(warnings.isEmpty)
@@ -159,7 +159,7 @@ struct ConfigurationTests {
         #expect(configuration.proof.challengeLife == .seconds(120))
     }
 
-    @Test("a registry may lie in a database, on this machine without TLS, elsewhere with it")
+    @Test("a registry in a database needs TLS, except on this machine")
     func database() throws {
         let near = Conf.attested.replacing(
             "path: registry.sqlite", with: "postgresql: { hosts: [/run/postgresql, 127.0.0.1, localhost] }")
@@ -188,14 +188,14 @@ struct ConfigurationTests {
         #expect(try Conf.read(far).configuration.registry?.store == .postgresql(other))
     }
 
-    @Test("a registry keeps the records of 65536 devices in memory unless it says otherwise")
+    @Test("a registry keeps 65536 device records in memory by default")
     func devices() throws {
         let text = Conf.attested(replacing: "  devices: 1000\n", by: "")
         #expect(try Conf.read(text).configuration.registry?.devices == 65_536)
     }
 
     @Test(
-        "with registry and apps every level is there, the highest without asking",
+        "with registry and apps every requirement is available, and request-proof is the default",
         arguments: [
             ("    require: certificate\n", RouteConfiguration.Requirement.certificate),
             ("    require: device\n", .device), ("", .requestProof),
@@ -206,7 +206,7 @@ struct ConfigurationTests {
         #expect(try Conf.read(text).configuration.routes.map(\.require) == [require])
     }
 
-    @Test("content that is streamed may be more than may be held")
+    @Test("streamed content may be larger than held content")
     func streamedContent() throws {
         let text = Conf.attested(
             replacing: "    upstream: records\n",
@@ -215,14 +215,14 @@ struct ConfigurationTests {
         #expect(route.body == .stream && route.contentLimit == 1 << 30)
     }
 
-    @Test("a route that names no app admits every one that is configured")
+    @Test("a route without apps admits every configured app")
     func allApps() throws {
         let text = Conf.attested(replacing: "    apps: [ABCDE12345.org.example.app]\n", by: "")
         let configuration = try Conf.read(text).configuration
         #expect(configuration.routes.map(\.apps) == [configuration.apps.map(\.id)])
     }
 
-    @Test("an app on software phones is a warning where it says so")
+    @Test("an app that accepts software phones is a warning at its place")
     func simulator() throws {
         let text = Conf.attested(replacing: "environment: development", by: "environment: simulator")
         let (configuration, warnings) = try Conf.read(text)
@@ -231,18 +231,19 @@ struct ConfigurationTests {
         #expect(warnings[0].severity == .warning)
         #expect(
             warnings[0].message
-                == "the app `ABCDE12345.org.example.other` accepts software phones: for tests and demonstrations only")
+                == "the app `ABCDE12345.org.example.other` accepts software phones: use this for tests and demonstrations only"
+        )
         #expect(warnings[0].place == Place(line: 24, column: 18, length: 9))
     }
 
-    @Test("the longest path of a socket is taken, one byte less than the system's buffer")
+    @Test("the longest socket path is accepted, one byte less than the system's buffer")
     func longSocket() throws {
         let name = String(repeating: "s", count: 107 - "conf/".utf8.count)
         let text = Conf.attested(replacing: "socket: administration.socket", by: "socket: \(name)")
         #expect(try Conf.read(text).configuration.administration?.socketPath.utf8.count == 107)
     }
 
-    @Test("every route is told what its level needs, once, whatever else is wrong with it")
+    @Test("every route reports once what its requirement lacks, whatever else is wrong")
     func routesWithoutRegistry() {
         let text =
             Conf.valid(replacing: "require: certificate", by: "require: device")
@@ -251,7 +252,7 @@ struct ConfigurationTests {
     }
 
     @Test(
-        "relative paths are meant from the directory of the conf file",
+        "relative paths start at the directory of the conf file",
         arguments: [
             ("attestgate.yaml", "server.pem"), ("./attestgate.yaml", "./server.pem"),
             ("/etc/attestgate/gate.yaml", "/etc/attestgate/server.pem"), ("/gate.yaml", "/server.pem"),
@@ -261,7 +262,7 @@ struct ConfigurationTests {
         #expect(configuration.listeners.map(\.tls.certificatePath) == [certificate])
     }
 
-    @Test("all mistakes are reported in one go, in the order of the file")
+    @Test("all mistakes are reported at once, in the order of the file")
     func allAtOnce() {
         let text = """
             worker: 4
@@ -284,7 +285,7 @@ struct ConfigurationTests {
         #expect(diagnostics.allSatisfy { $0.severity == .error && $0.file == Conf.path })
     }
 
-    @Test("what speaks against a file that the conf file names is said at its name")
+    @Test("a file that cannot be used is reported where it is named")
     func files() throws {
         let files = FileInspector { $0 == "conf/ca.pem" ? "it is empty" : nil }
         let diagnostics = Conf.diagnostics(Conf.valid, files: files)
@@ -293,7 +294,7 @@ struct ConfigurationTests {
         #expect((diagnostics[0].line, diagnostics[0].column) == (7, 21))
     }
 
-    @Test("what speaks against making a file is said at its name")
+    @Test("a file that cannot be created is reported where it is named")
     func filesToMake() throws {
         let files = FileInspector(
             objection: { _ in nil },
@@ -306,7 +307,7 @@ struct ConfigurationTests {
         #expect((diagnostics[0].line, diagnostics[0].column) == (27, 11))
     }
 
-    @Test("TLS to an upstream is kept as it is said, with its defaults")
+    @Test("TLS settings of an upstream are kept, with defaults for the rest")
     func upstreamTLS() throws {
         func tls(_ text: String) throws -> UpstreamTLSConfiguration {
             let conf = Conf.valid(
@@ -326,7 +327,7 @@ struct ConfigurationTests {
         #expect(try tls("{ authorities: a.pem, server_name: '[2001:db8::1]' }").serverName == "2001:db8::1")
     }
 
-    @Test("only so many diagnostics are kept, and the rest is counted")
+    @Test("diagnostics above the limit are only counted")
     func manyDiagnostics() throws {
         let text = (0..<500).map { "key\($0): 1\n" }.joined() + Conf.valid
         let error = try #require(throws: ConfigurationError.self) { try Conf.read(text) }

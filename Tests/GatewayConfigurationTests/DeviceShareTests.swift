@@ -2,7 +2,7 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("What one device may have under way leaves room for others")
+@Suite("Shares of one device")
 struct DeviceShareTests {
     private static func read(
         _ upstream: String, _ limits: String = ""
@@ -13,23 +13,23 @@ struct DeviceShareTests {
     }
 
     @Test(
-        "a share that is all of an upstream's room is told, at the line that makes it so",
+        "a share that equals an upstream's capacity is a warning at its line",
         arguments: [
             ("    connections: 10\n", "", 11, "10", "5"), ("    connections: 512\n", "", 11, "512", "256"),
             ("    requests: 20\n", "", 11, "20", "10"),
             ("", "limits:\n  requests_per_device: 1024\n", 18, "1024", "512"),
             ("    protocol: h2\n    connections: 2\n    streams: 100\n", "", 12, "200", "100"),
         ])
-    func told(upstream: String, limits: String, line: Int, room: String, half: String) throws {
+    func warned(upstream: String, limits: String, line: Int, room: String, half: String) throws {
         let warnings = try Self.read(upstream, limits).warnings
         try #require(warnings.count == 1)
-        #expect(warnings[0].message.hasPrefix("one device may have all \(room) requests under way"))
+        #expect(warnings[0].message.hasPrefix("one device may have all \(room) requests in flight"))
         #expect(warnings[0].expected?.hasPrefix("`requests_per_device` of at most \(half), ") ?? false)
         #expect(warnings[0].line == line)
     }
 
     @Test(
-        "a share that leaves room is not told, and where there is one place there is nothing to share",
+        "a share below the capacity is no warning, nor is a capacity of one",
         arguments: [
             ("", ""), ("    connections: 513\n", ""), ("    connections: 10\n", "limits: { requests_per_device: 9 }\n"),
             ("    connections: 1\n", ""), ("    protocol: h2\n    connections: 6\n", ""),
@@ -38,17 +38,17 @@ struct DeviceShareTests {
         #expect(try Self.read(upstream, limits).warnings.isEmpty)
     }
 
-    @Test("a device's share of what clients' connections there are is told as well")
+    @Test("a device's share of all clients' connections is a warning as well")
     func connections() throws {
         let warnings = try Self.read("", "limits: { connections: 512 }\n").warnings
         #expect(
             warnings.map(\.message) == [
-                "one device may have as many requests under way (`requests_per_device`: 512) as a worker has client connections"
+                "one device may have as many requests in flight (`requests_per_device`: 512) as a worker has client connections"
             ])
         #expect(try Self.read("", "limits: { connections: 513 }\n").warnings.isEmpty)
     }
 
-    @Test("whoever lowers a whole need not think of its parts: their defaults are no more than it")
+    @Test("lowering a limit also lowers the defaults of its parts")
     func parts() throws {
         let shares = "limits: { requests_per_device: 1 }\n"
         #expect(

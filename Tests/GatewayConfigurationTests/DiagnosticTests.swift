@@ -2,9 +2,9 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("A diagnostic reads like a compiler's")
+@Suite("Diagnostics")
 struct DiagnosticTests {
-    @Test("place, line, caret, expectation and suggestion")
+    @Test("a diagnostic has place, line, caret, expectation and suggestion")
     func rendering() {
         let text = Conf.valid(replacing: "    upstream: records\n", by: "    upstream: records\n    methds: [GET]\n")
         #expect(
@@ -18,7 +18,7 @@ struct DiagnosticTests {
                 """)
     }
 
-    @Test("a passphrase that stands where only the place of one belongs is not repeated: diagnostics end up in logs")
+    @Test("a passphrase in the wrong setting is not repeated, because diagnostics are logged")
     func passphrase() {
         let lines = [
             "    passphrase: tulip-77", "    \"key_Passphrase\": \"tulip-77\"", "    password:tulip-77",
@@ -33,7 +33,7 @@ struct DiagnosticTests {
         #expect(Conf.diagnostics("passphrase_file: \"of tulips\"").contains { $0.description.contains("of tulips") })
     }
 
-    @Test("an unknown upstream")
+    @Test("an unknown upstream is reported with a suggestion")
     func unknownUpstream() {
         let text = Conf.valid(replacing: "upstream: records", by: "upstream: record")
         #expect(
@@ -46,7 +46,7 @@ struct DiagnosticTests {
                 """)
     }
 
-    @Test("a level without what it needs says what to write")
+    @Test("a requirement without its sections says what to write")
     func levelWithoutRegistry() {
         let text = Conf.valid(replacing: "require: certificate", by: "require: device")
         #expect(
@@ -58,7 +58,7 @@ struct DiagnosticTests {
                 """)
     }
 
-    @Test("what a level still lacks is named alone")
+    @Test("only the section that a requirement lacks is named")
     func levelWithoutApps() {
         let apps = "apps: []\nregistry: { path: a, secret: b }\nroutes:\n"
         let text = Conf.valid(replacing: "routes:\n", by: apps)
@@ -72,33 +72,33 @@ struct DiagnosticTests {
                 """)
     }
 
-    @Test("a key that the level never looks at says what to write")
+    @Test("a setting that the requirement ignores says what to write")
     func meaninglessKey() {
         let text = Conf.valid(
             replacing: "    upstream: records\n", by: "    upstream: records\n    apps: [ABCDE12345.org.example.app]\n")
         #expect(
             render(text) == """
-                conf/attestgate.yaml:17:11: error: `apps` means nothing with `require: certificate`
+                conf/attestgate.yaml:17:11: error: `apps` has no effect with `require: certificate`
                    17 |     apps: [ABCDE12345.org.example.app]
                       |           ^
                   expected `require: device` or `require: request-proof`, or no `apps`
                 """)
     }
 
-    @Test("a server on another machine says what to write")
+    @Test("a server on another machine without TLS says what to write")
     func plaintext() {
         let text = Conf.valid(replacing: "[127.0.0.1:9000]", by: "['10.0.0.7:9000']")
         #expect(
             render(text) == """
-                conf/attestgate.yaml:10:15: error: 10.0.0.7:9000 is not on this machine, and patients' data would cross \
-                the network in clear
+                conf/attestgate.yaml:10:15: error: 10.0.0.7:9000 is not on this machine, and patient data would be sent \
+                unencrypted
                    10 |     servers: ['10.0.0.7:9000']
                       |               ^~~~~~~~~~~~~~~
                   expected `tls` in this upstream, or `plaintext: accepted` if the network to its servers is trusted
                 """)
     }
 
-    @Test("the caret stands right behind umlauts, marks that combine, wide characters and tabs")
+    @Test("the caret is right behind umlauts, combining marks, wide characters and tabs")
     func caret() throws {
         let diagnostics = Conf.diagnostics("{ 'grün': 1, 'u\u{308}': 2, '患者': 3,\tworkers: 0 }")
         let excerpts = diagnostics.filter { !$0.message.contains("missing") }.compactMap(\.excerpt)
@@ -111,7 +111,7 @@ struct DiagnosticTests {
         #expect(diagnostics.compactMap(\.column).suffix(4) == [3, 14, 23, 41])
     }
 
-    @Test("a very long line is cut around the place")
+    @Test("a very long line is shortened around the place")
     func longLine() throws {
         let text =
             "{ a: '" + String(repeating: "x", count: 1000) + "', workers: 0, b: '"
@@ -125,13 +125,13 @@ struct DiagnosticTests {
         #expect(Array(excerpt.text)[63] == "0")
     }
 
-    @Test("nothing in a conf file can steer the terminal")
+    @Test("no control character of a conf file reaches the terminal")
     func controls() {
         let rendered = render("{ \"\\e[2J\u{202E}\": 1, '\u{9B}': 2 }")
         #expect(!rendered.unicodeScalars.contains { ["\u{1B}", "\u{202E}", "\u{9B}"].contains($0) })
     }
 
-    @Test("a file as a whole has no place")
+    @Test("a diagnostic of a whole file has no place")
     func wholeFile() {
         let diagnostic = Diagnostic(
             severity: .warning, file: "a.yaml", place: nil, message: "odd", expected: "even", suggestion: nil,
@@ -139,14 +139,14 @@ struct DiagnosticTests {
         #expect(diagnostic.description == "a.yaml: warning: odd\n  expected even")
     }
 
-    @Test("errors are told before warnings: what stands first is taken for the reason")
+    @Test("errors come before warnings")
     func errorsFirst() {
         let text = Conf.valid(replacing: "upstreams:\n", by: "upstreams:\n  labs:\n    servers: [localhost:9001]\n")
             .replacing("require: certificate", with: "require: certificat")
-        let told = render(text)
-        #expect(told.contains("error: `certificat` is not known here"))
-        #expect(told.contains("\n\nconf/attestgate.yaml:9:3: warning: no route uses the upstream `labs`"))
-        #expect(!told.hasPrefix("conf/attestgate.yaml:9:3"))
+        let rendered = render(text)
+        #expect(rendered.contains("error: `certificat` is not a known value"))
+        #expect(rendered.contains("\n\nconf/attestgate.yaml:9:3: warning: no route uses the upstream `labs`"))
+        #expect(!rendered.hasPrefix("conf/attestgate.yaml:9:3"))
     }
 
     private func render(_ text: String) -> String {

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Enrolment in the conf file")
 struct EnrolmentConfigurationTests {
-    @Test("everything that is said is kept")
+    @Test("every given setting is kept")
     func everything() throws {
         let (configuration, warnings) = try Conf.read(Conf.enrolling)
         #expect(warnings.isEmpty)
@@ -42,7 +42,7 @@ struct EnrolmentConfigurationTests {
 
             """
 
-    @Test("what is not said has its default")
+    @Test("omitted settings have their defaults")
     func defaults() throws {
         let enrolment = try #require(try Conf.read(Self.short).configuration.enrolment)
         #expect(enrolment.authority.passphrase == nil)
@@ -60,7 +60,7 @@ struct EnrolmentConfigurationTests {
         return try Conf.read(text).configuration.enrolment?.receipts
     }
 
-    @Test("a ceiling for the risk metric without newer receipts, which alone have one, is warned of")
+    @Test("a ceiling for the risk metric without newer receipts is a warning")
     func idleCeiling() throws {
         func warnings(_ text: String) throws -> [Diagnostic] {
             let line = "    receipt: required\n    maximum_risk: 5\n"
@@ -78,7 +78,7 @@ struct EnrolmentConfigurationTests {
         #expect(try Conf.read(Self.short).warnings.allSatisfy { !$0.message.contains("risk") })
     }
 
-    @Test("apps whose devices nobody is asked about, and authorities that vouch for nobody, are warned of")
+    @Test("receipt settings that no app uses are a warning")
     func idleReceipts() throws {
         func warnings(_ more: String, app: String) throws -> [Diagnostic] {
             let receipts = "  receipts: { team: A1B2C3D4E5, key_id: ABCDE12345, key: apple.p8\(more) }\n"
@@ -89,15 +89,15 @@ struct EnrolmentConfigurationTests {
         }
         let software = "simulator\n    attestation_root: roots.pem"
         let unasked = try warnings("", app: software)
-        #expect(unasked.count == 1 && unasked.first?.message.contains("Apple knows no software phones") ?? false)
+        #expect(unasked.count == 1 && unasked.first?.message.contains("Apple does not know software phones") ?? false)
         #expect(try warnings("", app: "production").isEmpty)
         #expect(try warnings(", base_url: 'http://127.0.0.1:8450'", app: software).isEmpty)
         let idle = try warnings(", base_url: 'http://127.0.0.1:8450', authorities: ca.pem", app: "production")
-        #expect(idle.count == 1 && idle.first?.message.contains("is asked without TLS") ?? false)
+        #expect(idle.count == 1 && idle.first?.message.contains("is called without TLS") ?? false)
         #expect(try warnings(", base_url: 'https://127.0.0.1:8450', authorities: ca.pem", app: "production").isEmpty)
     }
 
-    @Test("newer receipts are asked for at Apple's, gently, if nothing else is said")
+    @Test("newer receipts are requested from Apple with cautious defaults")
     func receiptDefaults() throws {
         #expect(try Conf.read(Self.short).configuration.enrolment?.receipts == nil)
         let receipts = try #require(try Self.receipts())
@@ -111,7 +111,7 @@ struct EnrolmentConfigurationTests {
         #expect(ReceiptsConfiguration.development.server.port == 443)
     }
 
-    @Test("another service answers at its URL: over TLS, or on this machine alone")
+    @Test("another receipt service needs TLS, except on this machine")
     func receiptService() throws {
         let plain = try #require(try Self.receipts("    base_url: http://127.0.0.1:81/apple\n")?.baseURL)
         #expect(plain.server.description == "127.0.0.1:81" && plain.authority == "127.0.0.1:81")
@@ -122,7 +122,7 @@ struct EnrolmentConfigurationTests {
         #expect(encrypted.server.host == "2001:db8::1" && encrypted.server.port == 444 && encrypted.isEncrypted)
     }
 
-    @Test("tokens are for the service's own URL if nothing else is said")
+    @Test("admission tokens are issued for the service's own URL by default")
     func audience() throws {
         let text = Conf.enrolling(replacing: "    audience: https://enrol.example.org\n", by: "")
         let enrolment = try #require(try Conf.read(text).configuration.enrolment)
@@ -133,7 +133,7 @@ struct EnrolmentConfigurationTests {
         #expect(token.audience == enrolment.url)
     }
 
-    @Test("a passphrase may be in a variable")
+    @Test("a passphrase may come from an environment variable")
     func variable() throws {
         let text = Conf.enrolling(
             replacing: "passphrase_file: ca.passphrase", by: "passphrase_variable: GMS_CA_PASSPHRASE")
@@ -141,7 +141,7 @@ struct EnrolmentConfigurationTests {
             try Conf.read(text).configuration.enrolment?.authority.passphrase == .variable("GMS_CA_PASSPHRASE"))
     }
 
-    @Test("a CA that no listener trusts is warned of, however its path is spelt")
+    @Test("a CA that no listener trusts is a warning, in every spelling of its path")
     func foreignAuthority() throws {
         let other = Conf.enrolling(replacing: "certificate: ca.pem", by: "certificate: other.pem")
         let warnings = try Conf.read(other).warnings
@@ -153,7 +153,7 @@ struct EnrolmentConfigurationTests {
     }
 
     @Test(
-        "without a registry or apps it is refused",
+        "enrolment without a registry or apps is refused",
         arguments: [
             ("", ["a section `registry` and a section `apps`"]),
             ("registry: { path: a, secret: b }\n", ["a section `apps`"]),
@@ -176,7 +176,7 @@ struct EnrolmentConfigurationTests {
         #expect(diagnostics.map(\.expected) == expected)
     }
 
-    @Test("the address of the administration is refused")
+    @Test("the administration's address is refused for enrolment")
     func administrationAddress() throws {
         let text = Conf.enrolling(
             replacing: "socket: administration.socket",
@@ -184,7 +184,7 @@ struct EnrolmentConfigurationTests {
         #expect(Conf.diagnostics(text).map(\.message) == ["127.0.0.1:8444 is a listener of the administration"])
     }
 
-    @Test("phones' certificates administer nothing, also those that are issued and trusted nowhere else")
+    @Test("the CA of device certificates is refused for operators, even where no listener trusts it")
     func administrationAuthority() throws {
         let text = Conf.enrolling(
             replacing: "socket: administration.socket",
@@ -192,17 +192,16 @@ struct EnrolmentConfigurationTests {
                 + "clients: { authorities: [ca.pem] } } }]")
         #expect(
             Conf.diagnostics(text).map(\.message)
-                == ["every client of the gateway has a certificate of `conf/ca.pem`"])
+                == ["every client of the gateway can have a certificate of `conf/ca.pem`"])
     }
 
-    @Test("software phones need a root of their own where phones are enrolled, and only there")
+    @Test("software phones need their own root only where phones enrol")
     func root() throws {
         let without = Conf.enrolling(replacing: "environment: development", by: "environment: simulator")
         let errors = Conf.diagnostics(without).filter { $0.severity == .error }
         #expect(
             errors.map(\.message) == [
-                "devices of the app `ABCDE12345.org.example.other` could not be enrolled: software phones have no root of"
-                    + " Apple's"
+                "devices of the app `ABCDE12345.org.example.other` cannot enrol: Apple's root does not attest software phones"
             ])
         #expect(errors.first?.line == 24 && errors.first?.column == 18)
         let with = Conf.enrolling(
@@ -232,7 +231,7 @@ struct EnrolmentConfigurationTests {
         return asked.paths
     }
 
-    @Test("the role gateway looks at no file of enrolment, least of all at the CA's key")
+    @Test("the role gateway reads no enrolment file, in particular not the CA's key")
     func gatewayRole() throws {
         let paths = try asked(.gateway)
         #expect(paths.isDisjoint(with: ["conf/ca.key", "conf/ca.passphrase", "conf/login.pem"]))
@@ -240,7 +239,7 @@ struct EnrolmentConfigurationTests {
         #expect(try asked(.both).isSuperset(of: ["conf/ca.key", "conf/ca.passphrase", "conf/login.pem"]))
     }
 
-    @Test("the role enrolment looks at no file of the listeners")
+    @Test("the role enrolment reads no file of the listeners")
     func enrolmentRole() throws {
         let text = Conf.enrolling(
             replacing: "clients:\n      authorities: [ca.pem]", by: "clients:\n      authorities: [ca.pem, phones.pem]")
@@ -249,7 +248,7 @@ struct EnrolmentConfigurationTests {
         _ = try Conf.read(text, files: files, role: .enrolment)
     }
 
-    @Test("the role enrolment exports no spans, and looks at no file for that")
+    @Test("the role enrolment exports no spans and reads no file for them")
     func enrolmentWithoutSpans() throws {
         let text =
             Conf.enrolling
@@ -260,7 +259,7 @@ struct EnrolmentConfigurationTests {
         #expect(tracing?.tokenPath == "conf/token")
     }
 
-    @Test("the role enrolment needs the section")
+    @Test("the role enrolment requires the enrolment section")
     func enrolmentWithoutSection() throws {
         let error = try #require(throws: ConfigurationError.self) { try Conf.read(Conf.attested, role: .enrolment) }
         #expect(error.diagnostics.map(\.message) == ["the role `enrolment` needs the section `enrolment`"])

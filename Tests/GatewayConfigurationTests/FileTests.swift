@@ -3,21 +3,21 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("Files on disk")
+@Suite("Files named by the conf file")
 struct FileTests {
-    @Test("a conf file that is not there is refused with its path and what the system says")
+    @Test("a missing conf file is refused with its path and the system's message")
     func missing() throws {
         let error = try #require(throws: ConfigurationError.self) { try Configuration.load(path: "/no/such/conf") }
         #expect(error.description == "/no/such/conf: error: the file cannot be read: No such file or directory")
     }
 
-    @Test("a directory is no conf file")
+    @Test("a directory is refused as a conf file")
     func directory() throws {
         let error = try #require(throws: ConfigurationError.self) { try Configuration.load(path: "/") }
         #expect(error.description == "/: error: the file cannot be read: it is not a regular file")
     }
 
-    @Test("files that the conf file names must be there, and not empty")
+    @Test("files that the conf file names must exist and not be empty")
     func inspector() throws {
         let directory = try TemporaryDirectory()
         try directory.write("conf", Conf.valid)
@@ -36,7 +36,7 @@ struct FileTests {
         #expect(configuration.listeners.map(\.tls.keyPath) == [directory.path + "/server.key"])
     }
 
-    @Test("files that the gateway makes need a directory, and no directory in their place")
+    @Test("files that the gateway creates need a directory, and must not be one")
     func filesToMake() throws {
         let directory = try TemporaryDirectory()
         try directory.write("file", "")
@@ -50,7 +50,7 @@ struct FileTests {
         #expect(objection(directory.path + "/") == "it is a directory")
     }
 
-    @Test("a file with a secret is its owner's alone")
+    @Test("a file with a secret must be its owner's alone")
     func secretFiles() throws {
         let directory = try TemporaryDirectory()
         try directory.write("secret", "secret")
@@ -58,7 +58,7 @@ struct FileTests {
         let objection = FileInspector.system.privacyObjection
         for mode: mode_t in [0o640, 0o604, 0o620, 0o602, 0o610] {
             #expect(chmod(path, mode) == 0)
-            #expect(objection(path) == "others may read or write it: its mode must be 0600")
+            #expect(objection(path) == "other users can read or write it: its mode must be 0600")
         }
         for mode: mode_t in [0o600, 0o400] {
             #expect(chmod(path, mode) == 0)
@@ -67,7 +67,7 @@ struct FileTests {
         #expect(objection(path + "s") == "No such file or directory")
     }
 
-    @Test("a conf file on disk that is too large is refused, one that just fits is read")
+    @Test("a conf file that is too large is refused, and the largest is read")
     func size() throws {
         let directory = try TemporaryDirectory()
         let padding = String(repeating: "#", count: (1 << 20) - Conf.valid.utf8.count)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("Files that a conf file includes")
+@Suite("Included conf files")
 struct InclusionTests {
     private static let route = """
         routes:
@@ -32,7 +32,7 @@ struct InclusionTests {
     }
 
     @Test(
-        "count as if they stood in it: lists and upstreams are joined",
+        "included settings count as if written in place: lists and upstreams are joined",
         arguments: ["parts/images", "parts/*", "[parts/images]"])
     func joined(include: String) throws {
         let directory = try ConfDirectory()
@@ -45,7 +45,7 @@ struct InclusionTests {
         #expect(configuration.strippedFields == ["x-own"] && configuration.limits.connections == 700)
     }
 
-    @Test("paths in them are meant from where they lie, those of the including file from where that lies")
+    @Test("paths start at the directory of the file they stand in")
     func paths() throws {
         let directory = try ConfDirectory()
         let listeners = String(
@@ -58,7 +58,7 @@ struct InclusionTests {
         #expect(configuration.log.access == .file(directory.path + "/./access.log"))
     }
 
-    @Test("may include others, from where they lie, and by absolute paths")
+    @Test("included files may include others, by relative and absolute paths")
     func nested() throws {
         let directory = try ConfDirectory()
         try directory.write("conf", "include: parts/first\n" + Conf.valid)
@@ -69,7 +69,7 @@ struct InclusionTests {
         #expect(configuration.upstreams.count == 2 && configuration.limits.connections == 7)
     }
 
-    @Test("are read in the order of their names, hidden ones not; those that say nothing are no mistake")
+    @Test("files are read in name order without hidden ones, and may be empty")
     func order() throws {
         let directory = try ConfDirectory()
         try directory.write("conf", "include: parts/*\n" + Conf.valid)
@@ -80,7 +80,7 @@ struct InclusionTests {
         #expect(try Self.load(directory).configuration.strippedFields == ["x-first", "x-second"])
     }
 
-    @Test("a mistake in one has that file's name, line and text")
+    @Test("a mistake in an included file is reported with its name, line and text")
     func diagnostics() throws {
         let directory = try ConfDirectory()
         try directory.write("conf", "include: parts/images\n" + Conf.valid)
@@ -98,34 +98,34 @@ struct InclusionTests {
     }
 
     @Test(
-        "what cannot be put together is refused where it stands",
+        "settings that cannot be joined are refused at their place",
         arguments: [
             // The files, by name; then where it is refused, and why.
-            (["limits: {}\ninclude: a", "limits: {}"], "a:1:1", "`limits` stands already on line 1 of `DIR/conf`"),
+            (["limits: {}\ninclude: a", "limits: {}"], "a:1:1", "`limits` is already set on line 1 of `DIR/conf`"),
             (
                 ["include: a", "upstreams:\n  records:\n    servers: [127.0.0.1:1]"], "a:2:3",
-                "`records` stands in `upstreams` already on line 10 of `DIR/conf`"
+                "`records` is already in `upstreams` on line 10 of `DIR/conf`"
             ),
             (["include: a", "routes: none"], "a:1:9", "found `none`"),
             (["include: a", "routes:"], "a:1:1", "`routes` has no value"),
-            (["include: a", "- routes"], "a:1:1", "this is no file of settings"),
+            (["include: a", "- routes"], "a:1:1", "this is not a configuration file"),
             (["include: a", "limits: [a, b\n"], "a:1:9", "this is not YAML"),
-            (["include: a", "limits: \u{1}\n"], "a:1:9", "the control character U+0001 may not stand in YAML"),
+            (["include: a", "limits: \u{1}\n"], "a:1:9", "the control character U+0001 is not allowed in YAML"),
             (["include: none"], "conf:1:10", "the file `DIR/none` cannot be included: No such file or directory"),
             (["include: ."], "conf:1:10", "the file `DIR/.` cannot be included: it is not a regular file"),
-            (["include: no/*.yaml"], "conf:1:10", "`DIR/no/*.yaml` cannot be looked for: a directory of it is missing"),
+            (["include: no/*.yaml"], "conf:1:10", "`DIR/no/*.yaml` cannot be searched"),
             (["include:"], "conf:1:1", "`include` has no value"),
             (["include: {a: b}"], "conf:1:11", "found a mapping"),
             (["include: []"], "conf:1:10", "the list is empty"),
-            (["include: [a, a]", ""], "conf:1:14", "`DIR/a` is included already, on line 1"),
-            (["include: [a, ./a]", ""], "conf:1:14", "`DIR/./a` is included already, on line 1"),
+            (["include: [a, a]", ""], "conf:1:14", "`DIR/a` is already included, on line 1"),
+            (["include: [a, ./a]", ""], "conf:1:14", "`DIR/./a` is already included, on line 1"),
             (["include: conf"], "conf:1:10", "`DIR/conf` includes itself: DIR/conf -> DIR/conf"),
             (
                 ["include: a", "include: [b]", "include: a"], "b:1:10",
                 "`DIR/a` includes itself: DIR/a -> DIR/b -> DIR/a"
             ),
             (["include: '*'", ""], "conf:1:10", "`DIR/conf` includes itself"),
-            (["limits: !include a"], "conf:1:9", "tags are not taken"),
+            (["limits: !include a"], "conf:1:9", "tags are not supported"),
         ] as [([String], String, String)])
     func refused(files: [String], place: String, message: String) throws {
         let directory = try ConfDirectory()
@@ -139,7 +139,7 @@ struct InclusionTests {
     }
 
     @Test(
-        "nothing is shown of one that is no file of settings, whatever it is instead",
+        "the content of a file that is not a conf file is never shown",
         arguments: [
             "hunter2", "!hunter2", "*hunter2", "&hunter2 x", "@hunter2", "\"hunter2", "- hunter2", "[hunter2",
             "%hunter2",
@@ -158,7 +158,7 @@ struct InclusionTests {
         #expect(!said.contains("hunter2"), "\(said)")
     }
 
-    @Test("names that must be one another's are looked for in all files, and the other one's file is told")
+    @Test("names must be unique across files, and the message names the other file")
     func relations() throws {
         let directory = try ConfDirectory()
         try directory.write("conf", "include: a\n" + Conf.valid)
@@ -166,19 +166,19 @@ struct InclusionTests {
         let diagnostics = try Self.diagnostics(directory)
         #expect(
             diagnostics.map(\.message) == [
-                "the name `records` is taken by the route on line 13 of `\(directory.path)/conf`"
+                "the name `records` is already used by the route on line 13 of `\(directory.path)/conf`"
             ])
     }
 
-    @Test("a pattern that no file fits is told, and no reason not to start")
+    @Test("a pattern without a matching file is a warning, not an error")
     func none() throws {
         let directory = try ConfDirectory()
         try directory.write("conf", "include: '*.yaml'\n" + Conf.valid)
         let (_, warnings) = try Self.load(directory)
-        #expect(warnings.map(\.message) == ["no file fits `\(directory.path)/*.yaml`"])
+        #expect(warnings.map(\.message) == ["no file matches `\(directory.path)/*.yaml`"])
     }
 
-    @Test("chains, numbers and sizes of files have an end")
+    @Test("depth, number and size of included files are limited")
     func bounds() throws {
         let directory = try ConfDirectory()
         try directory.write("conf", "include: 1\n" + Conf.valid)
@@ -205,7 +205,7 @@ struct InclusionTests {
         #expect(try Self.diagnostics(directory).map(\.message).first == "the file is larger than 1MiB")
     }
 
-    @Test("the gateway's socket is found in them, and where one of them is broken")
+    @Test("the administration socket is found in included files, even when one is broken")
     func socket() throws {
         let directory = try ConfDirectory()
         try directory.write("conf", "include: [parts/a]\n" + Conf.valid)

@@ -2,20 +2,20 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("Which certificates a listener takes")
+@Suite("Clients accepted by a listener")
 struct ListenerClientsTests {
     private func clients(_ lines: String) throws -> ListenerConfiguration.Clients {
         let text = Conf.attested(replacing: "      authorities: [ca.pem]\n", by: lines)
         return try #require(try Conf.read(text).configuration.listeners.first).clients
     }
 
-    @Test("those of authorities, if nothing is said")
+    @Test("certificates of authorities are accepted by default")
     func standard() throws {
         let clients = try clients("      authorities: [ca.pem]\n")
         #expect(clients.authoritiesPaths == ["conf/ca.pem"] && !clients.acceptsRegistered)
     }
 
-    @Test("self-signed ones of registered devices besides, or alone")
+    @Test("self-signed certificates of registered devices are accepted in addition, or alone")
     func registered() throws {
         let both = try clients("      authorities: [ca.pem]\n      accept: [issued, registered]\n")
         #expect(both.authoritiesPaths == ["conf/ca.pem"] && both.acceptsRegistered)
@@ -23,7 +23,7 @@ struct ListenerClientsTests {
         #expect(alone.authoritiesPaths.isEmpty && alone.acceptsRegistered)
     }
 
-    @Test("with fresh revocation lists where there are any, unless something else is said")
+    @Test("fresh revocation lists are required by default where lists are configured")
     func revocationLists() throws {
         let authorities = "      authorities: [ca.pem]\n"
         #expect(try clients(authorities).revocationPolicy == .noLists)
@@ -34,7 +34,7 @@ struct ListenerClientsTests {
         #expect(stale.revocationPolicy == .acceptStale)
     }
 
-    @Test("of any key, or of those that are pinned alone")
+    @Test("any key is accepted unless keys are pinned")
     func pins() throws {
         let authorities = "      authorities: [ca.pem]\n"
         #expect(try clients(authorities).pins == nil)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("Hosts of a listener")
+@Suite("Virtual hosts of a listener")
 struct ListenerHostsTests {
     private static let authorities = "      authorities: [ca.pem]\n"
     private static let hosts = """
@@ -28,12 +28,12 @@ struct ListenerHostsTests {
         try Conf.read(Conf.valid(replacing: Self.authorities, by: Self.authorities + Self.hosts + further))
     }
 
-    @Test("there are none, if nothing is said")
+    @Test("there are no virtual hosts by default")
     func none() throws {
         #expect(try Conf.read(Conf.valid).configuration.listeners[0].hosts.isEmpty)
     }
 
-    @Test("have names, certificates and clients of their own")
+    @Test("a host has its own names, certificates and client settings")
     func own() throws {
         let listener = try #require(try read().configuration.listeners.first)
         #expect(
@@ -48,18 +48,19 @@ struct ListenerHostsTests {
         #expect(listener.allTLS.count == 3 && listener.allClients.count == 3)
     }
 
-    @Test("that no route is for are warned of")
+    @Test("a host without a route is a warning")
     func withoutRoute() throws {
         let warnings = try read().warnings.map(\.message)
         #expect(
             warnings == [
-                "no route is for the host `records.example.org`", "no route is for the host `other.example.org`",
+                "there is no route for the host `records.example.org`",
+                "there is no route for the host `other.example.org`",
             ])
     }
 
-    @Test("are warned of where a listener without them serves their routes by other rules, and not where it has them")
+    @Test("a listener that serves a host's routes under other rules is a warning")
     func elsewhere() throws {
-        let warning = "serves `localhost` too, by rules of its own"
+        let warning = "with its own rules"
         #expect(try read(Self.second).warnings.count { $0.message.hasSuffix(warning) } == 1)
         let own = Self.second + Self.hosts.replacing("records.example.org, ", with: "")
         #expect(try !read(own).warnings.contains { $0.message.hasSuffix(warning) })

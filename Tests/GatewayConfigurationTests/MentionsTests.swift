@@ -2,7 +2,7 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("Where a conf file names what lies outside of it")
+@Suite("Places of resources in the conf file")
 struct MentionsTests {
     private static func place(_ subject: Subject, in text: String) throws -> String {
         let diagnostic = try Conf.read(text).configuration.mentions.diagnostic(.error, of: subject, "it is at fault")
@@ -26,7 +26,7 @@ struct MentionsTests {
                 == "conf/attestgate.yaml:\(place): error: it is at fault|\(excerpt)")
     }
 
-    @Test("what is not named concerns the file as a whole")
+    @Test("a resource that is not named concerns the whole file")
     func unnamed() throws {
         #expect(try Self.place(.file("other"), in: Conf.valid) == "conf/attestgate.yaml: error: it is at fault")
     }

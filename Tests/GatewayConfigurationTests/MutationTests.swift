@@ -3,7 +3,7 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("Whatever a conf file holds, it is read or refused")
+@Suite("Random conf files")
 struct MutationTests {
     /// Pieces that YAML or the settings give a meaning.
     private static let pieces = [
@@ -16,7 +16,7 @@ struct MutationTests {
     ]
 
     @Test(
-        "changed at random, it never stops the process, and a refusal always says why",
+        "a randomly changed conf file never stops the process, and a refusal gives a reason",
         arguments: [Conf.valid, Conf.attested, Conf.enrolling], 0..<8)
     func mutations(file: String, number: UInt64) throws {
         let seed = RunSeed.tell() &+ number

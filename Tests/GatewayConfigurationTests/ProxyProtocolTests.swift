@@ -2,7 +2,7 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("Load balancers before a listener")
+@Suite("PROXY protocol in the conf file")
 struct ProxyProtocolTests {
     private func read(_ from: String) throws -> (listener: ListenerConfiguration, warnings: [Diagnostic]) {
         let text = Conf.valid(
@@ -12,13 +12,13 @@ struct ProxyProtocolTests {
         return (try #require(configuration.listeners.first), warnings)
     }
 
-    @Test("there are none unless they are named")
+    @Test("there are no load balancers unless configured")
     func none() throws {
         #expect(try Conf.read(Conf.valid).configuration.listeners.first?.proxyProtocol == nil)
         #expect(try Conf.read(Conf.enrolling).configuration.enrolment?.proxyProtocol == nil)
     }
 
-    @Test("are addresses and networks of both families, however they are spelt")
+    @Test("addresses and networks of both families are accepted in every spelling")
     func networks() throws {
         let (listener, warnings) = try read("[10.0.0.0/8, '2001:DB8::/32', 127.0.0.1, '::1', 192.0.2.128/25]")
         #expect(warnings.isEmpty)
@@ -30,14 +30,14 @@ struct ProxyProtocolTests {
         #expect(networks[4].octets == [192, 0, 2, 128])
     }
 
-    @Test("are doubted where they are everybody", arguments: ["0.0.0.0/0", "127.0.0.1, '::/0'"])
+    @Test("networks that contain every address are a warning", arguments: ["0.0.0.0/0", "127.0.0.1, '::/0'"])
     func everybody(_ from: String) throws {
         let (_, warnings) = try read("[\(from)]")
-        #expect(warnings.map(\.message) == ["whoever connects can say that it is another address"])
+        #expect(warnings.map(\.message) == ["every client could claim any address"])
         #expect(warnings.map(\.line) == [4])
     }
 
-    @Test("stand before the enrolment listener, too")
+    @Test("load balancers are accepted before the enrolment listener, too")
     func enrolment() throws {
         let text = Conf.enrolling(
             replacing: "  address: 127.0.0.1:8444\n",
@@ -48,7 +48,7 @@ struct ProxyProtocolTests {
         #expect(warnings.count == 1)
     }
 
-    @Test("are 64 at most, since all of them are looked through for every connection")
+    @Test("at most 64 load balancers are accepted, since each connection checks them all")
     func many() throws {
         let addresses = (0..<65).map { "10.0.0.\($0)" }
         #expect(try read("[\(addresses.dropLast().joined(separator: ", "))]").listener.proxyProtocol?.from.count == 64)

@@ -2,13 +2,13 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("conf/attestgate.yaml is the reference")
+@Suite("The reference conf/attestgate.yaml")
 struct ReferenceTests {
     private static let path =
         #filePath.split(separator: "/", omittingEmptySubsequences: false).dropLast(3).joined(separator: "/")
         + "/conf/attestgate.yaml"
 
-    @Test("it loads, warns of its software phones alone, and writes down the defaults")
+    @Test("the reference loads, warns only of its software phones, and states the defaults")
     func loads() throws {
         let (configuration, warnings) = try Configuration.load(path: Self.path, files: Conf.anyFile)
         #expect(warnings.map(\.message).allSatisfy { $0.contains("accepts software phones") } && warnings.count == 1)
@@ -31,7 +31,7 @@ struct ReferenceTests {
         #expect(enrolment.connections == 1000 && enrolment.connectionsPerAddress == 32)
     }
 
-    @Test("it documents every setting there is, and no other, with what applies without it")
+    @Test("the reference documents exactly the existing settings, each with its default")
     func documentsEverySetting() throws {
         let documented = try Self.documented()
         let settings = Section.all.flatMap { section in
@@ -48,7 +48,7 @@ struct ReferenceTests {
         }
     }
 
-    @Test("every setting has a summary, every section its keys once")
+    @Test("every setting has a summary, and every section has each key once")
     func tables() {
         for section in Section.all {
             #expect(Set(section.names).count == section.names.count)
@@ -57,20 +57,20 @@ struct ReferenceTests {
         #expect(Set(Section.all.map(\.path)).count == Section.all.count)
     }
 
-    @Test("every range that the tables state is in the reference")
+    @Test("the reference states every range of the settings tables")
     func ranges() throws {
         let documented = try Self.documented()
-        var told = 0
+        var rangeCount = 0
         for section in Section.all {
             for setting in section.settings {
                 guard let range = setting.type.firstMatch(of: #/from (\S+ to [^\s:;]+)/#)?.1 else { continue }
                 let path = section.path.isEmpty ? setting.name : "\(section.path).\(setting.name)"
                 let comment = try #require(documented[path])
                 #expect(comment.contains(range) || comment.contains("as the rate of a route"), "\(path): \(comment)")
-                told += 1
+                rangeCount += 1
             }
         }
-        #expect(told > 60)
+        #expect(rangeCount > 60)
     }
 
     /// A line whose key is commented out, as if it were not.

@@ -2,10 +2,10 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("What holds between routes")
+@Suite("Relations between routes")
 struct RouteRelationsTests {
     @Test(
-        "a route is found that requires less than one below it",
+        "a route that requires less than one below it is found",
         arguments: [
             (Weaker("/", .certificate), Weaker("/admin", .requestProof), true),
             (Weaker("/a", .device), Weaker("/a/b/c", .requestProof), true),
@@ -21,7 +21,7 @@ struct RouteRelationsTests {
         #expect(RouteRelations.weakerThanLonger([first.route, second.route]).count == (isFound ? 1 : 0))
     }
 
-    @Test("the weaker route is the one that is named")
+    @Test("the weaker route is reported, whatever the order")
     func order() {
         let routes = [Weaker("/a/b", .requestProof).route, Weaker("/a", .certificate).route]
         let pairs = RouteRelations.weakerThanLonger(routes)
@@ -40,7 +40,7 @@ struct RouteRelationsTests {
         #expect(warnings.first?.message.contains("requires less (device) than `records` below it") == true)
     }
 
-    @Test("a weaker route is a warning at its path, not a refusal")
+    @Test("a weaker route is a warning, not an error")
     func warning() throws {
         let root = Item(content: .mapping([]), place: Place(line: 3, column: 5))
         let reading = Reading(source: SourceText(file: Conf.path, text: "a\nb\n    c"), files: Conf.anyFile)
@@ -54,17 +54,17 @@ struct RouteRelationsTests {
     }
 
     @Test(
-        "a star as a segment is a warning, since it stands for itself; one among others is a name like any",
+        "a segment `*` is a warning because it is literal; part of a name it is none",
         arguments: [
             ("/records/*", true), ("/records/*/x", true), ("/*", true), ("/records", false), ("/records/a*", false),
             ("/records/**", false),
         ])
     func stars(path: String, isDoubtful: Bool) throws {
         let warnings = try Conf.read(Conf.valid(replacing: "path: /records", by: "path: \(path)")).warnings
-        #expect(warnings.map { $0.message.hasPrefix("`*` stands for itself") } == (isDoubtful ? [true] : []))
+        #expect(warnings.map { $0.message.hasPrefix("`*` is a literal character") } == (isDoubtful ? [true] : []))
     }
 
-    @Test("levels are ranked from the certificate to the request proof")
+    @Test("requirements rank from certificate over device to request-proof")
     func rank() {
         #expect(RouteConfiguration.Requirement.certificate < .device)
         #expect(RouteConfiguration.Requirement.device < .requestProof)

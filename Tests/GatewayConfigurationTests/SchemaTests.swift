@@ -2,7 +2,7 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("The schema for editors says what the tables say")
+@Suite("The schema for editors")
 struct SchemaTests {
     private static func members(_ value: SchemaValue?) throws -> [String: SchemaValue] {
         guard case .object(let members)? = value else { throw NotAnObject() }
@@ -11,7 +11,7 @@ struct SchemaTests {
 
     private struct NotAnObject: Error {}
 
-    @Test("every section has its settings and no others, and demands those without which a file is refused")
+    @Test("every section has exactly its settings, and requires those without a default")
     func sections() throws {
         let root = try Self.members(ConfigurationSchema.schema())
         let definitions = try Self.members(root["$defs"])
@@ -39,16 +39,18 @@ struct SchemaTests {
         #expect(try Self.members(properties["strip_headers"])["default"] == .list([]))
         #expect(try Self.members(properties["log"])["default"] == .object([:]))
         guard case .text(let description)? = connections["description"] else { throw NotAnObject() }
-        #expect(description.hasPrefix("How many client connections may be open.\nExpected: a whole number from 1 to "))
+        #expect(
+            description.hasPrefix("The maximum number of open client connections.\nExpected: a whole number from 1 to ")
+        )
     }
 
-    @Test("a part of a conf file need not have what a whole one has")
+    @Test("the schema for included files requires no setting")
     func part() throws {
         let part = try Self.members(ConfigurationSchema.schema(ofPart: true))
         #expect(part["required"] == nil && part["then"] == nil)
     }
 
-    @Test("what would be a secret cannot stand in the file: every such setting names a file or a variable")
+    @Test("no secret stands in the conf file: such settings name a file or a variable")
     func secrets() {
         let words = ["secret", "password", "passphrase", "token", "private", "credential"]
         for section in Section.all {

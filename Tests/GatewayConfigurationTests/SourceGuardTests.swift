@@ -2,7 +2,7 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("What the parser could not bear never reaches it")
+@Suite("Limits before the parser")
 struct SourceGuardTests {
     @Test("a file larger than 1 MiB is refused")
     func huge() throws {
@@ -12,7 +12,7 @@ struct SourceGuardTests {
     }
 
     @Test(
-        "nesting without end is refused where it becomes too deep",
+        "nesting beyond the limit is refused at its place",
         arguments: [("[", 1, 65), ("{a: ", 1, 257), ("- ", 1, 200_001), ("? ", 1, 200_001), ("[\n", 65, 1)])
     func deep(level: String, line: Int, column: Int) throws {
         let text = String(repeating: level, count: 100_000) + "a"
@@ -22,7 +22,7 @@ struct SourceGuardTests {
         #expect(diagnostics[0].place == Place(line: line, column: column))
     }
 
-    @Test("nesting that hides from the count meets a bound too")
+    @Test("nesting that the bracket count misses is limited too")
     func hidden() throws {
         let hiding = String(repeating: "['] ] ] ]', ", count: 5000)
         #expect(!Conf.diagnostics(hiding).isEmpty)
@@ -30,13 +30,13 @@ struct SourceGuardTests {
         #expect(Conf.diagnostics(staircase).contains { $0.message == "this is nested more than 64 levels deep" })
     }
 
-    @Test("brackets in comments are no nesting")
+    @Test("brackets in comments do not count as nesting")
     func comments() throws {
         let comment = "  # " + String(repeating: "[", count: 200) + "\n"
         _ = try Conf.read(comment + Conf.valid)
     }
 
-    @Test("bytes that are not UTF-8 are refused at the first of them")
+    @Test("bytes that are not UTF-8 are refused at the first one")
     func notUTF8() throws {
         let bytes = Array("workers: 1\nhöst: ".utf8) + [0xC3, 0x28]
         let error = try #require(throws: ConfigurationError.self) {
@@ -46,20 +46,20 @@ struct SourceGuardTests {
         #expect(error.diagnostics.first?.place == Place(line: 2, column: 7))
     }
 
-    @Test("a byte order mark and other line ends change nothing")
+    @Test("a byte order mark and CRLF line ends change nothing")
     func lineEnds() throws {
         let text = "\u{FEFF}" + Conf.valid.split(separator: "\n").joined(separator: "\r\n") + "\r\n"
         #expect(try Conf.read(text).configuration == Conf.read(Conf.valid).configuration)
         #expect(Conf.diagnostics(text + "banana: 1").first?.place == Place(line: 17, column: 1, length: 6))
     }
 
-    @Test("aliases of aliases do not multiply")
+    @Test("aliases of aliases do not expand exponentially")
     func laughter() {
         var text = "a: &a [x, x]\n"
         for (name, before) in zip("bcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuvwxy") {
             text += "\(name): &\(name) [\(Array(repeating: "*\(before)", count: 9).joined(separator: ", "))]\n"
         }
-        #expect(Conf.diagnostics(text).contains { $0.message == "anchors and aliases are not taken" })
+        #expect(Conf.diagnostics(text).contains { $0.message == "anchors and aliases are not supported" })
     }
 
     @Test("any number of repeated keys is refused")
@@ -68,7 +68,7 @@ struct SourceGuardTests {
         #expect(few.filter { $0.hasPrefix("duplicate key `a`") }.count == 2)
         #expect(few.filter { $0.hasPrefix("duplicate key `b`") }.count == 1)
         let many = Conf.diagnostics(String(repeating: "a: 1\n", count: 1000))
-        #expect(many.map(\.message) == ["a key of this mapping stands in it twice"])
-        #expect(Conf.diagnostics("'': 1\n'': 2\n").map(\.message) == ["a key of this mapping stands in it twice"])
+        #expect(many.map(\.message) == ["a key occurs twice in this mapping"])
+        #expect(Conf.diagnostics("'': 1\n'': 2\n").map(\.message) == ["a key occurs twice in this mapping"])
     }
 }

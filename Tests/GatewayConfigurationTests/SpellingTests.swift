@@ -2,10 +2,10 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("What was probably meant")
+@Suite("Suggestions for misspelt names")
 struct SpellingTests {
     @Test(
-        "letters missing, added, replaced and swapped count one each",
+        "missing, added, replaced and swapped letters count one each",
         arguments: [
             ("path", "path", 0), ("pth", "path", 1), ("paath", "path", 1), ("puth", "path", 1), ("ptah", "path", 1),
             ("", "path", 4), ("host", "past", 2),
@@ -15,7 +15,7 @@ struct SpellingTests {
         #expect(Spelling.distance(Array(to), Array(from)) == distance)
     }
 
-    @Test("the nearest is suggested, and nothing that is far away")
+    @Test("the nearest name is suggested unless it is too far away")
     func nearest() {
         let keys = ["name", "host", "path", "content_limit"]
         #expect(Spelling.nearest(to: "hots", among: keys) == "host")
@@ -25,7 +25,7 @@ struct SpellingTests {
         #expect(Spelling.nearest(to: String(repeating: "n", count: 100_000), among: keys) == nil)
     }
 
-    @Test("the words of other programs lead to ours, where ours may stand")
+    @Test("a word of another program suggests ours where ours is valid")
     func others() {
         #expect(Spelling.nearest(to: "warn", among: ["debug", "warning", "error"]) == "warning")
         #expect(Spelling.nearest(to: "HTTP2", among: ["h2", "http/1.1"]) == "h2")

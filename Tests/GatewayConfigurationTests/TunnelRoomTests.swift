@@ -2,7 +2,7 @@ import Testing
 
 @testable import GatewayConfiguration
 
-@Suite("Room for WebSockets")
+@Suite("Limits of WebSockets")
 struct TunnelRoomTests {
     private static func file(_ further: String, upstream: String = "") -> String {
         Conf.valid(
@@ -12,7 +12,7 @@ struct TunnelRoomTests {
         ) + further
     }
 
-    @Test("none at all is a warning where a route lets them through, and only there")
+    @Test("a limit of 0 is a warning only where a route allows WebSockets")
     func none() throws {
         let warnings = try Conf.read(Self.file("limits: { tunnels: 0 }\n")).warnings
         try #require(warnings.count == 1)
@@ -22,7 +22,7 @@ struct TunnelRoomTests {
     }
 
     @Test(
-        "an idle time beyond the life of a WebSocket is a warning, where somebody has written it",
+        "a configured idle time beyond the WebSocket's life is a warning",
         arguments: [
             ("{ tunnel_idle: 2h }", 1), ("{ tunnel_idle: 2m, tunnel_life: 1m }", 1), ("{ tunnel_life: 1m }", 0),
             ("{ tunnel_idle: 1m, tunnel_life: 1m }", 0),
@@ -34,7 +34,7 @@ struct TunnelRoomTests {
     }
 
     @Test(
-        "WebSockets get half of what an upstream can carry",
+        "WebSockets get half of an upstream's capacity",
         arguments: [
             ("", 512), ("    connections: 301\n", 150), ("    connections_per_server: 10\n", 10),
             ("    requests: 9\n", 4), ("    requests: 5000\n", 512),

@@ -3,13 +3,13 @@ import Testing
 
 @testable import Gateway
 
-@Suite("Clients' addresses")
+@Suite("Client addresses")
 struct ClientNetworkTests {
     private func network(_ address: String) throws -> String {
         String(decoding: ClientNetwork.text(of: try SocketAddress(address)), as: UTF8.self)
     }
 
-    @Test("logs hold networks, not addresses")
+    @Test("logs have client networks, not addresses")
     func networks() throws {
         #expect(try network("192.0.2.77:1") == "192.0.2.0/24")
         #expect(try network("[2001:db8:1:2:3:4:5:6]:1") == "2001:db8:1::/48")
@@ -17,7 +17,7 @@ struct ClientNetworkTests {
         #expect(try network("[::1]:1") == "::/48")
     }
 
-    @Test("IPv6 addresses are quoted in Forwarded, as RFC 7239 section 6 wants")
+    @Test("IPv6 addresses are quoted in Forwarded (RFC 7239 section 6)")
     func forwarded() throws {
         func prefix(_ address: String) throws -> String {
             String(decoding: ClientNetwork.forwardedPrefix(of: try SocketAddress(address)), as: UTF8.self)

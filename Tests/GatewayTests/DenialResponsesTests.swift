@@ -5,9 +5,9 @@ import Vocabulary
 
 @testable import Gateway
 
-@Suite("The answers to refused requests")
+@Suite("Denial responses")
 struct DenialResponsesTests {
-    @Test("are JSON of the announced length, whatever is refused", arguments: Denial.allCases)
+    @Test("every denial is JSON of the announced length", arguments: Denial.allCases)
     func json(_ denial: Denial) throws {
         let responses = DenialResponses(uriPrefix: "https://example.org/#")
         for component in [nil, "x-location"] {
@@ -26,7 +26,7 @@ struct DenialResponsesTests {
         }
     }
 
-    @Test("are fields alone to gRPC clients, of one line each, that say the same", arguments: Denial.allCases)
+    @Test("a gRPC denial has only fields, one line each, with the same content", arguments: Denial.allCases)
     func fields(_ denial: Denial) throws {
         guard let status = denial.grpcStatus else { return }
         let responses = DenialResponses(uriPrefix: "https://example.org/#")
@@ -46,7 +46,7 @@ struct DenialResponsesTests {
         }
     }
 
-    @Test("say every octet of a component to gRPC clients, however it is spelled")
+    @Test("a gRPC denial escapes every byte of a component")
     func component() throws {
         let responses = DenialResponses(uriPrefix: "")
         let name = String(String.UnicodeScalarView((0...0x7f).map { Unicode.Scalar(UInt8($0)) })) + "ä"

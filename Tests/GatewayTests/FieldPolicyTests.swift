@@ -3,14 +3,14 @@ import Testing
 
 @testable import Gateway
 
-@Suite("Which fields reach the upstream")
+@Suite("Fields passed to the upstream")
 struct FieldPolicyTests {
     private let policy = FieldPolicy(additional: ["X-Internal-User"])
 
     private func verdict(_ name: String) -> FieldPolicy.Verdict { policy.verdict(Array(name.utf8).span, .other) }
 
     @Test(
-        "what only a proxy may say is taken out, in every case",
+        "identity fields are removed in every spelling of their case",
         arguments: [
             "Client-Cert", "client-cert-chain", "CLIENT-CERT", "Attest-Device", "attest-anything", "X-Forwarded-For",
             "x-forwarded-client-cert", "Forwarded", "X-Real-IP", "X-Client-Cert", "X-Client-Certificate-Subject",
@@ -26,7 +26,7 @@ struct FieldPolicyTests {
     }
 
     @Test(
-        "what makes a server act on another method or path is refused",
+        "fields that change the method or path are refused",
         arguments: ["X-HTTP-Method-Override", "x-http-method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL"])
     func refused(_ name: String) {
         #expect(verdict(name) == .refuse)
@@ -34,7 +34,7 @@ struct FieldPolicyTests {
     }
 
     @Test(
-        "ordinary fields pass, those that merely look alike too",
+        "ordinary fields are passed on, and so are those that only look alike",
         arguments: [
             "X-Request-Id", "Client-Hint", "X-Forwardedly", "Attestation", "SSL-Session", "X-Real-IPs", "Zebra", "_x",
             "A",
@@ -44,7 +44,7 @@ struct FieldPolicyTests {
         #expect(verdict(name) == .forward)
     }
 
-    @Test("fields of one connection, framing and expectations are never passed on")
+    @Test("hop-by-hop fields, framing and expectations are never passed on")
     func hopByHop() {
         let name = Array("Any".utf8)
         for known in FieldName.allCases where known.isHopByHop {
@@ -54,7 +54,7 @@ struct FieldPolicyTests {
         #expect(policy.verdict(name.span, .expect) == .strip)
     }
 
-    @Test("a field that HTTP knows can be stripped by the conf file all the same")
+    @Test("the conf file can strip fields that HTTP defines")
     func configured() {
         let policy = FieldPolicy(additional: ["Cookie"])
         #expect(policy.verdict(Array("Cookie".utf8).span, .cookie) == .strip)

@@ -2,10 +2,10 @@ import Testing
 
 @testable import Gateway
 
-@Suite("Calls of gRPC")
+@Suite("gRPC calls")
 struct GRPCCallTests {
     @Test(
-        "are told by their media type",
+        "calls are recognized by their media type",
         arguments: [
             "application/grpc", "application/grpc+proto", "application/grpc+json", "Application/GRPC",
             "application/grpc;charset=utf-8", "application/grpc ; a=b",
@@ -15,7 +15,7 @@ struct GRPCCallTests {
     }
 
     @Test(
-        "are not what is only called alike",
+        "similar media types are not calls",
         arguments: [
             "", "application/grp", "application/json", "application/grpc-web", "application/grpc-web+proto",
             "application/grpc-web-text", "application/grpcx", " application/grpc", "text/application/grpc",

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite("The request to the upstream is written anew")
+@Suite("The request written to the upstream")
 struct UpstreamRequestTests {
     private static let trace = TraceContext(
         id: TraceID(high: 1, low: 2), request: 3, flags: 1, parent: 0, isRecorded: false)
@@ -33,7 +33,7 @@ struct UpstreamRequestTests {
         return (!output.overflowed, String(decoding: output.copy(), as: UTF8.self))
     }
 
-    @Test("in canonical form, Host first, white space and hop-by-hop fields gone, ours added")
+    @Test("the request is in canonical form: Host first, hop-by-hop fields removed, ours added")
     func canonical() throws {
         let written = try rewrite(
             "GET https://a:1/b?c HTTP/1.1\r\nAccept: \t x \r\nhost:a:1\r\nConnection: keep-alive, TE\r\nTE: trailers\r\n"
@@ -51,7 +51,7 @@ struct UpstreamRequestTests {
                 """)
     }
 
-    @Test("a client's trace fields are never passed on as they are, and tracestate only with a trace that is continued")
+    @Test("traceparent is always ours, and tracestate is passed on only with a continued trace")
     func traces() throws {
         let text =
             "GET / HTTP/1.1\r\nHost: a\r\nTraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
@@ -77,7 +77,7 @@ struct UpstreamRequestTests {
         #expect(try !rewrite("GET / HTTP/1.1\r\nHost: a\r\n\r\n").text.contains("Content-Length"))
     }
 
-    @Test("our own proof goes no further, signatures of others do")
+    @Test("our own proof is removed, and signatures of others are passed on")
     func proofs() throws {
         let written = try rewrite(
             "GET / HTTP/1.1\r\nHost: a\r\nSignature-Input: attest=(\"@method\");created=1\r\n"
@@ -88,7 +88,7 @@ struct UpstreamRequestTests {
         #expect(written.text.contains("\r\nsignature: sig1=:BB==:\r\n"))
     }
 
-    @Test("signature fields that are known to hold nothing but our proof are left out unread")
+    @Test("signature fields that hold only our proof are removed without parsing")
     func onlyProof() throws {
         let written = try rewrite(
             "GET / HTTP/1.1\r\nHost: a\r\nSignature-Input: attest=(\"@method\");created=1\r\nAccept: b\r\n"
@@ -97,7 +97,7 @@ struct UpstreamRequestTests {
         #expect(!written.text.lowercased().contains("signature") && written.text.contains("\r\nAccept: b\r\n"))
     }
 
-    @Test("a field that overrides method or target is noticed, whatever its case")
+    @Test("a field that overrides method or target is detected in any case")
     func refused() throws {
         for (name, isRefused) in [("X-HTTP-Method-Override", true), ("x-original-URL", true), ("X-Original", false)] {
             let bytes = Array("GET / HTTP/1.1\r\nHost: a\r\n\(name): DELETE\r\n\r\n".utf8)

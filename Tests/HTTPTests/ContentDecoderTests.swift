@@ -1,9 +1,9 @@
 import HTTP
 import Testing
 
-@Suite("Content")
+@Suite("Decoding content")
 struct ContentDecoderTests {
-    @Test("a length takes exactly that many octets, and leaves the next request alone")
+    @Test("a length consumes exactly its bytes and leaves the next request")
     func length() throws {
         let decoded = try Parsing.content(["hel", "loGET /"], .length(5)).get()
         #expect(decoded.content == "hello")
@@ -11,7 +11,7 @@ struct ContentDecoderTests {
         #expect(decoded.rest == "GET /")
     }
 
-    @Test("chunks are joined, trailers read over, and what follows left alone")
+    @Test("chunks are joined, trailers skipped, and following bytes left")
     func chunks() throws {
         let whole = "5\r\nhello\r\n6\r\n world\r\n0\r\nX-Checksum: 1\r\n\r\nGET"
         let decoded = try Parsing.content([whole], .chunked).get()
@@ -24,7 +24,7 @@ struct ContentDecoderTests {
     }
 
     @Test(
-        "broken chunks are refused at once and byte by byte",
+        "malformed chunks are refused, at once and byte by byte",
         arguments: [
             "0x5\r\nhello\r\n", "+5\r\nhello\r\n", "-5\r\n", " 5\r\nhello\r\n", "5 \r\nhello\r\n", "\r\n", "g\r\n",
             "5\nhello\n", "5\r\nhelloX\r\n", "5\r\nhello\n0\r\n\r\n", "5;a=b\r\nhello\r\n0\r\n\r\n", "5;\r\nhello\r\n",
@@ -35,7 +35,7 @@ struct ContentDecoderTests {
         #expect(Parsing.content(text.map { String($0) }, .chunked).failure == .chunkMalformed)
     }
 
-    @Test("a trailer section is as strict as a head, and bounded")
+    @Test("trailers are checked as strictly as a head, and are bounded")
     func trailers() {
         #expect(Parsing.content(["0\r\nX : y\r\n\r\n"], .chunked).failure == .spaceBeforeColon)
         #expect(Parsing.content(["0\r\nX_Y: y\r\n\r\n"], .chunked).failure == .fieldNameAmbiguous)
@@ -49,7 +49,7 @@ struct ContentDecoderTests {
             Parsing.content(["0\r\nX: " + String(repeating: "a", count: 5_000)], .chunked).failure == .trailerTooLarge)
     }
 
-    @Test("chunk extensions of responses are read over, within bounds")
+    @Test("chunk extensions of responses are skipped, within limits")
     func extensions() throws {
         let decoded = try Parsing.content(["5;a=b\r\nhello\r\n0;x\r\n\r\n"], .chunked, extensions: .ignored).get()
         #expect(decoded.content == "hello")

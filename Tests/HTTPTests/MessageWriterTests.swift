@@ -2,9 +2,9 @@ import Bytes
 import HTTP
 import Testing
 
-@Suite("Written messages")
+@Suite("Writing messages")
 struct MessageWriterTests {
-    @Test("a chunk is its size, its data, and two line ends")
+    @Test("a chunk is its size, its data and two line ends")
     func chunk() {
         var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
         let data = Array("hello".utf8)
@@ -14,7 +14,7 @@ struct MessageWriterTests {
         #expect(String(decoding: buffer.copy(), as: UTF8.self) == "5\r\nhello\r\n0\r\n\r\n")
     }
 
-    @Test("a chunk larger than the room is cut, never overflows, and decodes to what was taken")
+    @Test("a chunk larger than the room is cut and decodes to what was taken")
     func cutChunk() throws {
         var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
         let data = [UInt8](repeating: 0x61, count: 5_000)
@@ -26,7 +26,7 @@ struct MessageWriterTests {
         #expect(decoded.content.utf8.count == taken)
     }
 
-    @Test("a byte that was kept back leads its chunk, and no chunk is empty: that would be the last")
+    @Test("a withheld byte leads its chunk, and no empty chunk is written: it would be the last")
     func leadingByte() {
         var buffer = ByteBuffer(pool: BufferPool(blockSize: 1024))
         let data = Array("ello".utf8)
@@ -37,7 +37,7 @@ struct MessageWriterTests {
         #expect(String(decoding: buffer.copy(), as: UTF8.self) == "5\r\nhello\r\n1\r\n!\r\n")
     }
 
-    @Test("a parsed field is written in the one spelling, however it stood in its head")
+    @Test("a parsed field is written in canonical form, whatever its spelling")
     func parsedFields() throws {
         let bytes = Array("HTTP/1.1 200 OK\r\nA: b\r\nC:d\r\nE:  f \t\r\nG: \r\nH:\r\nI:\tj\r\nK: l: m\r\n\r\n".utf8)
         var parser = ResponseHeadParser(limits: .standard)

@@ -1,9 +1,9 @@
 import HTTP
 import Testing
 
-@Suite("Request heads")
+@Suite("Parsing request heads")
 struct RequestHeadParserTests {
-    @Test("a plain request is read with its parts")
+    @Test("a plain request is read into its parts")
     func plainRequest() throws {
         let text = "GET /records/7?day=2026-11-21 HTTP/1.1\r\nHost: Health.example:8443\r\nAccept: \t*/* \r\n\r\n"
         let parsed = try #require(try Parsing.request(text).get())
@@ -18,7 +18,7 @@ struct RequestHeadParserTests {
         #expect(parsed.length == text.utf8.count)
     }
 
-    @Test("a head that comes byte by byte is read as one that comes at once")
+    @Test("a head gives the same result byte by byte and at once")
     func byteByByte() throws {
         let text = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\nExpect: 100-continue\r\nX: \r\n\r\n"
         #expect(Parsing.byteByByte(text) == Parsing.request(text))
@@ -33,7 +33,7 @@ struct RequestHeadParserTests {
         }
     }
 
-    @Test("every method a route can name is known, and no other", arguments: Method.allCases)
+    @Test("exactly the methods that a route can name are known", arguments: Method.allCases)
     func methods(_ method: Method) throws {
         #expect(try Parsing.request("\(method.name) / HTTP/1.1\r\nHost: a\r\n\r\n").get()?.method == method)
         let lower = String(describing: method.name).lowercased()
@@ -50,7 +50,7 @@ struct RequestHeadParserTests {
         #expect(Parsing.request("GET https://a HTTP/1.1\r\nHost: a\r\n\r\n").failure == .targetForm)
     }
 
-    @Test("one traceparent is pointed at, several are none")
+    @Test("one traceparent is located, and several count as none")
     func traceparent() throws {
         func value(_ fields: String) throws -> String? {
             let bytes = Array("GET / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n".utf8)
@@ -65,14 +65,19 @@ struct RequestHeadParserTests {
         #expect(try value("traceparent: x\r\ntraceparent: y\r\nTraceparent: z\r\n") == nil)
     }
 
-    @Test("HTTP/1.0 gets one request a connection")
+    @Test("HTTP/1.0 keeps the connection only with keep-alive")
     func oldVersion() throws {
-        let parsed = try #require(
-            try Parsing.request("GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n").get())
-        #expect(!parsed.isPersistent)
+        func isPersistent(_ fields: String) throws -> Bool {
+            let head = try Parsing.request("GET / HTTP/1.0\r\nHost: a\r\n\(fields)\r\n").get()
+            return try #require(head).isPersistent
+        }
+        #expect(try !isPersistent(""))
+        #expect(try isPersistent("Connection: Keep-Alive\r\n"))
+        #expect(try !isPersistent("Connection: keep-alive, close\r\n"))
+        #expect(try !isPersistent("Keep-Alive: timeout=5\r\n"))
     }
 
-    @Test("Connection: close is understood in any case, and among other options")
+    @Test("Connection: close is recognized in any case and among other options")
     func connectionClose() throws {
         for value in ["close", "Close", "keep-alive, CLOSE", "te ,close"] {
             let parsed = try Parsing.request("GET / HTTP/1.1\r\nHost: a\r\nConnection: \(value)\r\n\r\n").get()
@@ -80,7 +85,7 @@ struct RequestHeadParserTests {
         }
     }
 
-    @Test("a client has no field of unknown meaning taken out on its way, nor one that the recipient needs")
+    @Test("Connection naming a field unknown or needed by the recipient is refused")
     func connectionNames() {
         for value in ["x-location", "close, X-Location", "content-digest", "Signature-Input", "cookie", "x1"] {
             let text = "GET / HTTP/1.1\r\nHost: a\r\nConnection: \(value)\r\n\r\n"
@@ -88,7 +93,7 @@ struct RequestHeadParserTests {
         }
     }
 
-    @Test("a target as long as the limit admits is read in any pieces, whatever the method (found by fuzzing)")
+    @Test("a target of the maximum length is read in any pieces, with any method (found by fuzzing)")
     func longestLine() throws {
         let limits = HeadLimits(bytes: 2_048, target: 512, fields: 32)
         let target = "/" + String(repeating: "a", count: 511)
@@ -103,7 +108,7 @@ struct RequestHeadParserTests {
         #expect(Parsing.pieces(tooLong.utf8.map { [$0] }, limits: limits).failure == .requestLineMalformed)
     }
 
-    @Test("limits are refused as soon as they are passed, not when the head is complete")
+    @Test("limits are enforced as soon as they are exceeded, not at the head's end")
     func limits() {
         let limits = HeadLimits(bytes: 256, target: 32, fields: 3)
         let longTarget = "GET /" + String(repeating: "a", count: 64)
@@ -238,10 +243,10 @@ struct MalformedHead: CustomTestStringConvertible {
     private static func head(_ fields: String) -> String { "POST / HTTP/1.1\r\nHost: a\r\n\(fields)\r\n\r\n" }
 }
 
-@Suite("Malformed request heads are refused")
+@Suite("Malformed request heads")
 struct MalformedHeadTests {
     @Test(
-        "with the same fault at once and byte by byte",
+        "a malformed head is refused with the same fault at once and byte by byte",
         arguments: MalformedHead.requestLines + MalformedHead.fields + MalformedHead.hosts + MalformedHead.framing)
     func refused(_ head: MalformedHead) {
         #expect(Parsing.request(head.text).failure == head.fault)

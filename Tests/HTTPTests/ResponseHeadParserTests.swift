@@ -1,7 +1,7 @@
 import HTTP
 import Testing
 
-@Suite("Response heads")
+@Suite("Parsing response heads")
 struct ResponseHeadParserTests {
     @Test("framing follows RFC 9112 section 6.3")
     func framing() throws {
@@ -19,7 +19,7 @@ struct ResponseHeadParserTests {
         #expect(try framing("200 OK\r\nContent-Length: 5", answering: .head) == ContentFraming.none)
     }
 
-    @Test("a connection is kept only if both sides can tell where the response ends")
+    @Test("a connection is kept only if both sides know where the response ends")
     func persistence() throws {
         func isPersistent(_ text: String) throws -> Bool? { try Parsing.response(text).get()?.isPersistent }
         #expect(try isPersistent("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n") == true)

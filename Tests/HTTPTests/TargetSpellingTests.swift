@@ -1,10 +1,10 @@
 import HTTP
 import Testing
 
-@Suite("A path has one admitted spelling")
+@Suite("Path spelling")
 struct TargetSpellingTests {
     @Test(
-        "ordinary paths pass",
+        "ordinary paths are accepted",
         arguments: [
             "/", "/a", "/a/", "/a/b.c/d-e_f~g", "/a:b@c!$&'()*+,=", "/%20", "/%C3%A9", "/a%3Fb", "/...", "/.a", "/a..b",
             "/%7B%7D", "/%E2%82%AC/%F0%9F%A9%BA", "/%ED%9F%BF", "/%F4%8F%BF%BF",

@@ -4,7 +4,7 @@ import Testing
 /// Of RFC 6455 section 1.3.
 private let goodKey = "dGhlIHNhbXBsZSBub25jZQ=="
 
-@Suite("What asks for a WebSocket")
+@Suite("WebSocket requests")
 struct WebSocketHandshakeTests {
     private static let good = [
         "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: \(goodKey)",
@@ -32,13 +32,13 @@ struct WebSocketHandshakeTests {
         return Self.good.filter { !names.contains(name($0)) } + replacements.filter { $0.contains(":") }
     }
 
-    @Test("a handshake of RFC 6455 is valid, and its key known")
+    @Test("a handshake of RFC 6455 is valid, and its key is returned")
     func valid() throws {
         #expect(try read(Self.good).key == goodKey)
     }
 
     @Test(
-        "names are compared without case, and beside upgrade Connection may list what it lists elsewhere",
+        "names are compared without case, and Connection may list other options",
         arguments: [
             ["Connection: keep-alive, Upgrade", "Upgrade: WebSocket"], ["Connection: upgrade", "Upgrade: WEBSOCKET"],
             ["Connection: keep-alive", "Connection: UPGRADE", "Upgrade: websocket"],
@@ -48,7 +48,7 @@ struct WebSocketHandshakeTests {
     }
 
     @Test(
-        "what asks for another protocol, or for none, asks for no WebSocket",
+        "a request for another protocol, or for none, is no WebSocket request",
         arguments: [
             [], ["Connection: Upgrade"], ["Connection: Upgrade", "Upgrade: h2c"],
             ["Connection: Upgrade", "Upgrade: TLS/1.0, websockets"], ["Sec-WebSocket-Key: \(goodKey)"],
@@ -57,7 +57,7 @@ struct WebSocketHandshakeTests {
         #expect(try read(fields).handshake == .none)
     }
 
-    @Test("Upgrade is the one token websocket")
+    @Test("Upgrade must be the one token websocket")
     func upgradeAlone() throws {
         for upgrade in ["h2c, websocket", "websocket, h2c", "websocket/13", "websocket,", "websocket websocket"] {
             #expect(
@@ -68,13 +68,13 @@ struct WebSocketHandshakeTests {
         #expect(try read(["Upgrade: h2c"] + Self.good).handshake == .malformed(.upgradeNotAlone))
     }
 
-    @Test("Connection lists upgrade")
+    @Test("Connection must list upgrade")
     func connection() throws {
         #expect(try read(altered("Connection")).handshake == .malformed(.connectionWithoutUpgrade))
         #expect(try read(altered("Connection: close")).handshake == .malformed(.connectionWithoutUpgrade))
     }
 
-    @Test("it is a GET of HTTP/1.1 without content")
+    @Test("the request must be a GET of HTTP/1.1 without content")
     func request() throws {
         #expect(try read(Self.good, line: "POST /chat HTTP/1.1").handshake == .malformed(.notGet))
         #expect(try read(Self.good, line: "HEAD /chat HTTP/1.1").handshake == .malformed(.notGet))
@@ -84,7 +84,7 @@ struct WebSocketHandshakeTests {
         #expect(try read(Self.good + ["Content-Length: 0"]).key == goodKey)
     }
 
-    @Test("the version stands there once, and is 13")
+    @Test("the version must occur once and be 13")
     func version() throws {
         #expect(try read(altered("Sec-WebSocket-Version")).handshake == .malformed(.versionCount))
         #expect(try read(Self.good + ["Sec-WebSocket-Version: 13"]).handshake == .malformed(.versionCount))
@@ -94,7 +94,7 @@ struct WebSocketHandshakeTests {
         }
     }
 
-    @Test("the key stands there once, and is 16 octets in their one spelling")
+    @Test("the key must occur once and be canonical base64 of 16 bytes")
     func key() throws {
         #expect(try read(altered("Sec-WebSocket-Key")).handshake == .malformed(.keyCount))
         #expect(try read(Self.good + ["Sec-WebSocket-Key: \(goodKey)"]).handshake == .malformed(.keyCount))
@@ -109,7 +109,7 @@ struct WebSocketHandshakeTests {
     }
 }
 
-@Suite("A service's answer to it")
+@Suite("WebSocket answers")
 struct WebSocketAnswerTests {
     private static let accept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
     private static let good = ["Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Accept: \(accept)"]
@@ -127,13 +127,13 @@ struct WebSocketAnswerTests {
         return WebSocketAnswerFault(head, bytes.span, accept: accept.span)
     }
 
-    @Test("one that belongs to the key is valid, in any case of its names")
+    @Test("an answer that matches the key is valid, in any case of its names")
     func valid() throws {
         #expect(try fault(Self.good) == nil)
         #expect(try fault(["UPGRADE: WebSocket", "connection: keep-alive, upgrade", Self.good[2]]) == nil)
     }
 
-    @Test("one that switches to something else, or not in so many words, is not")
+    @Test("an answer that does not switch exactly to websocket is refused")
     func others() throws {
         #expect(try fault(Array(Self.good.dropFirst())) == .upgrade)
         #expect(try fault(["Upgrade: h2c"] + Self.good.dropFirst()) == .upgrade)
@@ -143,7 +143,7 @@ struct WebSocketAnswerTests {
         #expect(try fault(["Connection: keep-alive", Self.good[0], Self.good[2]]) == .connection)
     }
 
-    @Test("one to another key is not")
+    @Test("an answer to another key is refused")
     func accept() throws {
         #expect(try fault(Array(Self.good.dropLast())) == .acceptCount)
         #expect(try fault(Self.good + [Self.good[2]]) == .acceptCount)

@@ -16,7 +16,7 @@ from .https import Connection
 
 
 class Refused(Exception):
-    """An answer that says no: its status, its code, and whether waiting mends it."""
+    """An answer that says no: its status, its code, and whether waiting helps."""
 
     def __init__(self, answer):
         super().__init__(f"{answer.status} {answer.error()}: {answer.json()['error_description']}")

@@ -27,12 +27,12 @@ class Answer:
         return said.get("error") if isinstance(said, dict) else None
 
     def seconds(self):
-        """Whoever answered has this time, in seconds since 1970."""
+        """The server's time when it answered, in seconds since 1970."""
         return parsedate_to_datetime(self.fields["date"]).timestamp()
 
 
 class Connection:
-    """A kept connection of HTTP/1.1, which is made anew when it has ended."""
+    """A kept connection of HTTP/1.1, which is opened again when it has ended."""
 
     def __init__(self, host, port, context):
         self._https = http.client.HTTPSConnection(host, port, timeout=PATIENCE, context=context)

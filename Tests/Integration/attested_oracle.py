@@ -86,7 +86,7 @@ class AttestedOracle(Oracle):
         return super().parts(reading) + self.withheld if self.body == "stream" else []
 
     def _forwarded(self, request):
-        """With what the service is told of the device, without the proof, framed anew."""
+        """The request as it reaches the service: with the device's headers, without the proof, framed by the gateway."""
         signature = next(value for name, value in request.fields if name == "Signature")
         assertion = base64.b64decode(signature.removeprefix("attest=:").removesuffix(":"))
         fields = []

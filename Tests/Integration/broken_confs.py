@@ -241,7 +241,7 @@ MISTAKES = {
         "      token_file: administration.token", "      level: metric\n      token_file: administration.token"),
 }
 
-# No reason not to start, but told.
+# Warnings: the gateway starts all the same.
 DOUBTS = {
     "a certificate that has expired": (
         "certificate: server.pem\n      key: server.key", "certificate: expired.pem\n      key: expired.key"),

@@ -27,7 +27,7 @@ class Browser:
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         self.driver = webdriver.Chrome(service=Service(PATHS["driver"]), options=options)
-        # What a policy forbids is told to the page alone.
+        # Only the page itself hears of what a policy forbids.
         self.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": """
             window.violations = []
             addEventListener("securitypolicyviolation", event => violations.push(event.violatedDirective + " " + event.blockedURI))
@@ -98,8 +98,8 @@ class Browser:
     def complaints(self):
         """What the console says, from warnings up, and what the page's policy forbade."""
         self.read_logs()
-        told = [line["message"] for line in self.console if line["level"] in ("WARNING", "SEVERE")]
-        return told + self.run("return window.violations ?? []")
+        messages = [line["message"] for line in self.console if line["level"] in ("WARNING", "SEVERE")]
+        return messages + self.run("return window.violations ?? []")
 
     def forget_complaints(self):
         self.read_logs()

@@ -1,22 +1,21 @@
 """What the tests of the built program share: one PKI, one recording service, gateways that show their logs on failure."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 import gateway as gateways
+import ocsp
 from attested import Attested
 from client import Client
 from denials import NothingForwarded
-from gateway import Gateway
+from exposition import scrape
+from gateway import BRIEF, Gateway
 from nginx import Nginx
-from pki import PKI
+from pki import PKI, attestgate
 from postgresql import PostgreSQL
 from recording_upstream import RecordingUpstream
 from sharing import Sharing
 
-pytest_plugins = ["every_denial", "taking_turns"]
+pytest_plugins = ["every_denial", "failed_tests", "random_order", "taking_turns"]
 
 
 @pytest.fixture
@@ -58,13 +57,14 @@ def shared_gateway(pki, shared_upstream, tmp_path_factory):
         tmp_path_factory.mktemp("gateway"), pki, {"service": shared_upstream.address}, strip_headers=["X-Internal-User"])
     gateway.start()
     yield gateway
-    gateway.stop()
+    gateway.stop(BRIEF)
 
 
 @pytest.fixture
 def gateway(shared_gateway):
     """An ordinary gateway with one worker and one route to everything, shared by the tests that leave it as it is."""
     assert shared_gateway.process.poll() is None, f"an earlier test ended the gateway\n{shared_gateway.errors}"
+    shared_gateway.begin()
     return shared_gateway
 
 
@@ -80,7 +80,7 @@ def start_gateway(pki, tmp_path):
 
     yield start
     for made in started:
-        made.stop()
+        made.stop(BRIEF)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def shared_attested(pki, tmp_path_factory):
     upstream = RecordingUpstream()
     attested = Attested(tmp_path_factory.mktemp("attested"), pki, upstream)
     yield attested
-    attested.gateway.stop()
+    attested.gateway.stop(BRIEF)
     upstream.close()
 
 
@@ -106,6 +106,7 @@ def attested(shared_attested):
     """A gateway whose routes ask for proofs, with a registered phone; for tests that leave both as they are."""
     gateway, upstream = shared_attested.gateway, shared_attested.upstream
     assert gateway.process.poll() is None, f"an earlier test ended the gateway\n{gateway.errors}"
+    gateway.begin()
     upstream.reset_behaviour()
     yield shared_attested
     upstream.reset_behaviour()
@@ -124,7 +125,24 @@ def start_attested(pki, own_upstream, tmp_path):
 
     yield start
     for made in started:
-        made.gateway.stop()
+        made.gateway.stop(BRIEF)
+
+
+@pytest.fixture
+def every_metric(start_attested, pki, tmp_path):
+    """A scrape of a gateway that is configured so that no metric and no label is absent."""
+    crls = [pki.crl(tmp_path / "gms.crl", pki.gms), pki.crl(tmp_path / "root.crl", pki.root)]
+    gateway = start_attested(clients={"crls": list(map(str, crls))}).gateway
+    stapled = ocsp.Stapled(tmp_path, pki)
+    stapled.write()
+    listener = gateway.conf["listeners"][0]
+    listener["tls"].update(stapled.tls)
+    listener["hosts"] = [{"names": ["host.example"], "tls": listener["tls"].copy(), "clients": listener["clients"].copy()}]
+    gateway.conf["tracing"] = {"endpoint": "http://127.0.0.1:9"}
+    gateway.conf["upstreams"]["named"] = {"servers": ["deep.localhost:9"], "plaintext": "accepted"}
+    gateway.write_conf()
+    assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
+    return scrape(gateway)
 
 
 @pytest.fixture
@@ -180,14 +198,7 @@ def pytest_runtest_makereport(item, call):
             if made in gateways.stopped and made.directory.parent != getattr(item, "funcargs", {}).get("tmp_path"):
                 continue
             report.sections.append((f"gateway {index}: standard error", made.errors[-4000:]))
-            if made.access_path.exists():
+            # A test may have put a directory in its place.
+            if made.access_path.is_file():
                 tail = "\n".join(made.access_path.read_text().splitlines()[-10:])
                 report.sections.append((f"gateway {index}: access log", tail))
-
-
-def pytest_runtest_logreport(report):
-    """Writes down what failed, for scripts/test's second try. In the process that hears of all tests."""
-    path = os.environ.get("ATTESTGATE_FAILED")
-    if path and report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
-        with Path(path).open("a") as failed:
-            failed.write(report.nodeid + "\n")

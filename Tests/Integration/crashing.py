@@ -83,7 +83,7 @@ class Caller:
         return [(version, gateway) for gateway in self.gateways for version in (1, 2)]
 
     def load(self, stop):
-        """Sends until told to stop, or until nobody listens any more."""
+        """Sends until `stop`, or until nobody listens any more."""
         limit = len(self.made) + self.limit
         if self.version == 2:
             return self._load(stop, limit, self._exchange_streams)

@@ -14,17 +14,20 @@ from dataclasses import dataclass
 
 from paths import REPOSITORY
 
-# The first, because the others go on from where it ends.
-PAGES = [
-    REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(REPOSITORY.glob("docs/*.md")),
-    *sorted(REPOSITORY.glob("docs/operations/*.md"))]
-LANGUAGES = {"", "sh", "console", "text", "yaml", "json", "swift", "ini", "nginx", "haproxy"}
+# The page that sets up what all others need: certificates, a running gateway, an enrolled software phone.
+FIRST = REPOSITORY / "docs" / "getting-started.md"
+PAGES = [FIRST, *(
+    page for page in [
+        REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(REPOSITORY.glob("docs/*.md")),
+        *sorted(REPOSITORY.glob("docs/operations/*.md"))]
+    if page != FIRST)]
+LANGUAGES = {"", "sh", "console", "text", "yaml", "json", "swift", "ini", "nginx", "haproxy", "mermaid"}
 # How a line begins that somebody would type.
 COMMAND = re.compile(
     r"(\$ )?(sudo |\()?((scripts|bench|Tests)/\S+|attestgate(-device|-load)?|swift|curl|openssl|systemctl|apt-get|psql|createdb|createuser"
     r"|install|cp|docker|podman|nginx|haproxy|python3|kill|cd|printf|echo|cat|umask|export)( |$)")
 BLOCK = re.compile(
-    r"(?m)(?P<comments>(?:^<!-- (?:(?!-->)[\s\S])*? -->\n)*)^(?P<indent> *)```(?P<language>\S*)\n(?P<text>[\s\S]*?)^(?P=indent)```$")
+    r"(?m)(?P<comments>(?:^<!-- (?:(?!-->)[\s\S])*? -->\n+)*)^(?P<indent> *)```(?P<language>\S*)\n(?P<text>[\s\S]*?)^(?P=indent)```$")
 
 
 @dataclass

@@ -8,15 +8,18 @@ import shutil
 import subprocess
 import termios
 
+import pytest
+
 from documented import expression
 from paths import BINARY, ENVIRONMENT, PATIENCE, REPOSITORY
 from waiting import eventually
 
 # Mount and network namespaces of its own (unshare(1)): nobody else's files or ports are in the way, nor are these in anybody's.
+ENTER = ["unshare", "--mount", "--net", "--propagation", "private"]
 MOUNTS = ["/etc", "/var/lib", "/var/log", "/var/backups", "/run"]
-# It lasts until its standard input ends, with whoever has begun it.
+# It lasts until its standard input ends, so it ends with the process that started it.
 PREPARATION = "set -eu; ip link set lo up; {mounts} echo ready; exec cat"
-# What goes on running in the foreground.
+# Commands that stay in the foreground.
 STAYING = re.compile(r"(?m)^(?:attestgate run|nginx|haproxy) .*\Z")
 TOKEN_LISTENER = """  listeners:
     - address: 127.0.0.1:9464
@@ -85,10 +88,13 @@ class Machine:
 
     def _enter(self):
         mounts = " ".join(f"mount --bind {self.place(path)} {path};" for path in MOUNTS)
+        tried = subprocess.run([*ENTER, "true"], capture_output=True, text=True)
+        if tried.returncode != 0:
+            pytest.skip(f"no namespaces for a machine of its own: {tried.stderr.strip()}")
         self._keeper = subprocess.Popen(
-            ["unshare", "--mount", "--net", "--propagation", "private", "bash", "-c", PREPARATION.format(mounts=mounts)],
+            [*ENTER, "bash", "-c", PREPARATION.format(mounts=mounts)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self._environment())
-        assert self._keeper.stdout.readline() == b"ready\n", "there are no namespaces here for a machine of its own (unshare)"
+        assert self._keeper.stdout.readline() == b"ready\n", "the machine of its own could not be prepared"
         self._inside = ["nsenter", "--mount", "--net", "--target", str(self._keeper.pid), f"--wd={self.project}"]
 
     def _environment(self):
@@ -126,7 +132,7 @@ class Machine:
             fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
 
         try:
-            # Whoever asks for a passphrase on the terminal is given it: line by line, so that several may ask.
+            # Answers every prompt for a passphrase on the terminal: line by line, so that several may ask.
             os.write(terminal, b"correct horse\n" * 8)
             return subprocess.run(
                 [*self._inside, "bash", "-c", text], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

@@ -22,6 +22,8 @@ from phone import HardwareKey, Phone
 from pki import Identity
 
 NONCE_EXTENSION = x509.ObjectIdentifier("1.2.840.113635.100.8.2")
+# The phone's system. Apple does not document it.
+SYSTEM_EXTENSION = x509.ObjectIdentifier("1.2.840.113635.100.8.7")
 # Apple's mark of certificates that sign receipts.
 RECEIPT_SIGNER = x509.ObjectIdentifier("1.2.840.113635.100.12.15")
 AAGUID = b"appattestdevelop"
@@ -57,6 +59,13 @@ def cbor_text(text):
 
 def cbor_map(*entries):
     return cbor_head(5, len(entries)) + b"".join(cbor_text(name) + value for name, value in entries)
+
+
+def system_value(version):
+    """SEQUENCE { [1400] EXPLICIT OCTET STRING }: the version alone, as up to iOS 17."""
+    text = b"\x04" + bytes([len(version)]) + version.encode()
+    tagged = b"\xbf\x8a\x78" + bytes([len(text)]) + text
+    return b"\x30" + bytes([len(tagged)]) + tagged
 
 
 class AttestationAuthority:
@@ -97,16 +106,18 @@ class AttestationAuthority:
             builder = builder.add_extension(x509.UnrecognizedExtension(*extension), critical=False)
         return builder.sign(signer, hashes.SHA256())
 
-    def attest(self, key, client_data_hash, app=APP, days=3, key_id=None, counter=0, aaguid=AAGUID, receipt=b"a receipt"):
+    def attest(self, key, client_data_hash, app=APP, days=3, key_id=None, counter=0, aaguid=AAGUID, receipt=b"a receipt",
+               os_version=None):
         """An attestation object, as `attestKey(_:clientDataHash:)` returns it.
 
-        `receipt`: its bytes, or what makes them of app, leaf and client data hash."""
+        `receipt`: its bytes, or what makes them of app, leaf and client data hash. `os_version`: what the leaf states, if anything."""
         credential = key_id or key.key_id
         cose = (b"\xa5\x01\x02\x03\x26\x20\x01\x21" + cbor_bytes(key.point[1:33]) + b"\x22" + cbor_bytes(key.point[33:]))
         data = (sha256(app.encode()) + b"\x40" + struct.pack(">I", counter) + aaguid
                 + struct.pack(">H", len(credential)) + credential + cose)
         leaf = self._issue(
-            "leaf", key.private, self.intermediate, self.intermediate_key, nonce=sha256(data, client_data_hash), days=days)
+            "leaf", key.private, self.intermediate, self.intermediate_key, nonce=sha256(data, client_data_hash), days=days,
+            extension=(SYSTEM_EXTENSION, system_value(os_version)) if os_version is not None else None)
         chain = [c.public_bytes(serialization.Encoding.DER) for c in (leaf, self.intermediate)]
         if callable(receipt):
             receipt = receipt(app, leaf, client_data_hash)
@@ -233,8 +244,8 @@ class EnrollingPhone:
 
     # Both, and what follows.
 
-    def enrol(self, mtls, **change):
-        response = self.initialize()
+    def enrol(self, mtls, os_version=None, **change):
+        response = self.initialize(os_version=os_version)
         assert response.status == 204, response
         return self.bind(mtls, **change)
 

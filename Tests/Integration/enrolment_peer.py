@@ -46,6 +46,8 @@ class EnrolmentPeer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # A response leaves at once, and whole: the second part of one would wait for the first to be acknowledged.
+            wbufsize = -1
             timeout = PATIENCE
 
             def respond(self):
@@ -78,7 +80,7 @@ class EnrolmentPeer:
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.port = self._server.server_address[1]
         self.url = f"https://localhost:{self.port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     @property
     def paths(self):

@@ -23,9 +23,9 @@ class Plugin:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node):
         """Another process has ended. One that crashed tells nothing, and fails the run by that."""
-        told = getattr(node, "workeroutput", {})
-        denials.exercised.update(told.get("exercised", []))
-        self.is_whole_suite = told.get("is_whole_suite", self.is_whole_suite)
+        output = getattr(node, "workeroutput", {})
+        denials.exercised.update(output.get("exercised", []))
+        self.is_whole_suite = output.get("is_whole_suite", self.is_whole_suite)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session):

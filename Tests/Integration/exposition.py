@@ -120,6 +120,11 @@ class Metrics:
     def labels(self, name):
         return [dict(labels) for known, labels in self.samples if known == name]
 
+    def label_names(self, name):
+        """- Returns: the names of the labels of a metric; those of a histogram without `le`."""
+        sample = f"{name}_count" if self.kinds[name] == "histogram" else name
+        return {label for labels in self.labels(sample) for label in labels}
+
 
 def scrape(gateway):
     def find():

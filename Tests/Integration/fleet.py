@@ -227,17 +227,17 @@ class Wanderer:
                 pass
 
     def is_refused_at(self, gateway):
-        """Whether it is told that it was revoked. What it makes anew does not pass in any case, nor what it has used before."""
-        told = 0
+        """Whether both a new request and a repeated one are refused because the phone was revoked."""
+        refusals = 0
         for ask in (self._request, self._again):
             try:
                 response = ask(gateway)
             except ssl.SSLError as failure:
-                told += "CERTIFICATE_REVOKED" in str(failure)
+                refusals += "CERTIFICATE_REVOKED" in str(failure)
                 continue
             assert response.status in (401, 403, 503), response
-            told += response.status == 403
-        return told == 2
+            refusals += response.status == 403
+        return refusals == 2
 
     def _again(self, gateway):
         with Client(gateway, self.identity) as client:

@@ -99,7 +99,7 @@ class FloodClient:
 
 
 class Flood:
-    """All clients of a gateway; `meanwhile` is called every now and then as long as anything goes on."""
+    """All clients of a gateway; `meanwhile` is called at intervals while any of them is active."""
 
     def __init__(self, gateway, context, session, meanwhile):
         self.gateway, self.context, self.session, self.meanwhile = gateway, context, session, meanwhile
@@ -108,7 +108,7 @@ class Flood:
         self.live = {}
         # How many of these notice their end by reading.
         self.readers = 0
-        # Whose handshakes the gateway had no patience for, because the machine was too slow: they began anew.
+        # Clients whose handshake timed out because the machine was too slow; they connected again.
         self.late = 0
         self.pulsed = self.paused = time.monotonic()
 
@@ -147,7 +147,7 @@ class Flood:
             self.turn()
 
     def until_ended(self):
-        """Goes on until each that reads was ended."""
+        """Runs until every client that reads has been ended."""
         self.until(lambda: self.readers == 0, lambda: f"{self.readers} slow clients to be ended")
 
     def turn(self):
@@ -218,7 +218,7 @@ class Service:
             pass
 
     def _go_on(self, state):
-        """- Returns: whether the connection goes on."""
+        """- Returns: whether the connection stays open."""
         peer, head, out, left = state
         try:
             if not out[0] and not left[0]:

@@ -50,7 +50,12 @@ SERVED = {
     "a request behind Connection: close": (outer("Connection: close") + SMUGGLED, [("POST", "/outer", b"")]),
     "a request behind HTTP/1.0": (outer(method="GET", version="1.0") + SMUGGLED, [("GET", "/outer", b"")]),
     "a request behind HTTP/1.0 that asks to be kept": (
-        outer("Connection: keep-alive", method="GET", version="1.0") + SMUGGLED, [("GET", "/outer", b"")]),
+        outer("Connection: keep-alive", method="GET", version="1.0") + SMUGGLED, [("GET", "/outer", b""), INNER]),
+    "a request behind HTTP/1.0 that asks for both": (
+        outer("Connection: keep-alive, close", method="GET", version="1.0") + SMUGGLED, [("GET", "/outer", b"")]),
+    "a request behind the content of HTTP/1.0 that asks to be kept": (
+        outer("Connection: keep-alive", "Content-Length: 5", version="1.0") + b"hello" + SMUGGLED,
+        [("POST", "/outer", b"hello"), INNER]),
     "a request in the content of HTTP/1.0": (outer(LONG, version="1.0") + SMUGGLED, [("POST", "/outer", SMUGGLED)]),
     "an expectation in HTTP/1.0": (
         outer("Expect: 100-continue", "Content-Length: 5", version="1.0") + b"hello", [("POST", "/outer", b"hello")]),

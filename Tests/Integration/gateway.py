@@ -23,6 +23,13 @@ APP = "TEAMID1234.org.example.app"
 running = []
 
 
+def is_stopped(pid):
+    """Whether no thread of the process runs (proc(5))."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    # t is that of a thread that is traced.
+    return all((thread / "stat").read_text().rpartition(") ")[2][0] in "Tt" for thread in threads)
+
+
 class Gateway:
     # For how long its start and its end are waited for.
     patience = PATIENCE
@@ -40,9 +47,12 @@ class Gateway:
         self.access_path = self.directory / "access.log"
         self.error_path = self.directory / "stderr.log"
         self.conf_path = self.directory / "attestgate.yaml"
+        # Where the access log of this test begins, in bytes.
+        self.begin_of_log = 0
         self.process = None
         # Further ones of `attestgate run`.
         self.arguments = []
+        self.environment = ENVIRONMENT
         self.conf = self._conf(upstreams, routes, strip_headers, settings)
 
     def _conf(self, upstreams, routes, strip_headers, settings):
@@ -94,7 +104,7 @@ class Gateway:
         self.write_conf()
         self.process = subprocess.Popen(
             self.command(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-            stderr=open(self.error_path, "wb"), env=ENVIRONMENT)
+            stderr=open(self.error_path, "wb"), env=self.environment)
         running.append(self)
         eventually(until or self._is_ready, lambda: f"the gateway to start\n{self.errors}", self.patience)
         return self
@@ -135,19 +145,21 @@ class Gateway:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"the gateway did not end when told to\n{self.errors}") from None
+            raise AssertionError(f"the gateway did not end after its signal\n{self.errors}") from None
 
-    def stop(self):
-        """Ends the gateway the way an operator does; it must end well, after whatever was done to it."""
+    def stop(self, grace=PATIENCE):
+        """Ends the gateway the way an operator does; it must end well, after whatever was done to it.
+
+        `grace`: how long it may finish what is open before it is informed a second time.
+        """
         if self.process is None or self in stopped:
             return
         stopped.append(self)
         if self.process.poll() is None:
             self.signal()
             try:
-                self.process.wait(2)
+                self.process.wait(grace)
             except subprocess.TimeoutExpired:
-                # A test that failed in the middle of a request must not hold up the others.
                 self.signal()
         status = self.wait()
         self.holder.close()
@@ -215,12 +227,23 @@ class Gateway:
 
     # The access log.
 
+    def begin(self):
+        """Another test begins: the lines of those before are none of its own. Some of theirs may still come."""
+        self.begin_of_log = self._whole_lines(0)[1]
+
     def access(self):
-        """The access log so far: every line must be a JSON object."""
+        """The access log of this test so far: every line must be a JSON object."""
+        return [json.loads(line) for line in self._whole_lines(self.begin_of_log)[0].decode().splitlines()]
+
+    def _whole_lines(self, begin):
+        """- Returns: them, and where they end."""
         if not self.access_path.exists():
-            return []
-        text = self.access_path.read_text()
-        return [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+            return b"", begin
+        with open(self.access_path, "rb") as file:
+            file.seek(begin)
+            text = file.read()
+        text = text[:text.rfind(b"\n") + 1]
+        return text, begin + len(text)
 
     def logged(self, **members):
         """Waits for a line of the access log that has these members."""
@@ -263,15 +286,10 @@ class Gateway:
         """Within the block it does not run: what is sent to it meanwhile, it finds all at once."""
         self.signal(signal.SIGSTOP)
         try:
-            eventually(self._is_stopped, "the gateway to be stopped")
+            eventually(lambda: is_stopped(self.process.pid), "the gateway to be stopped")
             yield
         finally:
             self.signal(signal.SIGCONT)
-
-    def _is_stopped(self):
-        # t is that of a thread that is traced.
-        threads = Path(f"/proc/{self.process.pid}/task").iterdir()
-        return all((thread / "stat").read_text().rpartition(") ")[2][0] in "Tt" for thread in threads)
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
@@ -293,3 +311,6 @@ class Gateway:
 
 
 stopped = []
+
+# Of a gateway whose test is over: one that failed in the middle of a request must not hold up the others.
+BRIEF = 1.0

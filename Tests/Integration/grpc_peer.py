@@ -125,7 +125,7 @@ class GRPCService:
             with self.lock:
                 self.cancelled.append(name)
             ended.set()
-        # Of a call that is over already nobody is told.
+        # There is no notice for a call that is over already.
         if not context.add_callback(over):
             over()
         return ended

@@ -121,7 +121,7 @@ class Frame:
 
 
 class RawClient:
-    """Says of itself nothing but what it is told to; `frames` is what came."""
+    """Sends nothing by itself, only what the test asks for; `frames` holds what came."""
 
     def __init__(self, gateway, identity):
         plain = socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE)

@@ -92,8 +92,7 @@ def switches_by_key(*fields, then=b"", echo=True, **answer):
     """As `web_sockets.switches`, for a key that the gateway makes."""
     def script(connection):
         head = connection.handshake = connection.read_head()
-        end = bytes(connection.received).index(b"\r\n\r\n") + 4
-        connection.early = bytes(connection.received[end:])
+        connection.early = connection.content_behind(head)
         given = {"accept": accept_of(head.values("sec-websocket-key")[0]), **answer}
         connection.send(switching(*fields, **given) + then)
         if connection.early and echo:

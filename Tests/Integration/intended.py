@@ -42,7 +42,7 @@ SINGLE = {
     b"if-unmodified-since", b"origin", b"range", b"referer", b"user-agent"}
 # A tab beside these is taken for a part of the value by some.
 TABBED = re.compile(rb"(?i)(?:host|content-length|transfer-encoding):(?:[ ]*\t|.*\t[ \t]*\Z)")
-# What only a proxy may say, and what is answered or written anew here.
+# What only a proxy may say, and what the gateway answers or writes itself.
 REMOVED = re.compile(
     rb"(?:forwarded|x-forwarded|x-real-ip|x-device-token|true-client-ip|x-client-ip|x-cluster-client-ip|cf-connecting-ip"
     rb"|remote-user|x-remote-user|x-arr-clientcert|x-client-verify|x-client-dn|x-original-host|content-length|expect|host"
@@ -203,7 +203,7 @@ class _Head:
             options |= {option.strip(b" \t").lower() for option in value.split(b",")}
         if options - {b"close"} - OF_ONE_CONNECTION or b"transfer-encoding" in options:
             raise Refused(f"Connection names {options}")
-        self.persists = not self.is_1_0 and b"close" not in options
+        self.persists = (not self.is_1_0 or b"keep-alive" in options) and b"close" not in options
         expectations = self.values(b"expect")
         if len(expectations) > 1 or expectations and expectations[0].lower() != b"100-continue":
             raise Refused(f"expectation {expectations}")

@@ -92,7 +92,7 @@ class Oracle:
         try:
             more = client.read_to_end()
         except IncompleteResponse as end:
-            # A client that goes away in the middle is not told good-bye.
+            # A client that leaves in the middle receives no close_notify.
             assert reading.end == "unfinished", end
             more = client.buffer
         if reading.broken:

@@ -102,7 +102,7 @@ class PKI:
         return made
 
     def server(self, name, **options):
-        """A certificate for whoever serves on loopback, of the CA that clients trust."""
+        """A certificate for a server on loopback, of the CA that clients trust."""
         return self.client(name, issuer=self.server_authority, extensions=SERVER, **options)
 
     def crl(self, path, authority, revoked=(), start=-1, end=30, extensions="", digest="sha256", form="PEM"):

@@ -17,8 +17,8 @@ def reserve_port():
 
 
 def uncommon_port():
-    """A free port for a listener that shares it with nobody, so that it cannot be kept. It lies below those that the
-    kernel gives to whoever asks for any. None is given twice, by no process of a run: nothing may listen there yet."""
+    """A free port for a listener that shares it with nobody, so that it cannot be kept. It is below the range from which
+    the kernel assigns ports. None is given twice, by no process of a run: nothing may listen there yet."""
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     # Of pytest-xdist: gw0, gw1 and so on; none without it.
     process = int(re.sub(r"\D", "", os.environ.get("PYTEST_XDIST_WORKER", "")) or 0)

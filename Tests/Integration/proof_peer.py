@@ -1,6 +1,6 @@
 """A TLS server that plays a gateway for the device tool: answers by a script, and looks at proofs on its own.
 
-Everything about proofs here is written anew from RFC 9421 and Apple's description, so that a fault of the tool's cannot
+Everything about proofs here is written from RFC 9421 and Apple's description, so that a fault of the tool's cannot
 hide behind the same fault in the test.
 """
 
@@ -113,6 +113,8 @@ class ProofPeer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            # A response leaves at once, and whole: the second part of one would wait for the first to be acknowledged.
+            wbufsize = -1
             timeout = PATIENCE
 
             def respond(self):
@@ -151,7 +153,7 @@ class ProofPeer:
             self._server.socket, server_side=True, do_handshake_on_connect=False)
         self.port = self._server.server_address[1]
         self.url = f"https://localhost:{self.port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def _take(self, request):
         with self._lock:

@@ -1,5 +1,6 @@
 """A health service that records every byte it is sent, and answers as a test tells it."""
 
+import contextlib
 import socket
 import ssl
 import struct
@@ -57,6 +58,10 @@ class Connection:
                 return strict.parse_head(self.received[self.consumed:], self.upstream.upgrades)[0]
             except strict.Incomplete:
                 self.receive()
+
+    def content_behind(self, head):
+        """- Returns: the content that has come so far behind the head that was read last."""
+        return bytes(self.received[self.consumed + len(head.head):])
 
     def read_request(self):
         """The next complete request."""
@@ -118,7 +123,7 @@ class RecordingUpstream:
         self.checks = []
         self.faults = []
         self.closed = threading.Event()
-        # Whether health checks are to be told from requests: a connection's first bytes are read before its script then.
+        # Whether to separate health checks from requests: a connection's first bytes are read before its script then.
         self.is_checked = False
         # Whether requests may ask for WebSockets.
         self.upgrades = False
@@ -130,7 +135,7 @@ class RecordingUpstream:
         self.answer = OK
         # Serves a health check's connection, once its head has come.
         self.health = lambda connection: connection.send(OK)
-        # Serves a whole connection in place of the usual loop: a function of the connection.
+        # Serves a connection in place of the usual loop, from its start or from its next request on: a function of the connection.
         self.script = None
 
     def _accept(self):
@@ -154,6 +159,11 @@ class RecordingUpstream:
             if self.script:
                 return self.script(connection)
             while True:
+                # A script serves kept connections too, from their next request on: which one is used decides nothing.
+                if connection.consumed == len(connection.received):
+                    connection.receive()
+                if self.script:
+                    return self.script(connection)
                 request = connection.read_request()
                 answer = self.answer
                 connection.send(answer(request) if callable(answer) else answer)
@@ -168,14 +178,20 @@ class RecordingUpstream:
 
     def _secure(self, connection):
         try:
-            # Nothing else is told of an end that anybody on the way can have made.
+            # Without this option, an end that anybody on the way can have made is reported as an ordinary one.
             connection.socket = peer = self.tls.wrap_socket(
-                connection.socket, server_side=True, suppress_ragged_eofs=False)
+                connection.socket, server_side=True, suppress_ragged_eofs=False, do_handshake_on_connect=False)
+            peer.do_handshake()
             connection.is_resumed, connection.version = peer.session_reused, peer.version()
             connection.subject = (peer.getpeercert() or {}).get("subject")
             return True
         except OSError as fault:
             self.refusals.append(str(fault))
+            # What still comes is read over: a reset in answer to it could overtake the alert.
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(connection.socket, socket.SHUT_WR)
+                while socket.socket.recv(connection.socket, 65536):
+                    pass
             return False
 
     def close(self):

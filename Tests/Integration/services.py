@@ -1,4 +1,4 @@
-"""Health services that speak TLS: their own authority, and what the gateway is told of them."""
+"""Health services that speak TLS: their own authority, and what the gateway is configured with for them."""
 
 import ssl
 import warnings

@@ -4,7 +4,7 @@ import shutil
 
 from attested import OTHER_APP, ROUTES
 from client import Client
-from gateway import APP, Gateway
+from gateway import APP, BRIEF, Gateway
 
 APPS = [{"id": APP, "environment": "simulator", "counter": "window 1024"}, {"id": OTHER_APP, "environment": "simulator"}]
 
@@ -29,7 +29,7 @@ class Sharing:
 
     def stop(self):
         for made in self.started:
-            made.stop()
+            made.stop(BRIEF)
 
 
 def at(gateway, phone):

@@ -42,7 +42,7 @@ class HalfOpen:
             return True
 
     def assert_denied(self):
-        """There is nothing to be told to a client without keys but that it is over."""
+        """A client without keys can only receive the end of the connection."""
         self.socket.close()
 
 

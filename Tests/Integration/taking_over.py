@@ -49,12 +49,12 @@ def parent(pid):
 
 
 def upgrade(gateway: Gateway):
-    """Upgrades it as an operator does, and sees the process of before to its end. - Returns: that process."""
+    """Upgrades it as an operator does, and waits until the previous process has ended. - Returns: that process."""
     before = gateway.process
     done = attestgate("upgrade", "--config", gateway.conf_path)
     assert done.returncode == 0, f"{done.stderr}\n{gateway.errors}"
     pid = int(done.stdout.split()[1])
-    assert done.stdout == f"process {pid} serves, process {before.pid} finishes what is open\n"
+    assert done.stdout == f"process {pid} serves, process {before.pid} finishes its open requests\n"
     gateway.process = Orphan(pid)
     return before
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+import random_order
+
 
 class Turns:
     def __init__(self, directory):
@@ -48,7 +50,7 @@ class Plugin:
             shutil.rmtree(self.directory)
 
     def pytest_collection_modifyitems(self, items):
-        if not self.turns:
+        if not self.turns or random_order.is_asked_for():
             return
         # The longest files first, so that none of them is left over for the end. Before them who would have to wait for one.
         items.sort(key=lambda item: (not item.get_closest_marker("alone"), -item.path.stat().st_size))

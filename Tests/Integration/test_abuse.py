@@ -15,7 +15,7 @@ from recording_upstream import OK
 from waiting import eventually
 
 
-def test_requests_sent_ahead_in_one_go_are_all_answered(start_gateway, own_upstream, phone):
+def test_pipelined_requests_in_one_write_are_all_answered(start_gateway, own_upstream, phone):
     """OpenSSL takes more from the socket than the request at hand. What it holds makes no socket readable, so nobody but
     the gateway itself can remember it."""
     gateway = start_gateway({"service": own_upstream.address})
@@ -54,7 +54,7 @@ def test_chunks_of_one_byte_reach_the_service_in_few_pieces(start_gateway, own_u
     content = hashlib.shake_128(b"chunks").digest(20_000)
 
     def script(connection):
-        # Only then parsed: parsing anew for each piece would hold up the reading that is counted.
+        # Only then parsed: parsing again for each piece would hold up the reading that is counted.
         while not connection.received.endswith(b"0\r\n\r\n"):
             connection.receive()
         connection.read_request()
@@ -74,7 +74,7 @@ class KeyUpdater:
     def __init__(self, gateway, identity):
         self.takes_answers = True
         listener = socket.create_server(("127.0.0.1", 0))
-        # s_client heeds one command per read, so each read must give it one: messages, not a stream.
+        # s_client obeys one command per read, so each read must give it one: messages, not a stream.
         self.commands, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.output_path = gateway.directory / "s_client.log"
         with listener, theirs, open(self.output_path, "wb") as output:
@@ -144,7 +144,7 @@ def key_updater(start_gateway, own_upstream, phone, takes_answers):
 
 @pytest.mark.parametrize("takes_answers", [True, False])
 def test_key_updates_without_end_end_the_connection(key_updater, phone, takes_answers):
-    """Each costs work, and no request comes of them; nor may the answers pile up with a client that takes none."""
+    """Each costs work without a request; nor may the answers pile up for a client that reads none."""
     gateway, updater = key_updater
     eventually(updater.is_connected, lambda: f"the handshake: {updater.output_path.read_text()}")
     updater.takes_answers = takes_answers
@@ -159,8 +159,8 @@ def test_key_updates_without_end_end_the_connection(key_updater, phone, takes_an
         assert other.exchange(get("/other")).status == 200
 
 
-def test_a_refused_client_gets_no_more_time_by_an_octet_now_and_then(gateway, connect):
-    """What is left of its content is read over, so that the connection can serve on; but not for as long as it likes."""
+def test_a_refused_client_cannot_extend_its_time_with_single_bytes(gateway, connect):
+    """The rest of its content is skipped so that the connection can continue, but only for a limited time."""
     client = connect()
     client.send(get("/", "X-Original-URL: /b", "Content-Length: 200", method="POST"))
     assert client.read_response().status == 400

@@ -1,4 +1,4 @@
-"""The administration over TCP: to whoever shows the token or an operator's certificate, and to no web page."""
+"""The administration over TCP: for clients that show the token or an operator's certificate, and for no web page."""
 
 import contextlib
 import http.client
@@ -72,7 +72,7 @@ def test_the_token_opens_metrics_status_and_devices(with_token):
 
 
 @pytest.mark.parametrize("token", [None, "x" * 48, TOKEN[:-1], TOKEN + "x", ""])
-def test_without_the_token_nothing_is_told_or_done(with_token, token):
+def test_without_the_token_every_request_is_refused(with_token, token):
     for method, path in [("GET", "/metrics"), ("GET", "/health/live"), ("GET", "/devices"), ("POST", "/reload"), ("GET", "/nowhere")]:
         status, error, response = ask(with_token, path, method, token)
         assert (status, error) == (401, "token_required")
@@ -104,7 +104,7 @@ def refused(gateway, reason):
     return scrape(gateway)("attestgate_administration_refused_total", reason=reason)
 
 
-def test_who_is_turned_away_is_logged_by_address_and_counted(with_token):
+def test_a_refused_client_is_logged_by_address_and_counted(with_token):
     gateway = with_token
     guess = "gue5s-" * 8
     for token in [None, guess]:
@@ -135,7 +135,7 @@ def test_silent_connections_lock_no_operator_out(with_token):
             assert ask(with_token, "/health/live")[0] == 200
 
 
-def test_a_crowd_ends_no_connection_that_has_shown_the_token(with_token):
+def test_a_crowd_of_strangers_closes_no_connection_with_the_token(with_token):
     operator = http.client.HTTPConnection("localhost", with_token.administration_port, timeout=PATIENCE)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     with contextlib.closing(operator), contextlib.ExitStack() as stack:
@@ -148,7 +148,7 @@ def test_a_crowd_ends_no_connection_that_has_shown_the_token(with_token):
         assert operator.sock is opened
 
 
-def test_a_crowd_pushes_out_its_own_and_not_who_is_about_to_show_the_token(with_token):
+def test_a_crowd_displaces_its_own_connections_and_not_one_about_to_send_the_token(with_token):
     with contextlib.ExitStack() as stack:
         operator = stack.enter_context(socket.create_connection(
             ("127.0.0.1", with_token.administration_port), timeout=PATIENCE))
@@ -197,13 +197,13 @@ def reload(gateway, token=TOKEN, context=None):
     return ask(gateway, "/reload", "POST", token, context, **{"Content-Length": "0"})[:2]
 
 
-def test_another_token_holds_from_the_reload_on_and_the_old_one_opens_nothing(with_token, tmp_path):
+def test_a_new_token_is_valid_after_the_reload_and_the_old_one_is_refused(with_token, tmp_path):
     gateway = with_token
     with Kept(gateway) as kept, Kept(gateway) as operator, socket.create_connection(
             ("127.0.0.1", gateway.administration_port), timeout=PATIENCE) as half:
         assert kept.ask()[0] == 200 and kept.was_kept
         half.sendall(f"GET /devices HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n".encode())
-        # The control: a reload that changes nothing of the administration ends nobody's connection.
+        # The control: a reload that changes nothing of the administration ends no connection.
         assert reload(gateway)[0] == 200
         assert kept.ask()[0] == 200 and kept.was_kept
         (tmp_path / "token").write_text(NEXT)
@@ -219,14 +219,14 @@ def test_another_token_holds_from_the_reload_on_and_the_old_one_opens_nothing(wi
 
 def until_end(connection):
     connection.settimeout(PATIENCE)
-    told = b""
+    received = b""
     with contextlib.suppress(ConnectionResetError):
         while part := connection.recv(4096):
-            told += part
-    return told
+            received += part
+    return received
 
 
-def test_a_request_held_back_under_the_old_token_is_not_carried_out_under_the_next(with_token, tmp_path):
+def test_a_request_delayed_past_a_change_of_token_is_not_executed(with_token, tmp_path):
     gateway = with_token
     address = ("127.0.0.1", gateway.administration_port)
     fields = f"Host: localhost:{address[1]}\r\nAuthorization: Bearer {TOKEN}\r\n"
@@ -241,9 +241,9 @@ def test_a_request_held_back_under_the_old_token_is_not_carried_out_under_the_ne
         (tmp_path / "token").write_text(NEXT)
         assert reload(gateway)[0] == 200
         held.sendall(b"{}")
-        told = until_end(held)
+        answer = until_end(held)
         # Carried out, it would be refused for what its content lacks.
-        assert told.startswith(b"HTTP/1.1 503 ") and b'"busy"' in told
+        assert answer.startswith(b"HTTP/1.1 503 ") and b'"busy"' in answer
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             known.sendall(b"\r\n")
         assert b"HTTP/1.1 200 " not in until_end(known)
@@ -256,7 +256,7 @@ def test_a_bad_token_fails_the_reload_and_the_old_one_stays(with_token, tmp_path
     assert ask(with_token)[0] == 200
 
 
-def test_a_reload_that_fails_elsewhere_changes_no_token(with_token, tmp_path):
+def test_a_reload_that_fails_for_another_reason_keeps_the_token(with_token, tmp_path):
     gateway = with_token
     good, descriptors = list(gateway.conf["listeners"]), None
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -283,7 +283,9 @@ def test_another_address_takes_a_restart(with_token):
     gateway.write_conf()
     assert reload(gateway) == (422, "reload_failed")
     # The log has a thread of its own.
-    eventually(lambda: "administration: another socket or address takes a restart" in gateway.errors, "the reason to be logged")
+    reason = ("administration: another socket or address requires a restart, or `attestgate upgrade`; "
+              "name the current socket with --socket")
+    eventually(lambda: reason in gateway.errors, "the reason to be logged")
     assert ask(gateway)[0] == 200
 
 
@@ -293,21 +295,21 @@ def put(path, source):
     beside.replace(path)
 
 
-@pytest.mark.parametrize("told", ["watched", "SIGHUP"])
-def test_another_certificate_and_other_operators_hold_from_then_on(
-        start_gateway, own_upstream, tmp_path, pki, operators, told):
+@pytest.mark.parametrize("trigger", ["watched", "SIGHUP"])
+def test_a_reload_replaces_the_certificate_and_the_authorities_of_operators(
+        start_gateway, own_upstream, tmp_path, pki, operators, trigger):
     certificate, key, authority = (tmp_path / name for name in ["listener.pem", "listener.key", "operators.pem"])
     for path, source in [
             (certificate, pki.server_certificate), (key, pki.server_key), (authority, operators.certificate)]:
         put(path, source)
-    gateway = start(start_gateway, own_upstream, tmp_path, {"watch": "1s"} if told == "watched" else {}, tls={
+    gateway = start(start_gateway, own_upstream, tmp_path, {"watch": "1s"} if trigger == "watched" else {}, tls={
         "certificate": str(certificate), "key": str(key), "clients": {"authorities": [str(authority)]}})
     successors = pki.authority("operators-to-come")
     then, now = pki.client("operator-then", issuer=operators), pki.client("operator-now", issuer=successors)
     server = pki.server("administration-to-come")
 
     def come_to(text):
-        if told == "SIGHUP":
+        if trigger == "SIGHUP":
             gateway.signal(signal.SIGHUP)
         eventually(lambda: text in gateway.errors, lambda: f"{text}\n{gateway.errors}")
 
@@ -348,7 +350,7 @@ def trusting(pki, identity=None):
     return context
 
 
-def test_a_certificate_of_an_operator_opens_and_that_of_a_phone_does_not(
+def test_an_operators_certificate_is_admitted_and_a_phones_is_refused(
         start_gateway, own_upstream, tmp_path, pki, operators, phone):
     gateway = start(
         start_gateway, own_upstream, tmp_path,
@@ -363,7 +365,7 @@ def test_a_certificate_of_an_operator_opens_and_that_of_a_phone_does_not(
         ask(gateway, token=TOKEN)
 
 
-def test_with_both_both_are_demanded(start_gateway, own_upstream, tmp_path, pki, operators):
+def test_with_token_and_certificate_configured_both_are_required(start_gateway, own_upstream, tmp_path, pki, operators):
     gateway = start(
         start_gateway, own_upstream, tmp_path, token_file=str(tmp_path / "token"),
         tls=tls(pki, clients={"authorities": [str(operators.certificate)]}))
@@ -382,9 +384,9 @@ def test_a_token_over_tls_needs_no_certificate(start_gateway, own_upstream, tmp_
 
 
 @pytest.mark.parametrize("text, mode, reason", [
-    ("s4ort", 0o600, "at least 32"), (TOKEN, 0o644, "mode must be 0600"), ("a b " * 20, 0o600, "without blanks"),
+    ("s4ort", 0o600, "at least 32"), (TOKEN, 0o644, "mode must be 0600"), ("a b " * 20, 0o600, "and no spaces"),
     ("\n", 0o600, "at least 32"), ("", 0o600, "is empty")])
-def test_a_token_that_is_short_or_others_may_read_is_refused_at_the_start(
+def test_a_short_token_or_a_readable_token_file_is_refused_at_the_start(
         with_token, tmp_path, text, mode, reason):
     (tmp_path / "token").write_text(text)
     (tmp_path / "token").chmod(mode)

@@ -75,7 +75,7 @@ def test_a_token_in_the_target_or_a_form_is_not_taken(served):
         content_type="application/x-www-form-urlencoded") == (415, "media_type_unsupported")
 
 
-def test_a_session_that_was_ended_opens_nothing(signed_in):
+def test_an_ended_session_is_refused(signed_in):
     page = signed_in.page
     status, _, fields = page.ask("POST", "/session/end")
     assert status == 200 and "Max-Age=0" in fields["set-cookie"]
@@ -90,7 +90,7 @@ def test_sessions_end_with_the_token(signed_in, tmp_path):
     assert signed_in.page.code("GET", "/devices") == (401, "session_required")
 
 
-def test_a_session_is_good_at_no_other_listener(start_attested, tmp_path):
+def test_a_session_is_refused_at_another_listener(start_attested, tmp_path):
     administration, port = serve_page(tmp_path)
     other, other_port = serve_page(tmp_path)
     administration["listeners"] += other["listeners"]
@@ -103,7 +103,7 @@ def test_a_session_is_good_at_no_other_listener(start_attested, tmp_path):
     assert second.code("GET", "/devices") == (401, "session_required")
 
 
-def test_the_audit_log_says_who_did_what_and_with_what_right(signed_in):
+def test_the_audit_log_names_the_operator_the_change_and_the_credential(signed_in):
     page, gateway = signed_in.page, signed_in.gateway
     page.ask("POST", "/devices/1/revoke")
     page.ask("POST", "/devices/77/revoke")
@@ -115,30 +115,30 @@ def test_the_audit_log_says_who_did_what_and_with_what_right(signed_in):
     def acts():
         lines = [json.loads(line) for line in gateway.errors.splitlines() if line.startswith('{"time"')]
         return [line for line in lines if line.get("event") == "administration_act" and line["act"] != "device_add"]
-    told = eventually(lambda: len(acts()) == 6 and acts(), lambda: f"six acts: {acts()}")
+    entries = eventually(lambda: len(acts()) == 6 and acts(), lambda: f"six acts: {acts()}")
     at = f"at 127.0.0.1:{page.port}, from 127.0.0.1"
     session = f"session {page.cookie.split('.')[1][:8]}"
     def essence(act):
         return tuple(act.get(name) for name in ["act", "target", "outcome", "refusal", "by"])
-    assert [essence(act) for act in told if act["act"] != "reload"] == [
+    assert [essence(act) for act in entries if act["act"] != "reload"] == [
         ("sign_in", None, "done", None, f"the token {at}"),
         ("device_revoke", "1", "done", None, f"{session} {at}"),
         ("device_revoke", "77", "refused", "not_found", f"{session} {at}"),
         ("device_restore", "1", "done", None, f"the token {at}"),
         ("sign_out", None, "done", None, f"{session} {at}")]
-    assert [essence(act) for act in told if act["act"] == "reload"] == [("reload", None, "begun", None, "SIGHUP")]
-    assert told[0]["message"] == f"administration: sign in, {session}, by the token {at}"
+    assert [essence(act) for act in entries if act["act"] == "reload"] == [("reload", None, "begun", None, "SIGHUP")]
+    assert entries[0]["message"] == f"administration: sign in, {session}, by the token {at}"
     assert all(each not in gateway.errors for each in [TOKEN, page.key, page.cookie.split("=")[1]])
 
 
-def test_of_what_the_store_does_too_late_the_audit_log_does_not_say_that_it_was_refused(signed_in, tmp_path):
+def test_a_change_completed_after_the_timeout_is_not_audited_as_refused(signed_in, tmp_path):
     page, gateway = signed_in.page, signed_in.gateway
     # Longer than the administration waits for the store.
     with gateway.traced(tmp_path / "trace", "-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:delay_enter=600s"):
         assert page.code("POST", "/devices/1/revoke") == (503, "store_unavailable")
     eventually(lambda: state(signed_in) == "revoked", "the disk to go on")
-    told, = [json.loads(line) for line in gateway.errors.splitlines() if '"act":"device_revoke"' in line]
-    assert (told["target"], told["outcome"], told["refusal"]) == ("1", "unknown", "store_unavailable")
+    entry, = [json.loads(line) for line in gateway.errors.splitlines() if '"act":"device_revoke"' in line]
+    assert (entry["target"], entry["outcome"], entry["refusal"]) == ("1", "unknown", "store_unavailable")
 
 
 @pytest.mark.parametrize("level", ["warning", "error"])
@@ -171,14 +171,14 @@ def test_a_change_without_origin_is_refused(signed_in):
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_what_a_browser_sends_for_another_site_is_refused(signed_in, site):
+def test_a_request_that_the_browser_marks_as_cross_site_is_refused(signed_in, site):
     for method, path in CHANGES + READS:
         assert signed_in.page.code(method, path, sec_fetch_site=site) == (403, "origin_refused")
     # A link leads to the page, which shows nothing of the gateway without a session.
     assert signed_in.page.ask("GET", "/", sec_fetch_site=site)[0] == 200
 
 
-def test_without_the_header_that_no_form_can_send_the_cookie_opens_nothing(signed_in):
+def test_the_cookie_without_the_page_header_is_refused(signed_in):
     for method, path in CHANGES:
         assert signed_in.page.code(method, path, attestgate_page=None) == (401, "session_required")
     for method, path in READS:
@@ -188,20 +188,20 @@ def test_without_the_header_that_no_form_can_send_the_cookie_opens_nothing(signe
 
 @pytest.mark.parametrize("changes", [
     {"cookie": None}, {"cookie": "attestgate-1=x"}, {"attestgate_page": "none"}, {"attestgate_page": "0" * 64}])
-def test_without_either_half_a_session_opens_nothing(signed_in, changes):
+def test_a_session_without_cookie_or_key_is_refused(signed_in, changes):
     for method, path in CHANGES + READS:
         assert signed_in.page.code(method, path, **changes) == (401, "session_required")
     assert state(signed_in) == "active" and refused(signed_in, "session") == len(CHANGES + READS)
 
 
-def test_two_cookies_of_the_name_are_none(signed_in):
+def test_two_session_cookies_are_refused(signed_in):
     cookie = signed_in.page.cookie
     assert signed_in.page.ask("GET", "/devices", cookie=f"other=1; {cookie}; last=2")[0] == 200
     for both in [f"{cookie}; {cookie}", f"{cookie.split('=')[0]}=x; {cookie}"]:
         assert signed_in.page.code("GET", "/devices", cookie=both) == (401, "session_required")
 
 
-def test_another_host_is_refused_whatever_origin_it_says(signed_in):
+def test_another_host_is_refused_whatever_its_origin(signed_in):
     # A name that a page has resolved to this address: the browser takes both for the same origin.
     for host in ["evil.example", f"evil.example:{signed_in.page.port}"]:
         for method, path in CHANGES + READS + [("GET", "/")]:
@@ -211,14 +211,14 @@ def test_another_host_is_refused_whatever_origin_it_says(signed_in):
 
 def test_the_token_opens_nothing_for_a_web_page(signed_in):
     for changes in [{}, {"cookie": None}, {"attestgate_page": None}]:
-        told = signed_in.page.code("POST", "/devices/1/revoke", authorization=f"Bearer {TOKEN}", **changes)
-        assert told == (401, "session_required")
+        answer = signed_in.page.code("POST", "/devices/1/revoke", authorization=f"Bearer {TOKEN}", **changes)
+        assert answer == (401, "session_required")
     assert state(signed_in) == "active"
 
 
 # What is answered.
 
-def test_every_answer_forbids_browsers_what_they_need_not(signed_in):
+def test_every_answer_restricts_what_browsers_may_do(signed_in):
     page = signed_in.page
     for path, changes in [
             ("/", {}), ("/page.js", {}), ("/icon.svg", {}), ("/devices", {}), ("/metrics", {}), ("/nowhere", {}),
@@ -234,7 +234,7 @@ def test_every_answer_forbids_browsers_what_they_need_not(signed_in):
         assert not [name for name in fields if name.lower().startswith("access-control-")]
 
 
-def test_before_signing_in_nothing_of_the_gateway_is_told(served):
+def test_before_signing_in_nothing_about_the_gateway_is_disclosed(served):
     page = served.page
     for path in ["/", "/page.css", "/page.js", "/icon.svg"]:
         status, text, _ = page.ask("GET", path)
@@ -295,7 +295,7 @@ def test_with_a_certificate_alone_no_page_changes_anything(certified):
 
 # What is decided.
 
-def test_decisions_are_told_with_their_reasons_and_never_with_paths(signed_in):
+def test_decisions_are_shown_with_reasons_and_never_with_paths(signed_in):
     phone, page = signed_in.phone, signed_in.page
     before = page.ask("GET", "/decisions?after=0")[1]
     with phone.connect() as client:
@@ -314,23 +314,23 @@ def test_decisions_are_told_with_their_reasons_and_never_with_paths(signed_in):
         name: logged[name] for name in ["device", "client", "route", "app", "protocol"]}
     assert "patients" not in json.dumps(answer) and "secret" not in json.dumps(answer)
     assert answer["last"] == bad["number"] == good["number"] + 1
-    # What is known already is not told again; what cannot be known yet stands for nothing.
+    # What is known already is not shown again; what cannot be known yet stands for nothing.
     assert page.ask("GET", f"/decisions?after={bad['number']}")[1]["decisions"] == []
     assert page.ask("GET", "/decisions?after=999999")[1]["last"] == bad["number"]
     assert len(page.ask("GET", "/decisions?after=999999")[1]["decisions"]) == 3
 
 
-def test_refusals_before_a_request_and_of_strangers_are_told(signed_in, pki):
+def test_refusals_in_handshakes_and_of_unknown_clients_are_shown(signed_in, pki):
     with pytest.raises(ssl.SSLError):
         with Client(signed_in.gateway, None) as client:
             client.exchange(get("/"))
-    told = eventually(lambda: [
+    refused = eventually(lambda: [
         each for each in signed_in.page.ask("GET", "/decisions")[1]["decisions"]
-        if each.get("denial") == "certificate_required"], "the refusal to be told")
-    assert told[0]["event"] == "connection_refused" and told[0]["client"] == "127.0.0.0/24" and "status" not in told[0]
+        if each.get("denial") == "certificate_required"], "the refusal to be shown")
+    assert refused[0]["event"] == "connection_refused" and refused[0]["client"] == "127.0.0.0/24" and "status" not in refused[0]
 
 
-def test_decisions_fill_no_memory_and_say_what_was_left_out(signed_in):
+def test_stored_decisions_are_bounded_and_omissions_are_counted(signed_in):
     phone, page = signed_in.phone, signed_in.page
     page.ask("GET", "/decisions")
     with phone.connect() as client:
@@ -349,8 +349,8 @@ def test_without_an_access_log_the_page_still_knows_devices(start_attested, tmp_
     page.ask("GET", "/decisions")
     with served.phone.connect() as client:
         assert client.exchange(served.phone.request(created=1_000_000_000)).status == 401
-    told = page.ask("GET", "/decisions")[1]["decisions"][-1]
-    assert told["denial"] == "proof_stale" and told["device_number"] == 1 and len(told["device"]) == 16
+    decision = page.ask("GET", "/decisions")[1]["decisions"][-1]
+    assert decision["denial"] == "proof_stale" and decision["device_number"] == 1 and len(decision["device"]) == 16
 
 
 def test_decisions_of_all_workers_stand_in_one_order(start_attested, tmp_path):

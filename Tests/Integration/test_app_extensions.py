@@ -51,12 +51,12 @@ def shown(attested, phone):
     (IOS_27, shows(category=APP_STORE), "bundle version"), (shows(version="1"), IOS_26, "bundle version"),
     (shows(category=APP_STORE), shows(version="1"), "validation category"),
 ], ids=["both", "the category", "the version", "the only version", "one for the other"])
-def test_an_assertion_of_an_older_system_from_a_key_that_showed_more_is_refused(attested, before, after, missing):
+def test_an_assertion_without_extensions_that_its_key_showed_before_is_refused(attested, before, after, missing):
     phone = attested.new_phone()
     passes(phone, **IOS_26)
     passes(phone, **before)
     detail = refused(attested, phone, **after)
-    assert detail == f"the {missing} is absent, and was there before"
+    assert detail == f"the {missing} is absent, but the key has shown it before"
     # The counter that was refused is not spent.
     passes(phone, counter=phone.counter, **IOS_27)
     # And nobody else is held to what this key has shown.
@@ -70,20 +70,20 @@ def test_an_assertion_of_an_older_system_is_refused_after_a_restart_too(start_at
     passes(phone, **IOS_27)
     getattr(attested.gateway, end)()
     attested.gateway.start()
-    assert "was there before" in refused(attested, phone, **IOS_26)
+    assert "the key has shown it before" in refused(attested, phone, **IOS_26)
     assert shown(attested, phone) == [CATEGORY, VERSION]
     passes(phone, **IOS_27)
 
 
-def test_revoked_and_restored_a_device_is_held_to_what_it_showed(attested):
+def test_a_restored_device_must_show_the_extensions_it_showed_before(attested):
     phone = attested.new_phone()
     passes(phone, **IOS_27)
     for command in ["revoke", "restore"]:
         attested.gateway.device_command(command, str(phone.number))
-    assert "was there before" in refused(attested, phone, **IOS_26)
+    assert "the key has shown it before" in refused(attested, phone, **IOS_26)
 
 
-def test_on_routes_that_ask_for_no_proof_nothing_is_shown_and_nothing_refused(attested):
+def test_routes_without_proofs_neither_record_nor_require_extensions(attested):
     phone = attested.new_phone()
     passes(phone, **IOS_27)
     with phone.connect() as client:
@@ -99,7 +99,7 @@ def test_the_apps_policy_is_held_against_every_request(start_attested):
             (shows(DEVELOPMENT, "2.1"), "the validation category is not admitted: 3"),
             (shows(77, "2.1"), "the validation category is not admitted: 77"),
             (shows(APP_STORE, "2.0.9"), "the bundle version is not admitted"),
-            (shows(APP_STORE, "3.0-beta"), "the bundle version is of a form that cannot be compared")]:
+            (shows(APP_STORE, "3.0-beta"), "the bundle version is malformed")]:
         assert refused(attested, phone, **proof) == detail
         # Neither is the counter spent, nor what was shown remembered.
         passes(phone, counter=phone.counter, **IOS_26)
@@ -110,13 +110,13 @@ def test_the_apps_policy_is_held_against_every_request(start_attested):
         assert client.exchange(other.request(path="/other", **shows(DEVELOPMENT, "1"))).status == 200
 
 
-def test_where_absence_is_refused_an_older_system_is(start_attested):
+def test_an_assertion_without_extensions_is_refused_where_they_are_required(start_attested):
     attested = start_attested(app={"minimum_bundle_version": "2.1", "absent_extensions": "refuse"})
     assert refused(attested, attested.phone, **IOS_26) == "the bundle version is absent"
     passes(attested.phone, **shows(version="2.1"))
 
 
-def test_what_the_key_has_not_signed_is_not_judged(start_attested):
+def test_unsigned_extensions_are_not_judged(start_attested):
     attested = start_attested(app={"minimum_bundle_version": "2.1"})
     phone = attested.phone
     with attested.nothing_forwarded(), phone.connect() as client:
@@ -125,7 +125,7 @@ def test_what_the_key_has_not_signed_is_not_judged(start_attested):
         assert_denied(attested.gateway, response, "proof_invalid", 401)
 
 
-def test_a_reload_that_raises_the_minimum_turns_away_who_is_enrolled_already(start_attested):
+def test_a_reload_that_raises_the_minimum_refuses_enrolled_devices_below_it(start_attested):
     attested = start_attested()
     phone = attested.phone
     passes(phone, **IOS_27)

@@ -45,7 +45,7 @@ def check(oracle, name, data, delivery):
 
 
 @pytest.mark.parametrize("is_right", [True, False], ids=["right digests", "wrong digests"])
-def test_what_has_one_reading_is_forwarded_as_that_if_its_content_is_what_was_signed(oracle, is_right):
+def test_unambiguous_requests_are_forwarded_if_their_content_is_what_was_signed(oracle, is_right):
     oracle.is_right = is_right
     withheld = 0
     for name, (data, forwarded), delivery in sample(framing_cases.SERVED):
@@ -57,14 +57,14 @@ def test_what_has_one_reading_is_forwarded_as_that_if_its_content_is_what_was_si
     assert (withheld == 0) == is_right
 
 
-def test_what_has_two_readings_is_refused(oracle):
+def test_ambiguous_requests_are_refused(oracle):
     oracle.is_right = True
     for name, data, delivery in sample(REFUSED):
         assert check(oracle, name, data, delivery).end in ("refused", "unfinished"), name
 
 
 def test_a_covered_field_that_no_signature_base_can_hold_is_refused(oracle):
-    """Changes at random make one now and then. The octet is the thirteenth: beyond the eight that are looked at in one go."""
+    """Random changes rarely make one. The byte is the thirteenth: beyond the eight scanned at once."""
     oracle.is_right = True
     data = b"POST /p HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Type: text/plain;c\xa0\r\n\r\nhello"
     reading = check(oracle, "beyond ASCII", data, "in one write")

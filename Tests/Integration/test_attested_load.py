@@ -66,7 +66,7 @@ def test_every_proof_is_good_and_no_counter_is_used_twice(fleet, pki, peer, tmp_
         assert fitting == 1
 
 
-def test_as_many_requests_are_sent_as_were_asked_for(fleet, pki, peer):
+def test_exactly_the_requested_number_of_requests_is_sent(fleet, pki, peer):
     code, report = attested(fleet, pki, peer, "--requests", 7, duration=60)
     assert (code, report["requests"], len(peer.requests)) == (0, 7, 7), report
 

@@ -63,7 +63,7 @@ def test_revocation_of_a_device_with_an_open_connection(start_attested):
 
 
 @VERSIONS
-def test_revoked_then_resumed(start_attested, version):
+def test_a_revoked_device_cannot_resume_a_session(start_attested, version):
     attested = start_attested(policy="intermediate")
     gateway, phone = attested.gateway, attested.phone
     bystander = attested.new_phone()
@@ -78,7 +78,7 @@ def test_revoked_then_resumed(start_attested, version):
         assert client.exchange(get("/device")).status == 200
 
 
-def test_revoked_after_its_chain_was_cached(start_attested):
+def test_a_revoked_device_with_a_cached_chain_is_refused(start_attested):
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
     bystander = attested.new_phone()
@@ -105,8 +105,8 @@ def test_a_restored_device_connects_again(start_attested):
         gateway.device_command("restore", str(phone.number))
 
 
-def test_a_device_that_nobody_has_looked_up_is_known_as_revoked(start_attested):
-    """The gateway has had nothing to do with it since it was started, but for the revocation itself."""
+def test_a_revoked_device_is_known_without_an_earlier_lookup(start_attested):
+    """Since its start the gateway has seen only the revocation."""
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
     bystander = attested.new_phone()
@@ -117,7 +117,7 @@ def test_a_device_that_nobody_has_looked_up_is_known_as_revoked(start_attested):
         assert_handshake_refused(gateway, phone.identity, "device_revoked")
 
 
-def test_after_a_start_the_first_request_says_so_and_then_the_handshake(start_attested):
+def test_after_a_start_a_revoked_device_is_refused_at_its_first_request_then_in_the_handshake(start_attested):
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
     bystander = attested.new_phone()
@@ -167,7 +167,7 @@ class HalfResumed:
 
 
 def test_a_revocation_in_the_middle_of_a_handshake_is_seen_by_the_request(start_attested):
-    """The last question that a handshake asks is before its end: what comes between is the request's to see."""
+    """The handshake checks for the last time before its end; a later revocation is seen by the request."""
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
     bystander = attested.new_phone()
@@ -207,7 +207,7 @@ def rotate(rotating, phone, directory, old):
     return new
 
 
-def test_binding_ended_then_resumed(rotating, own_upstream, tmp_path):
+def test_a_device_with_an_ended_binding_cannot_resume_a_session(rotating, own_upstream, tmp_path):
     gateway = rotating.gateway
     phone, mtls, response = rotating.enrolled()
     old = phone.identity(tmp_path, mtls, response, "old")
@@ -219,7 +219,7 @@ def test_binding_ended_then_resumed(rotating, own_upstream, tmp_path):
     assert entry["detail"].endswith(": the binding of its key has ended")
     assert_handshake_refused(gateway, old, "device_mismatch", count=2)
     assert own_upstream.byte_count == before
-    # The device goes on with its new key.
+    # The device continues with its new key.
     with Client(gateway, new) as client:
         assert client.exchange(get("/device")).status == 200
 
@@ -238,7 +238,7 @@ def test_after_a_start_an_ended_binding_is_seen_by_the_first_request_too(rotatin
     assert own_upstream.byte_count == before
 
 
-def test_a_revoked_device_whose_binding_had_ended_is_called_revoked_and_then_ended_again(rotating, tmp_path):
+def test_a_device_with_an_ended_binding_is_reported_revoked_until_restored(rotating, tmp_path):
     gateway = rotating.gateway
     phone, mtls, response = rotating.enrolled()
     old = phone.identity(tmp_path, mtls, response, "old")

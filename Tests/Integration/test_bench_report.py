@@ -116,13 +116,13 @@ def test_durable_commits_are_judged_by_the_file_at_full_load(tmp_path, found):
     assert "| ≥ 0.90 | 0.95 | reached |" in line_of(found, "durable commits")
 
 
-def test_every_target_is_of_a_row_that_is_measured():
+def test_every_target_belongs_to_a_measured_row():
     assert {target.row for target in targets.TARGETS} - {"durability"} <= set(report.ROWS)
 
 
 def test_ratios_of_ratios_are_not_shown():
     results = {("workers", "attestgate", None): times(1.0), ("workers", "nginx", None): times(1.25)}
-    assert "| nginx | 1.25 | 0% |  | 800000 |" in report.table(results, ["attestgate", "nginx"])
+    assert "| 1.25 (0%), 800000/s |" in report.table(results, ["attestgate", "nginx"])
 
 
 def test_added_latency_is_taken_within_each_round():
@@ -191,7 +191,7 @@ def test_what_was_not_measured_is_not_drawn():
 
 # Files.
 
-def test_what_is_written_is_read_back(tmp_path, found):
+def test_written_results_are_read_back(tmp_path, found):
     path = publishing.write(found, tmp_path)
     again = publishing.read(path)
     assert publishing.text(again) == publishing.text(found)
@@ -239,14 +239,14 @@ def test_a_quick_run_is_planned_for_less_than_ninety_seconds_and_leaves_out_only
     assert table.expected < 90
 
 
-def test_every_other_round_goes_backwards_and_what_is_measured_alone_has_no_peers():
+def test_every_second_round_is_reversed_and_rows_measured_alone_have_no_peers():
     steps = Timetable(chosen(rounds=2, only=["keepalive", "attested", "devices-1k"]), SERVERS[:2]).steps
     assert [(number, row, server.name) for number, row, server, _ in steps] == [
         (0, "keepalive", "attestgate"), (0, "keepalive", "nginx"), (0, "attested", "attestgate"), (0, "devices-1k", "attestgate"),
         (1, "keepalive", "nginx"), (1, "keepalive", "attestgate"), (1, "attested", "attestgate")]
 
 
-def test_what_is_left_goes_down_to_nothing():
+def test_the_remaining_time_counts_down_to_zero():
     table = Timetable(chosen(rounds=1), SERVERS)
     for _ in table.steps:
         table.finished()

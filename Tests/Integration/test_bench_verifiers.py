@@ -105,7 +105,7 @@ def assert_refused(answer, status=401):
     assert ("accept-signature" in answer.fields) == (status == 401)
 
 
-def test_a_good_proof_passes_each_time_with_the_same_challenge(client):
+def test_a_valid_proof_is_accepted_repeatedly_with_one_challenge(client):
     for target in ("/attested", "/attested?day=today", "/attested/a%20b?x=%2F"):
         answer = client.send(proven(client, target, [("Authorization", "Bearer of-the-service")]))
         assert (answer.status, len(answer.content)) == (200, peers.BODY_BYTES)
@@ -130,7 +130,7 @@ def test_a_replay_is_refused_also_after_a_restart(client, service, phones):
     again.close()
 
 
-def test_what_was_overtaken_is_refused(client):
+def test_an_overtaken_counter_is_refused(client):
     early, late = proven(client), proven(client)
     assert client.send(late).status == 200
     assert_refused(client.send(early))
@@ -167,7 +167,7 @@ def test_a_challenge_of_another_time_is_refused(client, service, age):
     assert client.send(proven(client)).status == 200
 
 
-def test_a_challenge_of_somebody_else_is_refused(client, service):
+def test_a_challenge_of_another_gateway_is_refused(client, service):
     client.challenge = challenge(bytes(32), time.time())
     assert_refused(client.send(proven(client)))
     # Were the text wrong, the secret would not have been asked.
@@ -187,7 +187,7 @@ def test_a_proof_of_another_time_is_refused(client, ahead):
 
 
 @pytest.mark.parametrize("shown", ["stranger", "second"])
-def test_another_certificate_is_refused_whatever_it_says_it_is(client, service, phones, shown):
+def test_another_certificate_is_refused_whatever_its_names(client, service, phones, shown):
     other = phones["registered"].client(service, phones[shown])
     other.fetch_challenge()
     assert_refused(other.send(proven(client)), 403)
@@ -204,7 +204,7 @@ def test_a_device_of_another_app_is_refused(service, phones):
     other.close()
 
 
-def test_what_is_not_covered_is_refused(client):
+def test_a_proof_with_missing_components_is_refused(client):
     method, target, fields = proven(client)
     assert_refused(client.send((method, target, [*fields, ("Authorization", "Bearer of-another")])))
 

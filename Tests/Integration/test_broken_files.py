@@ -1,7 +1,7 @@
 """Conf files with the mistakes that operators make: what `attestgate check` says of each, to the letter.
 
-The messages are in broken_confs.txt, so that they can be read one after the other: would a tired person mend the line by them? After
-a change of messages ATTESTGATE_UPDATE_DOCS=1 writes the file anew; then it is to be read again.
+The messages are in broken_confs.txt, so that they can be read one after the other: would a tired person repair the line by them?
+After a change of messages ATTESTGATE_UPDATE_DOCS=1 writes the file again; review it then.
 """
 
 import json
@@ -51,27 +51,27 @@ def messages(say):
     return dict(entry.split("\n", 1) for entry in entries)
 
 
-def test_without_a_mistake_nothing_is_said(say):
+def test_a_correct_file_gives_no_message(say):
     assert say() == (0, "")
 
 
-def test_there_are_messages_for_these_mistakes_and_no_others(messages):
+def test_exactly_these_mistakes_have_messages(messages):
     assert list(messages) == list(CASES)
     assert len(broken_confs.MISTAKES) >= 30
 
 
 @pytest.mark.parametrize("name", broken_confs.MISTAKES)
-def test_a_mistake_is_refused_with_its_line_and_what_was_expected(say, messages, name):
+def test_a_mistake_is_refused_with_its_line_and_the_expectation(say, messages, name):
     assert say(*broken_confs.MISTAKES[name]) == (1, messages[name])
 
 
 @pytest.mark.parametrize("name", broken_confs.DOUBTS)
-def test_a_doubt_is_told_with_its_line_and_no_reason_not_to_start(say, messages, name):
+def test_a_warning_has_its_line_and_does_not_prevent_the_start(say, messages, name):
     assert say(*broken_confs.DOUBTS[name]) == (0, messages[name])
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_message_has_a_line_the_text_of_it_and_a_mark_below(messages, name):
+def test_every_message_has_a_line_its_text_and_a_caret(messages, name):
     for message in messages[name].split("\n\n"):
         heading, excerpt, mark, *_ = message.splitlines()
         file, line, column, severity, _ = heading.split(":", 4)
@@ -81,13 +81,13 @@ def test_every_message_has_a_line_the_text_of_it_and_a_mark_below(messages, name
         assert mark.expandtabs(1).index("^") == len("      | ") - 1 + int(column)
 
 
-def test_what_should_not_stand_in_the_file_is_not_repeated(messages):
+def test_misplaced_secrets_are_not_repeated(messages):
     for secret in ["correct horse", "dGhpcyBpcyBhIHNlY3JldCB0b2tlbg"]:
         assert any(secret in new for _, new in broken_confs.MISTAKES.values())
         assert all(secret not in message for message in messages.values())
 
 
-def test_the_schema_refuses_what_has_the_wrong_form_and_takes_what_is_only_doubted():
+def test_the_schema_refuses_wrong_forms_and_accepts_what_only_gets_a_warning():
     schema = jsonschema.Draft202012Validator(json.loads(attestgate("schema").stdout))
 
     def fits(old, new):
@@ -102,7 +102,7 @@ def test_the_schema_refuses_what_has_the_wrong_form_and_takes_what_is_only_doubt
     assert len(refused) >= len(broken_confs.MISTAKES) // 2, refused
 
 
-def test_an_address_that_is_taken_is_told_with_its_line_by_run(directory):
+def test_run_reports_an_address_in_use_with_its_line(directory):
     port = uncommon_port()
     with socket.socket() as other:
         other.bind(("127.0.0.1", port))
@@ -114,5 +114,5 @@ def test_an_address_that_is_taken_is_told_with_its_line_by_run(directory):
     assert done.returncode == 1
     assert (
         f"\n{path}:2:14: error: listener 127.0.0.1:{port}: bind: Address already in use; "
-        "`ss --listening --tcp --processes` tells by whom\n"
+        "`ss --listening --tcp --processes` shows the process\n"
         f"    2 |   - address: 127.0.0.1:{port}\n" in done.stderr), done.stderr

@@ -118,7 +118,7 @@ CASES = {
         "certificate_unsuitable", UNSUPPORTED, "path length constraint exceeded, 3 above it",
         below_root(pathlen(1), AUTHORITY, AUTHORITY), at="no-lists"),
     "authority-as-client": Case(
-        "certificate_unsuitable", UNSUPPORTED, "the certificate is a certification authority's",
+        "certificate_unsuitable", UNSUPPORTED, "the certificate belongs to a certification authority",
         client(extensions=CLIENT.replace("CA:FALSE", "CA:TRUE"))),
     "of-a-client": Case("certificate_unsuitable", UNSUPPORTED, "invalid CA certificate, 1 above it", of_a_client),
     "revoked": Case(
@@ -212,7 +212,7 @@ class Table:
         self.pki.crl(self.crls["root"], self.pki.root, [(identity(self.pki, name), reason) for name, reason in revoked])
 
     def keep_session(self, version):
-        """A session of whoever will be revoked. The control: it is resumed while he is not."""
+        """A session of the client that will be revoked. The control: it is resumed before the revocation."""
         path = self.gateway.directory / f"session-{version}.pem"
         for offered in [(), ("-sess_in", path)]:
             output = self.ask("revoked-then-resumed", version, "-sess_out", path, *offered)
@@ -256,7 +256,7 @@ def table(pki, tmp_path_factory):
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("name", CASES)
-def test_a_certificate_that_is_no_good_is_refused_with_its_alert(table, pki, phone, name, version):
+def test_an_invalid_certificate_is_refused_with_its_alert(table, pki, phone, name, version):
     gateway, upstream = table.gateway, table.upstream
     case, presented = CASES[name], identity(pki, name)
     assert f"alert {case.alert}" == next(row for row in TABLE.values() if row.code == case.code).answer

@@ -18,7 +18,7 @@ BIG = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + bytes(1_000_000)
 
 @pytest.fixture
 def held(own_upstream):
-    """Answers `/held...` when it is told to."""
+    """Answers `/held...` when the test releases it."""
     release = threading.Event()
 
     def answer(request):
@@ -67,7 +67,7 @@ def test_a_client_that_opens_no_window_leaves_a_service_to_the_others(start_gate
         assert again.exchange(get("/")).status == 200
 
 
-def test_requests_that_wait_for_the_service_count_too(start_gateway, own_upstream, phone, held):
+def test_waiting_requests_count_towards_the_share(start_gateway, own_upstream, phone, held):
     gateway = start_gateway(
         {"service": {"servers": [own_upstream.address], "connections": 1, "idle_connections": 1, "waiting": 100}}, limits={"requests_per_device": 3})
     with HTTP2Client(gateway, phone) as http2:
@@ -91,7 +91,7 @@ def test_a_client_has_its_share_of_each_upstream(start_gateway, own_upstream, ph
         assert http2.response(number).status == 200
 
 
-def test_a_proof_that_finds_no_share_stays_good(start_attested):
+def test_a_proof_refused_for_its_share_stays_valid(start_attested):
     attested = start_attested(counter="window 64", limits={"requests_per_device": 1})
     release = threading.Event()
 
@@ -114,7 +114,7 @@ def test_a_proof_that_finds_no_share_stays_good(start_attested):
         assert_denied(attested.gateway, http2.exchange(second), "counter_replayed", 401)
 
 
-def test_every_place_comes_back(start_gateway, own_upstream, phone):
+def test_every_place_is_returned(start_gateway, own_upstream, phone):
     seed = seeds.seed()
     choose = random.Random(seed)
     gateway = start_gateway({"service": own_upstream.address}, limits={"requests_per_device": 2})

@@ -54,14 +54,14 @@ def test_a_broken_conf_file_is_refused_with_its_place(check, name, command):
 
 
 @pytest.mark.parametrize("command", ["check", "run"])
-def test_a_standard_error_that_takes_nothing_ends_no_program(check, command):
+def test_an_unwritable_standard_error_ends_no_program(check, command):
     _, path = check("    path: /records", "    pth: /records")
     with open("/dev/full", "wb") as full:
         done = subprocess.run([BINARY, command, "--config", path], stdin=subprocess.DEVNULL, stderr=full)
     assert done.returncode == 1
 
 
-def test_what_standard_output_does_not_take_is_a_failure_that_is_told():
+def test_an_unwritable_standard_output_is_a_reported_failure():
     with open("/dev/full", "wb") as full:
         done = subprocess.run([BINARY, "schema"], stdin=subprocess.DEVNULL, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1 and "Error: " in done.stderr
@@ -80,7 +80,7 @@ def test_a_missing_conf_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("old, line", [("{pki}/server.key", 5), ("{pki}/server.pem", 4), ("{pki}/gms-ca.pem", 7)])
-def test_a_missing_file_is_named_with_the_place_that_asks_for_it(check, pki, old, line):
+def test_a_missing_file_is_reported_with_the_setting_that_names_it(check, pki, old, line):
     done, path = check(old.format(pki=pki.directory), "/nowhere/file.pem")
     assert done.returncode == 1
     assert f"{path}:{line}:" in done.stderr and "/nowhere/file.pem" in done.stderr
@@ -107,17 +107,17 @@ def test_a_key_of_another_certificate_is_refused(check, pki, phone):
 
 @pytest.mark.parametrize("content", ["", "no certificate at all\n"], ids=["empty", "without PEM"])
 @pytest.mark.parametrize("which", ["gms-ca.pem", "server.pem", "server.key"])
-def test_a_file_without_what_it_should_hold_is_refused(check, pki, tmp_path, content, which):
+def test_a_file_with_other_content_is_refused(check, pki, tmp_path, content, which):
     (tmp_path / "empty.pem").write_text(content)
     done, _ = check(f"{pki.directory}/{which}", str(tmp_path / "empty.pem"))
     assert done.returncode == 1
     assert "empty.pem" in done.stderr, "the file at fault is named"
 
 
-def test_an_authority_that_is_none_is_refused(check, pki, phone):
+def test_a_certificate_that_is_no_authority_is_refused(check, pki, phone):
     done, _ = check(f"{pki.directory}/gms-ca.pem", str(phone.certificate))
     assert done.returncode == 1
-    assert "no certification authority" in done.stderr
+    assert "is not a certification authority" in done.stderr
 
 
 def test_an_unknown_name_of_a_server_is_warned_of(check):
@@ -143,7 +143,7 @@ def test_pki_init_never_overwrites(tmp_path, present):
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(present, "precious")]
 
 
-def test_pki_init_makes_a_client_to_try_with(tmp_path):
+def test_pki_init_creates_a_test_client(tmp_path):
     done = attestgate("pki", "init", "--directory", tmp_path, "--host", "localhost", "--client", "phone")
     assert done.returncode == 0 and f"wrote {tmp_path}/phone.key\n" in done.stdout
     assert stat.S_IMODE((tmp_path / "phone.key").stat().st_mode) == 0o600
@@ -151,9 +151,9 @@ def test_pki_init_makes_a_client_to_try_with(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["server", "gms-ca", "../phone", "Phone", "p" * 65])
-def test_a_client_to_try_with_has_a_name_of_its_own(tmp_path, name):
+def test_a_test_client_has_a_name_of_its_own(tmp_path, name):
     done = attestgate("pki", "init", "--directory", tmp_path, "--host", "localhost", f"--client={name}")
-    assert done.returncode == 2 and "--client is" in done.stderr
+    assert done.returncode == 2 and "--client must be 1 to 64 of a-z, 0-9 and -" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -194,7 +194,7 @@ def test_pki_issue_refuses_an_impossible_lifetime(pki, tmp_path, phone, days):
     assert not (tmp_path / "x.pem").exists()
 
 
-def test_the_version_tells_the_source_and_the_libraries_that_are_loaded():
+def test_the_version_names_source_and_loaded_libraries():
     done = attestgate("--version")
     lines = dict(line.split(None, 1) for line in done.stdout.splitlines())
     assert list(lines) == ["attestgate", "commit", "Swift", "OpenSSL", "libevent", "nghttp2", "SQLite", "libpq"]
@@ -207,14 +207,14 @@ def test_the_version_tells_the_source_and_the_libraries_that_are_loaded():
 
 
 @pytest.mark.parametrize("command", [[], ["run"], ["check"], ["schema"], ["reload"], ["reopen-logs"], ["top"]])
-def test_help_tells_the_exit_status(command):
+def test_help_lists_the_exit_status(command):
     done = attestgate(*command, "--help")
     assert done.returncode == 0
     assert "Exit status" in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [["frobnicate"], ["run"], ["check", "--conf", "x"], ["pki", "init"]])
-def test_wrong_usage_is_told_apart_from_failure(arguments):
+def test_wrong_usage_and_failure_have_different_exit_status(arguments):
     done = attestgate(*arguments)
     assert done.returncode not in (0, 1)
     assert "Usage:" in done.stderr

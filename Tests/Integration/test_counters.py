@@ -96,8 +96,8 @@ def test_a_proof_does_not_pass_again_after_a_restart(start_attested):
         assert client.exchange(phone.request(path="/a")).status == 200
 
 
-def test_a_proof_does_not_pass_again_when_the_registry_is_put_back_from_a_copy(start_attested, tmp_path):
-    """The copy has forgotten the counter; the fresh epoch that an operator draws makes up for it."""
+def test_a_proof_does_not_pass_again_after_the_registry_is_restored_from_a_copy(start_attested, tmp_path):
+    """The copy lacks the counter; the operator's fresh epoch refuses earlier proofs."""
     attested = start_attested()
     phone, gateway = attested.phone, attested.gateway
     data = phone.request(path="/once")
@@ -123,7 +123,7 @@ def test_a_proof_does_not_pass_again_when_the_registry_is_put_back_from_a_copy(s
 
 
 def test_a_proof_for_one_store_does_not_pass_at_another_with_the_same_secret(start_attested):
-    """As when the secret was copied with the conf file: the store's own id is in the key of its challenges."""
+    """The key of challenges includes the store's id, so a copied secret is not enough."""
     one = start_attested()
     other = start_attested(registry={"secret": one.gateway.conf["registry"]["secret"]})
     assert one.challenges.secret == other.challenges.secret and one.challenges.store != other.challenges.store
@@ -155,7 +155,7 @@ def test_a_fresh_epoch_refuses_earlier_proofs_at_a_running_gateway_and_after_a_r
 
 
 def test_a_proof_does_not_pass_again_after_a_crash_under_load(start_attested, own_upstream):
-    """Five times: kill -9 while requests stream in. Whatever the service has seen is never let through again."""
+    """kill -9 five times under load: a proof that the service has seen never passes again."""
     attested = start_attested(workers=2)
     gateway, phone = attested.gateway, attested.phone
     challenge = phone.challenge()
@@ -172,7 +172,7 @@ def test_a_proof_does_not_pass_again_after_a_crash_under_load(start_attested, ow
         assert len(own_upstream.requests) <= passed + 1
 
 
-def test_a_failing_upstream_leaves_the_counter_spent(start_attested, own_upstream):
+def test_a_failing_upstream_does_not_return_the_counter(start_attested, own_upstream):
     attested = start_attested()
     phone = attested.phone
     own_upstream.script = lambda connection: (connection.read_request(), connection.reset())
@@ -218,7 +218,7 @@ def test_a_connection_that_the_service_has_closed_is_not_used_for_a_proof(start_
             eventually(is_closed_by_service, "the service to close")
 
 
-def test_a_proof_ends_while_its_content_trickles(start_attested):
+def test_a_proof_that_expires_while_its_content_arrives_is_refused(start_attested):
     """The counter is spent after the last byte of content: by then the proof must still be good."""
     attested = start_attested(proof={"max_age": "10s", "challenge_life": "10s"})
     phone = attested.phone
@@ -252,8 +252,8 @@ def test_one_device_cannot_hold_all_content(start_attested):
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", ".lock"])
-def test_a_registry_whose_file_is_taken_away_serves_no_more(start_attested, suffix):
-    """What is written to a file without a name is gone with the process."""
+def test_a_gateway_whose_registry_file_is_removed_stops_serving(start_attested, suffix):
+    """What is written to an unlinked file is lost with the process."""
     attested = start_attested()
     phone, gateway = attested.phone, attested.gateway
     path = gateway.conf["registry"]["path"] + suffix
@@ -267,7 +267,7 @@ def test_a_registry_whose_file_is_taken_away_serves_no_more(start_attested, suff
         eventually(lambda: "replaced" in gateway.errors, "the log to say so")
 
 
-def test_a_client_that_leaves_before_the_commit_has_spent_its_counter(start_attested):
+def test_a_client_that_leaves_before_the_commit_has_used_its_counter(start_attested):
     attested = start_attested()
     phone = attested.phone
     data = phone.request(path="/a")
@@ -302,7 +302,7 @@ def test_a_store_that_cannot_be_written_closes_the_routes_that_need_it(start_att
         assert client.exchange(data).status == 401, "what the store could not write stays spent"
 
 
-def test_a_store_that_is_stuck_closes_every_route(start_attested, tmp_path):
+def test_a_hanging_store_closes_every_route(start_attested, tmp_path):
     """No fdatasync returns as long as the trace lasts."""
     attested = start_attested()
     phone, gateway = attested.phone, attested.gateway

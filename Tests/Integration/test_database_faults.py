@@ -115,7 +115,7 @@ def assert_refused_until_cured(gateway, phone, upstream, failing, message):
         def recovers():
             return client.exchange(phone.request(path="/a")).status == 200
         eventually(recovers, lambda: f"the gateway to recover\n{gateway.errors}")
-        assert "serves again" in gateway.errors
+        assert "registry: available again" in gateway.errors
         assert scrape(gateway)("attestgate_registry_available") == 1
         assert_denied(gateway, client.exchange(passed), "counter_replayed", 401)
         for data in refused:
@@ -127,7 +127,7 @@ def assert_refused_until_cured(gateway, phone, upstream, failing, message):
 
 
 @pytest.mark.parametrize("cause, message", CAUSES, ids=[cause.__name__ for cause, _ in CAUSES])
-def test_a_database_that_fails_closes_what_needs_it_and_no_more_than_until_it_is_back(
+def test_a_failing_database_closes_only_what_needs_it_until_it_recovers(
         start_sharing, pki, own_upstream, database, link, cause, message):
     gateway = start_sharing(registry={"postgresql": link.conf})
     phone = Phone(gateway, pki.phone(f"pg-{cause.__name__}"))
@@ -135,7 +135,7 @@ def test_a_database_that_fails_closes_what_needs_it_and_no_more_than_until_it_is
     assert_refused_until_cured(gateway, phone, own_upstream, cause(database, link), message)
 
 
-def test_a_slow_way_to_the_database_refuses_nobody(start_sharing, pki, own_upstream, link):
+def test_a_slow_connection_to_the_database_refuses_nothing(start_sharing, pki, own_upstream, link):
     """A tenth of a second each way."""
     gateway = start_sharing(registry={"postgresql": link.conf})
     phone = Phone(gateway, pki.phone("pg-latency"))
@@ -206,7 +206,7 @@ def test_a_full_disk_of_the_database_refuses_counters_until_there_is_room(start_
 
     @contextmanager
     def filled():
-        # Whoever looks at what was keeps every version of the row, so that each counter takes room.
+        # A transaction with an old snapshot keeps every version of the row, so that each counter takes room.
         with database.snapshot(), open(disk / "ballast", "wb", buffering=0) as file:
             try:
                 while True:
@@ -218,8 +218,8 @@ def test_a_full_disk_of_the_database_refuses_counters_until_there_is_room(start_
     assert_refused_until_cured(gateway, phone, own_upstream, filled(), "(SQLSTATE 53100)")
 
 
-def test_a_revocation_is_heard_of_although_nobody_tells(start_sharing, pki, own_upstream, link):
-    """Notifications are lost on the way: what changes is looked for all the same. Open connections end, on either version."""
+def test_a_revocation_is_found_without_a_notification(start_sharing, pki, own_upstream, link):
+    """Notifications are lost; polling finds the change. Open connections end in both HTTP versions."""
     first, second = start_sharing(), start_sharing(registry={"postgresql": link.conf})
     phone = Phone(first, pki.phone("pg-unheard"))
     link.drops_notifications = True

@@ -27,7 +27,7 @@ administration:
 """
 MEMBERS = {
     "device", "key_id", "app_id", "platform", "environment", "state", "registered_at", "approved_at", "revoked_at",
-    "counter", "subject", "shown_extensions", "bindings", "receipt"}
+    "counter", "subject", "shown_extensions", "bindings", "receipt", "os_version"}
 SPKI_LENGTH = 91
 
 
@@ -98,7 +98,7 @@ def test_a_device_is_added_shown_listed_revoked_and_restored(device, new_key):
     assert added["bindings"] == [
         {"key_id": certificate.id, "created_at": added["registered_at"], "ended_at": None, "ends_at": None}]
     assert device("show", "1") == added
-    listed = {name: value for name, value in added.items() if name not in ("bindings", "receipt")}
+    listed = {name: value for name, value in added.items() if name not in ("bindings", "receipt", "os_version")}
     assert device("list") == {"devices": [listed], "next": None}
     revoked = device("revoke", hardware.id)
     assert revoked["state"] == "revoked" and revoked["revoked_at"]
@@ -173,7 +173,7 @@ def test_a_long_list_comes_in_pages(device, conf, new_key):
     assert lines[-1] == "there are more: --after 2"
 
 
-def test_people_are_shown_a_device_with_its_bindings(device, conf, new_key):
+def test_the_text_output_shows_a_device_with_its_bindings(device, conf, new_key):
     added = add(device, new_key)
     done = attestgate("device", "show", "--config", conf, "1")
     assert (done.returncode, done.stderr) == (0, "")
@@ -186,7 +186,7 @@ def test_a_key_is_registered_once_and_bound_once(device, refused, new_key):
     hardware, certificate = new_key(), new_key()
     keys = ["--public-key", hardware.point64, "--certificate-key", certificate.point64]
     device("add", "--app-id", APP, *keys)
-    assert "registered already" in refused("add", "--app-id", APP, *keys)
+    assert "hardware key is already registered" in refused("add", "--app-id", APP, *keys)
     keys[1] = new_key().point64
     assert "is or was bound" in refused("add", "--app-id", APP, *keys)
     assert len(device("list")["devices"]) == 1
@@ -194,11 +194,12 @@ def test_a_key_is_registered_once_and_bound_once(device, refused, new_key):
 
 def test_an_app_that_is_not_configured_is_refused(refused, new_key):
     keys = ["--public-key", new_key().point64, "--certificate-key", new_key().point64]
-    assert "no app `ABCDE12345.org.example.other`" in refused("add", "--app-id", "ABCDE12345.org.example.other", *keys)
+    app = "ABCDE12345.org.example.other"
+    assert f"the app `{app}` is not configured" in refused("add", "--app-id", app, *keys)
     assert "`development`" in refused("add", "--app-id", APP, "--environment", "production", *keys)
 
 
-def test_what_is_no_key_on_the_curve_is_refused(refused, pki, new_key, tmp_path):
+def test_a_key_off_the_curve_is_refused(refused, pki, new_key, tmp_path):
     good = new_key()
     off = base64.b64encode(good.point[:-1] + bytes([good.point[-1] ^ 1])).decode()
     compressed = base64.b64encode(bytes([2 + good.point[-1] % 2]) + good.point[1:33]).decode()
@@ -221,16 +222,33 @@ def test_an_unknown_device_is_refused(device, refused, new_key):
             assert "no such device" in refused(command, "--", name)
 
 
+def test_an_android_device_is_added_only_where_no_proof_is_required(conf, refused, new_key):
+    keys = ("--public-key", new_key().point64, "--certificate-key", new_key().point64)
+    arguments = ("--app-id", APP, *keys, "--platform", "android")
+    done = attestgate("device", "add", "--config", conf, *arguments)
+    assert (done.returncode, "warning: Android is not supported yet" in done.stderr) == (0, True)
+    conf.write_text(conf.read_text().replace("require: certificate", "require: request-proof"))
+    said = refused("add", *arguments)
+    assert "Android is not supported yet" in said and "the route `records` requires proofs" in said
+    line = json.dumps({"app_id": APP, "public_key": keys[1], "certificate_key": keys[3], "platform": "android"})
+    assert "devices:1: Android is not supported yet" in refused("import", write(conf.parent / "devices", line))
+
+
+def write(path, text):
+    path.write_text(text + "\n")
+    return path
+
+
 def test_only_adding_makes_a_registry(refused, tmp_path):
     assert f"{tmp_path}/registry.db: no such file" in refused("list")
     assert not (tmp_path / "registry.db").exists()
 
 
-def test_a_registry_in_use_is_left_alone_when_nobody_answers(device, refused, new_key, tmp_path):
+def test_a_registry_in_use_is_untouched_when_no_gateway_answers(device, refused, new_key, tmp_path):
     add(device, new_key)
     with open(tmp_path / "registry.db.lock") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert f"in use by another process, and none answers at {tmp_path}/admin.sock" in refused("revoke", "1")
+        assert f"in use by another process, but no gateway answers at {tmp_path}/admin.sock" in refused("revoke", "1")
     assert device("show", "1")["state"] == "active"
 
 
@@ -268,7 +286,7 @@ def test_the_file_is_readable_by_its_owner_alone(device, new_key, tmp_path):
     ["add", "--app-id", APP, "--public-key", "x", "--certificate-key", "x", "--platform", "iOS"],
     ["add", "--app-id", APP, "--public-key", "x", "--certificate-key", "x", "--environment", "test"],
 ])
-def test_wrong_usage_has_a_status_of_its_own(conf, arguments):
+def test_wrong_usage_has_its_own_exit_status(conf, arguments):
     config = [] if arguments in ([], ["list"], ["frobnicate"]) else ["--config", conf]
     done = attestgate("device", *arguments, *config)
     if not arguments:

@@ -58,27 +58,27 @@ def test_all_devices_of_a_list_are_registered_and_the_second_time_skipped(gatewa
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == {"registered": 0, "skipped": DEVICES}
     done = imported(gateway, "-", input=fleet.read_text().rstrip("\n"))
-    assert (done.returncode, done.stdout) == (0, f"registered 0 devices, skipped {DEVICES} registered before\n")
+    assert (done.returncode, done.stdout) == (0, f"registered 0 devices, skipped {DEVICES} already registered\n")
     assert len(listed(gateway)) == before + DEVICES
 
 
-def test_one_bad_line_keeps_all_from_being_registered(gateway, fleet):
+def test_one_faulty_line_prevents_all_registrations(gateway, fleet):
     before = listed(gateway)
     lines = fleet.read_text().splitlines()
     first, last = json.loads(lines[0]), json.loads(lines[-1])
     for bad, reason in [
-        (lines[0][:-1], "JSON"), ("", "JSON"), (lines[0], "line 1 already"),
+        (lines[0][:-1], "JSON"), ("", "JSON"), (lines[0], "The hardware key is already in line 1."),
         (json.dumps({**first, "public_key": last["public_key"], "certificate_key": "AAAA"}), "'certificate_key'"),
-        (json.dumps({**last, "app_id": "ABCDE12345.org.example.unheard"}), "is configured"),
-        (json.dumps({**last, "certificate_key": first["certificate_key"]}), "line 1 already"),
+        (json.dumps({**last, "app_id": "ABCDE12345.org.example.unheard"}), "The app 'ABCDE12345.org.example.unheard' is not configured"),
+        (json.dumps({**last, "certificate_key": first["certificate_key"]}), "The certificate key is already in line 1."),
         (json.dumps({**last, "environment": "production"}), "'environment'"),
         (json.dumps({**last, "platform": "symbian"}), "'platform'"), ("x" * 5000, "longer"),
     ]:
         fleet.write_text("\n".join([*lines[:-1], bad, ""]))
         done = imported(gateway, fleet)
         assert (done.returncode, done.stdout) == (1, "")
-        told, *rest = done.stderr.splitlines()
-        assert told.startswith(f"{fleet}:{DEVICES}: ") and reason in told, done.stderr
+        message, *rest = done.stderr.splitlines()
+        assert message.startswith(f"{fleet}:{DEVICES}: ") and reason in message, done.stderr
         assert rest == ["Error: nothing was registered"]
     assert listed(gateway) == before
 
@@ -92,13 +92,13 @@ def test_a_device_that_is_registered_otherwise_ends_the_import_at_its_line(gatew
     before = len(listed(gateway))
     done = imported(gateway, fleet, "--json")
     assert (done.returncode, done.stdout) == (1, "")
-    told, rest = done.stderr.splitlines()
-    assert told.startswith(f"{fleet}:5: The hardware key is registered already") and "certificate key" in told
-    assert rest == "Error: registered 4 devices; the import may be run again"
+    message, rest = done.stderr.splitlines()
+    assert message.startswith(f"{fleet}:5: The hardware key is already registered as device ") and "certificate key" in message
+    assert rest == "Error: registered 4 devices; you can repeat the import"
     assert len(listed(gateway)) == before + 4
 
 
-def test_an_import_that_was_killed_goes_on_where_it_ended(gateway, tmp_path):
+def test_a_killed_import_resumes_where_it_ended(gateway, tmp_path):
     # In the file there are transactions of 500; through the gateway each device costs a command.
     count = 3000 if gateway.process.poll() is not None else 500
     path = prepare(tmp_path / "many", count)
@@ -124,7 +124,7 @@ def test_an_import_that_was_killed_goes_on_where_it_ended(gateway, tmp_path):
     assert len(listed(gateway)) == before + count
 
 
-def test_devices_that_were_imported_are_let_through_with_their_proofs(gateway, fleet, pki):
+def test_imported_devices_pass_with_their_proofs(gateway, fleet, pki):
     assert imported(gateway, fleet).returncode == 0
     if gateway.process.poll() is not None:
         gateway.start()
@@ -136,7 +136,7 @@ def test_devices_that_were_imported_are_let_through_with_their_proofs(gateway, f
     report = json.loads(done.stdout)
     assert (done.returncode, set(report["statuses"])) == (0, {"200"}), report
     gateway.halt()
-    # What was spent is told once, at the end.
+    # Spent values are logged once, at the end.
     spent = [line for line in gateway.errors.splitlines() if " commits" in line]
     assert len(spent) == 1
     words = json.loads(spent[0])["message"].split()
@@ -144,7 +144,7 @@ def test_devices_that_were_imported_are_let_through_with_their_proofs(gateway, f
     assert int(words[1]) >= report["requests"] and 0 < int(words[4]) <= int(words[1])
 
 
-def test_progress_is_for_terminals_and_for_what_takes_long(gateway, fleet):
+def test_progress_is_shown_only_on_terminals_and_for_long_imports(gateway, fleet):
     reader, writer = pty.openpty()
     start = time.monotonic()
     try:
@@ -162,7 +162,7 @@ def test_progress_is_for_terminals_and_for_what_takes_long(gateway, fleet):
         os.close(writer)
 
 
-def test_what_cannot_be_read_or_is_empty_is_refused(gateway, tmp_path):
+def test_an_unreadable_or_empty_list_is_refused(gateway, tmp_path):
     (tmp_path / "empty.jsonl").write_text("")
     for path, reason in [
         (tmp_path / "nowhere.jsonl", "cannot be read"), (tmp_path, "cannot be read"),

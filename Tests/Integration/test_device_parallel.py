@@ -76,7 +76,7 @@ def connections(gateway):
     return scrape(gateway)("attestgate_connections_total")
 
 
-def test_all_go_at_once_on_one_connection_of_http_2(start_device, own_upstream):
+def test_all_requests_share_one_http_2_connection(start_device, own_upstream):
     device = start_device(counter="window 64")
     # The challenge is there: no connection is for that.
     assert device.request("--http2").returncode == 0
@@ -93,7 +93,7 @@ def test_a_listener_without_http_2_is_a_failure_where_http_2_is_demanded(start_d
     device = start_device(counter="window 64", protocols=["http/1.1"])
     own_upstream.answer = lambda _: OK
     done = device.request("--http2", *arguments)
-    assert done.returncode == 16 and "does not speak HTTP/2" in done.stderr + done.stdout, (done.stdout, done.stderr)
+    assert done.returncode == 16 and "does not support HTTP/2" in done.stderr + done.stdout, (done.stdout, done.stderr)
     assert "200" not in done.stdout and "ok" not in done.stdout
     assert device.request().returncode == 0
 
@@ -117,7 +117,7 @@ def test_replays_of_all_are_refused(start_device, own_upstream, version):
     assert done.stdout == numbered("200", name="first ") + numbered("401 counter_replayed", name="replay ")
 
 
-def test_what_the_gateway_wants_anew_goes_again_with_new_proofs(start_device, own_upstream):
+def test_requests_that_need_another_proof_are_sent_again(start_device, own_upstream):
     device = start_device(counter="window 64")
     own_upstream.answer = lambda _: OK
     assert device.request().returncode == 0
@@ -130,14 +130,14 @@ def test_what_the_gateway_wants_anew_goes_again_with_new_proofs(start_device, ow
     assert done.stderr.count("refused as challenge_required") == MANY
 
 
-def test_more_than_a_connection_admits_wait_for_a_place(start_device, own_upstream):
+def test_requests_above_the_stream_limit_wait(start_device, own_upstream):
     device = start_device(counter="window 1024", limits={"streams": 10})
     own_upstream.answer = lambda _: OK
     done = device.request("--http2", "--parallel", 100)
     assert (done.returncode, done.stdout) == (0, numbered("200", 100)), done.stderr
 
 
-def test_refusals_and_failures_are_told_one_by_one(start_device):
+def test_refusals_and_failures_are_reported_one_by_one(start_device):
     device = start_device()
     done = device.request("--http2", "--parallel", 3, "--no-proof", "--fail")
     assert (done.returncode, done.stdout) == (22, numbered("401 proof_required", 3)), done.stderr

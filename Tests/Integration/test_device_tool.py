@@ -68,7 +68,7 @@ def device(pki, peer, tmp_path):
 
 # What is made.
 
-def test_a_device_says_what_registering_it_takes(device):
+def test_a_device_prints_what_its_registration_needs(device):
     assert device.description["app_id"] == APP
     assert len(base64.b64decode(device.description["public_key"], validate=True)) == 65
     assert len(base64.b64decode(device.description["key_id"], validate=True)) == 32
@@ -82,12 +82,12 @@ def test_files_are_their_owners_alone_and_never_replaced(device, tmp_path):
             assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
     before = {path.name: path.read_bytes() for path in device.directory.iterdir()}
     done = run("create", "--directory", device.directory, "--app-id", APP)
-    assert done.returncode == 1 and b"exists already" in done.stderr
+    assert done.returncode == 1 and b"already exists" in done.stderr
     assert before == {path.name: path.read_bytes() for path in device.directory.iterdir()}
     authority = tmp_path / "ca"
     assert run("ca", "init", "--directory", authority).returncode == 0
     again = run("ca", "init", "--directory", authority)
-    assert again.returncode == 1 and b"exists already" in again.stderr
+    assert again.returncode == 1 and b"already exists" in again.stderr
     chain = subprocess.run(
         ["openssl", "verify", "-CAfile", authority / "simulator-root.pem",
          authority / "simulator-intermediate.pem"], capture_output=True, timeout=PATIENCE)
@@ -142,7 +142,7 @@ def test_empty_content_is_no_content(device):
     device.check(request)
 
 
-def test_another_host_field_is_the_authority_that_is_proven(device):
+def test_a_given_host_field_is_the_proven_authority(device):
     device.request("-H", "Host: other.example")
     [request] = device.peer.requests
     assert request.value("host") == "other.example"
@@ -179,7 +179,7 @@ def test_a_challenge_that_is_refused_is_renewed_once(device):
     assert len(device.peer.requests) == 2
 
 
-def test_a_stale_proof_is_made_anew_by_the_gateways_clock(device):
+def test_a_stale_proof_is_replaced_using_the_gateways_clock(device):
     device.peer.script = [
         Answer(401, "proof_stale", "challenge-2", headers={"Date": "Sun, 06 Nov 1994 08:49:37 GMT"})]
     device.request()
@@ -188,7 +188,7 @@ def test_a_stale_proof_is_made_anew_by_the_gateways_clock(device):
 
 
 @pytest.mark.parametrize("denial", ["counter_replayed", "counter_late"])
-def test_a_refused_counter_is_not_resent_unless_the_caller_says_so(device, denial):
+def test_a_refused_counter_is_resent_only_on_request(device, denial):
     device.peer.script = [Answer(401, denial, "challenge-2")]
     device.request()
     assert len(device.peer.requests) == 1
@@ -251,7 +251,7 @@ def test_without_a_proof_nothing_of_one_is_sent(device):
     ["--sign-method", "PUT"], ["--sign-path", "/other"], ["--sign-query", "x=y"], ["--sign-authority", "other"],
     ["--rp-id", "other"], ["--corrupt", "signature"], ["--unsigned-header", "Content-Type: a/b"],
 ], ids=lambda arguments: arguments[0])
-def test_a_proof_of_something_else_does_not_fit_the_request(device, arguments):
+def test_a_proof_of_another_request_does_not_fit(device, arguments):
     device.peer.script = [Answer(401, "challenge_required", "challenge-2")]
     device.request("-d", "x", *arguments)
     [request] = device.peer.requests
@@ -269,7 +269,7 @@ def test_another_hardware_key_claims_the_same_key_id(device):
         device.check(request)
 
 
-def test_parameters_are_sent_as_told_and_signed(device):
+def test_given_parameters_are_sent_and_signed(device):
     device.request(
         "--created-offset", "-400", "--expires", "10", "--nonce", "mine", "--keyid", "AAAA", "--alg", "none",
         "--tag", "other", "--omit", "@query")
@@ -298,7 +298,7 @@ def test_a_fixed_counter_leaves_the_stored_one_alone(device):
     assert [request.counter for request in device.peer.requests] == [4294967295, 1]
 
 
-def test_a_printed_proof_is_curls_to_send(device):
+def test_a_printed_proof_can_be_sent_with_curl(device):
     lines = device.request("--print-proof", "-d", "x", "-H", "Content-Type: text/plain").stdout
     assert device.peer.requests == []
     headers = device.scratch / "headers"
@@ -311,8 +311,8 @@ def test_a_printed_proof_is_curls_to_send(device):
     device.check(device.peer.requests[0])
 
 
-def test_no_counter_is_used_twice_though_the_tool_is_killed(device):
-    """Killed at any moment, it leaves gaps and nothing else."""
+def test_a_killed_tool_uses_no_counter_twice(device):
+    """Killed at any moment, it leaves only gaps."""
     seed = seeds.seed()
     generator = random.Random(seed)
     counters = []

@@ -45,7 +45,7 @@ def test_the_socket_is_its_owners_alone(attested):
         assert stat.S_IMODE(os.stat(attested.gateway.conf["registry"][name]).st_mode) == 0o600
 
 
-def test_a_device_shows_what_it_has_spent(start_attested):
+def test_a_device_shows_its_used_counters(start_attested):
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
     with phone.connect() as client:

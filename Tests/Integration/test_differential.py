@@ -15,7 +15,7 @@ MISSING = [name for name in ("nginx", "haproxy") if not shutil.which(name, path=
 
 
 @pytest.mark.skipif(bool(MISSING), reason=f"{' and '.join(MISSING)} is not installed")
-def test_we_forward_nothing_that_nginx_or_haproxy_refuses():
+def test_the_gateway_forwards_nothing_that_nginx_or_haproxy_refuses():
     done = subprocess.run(
         [sys.executable, SCRIPT, "--differing", "--changed", "100", "--seed", str(seeds.seed())], env={**ENVIRONMENT, "ATTESTGATE_BINARY": str(BINARY)},
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -86,7 +86,7 @@ def visit(gateway, phone, context, chance):
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_disorder_on_both_sides_ends_in_order(start_gateway, own_upstream, phone, workers):
+def test_random_faults_of_clients_and_services_leave_the_gateway_in_order(start_gateway, own_upstream, phone, workers):
     print(f"seed {SEED}")
     gateway = start_gateway(
         {"service": {"servers": [own_upstream.address], "response_timeout": "2s", "idle_timeout": "1s"}}, workers=workers,

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from documented import COMMAND, LANGUAGES, PAGES, blocks
+from documented import COMMAND, FIRST, LANGUAGES, PAGES, blocks
 from documented_machine import Machine
 from paths import REPOSITORY
 
@@ -41,13 +41,13 @@ def follow(machine, page):
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=[str(page.relative_to(REPOSITORY)) for page in WITH_COMMANDS])
-def test_the_commands_of_a_page_do_what_it_says(machine, page):
-    # All pages go on from what the first has set up.
-    follow(machine, PAGES[0])
+def test_the_commands_of_a_page_print_what_it_says(machine, page):
+    # All pages need what the first one sets up.
+    follow(machine, FIRST)
     follow(machine, page)
 
 
-def test_what_looks_like_a_command_is_marked_as_one():
+def test_every_command_on_a_page_is_marked_as_one():
     unknown = [f"{block}: {block.language}" for page in PAGES for block in blocks(page) if block.language not in LANGUAGES]
     assert unknown == [], "name one of the languages in documented.py"
     hidden = [f"{block}: {line}" for page in PAGES for block in blocks(page) if not block.language
@@ -55,7 +55,7 @@ def test_what_looks_like_a_command_is_marked_as_one():
     assert hidden == [], "```sh for commands, ```console for commands with what they print, ```text for what is none"
 
 
-def test_what_is_not_run_says_why(capsys):
+def test_a_command_that_is_not_run_gives_the_reason(capsys):
     commands = [block for page in PAGES for block in blocks(page) if block.is_commands]
     left_out = [block for block in commands if block.reason]
     with capsys.disabled():

@@ -1,4 +1,4 @@
-"""attestgate-device enrol: what it sends, what it keeps, and how it goes on."""
+"""attestgate-device enrol: what it sends, what it keeps, and how it resumes."""
 
 import stat
 import subprocess
@@ -74,7 +74,7 @@ def test_a_phone_is_made_and_enrolled_by_one_command(phone):
     phone.certificate()
     lines = done.stdout.splitlines()
     assert [line.split(" ")[0] for line in lines] == [
-        "made", "hardware", "GET", "attested", "POST", "GET", "asserted", "POST", "bound:"]
+        "created", "hardware", "GET", "attested", "POST", "GET", "asserted", "POST", "bound:"]
     assert "good until" in lines[-1] and done.stderr == ""
     for path in phone.directory.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
@@ -84,7 +84,7 @@ def test_a_phone_is_made_and_enrolled_by_one_command(phone):
     assert claims["aud"] == phone.peer.url and claims["iss"] == f"{phone.peer.url}/instance/{kid}"
 
 
-def test_again_it_renews_and_with_rotate_the_key_is_another(phone):
+def test_repeated_it_renews_the_certificate_and_with_rotate_replaces_the_key(phone):
     phone.enrol()
     first = phone.certificate()
     phone.enrol()
@@ -98,7 +98,7 @@ def test_again_it_renews_and_with_rotate_the_key_is_another(phone):
 
 
 @pytest.mark.parametrize("path", [NONCE, INITIALIZATION, BINDING])
-def test_a_lost_answer_is_made_good_by_the_same_command(phone, path):
+def test_the_same_command_recovers_from_a_lost_answer(phone, path):
     phone.peer.script[path] = [EnrolmentPeer.LOST]
     done = phone.enrol(status=NO_ANSWER)
     assert "attestgate-device: " in done.stderr
@@ -110,28 +110,28 @@ def test_a_lost_answer_is_made_good_by_the_same_command(phone, path):
     assert len(set(initializations)) == 1, "byte for byte the same"
 
 
-def test_a_rotation_without_an_answer_goes_on_with_its_key(phone):
+def test_a_rotation_without_an_answer_continues_with_its_key(phone):
     phone.enrol()
     phone.peer.script[BINDING] = [EnrolmentPeer.LOST]
     phone.enrol("--rotate", status=NO_ANSWER)
     key = (phone.directory / "next-certificate-key.pem").read_bytes()
     done = phone.enrol()
-    assert "going on with the rotation" in done.stdout
+    assert "continuing the rotation" in done.stdout
     phone.certificate()
     assert (phone.directory / "certificate-key.pem").read_bytes() == key
 
 
-def test_who_has_to_wait_is_told_so_and_may_come_again(phone):
+def test_a_phone_that_waits_for_approval_learns_when_to_retry(phone):
     phone.peer.script = {BINDING: [(403, "invalid_request", {"Retry-After": "60"}), (503, "temporarily_unavailable")]}
-    assert "an operator has to approve" in phone.enrol(status=LATER).stderr
+    assert "an operator must approve the device" in phone.enrol(status=LATER).stderr
     assert "try again later" in phone.enrol(status=LATER).stderr
     phone.enrol()
     assert phone.peer.paths.count(INITIALIZATION) == 1
 
 
-def test_a_refusal_is_told_with_what_the_service_said(phone):
+def test_a_refusal_is_printed_with_the_services_reason(phone):
     phone.peer.script[BINDING] = [(403, "invalid_request"), (403, "invalid_request")]
-    assert "403 invalid_request: no; nothing was left to try" in phone.enrol(status=1).stderr
+    assert "403 invalid_request: no; all attempts failed" in phone.enrol(status=1).stderr
     assert phone.peer.paths == ENROLMENT + [NONCE, BINDING], "once more with a new nonce, and no oftener"
 
 
@@ -144,7 +144,7 @@ def test_a_service_that_has_forgotten_the_phone_gets_a_new_hardware_key(phone):
     assert phone.peer.paths[6:] == ENROLMENT
 
 
-def test_the_token_that_lets_in_comes_from_a_file_or_from_standard_input(phone, tmp_path):
+def test_the_admission_token_is_read_from_a_file_or_standard_input(phone, tmp_path):
     (tmp_path / "token").write_text("YQ.Yg.Yw\n")
     phone.enrol("--admission-token", tmp_path / "token")
     assert phone.peer.claims(phone.peer.requests[-1][1])[1]["admission_token"] == "YQ.Yg.Yw"
@@ -172,18 +172,18 @@ def test_an_altered_key_binding_is_sent_once_and_forgotten(phone, what):
     phone.certificate()
 
 
-def test_what_cannot_be_done_is_told(phone, tmp_path, authority):
+def test_an_impossible_request_is_an_error_with_its_reason(phone, tmp_path, authority):
     assert "not enrolled" in phone.enrol("--rotate", status=1).stderr
     phone.enrol()
     other = run("enrol", "--enrolment", "https://other.example", "--directory", phone.directory)
     assert other.returncode == 1 and "belongs to" in other.stderr
     other = run("enrol", "--enrolment", phone.peer.url, "--directory", phone.directory, "--app-id", APP + "x")
-    assert other.returncode == 1 and "is one of" in other.stderr
+    assert other.returncode == 1 and f"belongs to {APP}, not to {APP}x" in other.stderr
     none = run("enrol", "--enrolment", phone.peer.url, "--directory", tmp_path / "none")
     assert none.returncode == 1 and "--app-id" in none.stderr
     strangers = Phone(tmp_path / "stranger", phone.peer, phone.pki, tmp_path / "no-authority")
     assert "ca init" in strangers.enrol(status=1).stderr
-    assert "attested already" in phone.enrol("--alter", "nonce", status=1).stderr
+    assert "already attested" in phone.enrol("--alter", "nonce", status=1).stderr
     for arguments in [["--enrolment", "http://localhost"], ["--enrolment", "https://a?b"], ["--alter", "all"],
                       ["--client-data", "x"], ["--app-id", "x"]]:
         assert run("enrol", "--enrolment", "https://a", "--directory", phone.directory, *arguments).returncode == 2

@@ -91,7 +91,7 @@ def enrolling(pki, shared_upstream, tmp_path_factory):
     made.stop()
 
 
-def test_from_nothing_a_phone_enrols_requests_rotates_requests_is_revoked_and_refused(enrolling):
+def test_a_phone_enrols_requests_rotates_and_is_refused_after_revocation(enrolling):
     phone = enrolling.phone("whole-life")
     assert phone.enrol().stdout.splitlines()[-1].startswith("bound: ")
     assert phone.request("-d", "a=b") == (200, None)
@@ -118,7 +118,7 @@ def test_phones_of_every_ios_enrol_and_are_served(enrolling, form):
 
 
 @pytest.mark.parametrize("newer", ["ios-27", "ios-27-code-hash"])
-def test_a_phone_that_enrolled_with_extensions_is_refused_as_soon_as_it_shows_none(enrolling, newer):
+def test_a_phone_that_enrolled_with_extensions_is_refused_without_them(enrolling, newer):
     phone = enrolling.phone(f"downgraded-{newer}")
     phone.enrol("--form", newer)
     assert phone.request("--form", "ios-14") == (403, "app_refused")
@@ -128,7 +128,7 @@ def test_a_phone_that_enrolled_with_extensions_is_refused_as_soon_as_it_shows_no
     assert phone.request("--form", "ios-27") == (200, None)
 
 
-def test_a_phone_whose_system_is_updated_goes_on_and_never_back(enrolling):
+def test_a_phone_whose_system_is_updated_must_keep_showing_its_extensions(enrolling):
     phone = enrolling.phone("updated")
     phone.enrol("--form", "ios-14")
     assert phone.request("--form", "ios-14") == (200, None)
@@ -156,7 +156,7 @@ def rows():
 
 
 @pytest.mark.parametrize("what, refusal", rows())
-def test_what_is_altered_is_refused_as_the_page_says(enrolling, what, refusal):
+def test_every_alteration_is_refused_as_documented(enrolling, what, refusal):
     phone = enrolling.phone(f"altered-{what}")
     assert f"was refused: {refusal}" in phone.enrol("--alter", what, status=1).stderr
     phone.enrol()
@@ -169,7 +169,7 @@ def test_the_page_lists_every_alteration():
 
 
 @pytest.mark.parametrize("form", ["nonce", "dsr"])
-def test_other_forms_of_client_data_are_taken_by_the_app_that_has_them(pki, shared_upstream, tmp_path, form):
+def test_a_form_of_client_data_is_accepted_for_the_app_configured_for_it(pki, shared_upstream, tmp_path, form):
     service = Enrolling(tmp_path, pki, shared_upstream, app={"client_data": form})
     try:
         phone = service.phone("phone")
@@ -186,8 +186,8 @@ def test_a_phone_waits_until_an_operator_has_approved_it(pki, shared_upstream, t
     service = Enrolling(tmp_path, pki, shared_upstream, admission="approval")
     try:
         phone = service.phone("phone")
-        assert "an operator has to approve" in phone.enrol(status=LATER).stderr
-        assert "an operator has to approve" in phone.enrol(status=LATER).stderr
+        assert "an operator must approve the device" in phone.enrol(status=LATER).stderr
+        assert "an operator must approve the device" in phone.enrol(status=LATER).stderr
         service.gateway.device_command("approve", str(phone.number))
         phone.enrol()
         assert phone.request() == (200, None)

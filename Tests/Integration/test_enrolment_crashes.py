@@ -1,4 +1,4 @@
-"""kill -9 while phones enrol: whoever was answered is enrolled, whoever was not can go on, and no assertion is taken twice.
+"""kill -9 while phones enrol: a phone with an answer is enrolled, one without can continue, and no assertion is taken twice.
 
 ATTESTGATE_SEED repeats a run's choices, ATTESTGATE_CRASHES makes it a longer one.
 """

@@ -96,7 +96,7 @@ def test_an_idle_connection_ends_with_its_certificate(expired):
     assert entry["event"] == "connection_refused"
 
 
-def test_a_kept_alive_request_is_not_served_after_the_end(expired, nothing_forwarded):
+def test_a_request_after_the_certificates_end_is_not_served(expired, nothing_forwarded):
     # The idle one's is there already.
     assert_connection_refused(expired.gateway, "certificate_expired")
     before = len(refusals(expired.gateway))
@@ -107,8 +107,8 @@ def test_a_kept_alive_request_is_not_served_after_the_end(expired, nothing_forwa
     assert_connection_refused(expired.gateway, "certificate_expired", count=before + 1)
 
 
-def test_a_request_under_way_is_finished_and_none_follows(expired):
-    """It was admitted, and the service has begun with it: to cut it off would leave both sides in doubt."""
+def test_a_request_in_flight_is_completed_and_none_follows(expired):
+    """The service has begun with it: cutting it off would leave the result unknown."""
     expired.sending.send(b"cd")
     assert expired.sending.read_response().status == 200
     assert expired.upstream.last_request().content == b"abcd"
@@ -116,11 +116,11 @@ def test_a_request_under_way_is_finished_and_none_follows(expired):
 
 
 def test_a_proof_does_not_outlive_the_certificate_while_its_content_comes(expired, nothing_forwarded):
-    """Nothing of it is with the service yet, and nothing will be."""
+    """The service has received nothing of it."""
     with nothing_forwarded:
         response = expired.proving.send(b"cd").read_response()
         entry = assert_denied(expired.gateway, response, "proof_stale", 401)
-    assert "the certificate ended while the content came" in entry["detail"]
+    assert "the certificate expired while the content arrived" in entry["detail"]
 
 
 def test_a_session_is_not_resumed_after_the_end(expired, nothing_forwarded):

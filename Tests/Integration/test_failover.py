@@ -1,6 +1,7 @@
 """Standbys: one that lags is promoted, one is waited for in vain; and two stores that share nothing but their secret."""
 
 import json
+import select
 import shutil
 import signal
 
@@ -28,7 +29,7 @@ def follow():
         server.close()
 
 
-def test_a_standby_that_lags_is_promoted_and_what_it_has_forgotten_passes_nowhere_again(
+def test_a_promoted_lagging_standby_accepts_no_earlier_proof(
         start_sharing, pki, own_upstream, database, follow):
     """It follows asynchronously, against what the page says. Counters that were acknowledged are lost, and a revocation."""
     kept, lagging = follow(database, "kept"), follow(database, "lagging")
@@ -60,7 +61,7 @@ def test_a_standby_that_lags_is_promoted_and_what_it_has_forgotten_passes_nowher
             eventually(lambda: refusal in gateway.errors, lambda: f"the new primary to be refused\n{gateway.errors}")
             for data in (used[0], unsent, phone.request(path="/refused")):
                 assert_denied(gateway, client.exchange(data), "store_unavailable", 503)
-        # With a standby of its own it is taken, and no proof of before is good any more.
+        # With a standby of its own it is taken, and no previous proof is good any more.
         follow(lagging, "new")
         lagging.configure(synchronous_standby_names="new")
 
@@ -83,7 +84,7 @@ def test_a_standby_that_lags_is_promoted_and_what_it_has_forgotten_passes_nowher
     # What the database has forgotten of revocations stands in the gateways' journals.
     assert json.loads(first.device_command("show", "--json", str(other.number)))["state"] == "revoked"
     for gateway in (first, second):
-        assert "every revocation and end of a binding in the revocation journal was made again" in gateway.errors
+        assert "repeated all revocations and ends of bindings from the revocation journal" in gateway.errors
         try:
             with at(gateway, other) as client:
                 assert_denied(gateway, client.exchange(gone), "device_revoked", 403)
@@ -96,7 +97,7 @@ def test_a_standby_that_lags_is_promoted_and_what_it_has_forgotten_passes_nowher
 
 def test_a_wait_for_a_standby_that_is_cancelled_lets_nothing_through(
         start_sharing, pki, own_upstream, database, follow):
-    """It is told as done, with a warning; the standby may be promoted without it."""
+    """PostgreSQL reports success with a warning; a promoted standby may lack the commit."""
     standby = follow(database, "standby")
     database.configure(synchronous_standby_names="standby")
     eventually(lambda: database.standbys() == 1, "the standby to follow")
@@ -105,15 +106,18 @@ def test_a_wait_for_a_standby_that_is_cancelled_lets_nothing_through(
     with phone.connect() as client:
         assert client.exchange(phone.request(path="/a")).status == 200
         standby.stop()
-        data = phone.request(path="/cancelled")
-        client.send(data)
         waiting = "FROM pg_stat_activity WHERE usename = 'attestgate' AND wait_event = 'SyncRep'"
-        # Whoever does not cancel it in time finds it cancelled by the statement's timeout, which comes to the same.
-        eventually(
-            lambda: database.sql(f"SELECT bool_or(pg_cancel_backend(pid)) {waiting}") == "t"
-            or "with a warning" in gateway.errors, "the commit to wait")
-        assert_denied(gateway, client.read_response(), "store_unavailable", 503)
-        eventually(lambda: "a commit was answered with a warning" in gateway.errors, lambda: f"a word of it\n{gateway.errors}")
+
+        def cancelled():
+            """A proof whose commit was; None where the machine was so slow that the gateway did not wait for its end."""
+            data = phone.request(path="/cancelled")
+            client.send(data)
+            eventually(
+                lambda: database.sql(f"SELECT bool_or(pg_cancel_backend(pid)) {waiting}") == "t"
+                or select.select([client.socket], [], [], 0)[0], "the commit to wait, or its answer")
+            assert_denied(gateway, client.read_response(), "store_unavailable", 503)
+            return data if "a commit was answered with a warning" in gateway.errors else None
+        data = eventually(cancelled, lambda: f"a word of it\n{gateway.errors}")
         # The database holds it for spent, and a standby may not.
         assert_denied(gateway, client.exchange(phone.request(path="/cancelled")), "store_unavailable", 503)
         standby.start()

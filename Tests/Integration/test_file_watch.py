@@ -24,7 +24,7 @@ def reloads(gateway, result):
     return scrape(gateway)("attestgate_reloads_total", result=result)
 
 
-def test_a_list_that_is_written_holds_without_a_reload(start_gateway, own_upstream, pki, phone, tmp_path):
+def test_a_rewritten_revocation_list_applies_without_a_reload(start_gateway, own_upstream, pki, phone, tmp_path):
     lists = Lists(tmp_path, pki)
     gateway = start_gateway({"service": own_upstream.address}, clients=lists.clients, watch="1s")
     revoked = pki.phone("revoked-while-watched")
@@ -112,16 +112,16 @@ class EnrolmentFiles:
             "authority": {"certificate": str(self.ca), "key": str(self.ca_key)}}
 
 
-@pytest.mark.parametrize("told", ["watched", "SIGHUP"])
-def test_everything_that_enrolment_reads_is_read_anew(pki, own_upstream, tmp_path, told):
+@pytest.mark.parametrize("trigger", ["watched", "SIGHUP"])
+def test_every_enrolment_file_is_read_again_when_it_changes(pki, own_upstream, tmp_path, trigger):
     files = EnrolmentFiles(tmp_path, pki, AttestationAuthority(tmp_path, "first root"))
     enrolling = Enrolling(
         tmp_path / "enrolling", pki, own_upstream, enrolment=files.section, app={"attestation_root": str(files.root)},
-        **({"watch": "1s"} if told == "watched" else {}))
+        **({"watch": "1s"} if trigger == "watched" else {}))
     gateway = enrolling.gateway
 
     def come_to(result, count):
-        if told == "SIGHUP":
+        if trigger == "SIGHUP":
             gateway.signal(signal.SIGHUP)
         eventually(lambda: reloads(gateway, result) == count, lambda: f"the files to be read\n{gateway.errors}")
 
@@ -158,7 +158,7 @@ def test_everything_that_enrolment_reads_is_read_anew(pki, own_upstream, tmp_pat
         files.put(files.ca_key, pki.server_key)
         come_to("failure", 1)
         assert scrape(gateway)("attestgate_last_reload_success") == 0
-        assert re.search(r"not reloaded, nothing has changed: \S+:\d+:\d+: error: enrolment: authority: ", gateway.errors)
+        assert re.search(r"not reloaded, nothing changed: \S+:\d+:\d+: error: enrolment: authority: ", gateway.errors)
         assert enrol(next_roots) == (200, "CN=next-gms")
     finally:
         enrolling.stop()

@@ -29,7 +29,7 @@ SAMPLE = 40
 def a_gateway_is_killed(fleet, chance):
     gateway = chance.choice(fleet.gateways)
     gateway.crash()
-    # The other one goes on.
+    # The other one continues.
     fleet.await_requests(20)
     gateway.start()
 

@@ -140,7 +140,7 @@ class Siege:
     @staticmethod
     def check(client):
         if not client.kind.has_tls:
-            # There is nothing to be told to a client without keys but that it is over.
+            # A client without keys can only receive the end of the connection.
             assert client.end, client.kind
             assert bool(client.received) == (client.kind.name == "a hello, and no more"), (client.kind, client.received)
         elif client.kind.reads:
@@ -148,11 +148,11 @@ class Siege:
             assert head.startswith(b"HTTP/1.1 408 ") and json.loads(content)["error"] == "request_timeout", client.received
             assert client.end == "closed"
         else:
-            assert client.drain() < LARGE, "the whole response has come to whoever did not read it"
+            assert client.drain() < LARGE, "a client that does not read has received the whole response"
 
 
 @pytest.mark.alone
-def test_thousands_that_stall_end_in_their_denials_harm_nobody_and_leave_nothing(attested):
+def test_thousands_of_stalled_clients_get_denials_and_harm_no_other(attested):
     siege, gateway = Siege(attested), attested.gateway
     start, sessions_at_start = gateway.proportional_bytes(), scrape(gateway)("attestgate_sessions")
     for part in (1, PART):
@@ -188,6 +188,6 @@ def test_thousands_that_stall_end_in_their_denials_harm_nobody_and_leave_nothing
     def left():
         sessions = scrape(gateway)("attestgate_sessions") - sessions_at_start
         return gateway.proportional_bytes() - start - PER_SESSION * max(0, sessions)
-    # What all of them together have left behind, once the allocator was told to give it back.
+    # What all of them together have left behind, once the allocator has given memory back.
     eventually(lambda: left() < LEFT_IN_ALL, lambda: f"{left()} octets to become fewer than {LEFT_IN_ALL}")
     siege.honest.close()

@@ -1,4 +1,4 @@
-"""What the service behind sees: the request written anew, byte for byte as promised, and what comes back."""
+"""What the service behind sees: the request that the gateway writes, byte for byte as promised, and what comes back."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_get_request_is_forwarded_byte_for_byte(upstream, connect):
         b"ACCEPT: text/html\r\n" + FORWARDED + b"\r\n")
 
 
-def test_host_stands_first_as_the_client_wrote_it(upstream, connect):
+def test_host_comes_first_as_the_client_wrote_it(upstream, connect):
     head = forwarded(upstream, connect, b"GET / HTTP/1.1\r\nX: a\r\nHOST:LocalHost:8443\r\nY: b\r\n\r\n")
     assert head == (
         b"GET / HTTP/1.1\r\nHost: LocalHost:8443\r\nX: a\r\nY: b\r\n"
@@ -44,7 +44,7 @@ def test_each_method_is_forwarded(upstream, connect, method):
     "Connection: keep-alive", "Keep-Alive: timeout=5", "Proxy-Connection: keep-alive", "TE: trailers", "Trailer: X-T",
     "Upgrade: websocket", "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA", "Proxy-Authorization: Basic cm9vdDpyb290",
     "Proxy-Authenticate: Basic"])
-def test_a_field_of_one_connection_is_not_forwarded(upstream, connect, field):
+def test_a_hop_by_hop_field_is_not_forwarded(upstream, connect, field):
     name, value = field.split(":", 1)
     for spelling in [name, name.upper(), name.lower()]:
         head = forwarded(upstream, connect, get("/", f"{spelling}:{value}", "X: kept"))
@@ -69,7 +69,7 @@ def test_content_of_known_length_keeps_it(upstream, connect):
     assert request.content == b"hello"
 
 
-def test_a_post_without_content_says_so(upstream, connect):
+def test_a_post_without_content_has_content_length_0(upstream, connect):
     for data in [get("/", method="POST"), get("/", "Content-Length: 0", method="POST")]:
         head = forwarded(upstream, connect, data)
         assert head == b"POST / HTTP/1.1\r\nHost: localhost\r\n" + FORWARDED + b"Content-Length: 0\r\n\r\n"
@@ -81,7 +81,7 @@ def chunked(*chunks, trailer=b""):
 
 
 @pytest.mark.parametrize("is_bytewise", [False, True], ids=["at once", "byte by byte"])
-def test_chunked_content_is_framed_anew_and_trailers_dropped(upstream, connect, is_bytewise):
+def test_chunked_content_is_rechunked_and_trailers_are_dropped(upstream, connect, is_bytewise):
     data = chunked(b"hello", b" ", b"w" * 26 + b"orld", trailer=b"X-Trailer: 1\r\nAttest-Device: me\r\n")
     client = connect()
     (client.send_bytewise if is_bytewise else client.send)(data)
@@ -90,7 +90,7 @@ def test_chunked_content_is_framed_anew_and_trailers_dropped(upstream, connect, 
     assert request.untraced == (
         b"POST / HTTP/1.1\r\nHost: localhost\r\n" + FORWARDED + b"Transfer-Encoding: chunked\r\n\r\n")
     assert request.content == b"hello " + b"w" * 26 + b"orld"
-    # The strict reader refuses trailers, sizes in capitals and extensions; and the client's connection goes on.
+    # The strict reader refuses trailers, sizes in capitals and extensions; and the client's connection stays open.
     assert client.exchange(get("/next")).status == 200
 
 
@@ -150,7 +150,7 @@ def test_connections_to_the_service_are_used_again(start_gateway, own_upstream, 
     assert len(own_upstream.connections) == 1
 
 
-def test_a_connection_that_the_service_says_it_closes_is_not_used_again(start_gateway, own_upstream, phone):
+def test_a_connection_with_connection_close_is_not_used_again(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address})
     own_upstream.answer = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     with Client(gateway, phone) as client:
@@ -162,13 +162,25 @@ def test_a_connection_that_the_service_says_it_closes_is_not_used_again(start_ga
 
 
 def test_an_http_1_0_client_gets_an_answer_and_the_end(upstream, connect):
-    for data in [b"GET /old HTTP/1.0\r\nHost: localhost\r\n\r\n",
-                 b"GET /old HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n"]:
-        client = connect()
-        response = client.exchange(data)
-        assert (response.status, response.value("connection")) == (200, "close")
-        client.assert_closed()
+    client = connect()
+    response = client.exchange(b"GET /old HTTP/1.0\r\nHost: localhost\r\n\r\n")
+    assert (response.status, response.value("connection")) == (200, "close")
+    client.assert_closed()
+    assert upstream.last_request().untraced == b"GET /old HTTP/1.1\r\nHost: localhost\r\n" + FORWARDED + b"\r\n"
+
+
+def test_an_http_1_0_client_that_asks_for_it_keeps_its_connection(upstream, connect):
+    kept = b"GET /old HTTP/1.0\r\nHost: localhost\r\nConnection: Keep-Alive\r\n\r\n"
+    client = connect()
+    for _ in range(3):
+        response = client.exchange(kept)
+        assert (response.status, response.value("connection")) == (200, "keep-alive")
         assert upstream.last_request().untraced == b"GET /old HTTP/1.1\r\nHost: localhost\r\n" + FORWARDED + b"\r\n"
+    # A length that is not known is marked by the end of the connection, for chunks are HTTP/1.1's.
+    upstream.answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+    response = client.exchange(kept)
+    assert (response.value("connection"), response.content) == ("close", b"hello")
+    client.assert_closed()
 
 
 def test_an_http_1_0_client_gets_no_chunks(upstream, connect):

@@ -46,7 +46,7 @@ def assert_refused(gateway, response, fault, is_logged):
 
 
 @pytest.mark.parametrize("name", attacks.HEADS)
-def test_a_head_read_in_two_ways_is_refused_and_not_a_byte_forwarded(name, gateway, deliver, nothing_forwarded):
+def test_an_ambiguous_head_is_refused_and_not_a_byte_forwarded(name, gateway, deliver, nothing_forwarded):
     fault, data = attacks.HEADS[name]
     with nothing_forwarded:
         response = deliver(data)
@@ -54,7 +54,7 @@ def test_a_head_read_in_two_ways_is_refused_and_not_a_byte_forwarded(name, gatew
 
 
 @pytest.mark.parametrize("name", attacks.CONTENTS)
-def test_content_read_in_two_ways_is_refused_and_no_request_completed(name, gateway, upstream, deliver):
+def test_ambiguous_content_is_refused_and_no_request_completed(name, gateway, upstream, deliver):
     fault, data = attacks.CONTENTS[name]
     before = len(upstream.requests)
     response = deliver(data)

@@ -21,7 +21,7 @@ def oracle(pki, phone, tmp_path_factory):
     made.stop()
 
 
-def test_what_is_forwarded_of_changed_requests_is_what_was_meant(oracle):
+def test_mutated_requests_are_forwarded_as_intended(oracle):
     print(f"seed {SEED}")
     chance = random.Random(SEED)
     ends = {}
@@ -32,6 +32,6 @@ def test_what_is_forwarded_of_changed_requests_is_what_was_meant(oracle):
         except Exception as failure:
             raise AssertionError(f"seed {SEED}, number {index}, {delivery}: {data!r}: {failure}") from failure
         ends[reading.end] = ends.get(reading.end, 0) + 1
-    # Else the changes are such that nothing is left to be told apart.
+    # Otherwise the mutations are such that all of them end alike.
     assert set(ends) == {"open", "closed", "refused", "unfinished"} and all(
         count > COUNT / 50 for count in ends.values()), ends

@@ -23,7 +23,7 @@ def check(oracle, data, delivery, forwarded):
 
 
 @pytest.mark.parametrize("delivery", DELIVERIES)
-def test_what_has_one_reading_is_forwarded_as_that(oracle, delivery):
+def test_unambiguous_requests_are_forwarded_unchanged_in_meaning(oracle, delivery):
     for name, (data, forwarded) in framing_cases.SERVED.items():
         try:
             reading = check(oracle, data, delivery, forwarded)
@@ -34,7 +34,7 @@ def test_what_has_one_reading_is_forwarded_as_that(oracle, delivery):
 
 @pytest.mark.parametrize("delivery", DELIVERIES)
 @pytest.mark.parametrize("cases", ["REFUSED", "BROKEN"])
-def test_what_has_two_readings_is_refused_and_what_is_behind_it_is_not_read(oracle, delivery, cases):
+def test_ambiguous_requests_are_refused_and_nothing_behind_them_is_read(oracle, delivery, cases):
     for name, data in getattr(framing_cases, cases).items():
         try:
             reading = check(oracle, data, delivery, [])

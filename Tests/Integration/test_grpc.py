@@ -113,7 +113,7 @@ def test_a_client_streams_to_its_service(start, transport):
     assert client.up("Up", iter([bytes(1000)] * 500)) == b"500 500000"
 
 
-def test_both_speak_in_turn_on_one_call(start, transport):
+def test_messages_alternate_within_one_call(start, transport):
     """Each message is answered before the next one is sent: nothing waits for the end, or for a block to be full."""
     _, _, client = start(transport)
     requests = Requests()
@@ -146,7 +146,7 @@ def test_large_messages_go_both_ways(start, transport, size):
 
 # Who says when.
 
-def test_what_was_said_arrives_while_both_pause(start, transport):
+def test_messages_arrive_while_both_sides_pause(start, transport):
     """A message waits for no other, either way."""
     service, _, client = start(transport)
     feed = client.down("Feed", b"x")
@@ -164,18 +164,18 @@ def test_what_was_said_arrives_while_both_pause(start, transport):
     assert list(answers) == []
 
 
-def test_a_call_that_its_client_gives_up_ends_at_the_service(start, transport):
+def test_a_cancelled_call_ends_at_the_service(start, transport):
     service, gateway, client = start(transport)
     feed = client.down("Feed", b"x", timeout=LATE)
     next(feed)
     feed.cancel()
     eventually(lambda: "Feed" in service.cancelled, "the service to hear of it")
-    # The connection to the service goes on.
+    # The connection to the service stays open.
     assert client.unary("Echo", b"after") == b"after"
     assert scrape(gateway)("attestgate_upstream_connections", upstream="records", state="idle") == 1
 
 
-def test_a_client_that_is_lost_ends_its_calls_at_the_service(start, transport, pki, phone):
+def test_a_lost_clients_calls_end_at_the_service(start, transport, pki, phone):
     service, gateway, _ = start(transport)
     lost = GRPCClient(gateway.port, pki, phone)
     feeds = [lost.down("Feed", b"x", timeout=LATE) for _ in range(3)]
@@ -185,7 +185,7 @@ def test_a_client_that_is_lost_ends_its_calls_at_the_service(start, transport, p
     eventually(lambda: service.cancelled.count("Feed") == 3, "the service to hear of all of them")
 
 
-def test_a_deadline_is_the_services_to_know_and_the_clients_to_keep(start, transport):
+def test_a_deadline_reaches_the_service_and_is_kept_by_the_client(start, transport):
     service, _, client = start(transport)
     # Long enough for whatever machine this is: the service must have been called before the deadline.
     for seconds in (0.5, 4, 15):
@@ -204,7 +204,7 @@ def test_an_error_status_has_its_details(start, transport):
     code, details, trailing = status_of(lambda: client.unary("Fail"))
     assert (code, details) == (Code.FAILED_PRECONDITION, "not so: ä %")
     assert trailing["x-reason-bin"] == b"\x00\xff"
-    # It is an answer like any other: what is in trailers is nobody's fault on the way.
+    # It is an answer like any other: no proxy is to blame for what is in trailers.
     assert gateway.logged(status=200, route="all")["decision"] == "forwarded"
 
 
@@ -274,7 +274,7 @@ def test_a_service_that_ages_its_connections_loses_no_call(start, serve, transpo
 
 
 def test_a_service_is_replaced_under_load_and_no_call_fails(start, serve, services, start_gateway, pki, phone, transport):
-    """Two servers, each stopped in order and started anew while calls are made."""
+    """Two servers, each stopped in order and started again while calls are made."""
     running = [serve(transport), serve(transport)]
     settings = services.settings(*(s.address for s in running)) if transport == "tls" else {
         "servers": [s.address for s in running]}
@@ -343,7 +343,7 @@ class Denied:
         return challenge_in(self.metadata)
 
 
-def test_a_device_nobody_knows_is_told_to_enrol_and_a_route_nobody_knows_is_unimplemented(start, transport):
+def test_an_unknown_device_is_unauthenticated_and_an_unknown_route_unimplemented(start, transport):
     service, gateway, client = start(
         transport, routes=[{"name": "records", "host": "localhost", "path": "/test.Records", "require": "device"}])
     Denied(gateway, lambda: client.unary("Echo"), "device_unknown", 401, Code.UNAUTHENTICATED)
@@ -365,13 +365,13 @@ def test_streams_are_refused_as_calls_are(start):
     requests.end()
 
 
-def test_a_service_that_is_not_there_is_unavailable(start, transport):
+def test_an_unreachable_service_is_unavailable(start, transport):
     service, gateway, client = start(transport)
     service.stop().wait()
     Denied(gateway, lambda: client.unary("Echo"), "upstream_unavailable", 502, Code.UNAVAILABLE)
 
 
-def test_a_client_that_asks_too_often_is_told_for_how_long_to_wait(start):
+def test_a_client_above_its_rate_learns_how_long_to_wait(start):
     # One more comes so late that no test waits for it.
     service, gateway, client = start(limits={"rate_per_source": "1/m burst 1"})
     assert client.unary("Echo", b"first") == b"first"
@@ -386,8 +386,8 @@ def test_content_beyond_the_routes_limit_has_a_code_of_its_own(start):
     Denied(gateway, lambda: client.unary("Echo", bytes(2000)), "too_large", 413, Code.RESOURCE_EXHAUSTED)
 
 
-def test_what_was_answered_already_is_cut_off_as_ever(start):
-    """A call that has an answer gets no other one: its client sees the stream's end, and what it was told stands."""
+def test_a_call_with_a_response_is_cut_off_without_a_denial(start):
+    """A call with a response gets no denial: the stream ends, and the client keeps what it received."""
     service, gateway, client = start(routes=[{"name": "all", "host": "localhost", "path": "/", "content_limit": 1000}])
     requests = Requests()
     answers = client.both("Both", requests)
@@ -416,7 +416,7 @@ class Liar(GRPCService):
         context.abort(Code.UNAUTHENTICATED, "device_revoked: not the gateway's word")
 
 
-def test_no_service_says_what_the_gateway_refuses(start):
+def test_a_service_cannot_imitate_a_denial(start):
     service = Liar()
     try:
         _, _, client = start(service=service)
@@ -458,14 +458,14 @@ def test_a_refused_call_is_one_head_that_ends_its_stream_with_the_denials_status
 
 
 @pytest.mark.parametrize("content_type", ["application/grpc-web", "application/grpc-web+proto", "application/grpcx", "application/json"])
-def test_whoever_speaks_no_grpc_gets_its_json(strangers, phone, content_type):
+def test_other_clients_get_json_denials(strangers, phone, content_type):
     with HTTP2Client(strangers, phone) as client:
         response = client.response(client.start("POST", "/", call_head(content_type)))
         assert_denied(strangers, response, "device_unknown", 401)
         assert not [name for name, _ in response.fields if name.startswith("grpc-") or name == "attest-denial"]
 
 
-def test_a_web_socket_is_no_call_whatever_it_says_of_content(start_gateway, own_upstream, phone):
+def test_a_websocket_is_no_grpc_call_whatever_its_content_type(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, [
         {"name": "all", "host": "localhost", "path": "/"},
         {"name": "chat", "host": "localhost", "path": "/chat", "websocket": "allowed"}])
@@ -474,14 +474,14 @@ def test_a_web_socket_is_no_call_whatever_it_says_of_content(start_gateway, own_
         assert_denied(gateway, response, "method_refused", 405)
 
 
-def test_over_http11_there_is_no_grpc(strangers, phone):
+def test_requests_over_http11_are_not_grpc(strangers, phone):
     with Client(strangers, phone) as client:
         response = client.exchange(get("/", "Content-Type: application/grpc", method="POST"))
         assert_denied(strangers, response, "device_unknown", 401)
         assert response.values("grpc-status") == response.values("attest-denial") == []
 
 
-def test_a_head_that_cannot_be_read_is_answered_as_ever(strangers, phone):
+def test_a_malformed_head_is_answered_as_any_other(strangers, phone):
     with HTTP2Client(strangers, phone) as client:
         response = client.response(client.start("POST", "/a//b", call_head("application/grpc")))
         assert_denied(strangers, response, "request_malformed", 400)
@@ -551,7 +551,7 @@ def test_a_client_without_a_challenge_takes_it_from_the_metadata(proven, pki):
     ("proof_malformed", {"label": "attest", "extra": ";alg=\"none\""}),
 ])
 def test_a_refused_proof_says_why_and_the_next_one_passes(proven, attempt, code, change):
-    """All are UNAUTHENTICATED; what is to be done differs, and the code tells."""
+    """All are UNAUTHENTICATED; the code says what the client must do."""
     service, gateway, phone = proven
     for _ in range(2):
         # Then 1 is behind, and was never used.
@@ -594,8 +594,8 @@ RETRIES = [("grpc.enable_retries", 1), ("grpc.service_config", json.dumps({"meth
         "retryableStatusCodes": ["UNAVAILABLE"]}}]}))]
 
 
-def test_no_library_sends_a_good_proof_again_and_any_may_where_none_is_asked_for(proven, pki):
-    """Else the second answer, `counter_replayed`, would hide what has become of the call."""
+def test_grpc_libraries_do_not_resend_a_proven_call_and_may_resend_others(proven, pki):
+    """Otherwise the second answer, `counter_replayed`, would hide the result of the call."""
     service, gateway, phone = proven
     service.stop().wait()
     with GRPCClient(gateway.port, pki, phone.identity, options=RETRIES) as client:
@@ -631,7 +631,7 @@ def test_a_proven_call_reaches_the_service_once(proven, pki):
             assert len(service.said) == before
 
 
-def test_a_call_that_is_not_what_was_proven_reaches_no_service(proven, pki):
+def test_a_call_that_differs_from_its_proof_reaches_no_service(proven, pki):
     service, gateway, phone = proven
     with GRPCClient(gateway.port, pki, phone.identity) as client:
         metadata = proof_of(phone, "Echo", b"content")
@@ -640,8 +640,8 @@ def test_a_call_that_is_not_what_was_proven_reaches_no_service(proven, pki):
         assert service.said == []
 
 
-def test_a_call_both_ways_is_for_a_route_that_asks_for_the_device_alone(proven, pki):
-    """Its content is not there when its head is: no proof can cover it."""
+def test_a_bidirectional_call_needs_a_route_without_request_proofs(proven, pki):
+    """Its content arrives after its head, so no proof can cover it."""
     service, gateway, phone = proven
     with GRPCClient(gateway.port, pki, phone.identity) as client:
         requests = Requests()
@@ -656,8 +656,8 @@ def test_a_call_both_ways_is_for_a_route_that_asks_for_the_device_alone(proven, 
 
 # Time.
 
-def test_a_client_that_streams_may_pause_for_as_long_as_its_route_says(start, transport):
-    """And what it says meanwhile need not be much: `content_rate` would have ended it."""
+def test_a_streaming_client_may_pause_as_long_as_its_route_permits(start, transport):
+    """It may also send little: elsewhere `content_rate` would end it."""
     _, gateway, client = start(
         transport, routes=[
             {"name": "patient", "host": "localhost", "path": "/test.Records/Both", "content_idle": "10m"},

@@ -57,7 +57,7 @@ def test_no_common_key_exchange_is_refused_with_handshake_failure(gateway, phone
     assert_connection_refused(gateway, "handshake_failed")
 
 
-def test_a_client_that_speaks_only_another_protocol_is_told_so(gateway, phone, nothing_forwarded):
+def test_a_client_with_only_another_protocol_gets_its_alert(gateway, phone, nothing_forwarded):
     # RFC 7301 section 3.2. A client that offers HTTP/1.1 too gets that.
     with nothing_forwarded:
         assert s_client_alert(s_client(gateway, "-alpn", "h3", identity=phone)) == 120
@@ -153,7 +153,7 @@ def test_the_reason_of_a_refusal_reaches_a_client_that_has_sent_its_request_alre
                 client.socket.recv(1)
 
 
-def test_a_flood_of_failed_handshakes_harms_nobody(gateway, upstream, phone):
+def test_a_flood_of_failed_handshakes_affects_no_other_client(gateway, upstream, phone):
     with Client(gateway, phone) as client:
         for _ in range(100):
             with plain_connection(gateway) as plain:

@@ -6,6 +6,7 @@ import threading
 
 import ocsp
 from client import Client, get
+from denials import TABLE
 from exposition import ask, scrape
 from paths import REPOSITORY
 from pki import attestgate
@@ -44,7 +45,7 @@ def test_a_gateway_that_drains_is_live_and_not_ready(start_gateway, own_upstream
     assert gateway.wait() == 0
 
 
-def test_status_tells_of_generation_workers_upstreams_and_certificates(start_attested):
+def test_status_shows_generation_workers_upstreams_and_certificates(start_attested):
     attested = start_attested(workers=2)
     gateway, phone = attested.gateway, attested.phone
     with phone.connect() as client:
@@ -71,7 +72,7 @@ def test_status_tells_of_generation_workers_upstreams_and_certificates(start_att
     assert status["revocation_lists"] == status["ocsp_responses"] == []
 
 
-def test_status_tells_counter_modes_protocols_and_what_is_stale(start_attested, pki, tmp_path):
+def test_status_shows_counter_modes_protocols_and_what_is_stale(start_attested, pki, tmp_path):
     fresh, stale = pki.crl(tmp_path / "gms.crl", pki.gms), pki.crl(tmp_path / "root.crl", pki.root, start=-9, end=-1)
     attested = start_attested(
         counter="window 64", clients={"crls": [str(fresh), str(stale)], "crl_policy": "accept-stale"}, protocols=["http/1.1"])
@@ -106,7 +107,7 @@ def test_status_remembers_why_a_reload_failed(start_gateway, own_upstream):
     shown = attestgate("status", "--config", gateway.conf_path)
     assert shown.returncode == 0, shown.stderr
     lines = dict(re.split(r"  +", line, maxsplit=1) for line in shown.stdout.splitlines() if "  " in line)
-    assert lines["last reload"].endswith("failed: workers: more threads take a restart, or `attestgate upgrade`")
+    assert lines["last reload"].endswith("failed: workers: more threads require a restart, or `attestgate upgrade`")
     gateway.conf["workers"] = good
     gateway.write_conf()
     assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
@@ -115,28 +116,27 @@ def test_status_remembers_why_a_reload_failed(start_gateway, own_upstream):
     assert status["generation"] == 2
 
 
-def test_without_a_gateway_the_command_says_so(tmp_path):
+def test_without_a_gateway_the_command_reports_it(tmp_path):
     conf = tmp_path / "attestgate.yaml"
     conf.write_text(f"administration:\n  socket: {tmp_path}/admin.sock\n")
     done = attestgate("status", "--config", conf)
-    assert done.returncode == 1 and "cannot be asked: none runs with this socket" in done.stderr
+    assert done.returncode == 1 and "is not reachable: no gateway runs with this socket" in done.stderr
     conf.write_text("workers: auto\n")
     done = attestgate("status", "--config", conf)
-    assert done.returncode == 1 and "names no socket" in done.stderr
+    assert done.returncode == 1 and "no administration socket can be read" in done.stderr
     done = attestgate("reload", "--config", tmp_path / "nope.yaml")
-    assert done.returncode == 1 and "nope.yaml" in done.stderr and "names no socket" not in done.stderr
+    assert done.returncode == 1 and "nope.yaml" in done.stderr and "administration socket" not in done.stderr
     conf.write_text(f"administration:\n\tsocket: {tmp_path}/admin.sock\n")
     done = attestgate("status", "--config", conf)
     assert done.returncode == 1 and f"{conf}:2:1: error: " in done.stderr, "why no socket is found there"
-    assert "the gateway was not asked, and goes on as it is. Mend that first, or say --socket" in done.stderr
+    assert "so the gateway was not contacted and is unchanged. Repair the errors first, or say --socket" in done.stderr
 
 
-def test_the_page_for_trouble_names_lines_and_denials_that_there_are():
+def test_the_troubleshooting_page_quotes_existing_lines_and_denials():
     page = (REPOSITORY / "docs/operations/trouble.md").read_text()
     listing = (REPOSITORY / "Sources/attestgate/StatusListing.swift").read_text()
-    known = set(re.findall(r"^\| `(\w+)` \|", (REPOSITORY / "docs/denials.md").read_text(), re.MULTILINE))
-    first, _, rest = page.partition("## Many requests")
-    lines = [line for line in re.findall(r"^\| `([^`]+)` \|", first, re.MULTILINE)]
-    assert len(lines) > 8 and all(f'"{line}"' in listing for line in lines), lines
-    codes = {code for row in re.findall(r"^\| (`.*?) \|", rest, re.MULTILINE) for code in re.findall(r"`(\w+)`", row)}
-    assert len(codes) > 10 and codes <= known, codes - known
+    items = re.findall(r"^- ((?:`[^`]+`(?:, )?)+):", page, re.MULTILINE)
+    names = {name for item in items for name in re.findall(r"`([^`]+)`", item)}
+    lines = {name for name in names if f'"{name}"' in listing}
+    codes = {row.code for row in TABLE.values()}
+    assert len(lines) > 8 and len(names & codes) > 10 and names <= lines | codes, names - lines - codes

@@ -33,21 +33,21 @@ def http2(gateway, phone):
 
 # The clients that everybody has.
 
-def test_curl_speaks_http_2_where_it_can(gateway, upstream, phone):
+def test_curl_uses_http_2_where_offered(gateway, upstream, phone):
     done = curl(gateway, "/a?b", "--http2", "--write-out", " %{http_version}", identity=phone)
     assert (done.returncode, done.stdout) == (0, b"ok 2"), done.stderr
     assert (upstream.last_request().method, upstream.last_request().target) == ("GET", "/a?b")
     assert gateway.logged(protocol="HTTP/2", status=200)["decision"] == "forwarded"
 
 
-def test_a_client_of_http_2_without_a_certificate_is_told_why(gateway, upstream):
+def test_an_http_2_client_without_a_certificate_gets_the_alert(gateway, upstream):
     # It sends on as soon as its own part of the handshake is done: a reset in answer to that would take the alert with it.
     for _ in range(20):
         done = curl(gateway, "/a", "--http2")
         assert done.returncode == 56 and b"alert certificate required" in done.stderr, done.stderr
 
 
-def test_a_client_that_was_refused_in_its_handshake_is_not_listened_to_for_long(start_gateway, own_upstream):
+def test_a_client_refused_in_its_handshake_is_closed_soon(start_gateway, own_upstream):
     gateway = start_gateway({"service": own_upstream.address})
     for sends_on in [False, True]:
         with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as plain:
@@ -84,7 +84,7 @@ def test_curl_uploads_and_downloads_byte_for_byte(start_gateway, nginx, phone, t
         (nginx.files / "up").unlink()
 
 
-def test_curl_hears_why_its_upload_is_refused(gateway, phone, tmp_path):
+def test_curl_gets_the_denial_of_its_upload(gateway, phone, tmp_path):
     (tmp_path / "up").write_bytes(bytes(4_000_000))
     for content in ["x", f"@{tmp_path / 'up'}"]:
         # Refused at the head, while the content is still under way.
@@ -160,10 +160,10 @@ def test_the_conf_file_says_what_is_preferred(start_gateway, own_upstream, phone
         assert client.socket.selected_alpn_protocol() == chosen
 
 
-def test_who_has_nothing_in_common_is_told_so_and_who_says_nothing_speaks_http_1_1(start_gateway, own_upstream, phone):
+def test_without_a_common_protocol_an_alert_is_sent_and_without_alpn_http_1_1_is_used(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, protocols=["h2"])
     assert s_client_alert(s_client(gateway, "-alpn", "http/1.1", identity=phone)) == 120
-    assert "spoken here: h2" in assert_connection_refused(gateway, "handshake_failed")["detail"]
+    assert "supported: h2" in assert_connection_refused(gateway, "handshake_failed")["detail"]
     # RFC 9113 section 3.3: nobody takes silence for HTTP/2.
     for options in [["-tls1_3"], ["-tls1_3", "-servername", "localhost"]]:
         assert s_client_alert(s_client(gateway, *options, identity=phone)) == 120
@@ -171,7 +171,7 @@ def test_who_has_nothing_in_common_is_told_so_and_who_says_nothing_speaks_http_1
     assert own_upstream.byte_count == 0
 
 
-def test_both_are_spoken_where_the_conf_file_does_not_say(start_gateway, own_upstream, phone):
+def test_both_protocols_are_offered_by_default(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address})
     del gateway.conf["listeners"][0]["protocols"]
     gateway.write_conf()
@@ -185,13 +185,13 @@ def test_both_are_spoken_where_the_conf_file_does_not_say(start_gateway, own_ups
             assert client.socket.selected_alpn_protocol() == chosen
 
 
-def test_the_preface_of_http_2_is_no_request_of_http_1_1(gateway, upstream, phone, nothing_forwarded):
+def test_the_http_2_preface_is_refused_as_an_http_1_1_request(gateway, upstream, phone, nothing_forwarded):
     with nothing_forwarded, Client(gateway, phone) as client:
         response = client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").read_response()
         assert_denied(gateway, response, "request_malformed", 400)
 
 
-def test_a_request_of_http_1_1_is_no_preface(gateway, phone, nothing_forwarded):
+def test_an_http_1_1_request_is_refused_as_an_http_2_preface(gateway, phone, nothing_forwarded):
     with nothing_forwarded:
         with HTTP2Client(gateway, phone, preface=False) as client:
             client.send_bytes(get("/x"))
@@ -199,7 +199,7 @@ def test_a_request_of_http_1_1_is_no_preface(gateway, phone, nothing_forwarded):
     assert "preface" in assert_connection_refused(gateway, "protocol_broken")["detail"]
 
 
-def test_each_connection_agrees_by_its_own_offer_when_it_resumes(gateway, upstream, phone):
+def test_each_resumed_connection_negotiates_its_own_protocol(gateway, upstream, phone):
     context = tls_context(gateway.pki, phone)
     context.set_alpn_protocols(["h2"])
     with HTTP2Client(gateway, phone, context=context) as client:
@@ -211,7 +211,7 @@ def test_each_connection_agrees_by_its_own_offer_when_it_resumes(gateway, upstre
         assert client.socket.session_reused and client.socket.selected_alpn_protocol() == "http/1.1"
 
 
-def test_http_2_goes_with_tls_1_2_too_where_the_conf_file_admits_it(start_gateway, own_upstream, phone):
+def test_http_2_is_served_over_tls_1_2_where_configured(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, policy="intermediate")
     context = tls_context(gateway.pki, phone, maximum=ssl.TLSVersion.TLSv1_2)
     with HTTP2Client(gateway, phone, context=context) as client:
@@ -248,7 +248,7 @@ def test_a_refusal_of_a_malformed_head_request_has_no_content(gateway, http2, no
         assert_denied(gateway, http2.response(http2.start("GET", "/", fields)), "request_malformed", 400)
 
 
-def test_content_without_a_length_goes_on_in_chunks(gateway, upstream, http2):
+def test_content_without_a_length_is_forwarded_in_chunks(gateway, upstream, http2):
     number = http2.start("POST", "/", end=False)
     http2.send(number, b"a" * 70_000)
     http2.send(number, b"b" * 10, end=True)
@@ -258,7 +258,7 @@ def test_content_without_a_length_goes_on_in_chunks(gateway, upstream, http2):
     assert ("transfer-encoding", "chunked") in [(name.lower(), value) for name, value in seen.fields]
 
 
-def test_content_with_a_length_goes_on_with_it(gateway, upstream, http2):
+def test_content_with_a_length_is_forwarded_with_it(gateway, upstream, http2):
     assert http2.exchange(post("/", b"hello")).status == 200
     assert ("content-length", "5") in [(n.lower(), v) for n, v in upstream.last_request().fields]
 
@@ -284,7 +284,7 @@ def test_expect_is_answered_before_the_content(gateway, upstream, http2):
     (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b""), (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", 304, b""),
     (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close, x-hop\r\nX-Hop: 1\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
      200, b"abc"), (b"HTTP/1.1 200 OK\r\nKeep-Alive: x\r\nContent-Length: 0\r\n\r\n", 200, b"")])
-def test_responses_come_without_what_is_http_1_1_s_alone(gateway, upstream, http2, answer, status, content):
+def test_responses_have_no_fields_specific_to_http_1_1(gateway, upstream, http2, answer, status, content):
     upstream.answer = answer
     response = http2.get("/")
     assert (response.status, response.content) == (status, content)
@@ -323,7 +323,7 @@ def test_a_response_cut_off_by_the_service_is_seen_to_be_broken(start_gateway, o
     (None, [("upgrade", "h2c")]), (None, [("te", "gzip")]), (None, [("x", "a\r\nb: c")]), (None, [("x y", "1")]),
     (None, [("host", "example.org")]), (None, [("content-length", "5")]),
 ], ids=lambda case: repr(case)[-40:])
-def test_malformed_requests_are_refused_and_the_connection_goes_on(gateway, upstream, phone, nothing_forwarded, pseudo, fields):
+def test_malformed_requests_are_refused_and_the_connection_continues(gateway, upstream, phone, nothing_forwarded, pseudo, fields):
     with nothing_forwarded, HTTP2Client(gateway, phone) as http2:
         number = http2.start(pseudo=pseudo, fields=fields)
         assert_denied(gateway, http2.response(number), "request_malformed", 400)
@@ -380,7 +380,7 @@ def denying(pki, shared_upstream, tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", DENIED)
-def test_a_denial_is_the_same_whatever_it_comes_in(denying, upstream, phone, case):
+def test_a_denial_is_the_same_in_every_protocol(denying, upstream, phone, case):
     def said(response):
         body = json.loads(response.content)
         body.pop("trace_id")

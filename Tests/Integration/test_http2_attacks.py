@@ -37,7 +37,7 @@ SPOOFED = [
 
 
 @pytest.mark.parametrize("name", SPOOFED)
-def test_a_field_that_speaks_for_a_proxy_reaches_no_service(upstream, http2, name):
+def test_an_identity_field_reaches_no_service(upstream, http2, name):
     # Once, twice, remembered by the table and named from there.
     for _ in range(2):
         assert http2.get("/", (name, "spoofed"), (name, "again"), ("x-own", "kept")).status == 200
@@ -73,7 +73,7 @@ TRAILERS = {
 
 
 @pytest.mark.parametrize("name", TRAILERS)
-def test_trailers_that_must_not_be_end_the_request_before_its_end_reaches_the_service(gateway, upstream, phone, name):
+def test_forbidden_trailers_end_the_request_before_it_is_complete_at_the_service(gateway, upstream, phone, name):
     with HTTP2Client(gateway, phone) as http2:
         number = http2.start("POST", "/trailers", end=False)
         http2.send(number, b"content")
@@ -88,7 +88,7 @@ def test_trailers_that_must_not_be_end_the_request_before_its_end_reaches_the_se
 
 # Windows.
 
-def test_a_window_that_is_taken_back_below_zero_stops_its_response_and_no_other(gateway, upstream, phone):
+def test_a_window_reduced_below_zero_stops_only_its_response(gateway, upstream, phone):
     data = random.Random(5).randbytes(300_000)
     upstream.answer = lambda request: answering(data if request.target == "/big" else b"small")
     with HTTP2Client(gateway, phone) as http2:
@@ -136,7 +136,7 @@ def test_settings_that_overflow_the_window_of_a_stream_end_it(start_gateway, own
 
 # Resets, farewells and ends in the middle.
 
-def test_attested_requests_that_are_reset_at_once_are_spent_once_and_bounded(start_attested):
+def test_attested_requests_reset_at_once_use_their_counters_once_and_are_bounded(start_attested):
     """Rapid reset with proofs (CVE-2023-44487): each costs a verification, and may cost a counter."""
     seed = seeds.seed()
     choose = random.Random(seed)
@@ -175,7 +175,7 @@ def test_attested_requests_that_are_reset_at_once_are_spent_once_and_bounded(sta
     eventually(lambda: scrape(gateway)("attestgate_http2_streams", worker="0") == 0, "all to end")
 
 
-def test_a_client_that_says_goodbye_in_the_middle_gets_what_it_has_asked_for(start_gateway, own_upstream, phone):
+def test_a_client_that_sends_goaway_gets_the_responses_it_requested(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address})
     held = Held(own_upstream)
     with HTTP2Client(gateway, phone) as http2:
@@ -191,7 +191,7 @@ def test_a_client_that_says_goodbye_in_the_middle_gets_what_it_has_asked_for(sta
     assert not [entry for entry in gateway.access() if entry["event"] == "connection_refused"]
 
 
-def test_a_revocation_ends_the_streams_that_are_under_way_and_spends_nothing_more(start_attested):
+def test_a_revocation_ends_open_streams_and_uses_no_further_counter(start_attested):
     attested = start_attested(counter="window 1024")
     held = Held(attested.upstream)
     gone, stays = attested.new_phone(), attested.new_phone()

@@ -12,7 +12,7 @@ from test_request_proofs import *  # noqa: F401,F403
 
 # Those that are about how HTTP/1.1 writes something: a field named in Connection, the spelling of names, the bytes of a
 # request that is not complete. The last ones stand below in the words of HTTP/2.
-test_a_covered_field_is_not_taken_out_on_its_way = None
+test_a_covered_field_cannot_be_removed_by_connection = None
 test_signatures_of_others_pass_to_the_service = None
 test_content_is_invited_only_after_the_proof_has_verified = None
 test_nothing_is_forwarded_before_the_last_byte_of_content = None
@@ -67,7 +67,7 @@ def test_content_beyond_the_limit_is_refused_over_http_2(attested, http2):
 
 
 @pytest.mark.parametrize("announced", [True, False], ids=["length", "no length"])
-def test_streamed_content_that_is_not_what_was_proven_never_arrives_whole(attested, http2, announced):
+def test_streamed_content_that_differs_from_its_proof_never_arrives_complete(attested, http2, announced):
     content, other = b"a" * 200_000, b"a" * 199_999 + b"b"
     length = [("content-length", "200000")] if announced else []
     number = http2.start("PUT", "/stream/x", [*length, *fields_of(attested.phone, "PUT", "/stream/x", content)], end=False)

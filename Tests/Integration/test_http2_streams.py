@@ -27,7 +27,7 @@ def answering(content):
 
 
 class Held:
-    """A service that answers no request before it is told to."""
+    """A service that answers no request before the test releases it."""
 
     def __init__(self, upstream):
         self.released = {}
@@ -52,7 +52,7 @@ def http2(gateway, phone):
         yield client
 
 
-def test_a_hundred_attested_requests_at_once_pass_once_each_in_whatever_order_they_are_answered(start_attested):
+def test_a_hundred_concurrent_attested_requests_pass_once_in_any_order(start_attested):
     seed = seeds.seed()
     attested = start_attested(counter="window 1024")
     held = Held(attested.upstream)
@@ -82,7 +82,7 @@ def test_a_hundred_attested_requests_at_once_pass_once_each_in_whatever_order_th
             assert {client.exchange(data).status for data in requests[:10]} == {401}
 
 
-def test_with_a_strict_counter_requests_at_once_are_refused_for_their_order(start_attested):
+def test_with_strict_counters_concurrent_requests_out_of_order_are_refused(start_attested):
     attested = start_attested()
     phone = attested.phone
     early, late = phone.request(path="/early"), phone.request(path="/late")
@@ -91,7 +91,7 @@ def test_with_a_strict_counter_requests_at_once_are_refused_for_their_order(star
         assert_denied(attested.gateway, http2.response(http2.begin(early)), "counter_late", 401)
 
 
-def test_a_proof_is_good_whichever_version_of_http_carries_it(attested):
+def test_a_proof_is_valid_in_every_version_of_http(attested):
     # What is signed is the same, byte for byte.
     phone = attested.phone
     data = phone.request(method="POST", path="/a", query="b=c", content=b"x")
@@ -176,7 +176,7 @@ def test_a_client_that_resets_a_stream_ends_its_request_at_the_service(start_gat
         assert http2.get("/").status == 200
 
 
-def test_a_response_that_is_not_taken_is_cut_off_and_the_connection_goes_on(start_gateway, own_upstream, phone):
+def test_an_unread_response_is_reset_and_the_connection_continues(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, timeouts={"content_idle": "1s"})
     own_upstream.answer = lambda request: answering(bytes(1_000_000) if request.target == "/big" else b"small")
     with HTTP2Client(gateway, phone) as http2:
@@ -203,8 +203,8 @@ def test_an_end_that_finds_no_window_is_waited_for_like_content(start_gateway, o
     assert gateway.logged(denial="response_not_taken")["protocol"] == "HTTP/2"
 
 
-def test_a_client_that_breaks_off_while_its_content_goes_on_harms_nobody(start_attested):
-    """Use after free: the connection breaks in the midst of an event that is not its own."""
+def test_a_client_that_disconnects_during_its_content_harms_no_other(start_attested):
+    """Use after free: the connection breaks during another connection's event."""
     seed = seeds.seed()
     choose = random.Random(seed)
     attested = start_attested(counter="window 1024")
@@ -224,7 +224,7 @@ def test_a_client_that_breaks_off_while_its_content_goes_on_harms_nobody(start_a
         assert http2.exchange(phone.request(path="/after")).status == 200
 
 
-def test_content_that_does_not_come_is_answered_408_and_the_connection_goes_on(start_gateway, own_upstream, phone):
+def test_missing_content_is_answered_408_and_the_connection_continues(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, timeouts={"content_idle": "1s"})
     with HTTP2Client(gateway, phone) as http2:
         number = http2.start("POST", "/", [("content-length", "10")], end=False)
@@ -270,9 +270,9 @@ def test_a_head_request_whose_head_is_late_is_answered_without_content(start_gat
 
 
 @pytest.mark.parametrize("others", [0, 3])
-def test_a_request_that_is_held_back_is_refused_when_the_gateway_ends_and_never_lost(
+def test_a_deferred_request_is_refused_when_the_gateway_stops_and_never_lost(
         start_gateway, own_upstream, phone, others):
-    """Content-Length 0 and no END_STREAM: until it comes, nobody is shown the request."""
+    """Content-Length 0 without END_STREAM: the request waits for its end."""
     gateway = start_gateway({"service": own_upstream.address}, timeouts={"shutdown": "20s"})
     held = Held(own_upstream)
     with HTTP2Client(gateway, phone) as http2:
@@ -287,18 +287,18 @@ def test_a_request_that_is_held_back_is_refused_when_the_gateway_ends_and_never_
             held.release(f"/{n}")
             assert http2.response(number).content == f"/{n}".encode()
         http2.wait_for_end()
-        assert gateway.wait() == 0
+    assert gateway.wait() == 0
     assert not [r for r in own_upstream.requests if r.target == "/held"]
 
 
-def test_a_request_that_is_held_back_is_served_when_its_end_comes(gateway, upstream, http2):
+def test_a_deferred_request_is_served_when_its_end_arrives(gateway, upstream, http2):
     number = http2.start("POST", "/held", [("content-length", "0")], end=False)
     http2.ping()
     http2.send(number, end=True)
     assert http2.response(number).status == 200 and upstream.last_request().target == "/held"
 
 
-def test_a_request_that_is_held_back_for_too_long_is_answered_408_and_the_connection_goes_on(
+def test_a_request_deferred_too_long_is_answered_408_and_the_connection_continues(
         start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, timeouts={"head": "1s"})
     with HTTP2Client(gateway, phone) as http2:
@@ -309,7 +309,7 @@ def test_a_request_that_is_held_back_for_too_long_is_answered_408_and_the_connec
     assert [r.target for r in own_upstream.requests] == ["/"]
 
 
-def test_a_block_without_an_end_ends_the_connection_also_where_its_stream_is_over(start_gateway, own_upstream, phone):
+def test_an_endless_field_block_ends_the_connection_even_on_a_closed_stream(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, timeouts={"head": "1s"})
     held = Held(own_upstream)
     held.release("/over")
@@ -357,7 +357,7 @@ def test_an_idle_connection_is_ended_with_goaway(start_gateway, own_upstream, ph
         assert http2.going_away == [(Codes.NO_ERROR, number)]
 
 
-def test_a_connection_takes_as_many_requests_as_it_may(start_gateway, own_upstream, phone):
+def test_a_connection_accepts_its_configured_number_of_requests(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, limits={"requests_per_connection": 3})
     with HTTP2Client(gateway, phone) as http2:
         numbers = [http2.start("GET", f"/{n}") for n in range(5)]
@@ -372,7 +372,7 @@ def test_a_connection_takes_as_many_requests_as_it_may(start_gateway, own_upstre
     assert sorted(r.target for r in own_upstream.requests) == ["/0", "/1", "/2"]
 
 
-def test_no_more_streams_at_once_than_may_be(start_gateway, own_upstream, phone):
+def test_concurrent_streams_are_limited(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, limits={"streams": 4})
     held = Held(own_upstream)
     with HTTP2Client(gateway, phone) as http2:
@@ -415,10 +415,11 @@ def test_streams_are_completed_when_the_gateway_ends_or_reloads(start_gateway, o
             assert http2.response(number).content == f"/{n}".encode()
         if how == "SIGTERM":
             http2.wait_for_end()
-            assert gateway.wait() == 0
+    if how == "SIGTERM":
+        assert gateway.wait() == 0
 
 
-def test_a_client_that_goes_away_gets_what_is_under_way(start_gateway, own_upstream, phone):
+def test_a_client_that_closes_gets_its_responses_in_flight(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address})
     held = Held(own_upstream)
     with HTTP2Client(gateway, phone) as http2:
@@ -476,7 +477,7 @@ def test_a_revoked_device_gets_no_further_request_through_on_open_streams(start_
         held.release("/0")
 
 
-def test_idle_connections_of_http_2_hold_no_more_than_is_said(start_gateway, own_upstream, phone):
+def test_idle_http_2_connections_stay_within_the_documented_memory(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address})
 
     def used():
@@ -494,7 +495,7 @@ def test_idle_connections_of_http_2_hold_no_more_than_is_said(start_gateway, own
         client.close()
 
 
-def test_content_that_nobody_takes_is_bounded_on_a_connection(start_gateway, own_upstream, phone):
+def test_unread_content_of_a_connection_is_bounded(start_gateway, own_upstream, phone):
     gateway = start_gateway(
         {"service": own_upstream.address}, [{"name": "all", "host": "localhost", "path": "/", "content_limit": "64MiB"}])
     own_upstream.script = lambda connection: (connection.read_head(), own_upstream.closed.wait(60))
@@ -520,10 +521,10 @@ def test_content_that_nobody_takes_is_bounded_on_a_connection(start_gateway, own
         assert http2.resets(numbers) == [None] * 8
 
 
-def test_a_stream_that_starves_for_others_is_not_hurried(start_gateway, own_upstream, phone):
+def test_a_stream_delayed_by_others_does_not_time_out(start_gateway, own_upstream, phone):
     gateway = start_gateway(
         {"service": own_upstream.address}, [{"name": "all", "host": "localhost", "path": "/", "content_limit": "64MiB"}],
-        timeouts={"content_idle": "1s"})
+        timeouts={"content_idle": "3s"})
     resume = threading.Event()
 
     def serve(connection):
@@ -542,7 +543,7 @@ def test_a_stream_that_starves_for_others_is_not_hurried(start_gateway, own_upst
             if most > 0:
                 http2.h2.send_data(number, bytes(min(most, 16_384)))
                 http2.flush()
-            elif not http2.pump_for(3):
+            elif not http2.pump_for(5):
                 break
         assert http2.h2.outbound_flow_control_window == 0
         assert http2.resets([*numbers, starving]) == [None] * 6 and http2.streams[starving].response is None

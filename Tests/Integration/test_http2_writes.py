@@ -21,7 +21,7 @@ def waiting_answers(port):
     return sum(is_one(line) for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
 
 
-def test_answers_that_are_there_together_leave_in_few_writes(start_gateway, own_upstream, phone, tmp_path):
+def test_responses_ready_together_are_sent_in_few_writes(start_gateway, own_upstream, phone, tmp_path):
     gateway = start_gateway({"service": own_upstream.address})
     are_released = threading.Event()
 

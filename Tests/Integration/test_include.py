@@ -13,7 +13,7 @@ from waiting import eventually
 DOCUMENTED = REPOSITORY / "docs/operations/configuration.md"
 
 
-def test_what_a_part_says_is_served_and_a_reload_reads_it_anew(start_gateway, own_upstream, phone, tmp_path):
+def test_an_included_file_is_applied_and_a_reload_reads_it_again(start_gateway, own_upstream, phone, tmp_path):
     parts = tmp_path / "parts"
     parts.mkdir()
     gateway = start_gateway(
@@ -31,7 +31,7 @@ def test_what_a_part_says_is_served_and_a_reload_reads_it_anew(start_gateway, ow
     eventually(lambda: scrape(gateway)("attestgate_reloads_total", result="success") == 1, "the part to be served")
     assert (status("/first"), status("/second")) == (200, 200)
 
-    # A mistake in a part changes nothing, and is told with the part's name.
+    # A mistake in a part changes nothing, and its message names the part.
     (parts / "second.yaml").write_text(yaml.safe_dump({"routes": [{**second, "upstream": "servce"}]}))
     gateway.signal(signal.SIGHUP)
     eventually(lambda: scrape(gateway)("attestgate_reloads_total", result="failure") == 1, "the mistake to be found")
@@ -39,7 +39,7 @@ def test_what_a_part_says_is_served_and_a_reload_reads_it_anew(start_gateway, ow
     assert f"{parts}/second.yaml:6:13: error: there is no upstream `servce`" in gateway.errors
 
 
-def test_the_example_of_the_documentation_is_taken(pki, tmp_path):
+def test_the_documented_example_loads(pki, tmp_path):
     from least_conf import CONF
 
     blocks = [block.split("```")[0] for block in DOCUMENTED.read_text().split("```yaml\n")[1:]]

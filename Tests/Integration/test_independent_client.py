@@ -82,7 +82,7 @@ def assert_refused(answer, status, code):
     assert (answer.status, answer.error()) == (status, code), answer
 
 
-def test_it_is_enrolled_and_served(client, upstream):
+def test_the_client_enrols_and_is_served(client, upstream):
     for counter, (method, target, fields, content) in enumerate([
             ("GET", "/prescriptions/7", [], b""),
             ("GET", "/prescriptions/7?day=today&of=m%C3%BCller", [], b""),
@@ -94,7 +94,7 @@ def test_it_is_enrolled_and_served(client, upstream):
         assert seen.values("attest-counter") == [str(counter)]
 
 
-def test_services_that_compare_notes_cannot_link_a_phone(client, upstream):
+def test_services_cannot_link_a_phone_by_comparing_pseudonyms(client, upstream):
     names = []
     for target in ["/prescriptions/7", "/images/7", "/prescriptions/8", "/images/8"]:
         assert client.requests.request("GET", target).status == 200
@@ -102,7 +102,7 @@ def test_services_that_compare_notes_cannot_link_a_phone(client, upstream):
     assert names[0] == names[2] != names[1] == names[3]
 
 
-def test_it_is_told_what_is_wrong_with_a_request(client, upstream):
+def test_the_client_learns_what_is_wrong_with_a_request(client, upstream):
     requests = client.requests
     assert client.requests.request("POST", "/prescriptions", JSON, b'{"dose":1}').status == 200
     method, target, fields = proven = requests.prove("POST", "/prescriptions", JSON, b'{"dose":1}')
@@ -121,7 +121,7 @@ def test_it_is_told_what_is_wrong_with_a_request(client, upstream):
     assert len(upstream.requests) == before + 1
 
 
-def test_it_mends_a_challenge_and_a_clock_that_are_wrong_by_itself(client):
+def test_the_client_corrects_its_challenge_and_clock_by_itself(client):
     client.requests.fetch_challenge()
     taken = client.requests.challenge
     client.requests.challenge = taken[:-4] + ("AAAA" if taken[-4:] != "AAAA" else "BBBB")
@@ -132,7 +132,7 @@ def test_it_mends_a_challenge_and_a_clock_that_are_wrong_by_itself(client):
     assert abs(client.requests.ahead) < 60
 
 
-def test_it_renews_its_certificate_and_replaces_its_key(client):
+def test_the_client_renews_its_certificate_and_replaces_its_key(client):
     old_chain, old_key = client.chain, client.key
     first = client.bind(old_key)
     assert client.chain != old_chain
@@ -144,12 +144,12 @@ def test_it_renews_its_certificate_and_replaces_its_key(client):
     assert client.requests.request("GET", "/").status == 200
 
 
-def test_it_is_told_why_it_is_not_enrolled(strange, enrolling, pki):
+def test_the_client_learns_why_its_enrolment_is_refused(strange, enrolling, pki):
     def refusal(call, *arguments, **claims):
-        with pytest.raises(Refused) as told:
+        with pytest.raises(Refused) as failure:
             call(*arguments, **claims)
-        assert told.value.retry_after is None
-        return told.value.status, told.value.code
+        assert failure.value.retry_after is None
+        return failure.value.status, failure.value.code
 
     assert refusal(strange.enrolment.bind, new_key()) == (404, "not_found")
     foreign = Client(enrolling, pki, Authority())
@@ -160,6 +160,6 @@ def test_it_is_told_why_it_is_not_enrolled(strange, enrolling, pki):
     other = new_key()
     assert refusal(strange.enrolment.bind, other, exp=4_000_000_000) == (403, "invalid_request")
     assert refusal(strange.enrolment.bind, other, aud="https://elsewhere.example.org") == (403, "invalid_request")
-    assert refusal(strange.enrolment.bind, other, sub="a claim that nobody knows") == (403, "invalid_request")
+    assert refusal(strange.enrolment.bind, other, sub="a claim that nobody knows") == (400, "bad_request")
     assert refusal(strange.enrolment.bind, other, nonce="of nobody") == (422, "validation_error")
     assert strange.enrolment.bind(other)

@@ -70,9 +70,9 @@ def test_a_connection_that_the_service_closed_while_idle_is_not_used(start_gatew
     ("HEAD", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
     ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 50\r\n\r\n"),
     ("GET", b"HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n")])
-def test_content_that_must_not_follow_a_head_is_nobodys_answer(
+def test_content_after_a_head_response_answers_no_other_request(
         start_gateway, own_upstream, pki, phone, method, head):
-    """Response queue poisoning: a service that sends it all the same, a moment later."""
+    """Response queue poisoning: the service sends the content a moment later."""
     gateway = start_gateway({"service": own_upstream.address})
     answered = threading.Event()
 

@@ -8,7 +8,7 @@ if not leaks.installed():
     pytest.skip("valgrind or strip is not installed", allow_module_level=True)
 
 
-def test_nothing_is_lost_and_nothing_freed_is_used(pki, own_upstream, tmp_path):
+def test_no_memory_is_leaked_and_no_freed_memory_is_used(pki, own_upstream, tmp_path):
     with leaks.Watched(tmp_path) as watched:
         leaks.serve(tmp_path, pki, own_upstream)
     report, = watched.reports
@@ -25,5 +25,5 @@ REPORT = """
 """
 
 
-def test_what_valgrind_says_is_lost_is_read():
+def test_valgrinds_leak_report_is_parsed():
     assert (leaks.lost(REPORT), leaks.faults(REPORT)) == (1234, 1)

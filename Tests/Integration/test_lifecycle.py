@@ -46,7 +46,7 @@ def is_stopping(gateway):
         return False
 
 
-def test_a_response_under_way_is_finished_before_the_end(start_gateway, own_upstream, held, phone):
+def test_a_response_in_flight_is_completed_before_the_end(start_gateway, own_upstream, held, phone):
     gateway = start_gateway({"service": own_upstream.address}, workers=2)
     release = held(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello", b"world")
     with Client(gateway, phone) as client:
@@ -102,7 +102,7 @@ def test_a_second_signal_ends_at_once(start_gateway, own_upstream, held, phone):
             client._exactly(10)
 
 
-def test_requests_under_way_are_given_no_more_than_the_shutdown_time(start_gateway, own_upstream, held, phone):
+def test_requests_in_flight_get_at_most_the_shutdown_time(start_gateway, own_upstream, held, phone):
     gateway = start_gateway({"service": own_upstream.address}, timeouts={"shutdown": "1s"})
     held(b"", OK)
     with Client(gateway, phone) as client:
@@ -112,7 +112,7 @@ def test_requests_under_way_are_given_no_more_than_the_shutdown_time(start_gatew
         assert gateway.wait() == 0
 
 
-def test_a_signal_in_the_first_moment_ends_in_order(pki, own_upstream, tmp_path):
+def test_a_signal_right_after_the_start_ends_the_process_in_order(pki, own_upstream, tmp_path):
     for attempt in range(10):
         gateway = Gateway(tmp_path / f"gateway-{attempt}", pki, {"service": own_upstream.address}, workers=8)
         # Not all of its workers may serve yet.
@@ -122,8 +122,8 @@ def test_a_signal_in_the_first_moment_ends_in_order(pki, own_upstream, tmp_path)
         gateway.stop()
 
 
-def test_signals_without_patience_do_no_harm(start_gateway, own_upstream, phone):
-    """However often it is told, it ends with status 0 and a whole log."""
+def test_repeated_signals_do_no_harm(start_gateway, own_upstream, phone):
+    """However many signals it receives, it ends with status 0 and a whole log."""
     for _ in range(10):
         gateway = start_gateway({"service": own_upstream.address}, workers=4)
         with Client(gateway, phone) as client:
@@ -134,7 +134,7 @@ def test_signals_without_patience_do_no_harm(start_gateway, own_upstream, phone)
         assert [entry["status"] for entry in gateway.access() if "status" in entry] == [200]
 
 
-def test_a_reload_that_has_just_begun_does_no_harm_to_the_end(start_gateway, own_upstream):
+def test_a_stop_during_a_reload_ends_in_order(start_gateway, own_upstream):
     """Its thread may be in the middle of a certificate."""
     for _ in range(8):
         gateway = start_gateway({"service": own_upstream.address})
@@ -152,7 +152,7 @@ def test_the_last_line_of_the_access_log_is_written(start_gateway, own_upstream,
     assert len([e for e in gateway.access() if e.get("status") == 200]) == 20
 
 
-def test_an_address_in_use_is_told_and_ends_with_status_1(pki, own_upstream, tmp_path):
+def test_an_address_in_use_is_reported_and_ends_with_status_1(pki, own_upstream, tmp_path):
     gateway = Gateway(tmp_path / "gateway", pki, {"service": own_upstream.address})
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -172,7 +172,7 @@ def test_a_second_process_on_the_same_address_is_refused_unless_it_is_meant(gate
     assert f"listener 127.0.0.1:{gateway.port}: bind: Address already in use" in done.stderr
 
 
-def test_a_log_that_nobody_reads_does_not_keep_the_process_from_ending(pki, own_upstream, phone, tmp_path):
+def test_a_log_without_a_reader_does_not_prevent_the_end(pki, own_upstream, phone, tmp_path):
     gateway = Gateway(tmp_path / "gateway", pki, {"service": own_upstream.address})
     gateway.conf["log"]["access"] = str(tmp_path / "pipe")
     os.mkfifo(tmp_path / "pipe")
@@ -187,7 +187,7 @@ def test_a_log_that_nobody_reads_does_not_keep_the_process_from_ending(pki, own_
         os.close(reader)
 
 
-def test_a_log_that_cannot_be_opened_is_told_and_ends_with_status_1(pki, own_upstream, tmp_path):
+def test_a_log_that_cannot_be_opened_is_reported_and_ends_with_status_1(pki, own_upstream, tmp_path):
     gateway = Gateway(tmp_path / "gateway", pki, {"service": own_upstream.address})
     gateway.conf["log"]["access"] = str(tmp_path / "nowhere" / "access.log")
     gateway.conf_path.write_text(json.dumps(gateway.conf))
@@ -196,7 +196,7 @@ def test_a_log_that_cannot_be_opened_is_told_and_ends_with_status_1(pki, own_ups
     assert "nowhere/access.log" in done.stderr and "No such file or directory" in done.stderr
 
 
-def test_no_core_would_be_written(start_gateway, own_upstream):
+def test_core_dumps_are_disabled(start_gateway, own_upstream):
     """Keys and passphrases are in memory."""
     gateway = start_gateway({"service": own_upstream.address})
     limits = Path(f"/proc/{gateway.process.pid}/limits").read_text().splitlines()

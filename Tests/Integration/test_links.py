@@ -19,7 +19,7 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_every_link_leads_somewhere():
+def test_every_link_has_a_target():
     links, broken = 0, []
     for page in PAGES:
         for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):

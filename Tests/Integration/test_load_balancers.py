@@ -33,7 +33,7 @@ def balance(tmp_path, request):
     (HAProxy, "send-proxy"), (HAProxy, "send-proxy-v2"),
     (HAProxy, "send-proxy-v2 proxy-v2-options crc32c,authority,ssl,unique-id"), (Nginx, ""),
 ], ids=["haproxy v1", "haproxy v2", "haproxy v2 with checksum and values", "nginx v1"])
-def test_phones_are_known_by_their_own_addresses(start, balance, own_upstream, phone, kind, options):
+def test_phones_behind_a_load_balancer_keep_their_own_addresses(start, balance, own_upstream, phone, kind, options):
     gateway = start(limits={"connections_per_source": 1})
     balancer = balance(kind, gateway, options)
     clients = [Client(balancer, phone, source=source) for source in PHONES]
@@ -67,4 +67,4 @@ def test_a_load_balancer_that_says_nothing_is_not_served(start, balance, phone):
     balancer = balance(HAProxy, gateway)
     with pytest.raises(OSError):
         Client(balancer, phone)
-    gateway.logged(denial="proxy_header_refused", detail="the trusted proxy's connection begins with no PROXY header")
+    gateway.logged(denial="proxy_header_refused", detail="the trusted proxy's connection does not begin with a PROXY header")

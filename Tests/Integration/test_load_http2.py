@@ -1,4 +1,4 @@
-"""The load generator over HTTP/2: many requests at a time on one connection, each of them made, counted and told as over HTTP/1.1."""
+"""The load generator over HTTP/2: many requests at a time on one connection, each made, counted and reported as over HTTP/1.1."""
 
 import json
 import subprocess
@@ -61,7 +61,7 @@ class Crowd:
 
 @pytest.fixture
 def start_with_fleet(start_attested, tmp_path):
-    """A gateway with devices of the load generator's. - Returns: it, and what the load generator is to be told of them."""
+    """A gateway with devices of the load generator's. - Returns: it, and the load generator's options for them."""
     def start(count, **settings):
         gateway = start_attested(**settings).gateway
         subprocess.run(
@@ -95,7 +95,7 @@ def test_parallel_requests_of_a_device_each_have_a_proof_of_their_own(
     assert {line["protocol"] for line in lines} == {"HTTP/2"} and report["handshakes"] == 0
 
 
-def test_one_at_a_time_is_one_at_a_time(start_gateway, own_upstream, pki):
+def test_with_one_request_at_a_time_no_two_are_in_flight(start_gateway, own_upstream, pki):
     gateway = start_gateway({"service": own_upstream.address})
     present, most, lock = 0, 0, threading.Lock()
 
@@ -135,7 +135,7 @@ def test_a_connection_that_the_server_ends_costs_no_request(start_gateway, own_u
     load_over_many_connections("--connections", 2, "--parallel", 10, *on(gateway, "/"))
 
 
-def test_proofs_that_the_server_did_not_look_at_are_sent_again_in_their_order(start_with_fleet, own_upstream):
+def test_unprocessed_proofs_are_sent_again_in_order(start_with_fleet, own_upstream):
     own_upstream.answer = lambda _: OK
     gateway, devices = start_with_fleet(2, counter="strict", limits={"requests_per_connection": 25})
     load_over_many_connections(*devices, "--parallel", 10, *on(gateway, "/records"))
@@ -157,8 +157,9 @@ def test_requests_are_sent_when_they_are_due(start_gateway, own_upstream):
     status, report = load("--connections", 2, "--parallel", 4, "--rate", 100, "--duration", 1, *on(gateway, "/"))
     assert (status, report["errors"]) == (0, {}), report
     due = report["requests"] + report["open_loop"]["unsent"]
-    # Those still under way at the end, eight at most, are neither answered nor unsent.
-    assert 92 <= due <= 102, report
+    # It ends somewhat later where the machine is slow. Those still under way then, eight at most, are neither answered nor unsent.
+    expected = 100 * report["duration_seconds"]
+    assert expected - 8 - 1 <= due <= expected + 2, report
 
 
 def test_idle_connections_are_held(start_gateway, own_upstream):
@@ -174,7 +175,7 @@ def test_a_server_that_speaks_no_http2_is_a_failure(start_gateway, own_upstream)
     assert (status, list(report["errors"]), report["requests"]) == (1, ["tls"], 0), report
 
 
-def test_refusals_are_told_by_their_status(start_gateway, own_upstream):
+def test_refusals_are_reported_by_status(start_gateway, own_upstream):
     gateway = start_gateway({"service": own_upstream.address})
     own_upstream.answer = lambda _: b"HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"
     status, report = load("--connections", 2, "--parallel", 5, *on(gateway, "/"))

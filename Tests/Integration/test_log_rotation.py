@@ -68,10 +68,10 @@ def test_the_command_says_if_the_gateway_cannot_open_its_log(start_gateway, own_
     os.rename(gateway.access_path, gateway.access_path.with_suffix(".old"))
     gateway.access_path.mkdir()
     done = attestgate("reopen-logs", "--config", gateway.conf_path)
-    assert done.returncode == 1 and "the old file is kept" in done.stderr and "Is a directory" in done.stderr
+    assert done.returncode == 1 and "the old file is still in use" in done.stderr and "Is a directory" in done.stderr
     gateway.access_path.rmdir()
     done = attestgate("reopen-logs", "--config", gateway.conf_path)
-    assert (done.returncode, done.stdout) == (0, "the access log is open anew\n")
+    assert (done.returncode, done.stdout) == (0, "the access log is reopened\n")
 
 
 def test_logrotate_needs_no_gateway(start_gateway, own_upstream, rotate):
@@ -87,7 +87,7 @@ def test_logrotate_needs_no_gateway(start_gateway, own_upstream, rotate):
 def test_without_a_file_there_is_nothing_to_open(start_gateway, own_upstream):
     gateway = start_gateway({"service": own_upstream.address}, log={"access": "off"})
     done = attestgate("reopen-logs", "--config", gateway.conf_path)
-    assert done.returncode == 0 and "nothing to open" in done.stdout
+    assert done.returncode == 0 and "there is no access log file to reopen" in done.stdout
 
 
 @pytest.mark.parametrize("is_journal", [True, False])

@@ -20,6 +20,25 @@ from web_sockets import handshake, switches
 moved = set()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def every_member_moves(request):
+    """Every log member changes in a test, in whatever order they run. Only all of them together can change every member."""
+    ran = set()
+    yield ran
+    if ran != {name for name in vars(request.module) if name.startswith("test_")}:
+        return
+    source = (REPOSITORY / "Sources" / "Gateway" / "Logging" / "LogForm.swift").read_text()
+    body = source[source.index("enum Member"):source.index("var name")]
+    names = [name.strip("`") for line in re.findall(r"case (.*)", body) for name in line.split(", ")]
+    snake = {re.sub("([A-Z])", lambda match: "_" + match[1].lower(), name) for name in names}
+    assert moved - {"time", "event"} == snake
+
+
+@pytest.fixture(autouse=True)
+def note_run(request, every_member_moves):
+    every_member_moves.add(request.function.__name__)
+
+
 def members_of(entry, *names):
     moved.update(names)
     return [entry[name] for name in names]
@@ -62,7 +81,7 @@ def test_a_route_without_a_proof_has_neither_verification_nor_commit(attested):
     assert entry["upstream_us"] <= entry["duration_us"]
 
 
-def test_devices_have_short_ids_that_stay_and_lead_nowhere(attested):
+def test_device_ids_in_the_log_are_short_stable_and_unlinkable(attested):
     phone, other = attested.phone, attested.new_phone()
     names = []
     for index, each in enumerate([phone, other, phone]):
@@ -71,15 +90,15 @@ def test_devices_have_short_ids_that_stay_and_lead_nowhere(attested):
             with each.connect() as client:
                 assert client.exchange(get(path, f"traceparent: 00-{trace}-{'1' * 16}-01")).status == 200
                 if path == "/device":
-                    told = attested.upstream.last_request().values("attest-device")[0]
+                    forwarded = attested.upstream.last_request().values("attest-device")[0]
             names.append(attested.gateway.logged(trace_id=trace, route=path[1:])["device"])
         assert re.fullmatch("[0-9a-f]{16}", names[-1])
-        assert names[-1] not in told and names[-1] not in each.key.key_id.hex()
+        assert names[-1] not in forwarded and names[-1] not in each.key.key_id.hex()
     assert names == [names[0], names[0], names[2], names[2], names[0], names[0]] and names[0] != names[2]
     moved.add("device")
 
 
-def test_a_refusal_tells_the_device_and_says_denied(attested):
+def test_a_refusal_logs_the_device_and_the_decision(attested):
     phone = attested.new_phone()
     with phone.connect() as client:
         assert client.exchange(get("/other")).status == 403
@@ -89,7 +108,7 @@ def test_a_refusal_tells_the_device_and_says_denied(attested):
     assert re.fullmatch("[0-9a-f]{16}", entry["device"]) and entry["app"] == phone.app
 
 
-def test_a_refused_handshake_and_a_misdirected_request_tell_what_the_handshake_asked_for(gateway, phone):
+def test_a_refused_handshake_and_a_misdirected_request_log_the_requested_host(gateway, phone):
     with Client(gateway, phone) as client:
         assert client.exchange(get("/", host="elsewhere.example")).status == 421
     assert members_of(gateway.logged(denial="misdirected"), "server_name") == ["localhost"]
@@ -99,7 +118,7 @@ def test_a_refused_handshake_and_a_misdirected_request_tell_what_the_handshake_a
     assert gateway.logged(denial="certificate_required")["server_name"] == "localhost"
 
 
-def test_a_request_tells_the_virtual_host_that_served_it(start_gateway, own_upstream, pki, phone):
+def test_a_request_logs_its_virtual_host(start_gateway, own_upstream, pki, phone):
     gateway = start_gateway({"service": own_upstream.address})
     gateway.halt()
     listener = gateway.conf["listeners"][0]
@@ -120,7 +139,7 @@ def test_a_request_tells_the_virtual_host_that_served_it(start_gateway, own_upst
     assert "host" not in gateway.logged(route="own"), "the listener's own"
 
 
-def test_a_late_counter_tells_the_log_alone_how_late_it_was(attested):
+def test_a_late_counters_distance_is_logged_and_not_sent(attested):
     phone = attested.new_phone()
     with phone.connect() as client:
         old = phone.request(path="/")
@@ -133,7 +152,7 @@ def test_a_late_counter_tells_the_log_alone_how_late_it_was(attested):
     assert int(behind) == 3 and int(highest) == phone.counter
 
 
-def test_a_refused_proof_has_a_detail_and_the_time_that_it_took(attested):
+def test_a_refused_proof_logs_its_detail_and_duration(attested):
     with attested.phone.connect() as client:
         assert client.exchange(attested.phone.request(created=1_000_000_000)).status == 401
     entry = attested.gateway.logged(denial="proof_stale")
@@ -150,7 +169,7 @@ def test_a_replayed_counter_ends_before_the_commit(attested):
     assert entry["decision"] == "denied" and "verification_us" in entry and "upstream" not in entry
 
 
-def test_what_the_gateway_answers_itself_is_answered(attested):
+def test_a_response_of_the_gateway_itself_is_logged_as_answered(attested):
     with attested.phone.connect() as client:
         assert client.exchange(get("/.well-known/attestgate/challenge")).status == 204
     entry = attested.gateway.logged(decision="answered")
@@ -171,7 +190,7 @@ def test_a_failed_service_was_forwarded_to_and_is_a_denial(start_gateway, own_up
     assert entry["upstream_us"] <= entry["duration_us"]
 
 
-def test_a_client_that_leaves_is_told_of(start_gateway, own_upstream, phone):
+def test_a_client_that_leaves_is_logged(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, log={"sample": 1_000_000})
     release = threading.Event()
     own_upstream.script = lambda connection: (connection.read_request(), release.wait(60))
@@ -196,13 +215,13 @@ def test_a_refused_handshake_has_its_duration(gateway, pki):
     assert "request_id" not in entry and "decision" not in entry
 
 
-# What is told only by request.
+# Fields that are logged only where the conf file asks for them.
 
 DISCLOSED = ["path", "query", "client_address", "user_agent"]
 
 
 @pytest.mark.parametrize("fields", [[], *([field] for field in DISCLOSED), DISCLOSED])
-def test_what_may_say_who_a_patient_is_is_logged_by_request_alone(start_gateway, own_upstream, phone, fields):
+def test_identifying_text_is_logged_only_on_request(start_gateway, own_upstream, phone, fields):
     gateway = start_gateway({"service": own_upstream.address}, log={"fields": fields})
     with Client(gateway, phone) as client:
         assert client.exchange(get('/patient"7?name=meyer', 'User-Agent: app/1.0 "x"\\ \xe9')).status == 400
@@ -213,7 +232,7 @@ def test_what_may_say_who_a_patient_is_is_logged_by_request_alone(start_gateway,
               "user_agent": 'app/1.0 "x"\\ \xe9'}
     assert {name: entry.get(name) for name in DISCLOSED} == {
         name: values[name] if name in fields else None for name in DISCLOSED}
-    # Of a head that cannot be read, nothing is told.
+    # Of a head that cannot be read, nothing is logged.
     refused = gateway.logged(status=400)
     assert set(DISCLOSED) & set(refused) <= {"client_address"}
     moved.update(fields)
@@ -228,7 +247,7 @@ def test_a_disclosed_text_is_cut_and_its_line_stays_whole(start_gateway, own_ups
     assert (entry["path"], entry["query"], entry["user_agent"]) == ("/" + "p" * 1023, "q" * 1024, "\xe9" * 1024)
 
 
-def test_no_log_holds_what_proves_or_says_anything_of_a_patient(start_attested):
+def test_no_log_contains_proofs_or_patient_data(start_attested):
     attested = start_attested(log={"level": "debug"})
     gateway, phone = attested.gateway, attested.phone
     fields = [("Authorization", "Bearer s3cr3t-t0ken"), ("Cookie", "session=c00kie"), ("X-Any", "wh4tever"),
@@ -254,9 +273,9 @@ def test_no_log_holds_what_proves_or_says_anything_of_a_patient(start_attested):
         assert secret not in text, secret
 
 
-# How much is told.
+# How much is logged.
 
-def test_of_requests_that_pass_a_sample_is_logged_of_refusals_all(start_gateway, own_upstream, phone):
+def test_forwarded_requests_are_sampled_and_refusals_are_all_logged(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, log={"sample": 1_000_000})
     with Client(gateway, phone, server_name=None) as client:
         for _ in range(200):
@@ -297,18 +316,18 @@ def test_a_flood_of_refusals_is_counted_instead_of_logged(start_gateway, own_ups
     moved.add("lines")
 
 
-@pytest.mark.parametrize("level, told", [
+@pytest.mark.parametrize("level, levels", [
     ("debug", {"info", "warning"}), ("info", {"info", "warning"}), ("warning", {"warning"}), ("error", set())])
-def test_the_level_decides_what_standard_error_tells(start_gateway, own_upstream, pki, tmp_path, level, told):
-    # What is told of it depends on nothing else.
+def test_the_level_filters_standard_error(start_gateway, own_upstream, pki, tmp_path, level, levels):
+    # The list causes a warning; whether it is written depends on the level alone.
     ending = pki.crl(tmp_path / "gms.crl", pki.gms, start=-10, end=1)
     gateway = start_gateway(
         {"service": own_upstream.address}, log={"level": level},
         clients={"crls": [str(ending)], "crl_policy": "accept-stale"})
-    if "warning" in told:
+    if "warning" in levels:
         eventually(lambda: '"level":"warning"' in gateway.errors, "the warning")
     gateway.stop()
-    assert {json.loads(line)["level"] for line in gateway.errors.splitlines()} == told
+    assert {json.loads(line)["level"] for line in gateway.errors.splitlines()} == levels
 
 
 # For people.
@@ -371,7 +390,7 @@ def test_rotation_under_load_loses_no_line(start_gateway, own_upstream, phone):
     assert all(file.stat().st_size for file in files)
 
 
-def test_a_log_that_cannot_be_reopened_goes_on_in_the_old_file(start_gateway, own_upstream, phone):
+def test_a_log_that_cannot_be_reopened_continues_in_the_old_file(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address})
     moved_away = gateway.access_path.with_suffix(".old")
     with Client(gateway, phone, server_name=None) as client:
@@ -390,12 +409,12 @@ def test_a_log_that_cannot_be_reopened_goes_on_in_the_old_file(start_gateway, ow
 def test_the_signal_without_a_file_changes_nothing(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, log={"access": "off"})
     gateway.signal(signal.SIGUSR1)
-    eventually(lambda: "nothing to reopen" in gateway.errors, "the notice")
+    eventually(lambda: "there is no access log file to reopen" in gateway.errors, "the notice")
     with Client(gateway, phone) as client:
         assert client.exchange(get("/")).status == 200
 
 
-def test_without_a_log_of_requests_refused_handshakes_are_still_told(start_gateway, own_upstream, phone):
+def test_refused_handshakes_are_reported_without_an_access_log(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, log={"access": "off"})
     with pytest.raises(ssl.SSLError):
         with Client(gateway, None) as client:
@@ -404,11 +423,11 @@ def test_without_a_log_of_requests_refused_handshakes_are_still_told(start_gatew
         assert client.exchange(get("/")).status == 200
         assert client.exchange(get("/", host="elsewhere.example")).status in (404, 421)
 
-    def told():
+    def entries():
         return [json.loads(line) for line in gateway.errors.splitlines() if '"event"' in line]
-    eventually(told, "the line")
+    eventually(entries, "the line")
     gateway.stop()
-    entry, = told()
+    entry, = entries()
     assert (entry["event"], entry["denial"]) == ("connection_refused", "certificate_required")
     assert not gateway.access_path.exists()
     assert '"message":"stopped"' in gateway.errors
@@ -429,7 +448,7 @@ def test_lines_that_cannot_be_written_are_counted(start_gateway, own_upstream, p
     moved.add("blocks")
 
 
-def test_a_full_disk_keeps_no_gateway_from_starting_and_lost_lines_of_the_audit_are_counted(start_attested):
+def test_a_full_disk_does_not_prevent_a_start_and_lost_audit_lines_are_counted(start_attested):
     gateway = start_attested().gateway
     gateway.halt()
     command = gateway.command()
@@ -441,7 +460,7 @@ def test_a_full_disk_keeps_no_gateway_from_starting_and_lost_lines_of_the_audit_
     eventually(lambda: scrape(gateway)("attestgate_error_log_dropped_total") > before, "the act's line to be counted")
 
 
-def test_a_disk_that_is_full_and_has_room_again_is_told_once_each(start_gateway, own_upstream, phone):
+def test_a_full_disk_and_its_recovery_are_each_reported_once(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address})
     with Client(gateway, phone) as client:
         for round in range(1, 3):
@@ -452,16 +471,16 @@ def test_a_disk_that_is_full_and_has_room_again_is_told_once_each(start_gateway,
             for number in range(1, 4):
                 assert client.exchange(get("/")).status == 200
                 eventually(lambda: scrape(gateway)("attestgate_log_dropped_total") >= lost + number, "the line to be lost")
-            assert gateway.errors.count("access log: File too large: lines are lost") == round
+            assert gateway.errors.count("access log: File too large: records are lost") == round
             assert gateway.errors.count("access log: can be written again") == round - 1
             gateway.limit_files(None)
             assert client.exchange(get("/")).status == 200
-            eventually(lambda: gateway.errors.count("access log: can be written again") == round, "the end to be told")
-    error, = {json.loads(line)["level"] for line in gateway.errors.splitlines() if "lines are lost" in line}
+            eventually(lambda: gateway.errors.count("access log: can be written again") == round, "the message about the end")
+    error, = {json.loads(line)["level"] for line in gateway.errors.splitlines() if "records are lost" in line}
     assert error == "error"
 
 
-def test_a_line_that_a_full_disk_cuts_short_takes_no_other_with_it(start_gateway, own_upstream, phone):
+def test_a_line_truncated_by_a_full_disk_damages_no_other(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address})
     with Client(gateway, phone, server_name=None) as client:
         assert client.exchange(get("/")).status == 200
@@ -480,19 +499,19 @@ def test_a_line_that_a_full_disk_cuts_short_takes_no_other_with_it(start_gateway
     assert '"event":"log_dropped"' in lines[2] + lines[3]
 
 
-def test_what_a_log_knows_a_device_by_leads_operators_to_it(attested):
+def test_operators_find_a_device_by_its_id_in_the_log(attested):
     phone, content = attested.new_phone(), b"x" * 7_919
     with phone.connect() as client:
         assert client.exchange(phone.request("POST", "/a", content=content)).status == 200
         name = attested.gateway.logged(request_bytes=len(content))["device"]
         assert json.loads(attested.gateway.device_command("show", name, "--json"))["device"] == phone.number
         assert json.loads(attested.gateway.device_command("revoke", name.upper(), "--json"))["state"] == "revoked"
-        # Cut off in the middle, whatever it was about to be told.
+        # Cut off in the middle, before any answer.
         with pytest.raises(IncompleteResponse, match=r"cut off.* after b''"):
             client.read_to_end()
 
 
-def test_a_tunnel_tells_what_has_ended_it(start_gateway, own_upstream, phone):
+def test_a_tunnel_logs_what_ended_it(start_gateway, own_upstream, phone):
     gateway = start_gateway(
         {"service": own_upstream.address}, [{"name": "all", "host": "localhost", "path": "/", "websocket": "allowed"}])
     own_upstream.upgrades = True
@@ -504,13 +523,3 @@ def test_a_tunnel_tells_what_has_ended_it(start_gateway, own_upstream, phone):
     assert members_of(entry, "tunnel_end", "request_bytes", "response_bytes") == ["client", 3, 3]
     opening = gateway.logged(event="tunnel_opened", request_id=entry["request_id"])
     assert not {"tunnel_end", "request_bytes", "duration_us"} & set(opening)
-
-
-def test_every_member_was_seen_to_move(request):
-    if request.config.option.keyword or len(request.node.parent.own_markers):
-        pytest.skip("only the whole file can move every member")
-    source = (REPOSITORY / "Sources" / "Gateway" / "Logging" / "LogForm.swift").read_text()
-    body = source[source.index("enum Member"):source.index("var name")]
-    names = [name.strip("`") for line in re.findall(r"case (.*)", body) for name in line.split(", ")]
-    snake = {re.sub("([A-Z])", lambda match: "_" + match[1].lower(), name) for name in names}
-    assert moved - {"time", "event"} == snake

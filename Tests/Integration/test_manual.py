@@ -52,7 +52,7 @@ def arguments(command):
 
 
 @pytest.mark.skipif(not shutil.which("groff"), reason="groff is not installed")
-def test_groff_has_nothing_to_say_about_a_page(pages):
+def test_groff_reports_nothing_about_a_page(pages):
     for name, page in pages.items():
         done = subprocess.run(
             ["groff", "-man", "-Tutf8", "-ww", "-z"], input=page, capture_output=True, text=True, env=ENVIRONMENT)

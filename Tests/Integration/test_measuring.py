@@ -33,12 +33,12 @@ def test_memory_that_settles_and_stays_is_flat():
     assert found["is_flat"], found
 
 
-def test_memory_that_grows_all_the_time_is_not_flat():
+def test_growing_memory_is_not_flat():
     # Half as much again as the bound, in as many samples as a third has.
     assert not soak_report.judged(samples(grows=1.5 * soak_report.GROWTH_KIB / 100))["is_flat"]
 
 
-def test_descriptors_that_are_left_open_are_not_flat():
+def test_leaked_descriptors_are_not_flat():
     assert not soak_report.judged(samples(opens=0.2))["is_flat"]
 
 
@@ -68,7 +68,7 @@ def changed(row, figure, value):
     return parts
 
 
-def test_what_costs_as_much_as_the_reference_is_no_fault():
+def test_costs_equal_to_the_reference_are_no_fault():
     assert micro_report.faults(PARTS, REFERENCE, True) == []
     assert micro_report.faults(changed("head", "instructions", 10_200), REFERENCE, True) == []
 
@@ -77,8 +77,8 @@ def test_what_costs_as_much_as_the_reference_is_no_fault():
     ("head", "instructions", 10_400), ("head", "allocations", 1.0), ("head", "openssl_allocations", 1.0),
     ("counter", "allocations", 1.1)])
 def test_more_instructions_or_one_allocation_is_a_fault(row, figure, value):
-    told, = micro_report.faults(changed(row, figure, value), REFERENCE, True)
-    assert row in told and figure in told
+    fault, = micro_report.faults(changed(row, figure, value), REFERENCE, True)
+    assert row in fault and figure in fault
 
 
 def test_with_another_compiler_instructions_are_not_judged_but_allocations_are():

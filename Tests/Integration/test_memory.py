@@ -39,7 +39,7 @@ def test_certificates_behind_a_clients_own_are_not_kept(start_attested, own_upst
     assert held < idle.bound + SLACK / CONNECTIONS
 
 
-def test_more_certificates_than_anybody_looks_at_are_refused(gateway, upstream, phone, pki):
+def test_more_certificates_than_the_limit_are_refused(gateway, upstream, phone, pki):
     many = with_certificates_behind(phone, pki, 60)
     assert len(ssl.PEM_cert_to_DER_cert(pki.server_ca.read_text())) * 60 > 16 * KIB
     with pytest.raises((ssl.SSLError, OSError)):

@@ -10,7 +10,6 @@ from datetime import timezone
 import pytest
 from cryptography import x509
 
-import ocsp
 from client import Client, IncompleteResponse, get, tls_context
 from denials import assert_denied
 from enrolment import Enrolling
@@ -114,7 +113,7 @@ def test_handshakes_are_counted_by_result(counted, phone, pki):
     assert more("attestgate_sessions") >= 1
 
 
-def test_proofs_move_verification_commits_and_the_registry(start_attested):
+def test_proofs_increase_the_metrics_of_verification_commits_and_registry(start_attested):
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
     before = scrape(gateway)
@@ -136,7 +135,7 @@ def test_proofs_move_verification_commits_and_the_registry(start_attested):
     assert scrape(gateway)("attestgate_app_simulator", app=APP) == 0
 
 
-def test_a_store_that_cannot_be_written_shows(start_attested):
+def test_an_unwritable_store_shows_in_the_metrics(start_attested):
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
     before = scrape(gateway)
@@ -159,7 +158,7 @@ def test_a_store_that_cannot_be_written_shows(start_attested):
         eventually(lambda: scrape(gateway)("attestgate_registry_available") == 1, "the store to recover")
 
 
-def test_what_waits_for_the_store_shows(start_attested, tmp_path):
+def test_requests_waiting_for_the_store_show_in_the_metrics(start_attested, tmp_path):
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
     phone.challenge()
@@ -179,7 +178,7 @@ def test_what_waits_for_the_store_shows(start_attested, tmp_path):
     eventually(lambda: scrape(gateway)(waiting) == 0, "the store to go on")
 
 
-def test_log_lines_that_are_lost_are_counted(start_gateway, own_upstream, phone):
+def test_lost_log_lines_are_counted(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address})
     before = scrape(gateway)
     with Client(gateway, phone) as client:
@@ -190,7 +189,7 @@ def test_log_lines_that_are_lost_are_counted(start_gateway, own_upstream, phone)
         gateway.limit_files(None)
 
 
-def test_reloads_are_counted_and_counts_go_on_across_them(counted, phone):
+def test_reloads_are_counted_and_keep_the_counts(counted, phone):
     gateway, before = counted, scrape(counted)
     assert before("attestgate_last_reload_success") == 1
     with Client(gateway, phone) as old:
@@ -254,7 +253,7 @@ def test_an_upstream_shows_its_connections_and_its_failures(start_gateway, phone
     assert more("attestgate_buffer_blocks", state="idle") >= 1
 
 
-def test_a_loop_that_stands_still_shows(counted):
+def test_a_blocked_loop_shows_in_the_metrics(counted):
     before = scrape(counted)
     assert len(before.labels("attestgate_worker_up")) == 2 == before("attestgate_worker_up")
     with counted.paused():
@@ -279,7 +278,7 @@ def test_running_out_of_descriptors_is_counted(start_gateway, own_upstream, phon
     assert Difference(before, scrape(gateway))("attestgate_accept_pauses_total") >= 1
 
 
-def test_certificates_show_when_they_end(counted):
+def test_certificate_expiry_is_a_metric(counted):
     metrics = scrape(counted)
     name = "attestgate_certificate_expiry_timestamp_seconds"
     roles = {labels["role"] for labels in metrics.labels(name)}
@@ -289,7 +288,7 @@ def test_certificates_show_when_they_end(counted):
         assert labels["listener"] == f"127.0.0.1:{counted.port}" and "=" in labels["subject"]
 
 
-def test_every_certificate_that_is_loaded_shows_when_it_ends_and_is_warned_of(pki, own_upstream, tmp_path):
+def test_every_loaded_certificate_has_an_expiry_metric_and_warning(pki, own_upstream, tmp_path):
     """Listeners of all kinds, what stands above their certificates, all that stands in one file, and what is trusted."""
     def bundle(name, *certificates):
         path = tmp_path / name
@@ -352,7 +351,7 @@ def test_an_expired_certificate_of_the_administration_is_warned_of(start_gateway
             "tls": {"certificate": str(expired.certificate), "key": str(expired.key)}}]})
     checked = attestgate("check", "--config", gateway.conf_path)
     assert checked.returncode == 0 and f"warning: administration listener {address}: {expired.certificate}: " in checked.stderr
-    assert "the certificate of CN=metric-expired in it has expired" in checked.stderr
+    assert "the certificate of CN=metric-expired has expired" in checked.stderr
     said = f"listener {address}: the certificate of CN=metric-expired has ended"
     eventually(lambda: said in gateway.errors, lambda: f"{said}\n{gateway.errors}")
     assert scrape(gateway)("attestgate_certificate_expiry_timestamp_seconds", listener=address) < time.time()
@@ -381,7 +380,7 @@ def test_the_text_is_prometheus_own(counted, phone):
     assert objections == (0, ""), objections
 
 
-def test_nobody_is_to_be_recognized_in_metrics_and_status(start_attested):
+def test_metrics_and_status_identify_no_person(start_attested):
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
     with phone.connect() as client:
@@ -396,16 +395,13 @@ def test_nobody_is_to_be_recognized_in_metrics_and_status(start_attested):
         assert secret not in texts, secret
 
 
-def test_every_metric_is_documented_and_every_documented_one_exists(start_attested, phone, pki, tmp_path):
-    crls = [pki.crl(tmp_path / "gms.crl", pki.gms), pki.crl(tmp_path / "root.crl", pki.root)]
-    gateway = start_attested(clients={"crls": list(map(str, crls))}).gateway
-    stapled = ocsp.Stapled(tmp_path, pki)
-    stapled.write()
-    gateway.conf["listeners"][0]["tls"].update(stapled.tls)
-    gateway.conf["tracing"] = {"endpoint": "http://127.0.0.1:9"}
-    gateway.conf["upstreams"]["named"] = {"servers": ["deep.localhost:9"], "plaintext": "accepted"}
-    gateway.write_conf()
-    assert attestgate("reload", "--config", gateway.conf_path).returncode == 0
+def test_every_metric_is_documented_and_every_documented_one_exists(every_metric):
     page = (REPOSITORY / "docs" / "operations" / "metrics.md").read_text()
-    documented = set(re.findall(r"^\| `((?:attestgate|process)_\w+)[`{]", page, re.MULTILINE))
-    assert set(scrape(gateway).kinds) == documented
+    found = re.findall(r"`((?:attestgate|process)_\w+)(?:\{([\w,]+)\})?`", page)
+    documented = {name: set(labels.split(",")) - {""} for name, labels in found}
+    assert documented == {name: every_metric.label_names(name) for name in every_metric.kinds}
+
+
+def test_the_name_of_a_metric_says_whether_it_is_a_counter(every_metric):
+    for name, kind in every_metric.kinds.items():
+        assert (kind == "counter") == name.endswith("_total"), name

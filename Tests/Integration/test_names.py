@@ -68,7 +68,7 @@ def is_served(client, path="/"):
     return client.exchange(get(path)).status == 200
 
 
-def test_a_name_leads_to_its_service_from_the_first_request_on(start_gateway, nameserver, both, phone):
+def test_a_name_is_resolved_before_the_first_request(start_gateway, nameserver, both, phone):
     nameserver.addresses[NAME] = ["127.0.0.2"]
     gateway = start_gateway({"service": named(both[0].port)}, resolver=resolver(nameserver, timeout="2s"), workers=2)
     for _ in range(4):
@@ -111,7 +111,7 @@ def test_a_service_that_moves_is_followed_without_a_failed_request(start_gateway
     assert set(statuses) == {200}
 
 
-def test_a_request_under_way_at_the_old_address_goes_on(start_gateway, nameserver, both, phone):
+def test_a_request_in_flight_at_the_old_address_continues(start_gateway, nameserver, both, phone):
     first, second = both
     nameserver.addresses[NAME] = ["127.0.0.2"]
     gateway = start_gateway({"service": named(first.port)}, resolver=resolver(nameserver))
@@ -171,7 +171,7 @@ FAILURES = {
 }
 
 
-def test_what_was_known_last_outlives_a_nameserver_that_fails(start_gateway, nameserver, both, phone):
+def test_known_addresses_survive_a_failing_nameserver(start_gateway, nameserver, both, phone):
     first, second = both
     cases = {f"{case}.test": case for case in FAILURES}
     nameserver.addresses.update({name: ["127.0.0.2"] for name in cases})
@@ -195,12 +195,12 @@ def test_what_was_known_last_outlives_a_nameserver_that_fails(start_gateway, nam
         for case in FAILURES:
             eventually(lambda: f"{case}.test:{first.port} is resolved again" in gateway.errors, f"{case} to be resolved")
             # Said once, however often it failed.
-            assert gateway.errors.count(f"{case}.test:{first.port} cannot be resolved any more, the address of before") == 1
+            assert gateway.errors.count(f"{case}.test:{first.port} can no longer be resolved, its address is still used: ") == 1
             assert value("stale", case) == 0
 
 
 
-def test_a_name_that_cannot_be_resolved_costs_its_own_requests_until_it_can(
+def test_an_unresolved_name_fails_only_its_own_requests(
         start_gateway, nameserver, both, own_upstream, phone):
     gateway = start_gateway(
         {"service": named(both[0].port), "other": own_upstream.address},
@@ -209,7 +209,8 @@ def test_a_name_that_cannot_be_resolved_costs_its_own_requests_until_it_can(
         resolver=resolver(nameserver))
     assert ask(gateway, "/health/ready")[0] == 200
     eventually(
-        lambda: f"{server(gateway)} cannot be resolved, and gets no requests until it is: no such name" in gateway.errors,
+        lambda: f"{server(gateway)} cannot be resolved and receives no requests until it can be: the name does not exist"
+        in gateway.errors,
         "the error log to say so")
     with Client(gateway, phone) as client:
         assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
@@ -223,7 +224,7 @@ def test_a_name_that_cannot_be_resolved_costs_its_own_requests_until_it_can(
     assert addresses(gateway) == 1
 
 
-def test_a_silent_nameserver_blocks_nobody(start_gateway, nameserver, both, own_upstream, phone):
+def test_a_silent_nameserver_delays_no_other_request(start_gateway, nameserver, both, own_upstream, phone):
     nameserver.behaviour = silence
     gateway = start_gateway(
         {"service": named(both[0].port), "other": own_upstream.address},
@@ -257,7 +258,7 @@ def test_an_unresolved_server_leaves_the_requests_to_the_others(start_gateway, n
         eventually(lambda: first.checks, "the server to be checked")
 
 
-def test_a_chain_of_aliases_and_ipv6_alone_lead_there_too(start_gateway, nameserver, phone):
+def test_aliases_and_ipv6_only_names_are_resolved(start_gateway, nameserver, phone):
     upstream = RecordingUpstream(host="::1")
     try:
         nameserver.addresses[NAME] = ["::1"]
@@ -294,7 +295,7 @@ def test_a_dead_address_is_passed_over_and_three_hundred_are_bounded(start_gatew
         assert is_served(client)
 
 
-def test_over_tls_a_forged_answer_leads_to_nobody(start_gateway, nameserver, pki, phone):
+def test_over_tls_a_forged_address_gets_no_request(start_gateway, nameserver, pki, phone):
     services = Services(pki)
     right = services.start(services.certificate("named", extensions=names(f"DNS:{NAME}")), host="127.0.0.2")
     # It has a certificate of the same authority, for another name.
@@ -316,7 +317,7 @@ def test_over_tls_a_forged_answer_leads_to_nobody(start_gateway, nameserver, pki
         wrong.close()
 
 
-def test_localhost_is_nobody_asked_for(start_gateway, nameserver, own_upstream, phone):
+def test_localhost_is_resolved_without_a_nameserver(start_gateway, nameserver, own_upstream, phone):
     nameserver.addresses["localhost"] = ["127.0.0.3"]
     gateway = start_gateway(
         {"service": named(own_upstream.port, "localhost"), "other": named(own_upstream.port, "deep.localhost")},
@@ -327,11 +328,11 @@ def test_localhost_is_nobody_asked_for(start_gateway, nameserver, own_upstream, 
     assert nameserver.questions == []
 
 
-# Rebinding: whoever has the name would have the gateway speak to itself, from an address that is trusted.
+# Rebinding: the owner of the name would have the gateway speak to itself, from an address that is trusted.
 
 def assert_refused(gateway, phone, purpose):
     eventually(
-        lambda: f"which is where {purpose} listens: it is not used" in gateway.errors, "the error log to say so")
+        lambda: f"which is the address of {purpose}: it is not used" in gateway.errors, "the error log to say so")
     with Client(gateway, phone) as client:
         assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
     metrics = scrape(gateway)
@@ -354,7 +355,7 @@ def machine_address():
 @pytest.mark.parametrize("listens, leads", [
     ("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("0.0.0.0", "127.7.7.7"), ("0.0.0.0", "machine"),
     ("127.0.0.1", "::ffff:127.0.0.1")])
-def test_a_name_that_leads_to_the_administration_is_not_used(
+def test_a_name_of_the_administrations_address_is_not_used(
         start_gateway, nameserver, own_upstream, phone, pki, tmp_path, listens, leads):
     token, port = tmp_path / "token", uncommon_port()
     token.write_text("t0ken-" * 8)
@@ -401,7 +402,7 @@ def test_a_name_that_is_rebound_to_the_administration_stays_with_its_service(
         upstream.close()
 
 
-def test_a_name_that_leads_to_the_gateway_is_not_used(start_gateway, pki, nameserver, phone):
+def test_a_name_of_the_gateways_address_is_not_used(start_gateway, pki, nameserver, phone):
     port = uncommon_port()
     nameserver.addresses[NAME] = ["127.0.0.1"]
     gateway = start_gateway({"service": named(port)}, resolver=resolver(nameserver))
@@ -411,7 +412,7 @@ def test_a_name_that_leads_to_the_gateway_is_not_used(start_gateway, pki, namese
     assert_refused(gateway, phone, "the gateway itself")
 
 
-def test_a_name_that_leads_to_enrolment_is_not_used(nameserver, pki, own_upstream, tmp_path, phone):
+def test_a_name_of_enrolments_address_is_not_used(nameserver, pki, own_upstream, tmp_path, phone):
     nameserver.addresses[NAME] = ["127.0.0.1"]
     enrolling = Enrolling(tmp_path / "enrolling", pki, own_upstream, resolver=resolver(nameserver))
     port = enrolling.gateway.conf["enrolment"]["address"].rsplit(":", 1)[1]
@@ -422,7 +423,7 @@ def test_a_name_that_leads_to_enrolment_is_not_used(nameserver, pki, own_upstrea
     try:
         gateway = enrolling.gateway
         eventually(
-            lambda: "which is where enrolment listens: it is not used" in gateway.errors, "the error log to say so")
+            lambda: "which is the address of enrolment: it is not used" in gateway.errors, "the error log to say so")
         with Client(gateway, phone) as client:
             assert client.exchange(get("/open")).status == 502
         assert addresses(gateway) == 0
@@ -437,7 +438,7 @@ def check(gateway):
     return attestgate("check", "--config", gateway.conf_path)
 
 
-def test_check_warns_of_names_that_lead_nowhere(start_gateway, nameserver, both):
+def test_check_warns_of_unresolvable_names(start_gateway, nameserver, both):
     nameserver.addresses[NAME] = ["127.0.0.2"]
     gateway = start_gateway({"service": named(both[0].port)}, resolver=resolver(nameserver))
     done = check(gateway)
@@ -446,11 +447,11 @@ def test_check_warns_of_names_that_lead_nowhere(start_gateway, nameserver, both)
     gateway.conf["upstreams"]["service"] = named(gateway.port)
     done = check(gateway)
     assert done.returncode == 0
-    assert f"warning: {NAME}:{gateway.port} leads to 127.0.0.1, which is where the gateway itself listens" in done.stderr
+    assert f"warning: {NAME}:{gateway.port} resolves to 127.0.0.1, which is the address of the gateway itself" in done.stderr
     nameserver.behaviour = silence
     done = check(gateway)
     assert done.returncode == 0
-    assert f"warning: {NAME}:{gateway.port} cannot be resolved now: no nameserver answers" in done.stderr
+    assert f"warning: {NAME}:{gateway.port} cannot be resolved now: no nameserver has answered" in done.stderr
 
 
 def test_check_refuses_an_address_of_this_machine_where_the_gateway_listens_on_all(pki, tmp_path):
@@ -461,10 +462,10 @@ def test_check_refuses_an_address_of_this_machine_where_the_gateway_listens_on_a
     done = check(gateway)
     gateway.holder.close()
     assert done.returncode == 1
-    assert f"upstream service: {address}:{port} is where the gateway itself listens" in done.stderr
+    assert f"upstream service: {address}:{port} is the address of the gateway itself" in done.stderr
 
 
-def test_a_gateway_that_waits_for_names_ends_when_told_to(nameserver, both, pki, tmp_path):
+def test_a_gateway_that_waits_for_names_stops_on_a_signal(nameserver, both, pki, tmp_path):
     nameserver.behaviour = silence
     gateway = Gateway(
         tmp_path / "gateway", pki, {"service": named(both[0].port)}, resolver=resolver(nameserver, timeout="10s"))
@@ -473,7 +474,7 @@ def test_a_gateway_that_waits_for_names_ends_when_told_to(nameserver, both, pki,
     assert "stopped" in gateway.errors and "serving" not in gateway.errors
 
 
-def test_a_reload_brings_names_of_its_own_and_keeps_what_is_known_of_the_others(
+def test_a_reload_adds_names_and_keeps_known_addresses(
         start_gateway, nameserver, both, phone):
     first, second = both
     nameserver.addresses[NAME] = ["127.0.0.2"]

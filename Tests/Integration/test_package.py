@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import machine as machines
+from documented import blocks
 from paths import REPOSITORY
 from waiting import eventually
 
@@ -19,16 +20,17 @@ PACKAGE = os.environ.get("ATTESTGATE_PACKAGE")
 CONF = "/etc/attestgate/attestgate.yaml"
 PKI = "/var/lib/attestgate/pki"
 LEFT_BY_PACKING = re.compile(r"made|attestgate(-tools)?|files|debhelper-build-stamp|.*\.debhelper(\.log)?|.*\.substvars")
-PAGE = (REPOSITORY / "docs/operations/installing.md").read_text()
+PAGE = REPOSITORY / "docs/operations/installing.md"
 
 pytestmark = [
     pytest.mark.skipif(not PACKAGE, reason="ATTESTGATE_PACKAGE names no package; scripts/package makes one"),
     pytest.mark.skipif(bool(PACKAGE and machines.obstacle()), reason=f"no machine to throw away: {machines.obstacle()}")]
 
 
-def commands(title):
-    """What is to be typed by that part of the page."""
-    return re.search(rf"^## {title}\n.*?^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)[1].splitlines()
+def first_start():
+    """The commands that the page begins with: from the package to the first response."""
+    block = next(block for block in blocks(PAGE) if block.is_commands)
+    return block.text.replace("\\\n", "").splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def package(tmp_path_factory):
     return path, newer
 
 
-def test_the_same_programs_are_packed_the_same_way_elsewhere_later_and_by_somebody_else(tmp_path):
+def test_packages_are_reproducible(tmp_path):
     """Byte for byte: neither place, time, time zone, umask nor order of files is in the packages. The programs are those that
     scripts/package has compiled."""
     made = Path(PACKAGE).absolute().parent
@@ -92,12 +94,12 @@ def install(machine, path):
 
 
 def ask(machine):
-    return machine.shell(commands("To the first answer")[-1], check=False).stdout
+    return machine.shell(first_start()[-1], check=False).stdout
 
 
 @pytest.fixture
 def installed(machine):
-    for line in commands("To the first answer")[:-1]:
+    for line in first_start()[:-1]:
         machine.shell(line.replace("apt install", "apt-get install --yes"))
     return machine
 
@@ -108,8 +110,8 @@ def edit(machine, old, new):
     machine.path(CONF).write_text(text.replace(old, new))
 
 
-def test_from_nothing_to_the_first_answer_it_is_five_commands_at_most(machine):
-    lines = commands("To the first answer")
+def test_the_first_answer_needs_at_most_five_commands(machine):
+    lines = first_start()
     assert len(lines) <= 5
     for line in lines:
         done = machine.shell(line.replace("apt install", "apt-get install --yes"))
@@ -126,7 +128,7 @@ def test_from_nothing_to_the_first_answer_it_is_five_commands_at_most(machine):
     assert machine.run("attestgate-device", "--version", check=False).returncode != 0, "the tools are a package of their own"
 
 
-def test_what_is_installed_belongs_to_nobody_else(installed):
+def test_installed_files_belong_to_no_other_package(installed):
     modes = installed.run(
         "stat", "--format=%n %U %a", "/var/lib/attestgate", "/var/lib/attestgate-witness", "/var/log/attestgate",
         "/var/backups/attestgate", "/etc/attestgate/enrolment", "/var/lib/attestgate-enrolment", CONF).stdout.splitlines()
@@ -232,8 +234,8 @@ def test_a_newer_version_takes_over_without_a_failed_request_and_keeps_conf_file
     edited = installed.path(CONF).read_text()
     kept = installed.run("sha256sum", f"{PKI}/server.key").stdout, installed.run("id", "attestgate").stdout
     before = installed.property("attestgate", "MainPID")
-    # One after the other on new connections, until told to stop; the second file says what each exit status was.
-    question = commands("To the first answer")[-1]
+    # One after the other on new connections, until the first file is removed; the second one lists the exit statuses.
+    question = first_start()[-1]
     asking = threading.Thread(target=installed.shell, args=[
         f"touch /root/asking; while [ -e /root/asking ]; do ({question}) >/dev/null; echo $? >>/root/answers; done"])
     asking.start()
@@ -266,12 +268,12 @@ def test_a_newer_version_that_refuses_the_conf_file_leaves_the_one_before_at_wor
     before = installed.property("attestgate", "MainPID")
     done = install(installed, package[1])
     assert "did you mean `require`?" in done.stdout + done.stderr
-    assert "attestgate.service goes on with the version before" in done.stdout + done.stderr
+    assert "attestgate.service still runs the previous version" in done.stdout + done.stderr
     assert installed.property("attestgate", "MainPID") == before
     assert ask(installed) == "what the service says\n"
 
 
-def test_nothing_starts_that_was_not_started(machine, package):
+def test_an_upgrade_starts_nothing_that_was_stopped(machine, package):
     install(machine, package[0])
     install(machine, package[1])
     for unit in ["attestgate", "attestgate-gateway", "attestgate-enrolment", "attestgate-backup.timer"]:
@@ -279,7 +281,7 @@ def test_nothing_starts_that_was_not_started(machine, package):
         assert machine.run("systemctl", "is-enabled", unit, check=False).stdout.strip() == "disabled"
 
 
-def test_removed_it_stops_and_keeps_what_it_knows_purged_it_leaves_nothing_personal(installed):
+def test_removing_keeps_the_data_and_purging_leaves_nothing_personal(installed):
     installed.path("/etc/attestgate/own.pem").write_text("the operator's")
     installed.path("/var/backups/attestgate/own.jsonl").write_text("the operator's")
     installed.path("/var/lib/attestgate-witness/registry.revocations").write_text("journal")

@@ -29,7 +29,7 @@ def test_a_key_that_is_not_pinned_is_refused(start_gateway, own_upstream, pki, p
     assert entry["detail"].endswith(f"key id {pki.names(other).key_id.hex()}: its key is not pinned")
 
 
-def test_a_pin_admits_no_certificate_that_is_no_good(start_gateway, own_upstream, pki, phone):
+def test_a_pinned_but_invalid_certificate_is_refused(start_gateway, own_upstream, pki, phone):
     expired = pki.client("pinned-and-expired", start=-3, end=-1)
     foreign = pki.client("pinned-and-foreign", issuer=pki.authority("pinned-foreign"))
     pins = [pin(pki, identity) for identity in [phone, expired, foreign]]
@@ -41,7 +41,7 @@ def test_a_pin_admits_no_certificate_that_is_no_good(start_gateway, own_upstream
 
 
 @pytest.mark.parametrize("registered", [False, True], ids=["issued", "issued-and-registered"])
-def test_who_is_no_longer_pinned_has_neither_connection_nor_session(start_gateway, own_upstream, pki, phone, registered):
+def test_a_key_no_longer_pinned_loses_its_connections_and_sessions(start_gateway, own_upstream, pki, phone, registered):
     other = pki.phone("pinned-for-a-while")
     clients = {"pins": [pin(pki, phone), pin(pki, other)]}
     settings = {}

@@ -190,7 +190,7 @@ def attestgate_with(variables, *arguments):
         [BINARY, *map(str, arguments)], capture_output=True, text=True, env={**ENVIRONMENT, **variables}, timeout=60)
 
 
-def test_an_encrypted_key_is_refused_without_its_passphrase_and_nobody_is_asked(authority, tmp_path):
+def test_an_encrypted_key_without_its_passphrase_is_refused_without_a_prompt(authority, tmp_path):
     assert_asks_nothing(
         [BINARY, "pki", "issue", *authority.files, "--certificate-key", tmp_path / "plain.key", "--out",
          tmp_path / "out.pem"])
@@ -240,7 +240,7 @@ def test_a_key_or_passphrase_that_others_may_read_is_refused(name, mode, authori
     os.chmod(path, mode)
     done = issue(authority, tmp_path, *authority.options)
     assert done.returncode == 1
-    assert f"{path}: may be read or written by others" in done.stderr
+    assert f"{path}: can be read or written by other users" in done.stderr
     os.chmod(path, 0o400)
     assert issue(authority, tmp_path, *authority.options).returncode == 0
 
@@ -257,7 +257,7 @@ def test_the_key_of_another_certificate_is_refused(authority, pki, tmp_path):
     done = issue(authority, tmp_path, "--ca-certificate", pki.gms.certificate, "--ca-key", tmp_path / "plain.key")
     assert done.returncode == 1 and "it is not the certificate's" in done.stderr
     done = issue(authority, tmp_path, "--directory", pki.directory, *authority.files)
-    assert done.returncode == 2 and "--directory names a CA already" in done.stderr
+    assert done.returncode == 2 and "--directory already names a CA" in done.stderr
 
 
 def test_the_ca_of_the_conf_file_issues_and_signs_lists(authority, conf, pki, tmp_path):
@@ -319,7 +319,7 @@ def test_a_list_names_revoked_devices_and_ended_bindings_and_no_others(authority
     assert [path.name for path in tmp_path.iterdir() if "gms.crl" in path.name] == ["gms.crl"], "nothing is left over"
 
 
-def test_a_list_that_cannot_be_made_leaves_the_old_one(authority, conf, pki, tmp_path):
+def test_a_failed_list_leaves_the_old_one(authority, conf, pki, tmp_path):
     out = tmp_path / "gms.crl"
     done = attestgate("pki", "crl", "--config", conf, *authority.options, "--out", out)
     assert done.returncode == 1 and "registry.db: no such file" in done.stderr
@@ -340,7 +340,7 @@ def test_a_list_that_cannot_be_made_leaves_the_old_one(authority, conf, pki, tmp
     assert done.returncode == 1 and "No such file or directory" in done.stderr
 
 
-def test_a_list_lives_as_long_as_it_is_told(authority, conf, pki, tmp_path):
+def test_a_list_has_the_requested_life(authority, conf, pki, tmp_path):
     add(conf, Issued(tmp_path, authority.options, pki).certificate, pki, tmp_path)
     for arguments, hours in [([], 24), (["--life", "7d"], 168), (["--life", "1h"], 1)]:
         write_list(conf, tmp_path / "gms.crl", authority.options, *arguments)
@@ -438,7 +438,7 @@ def test_a_subject_is_revoked_on_the_file_with_all_devices_and_barred(conf, pki,
 
 def test_the_issuer_of_a_subject_is_that_of_the_conf_file_if_none_is_named(conf, pki, tmp_path):
     done = attestgate("device", "revoke", "--config", conf, "--subject", "patient-7")
-    assert done.returncode == 1 and "there is no `enrolment.token.issuer`: name one by --issuer" in done.stderr
+    assert done.returncode == 1 and "there is no `enrolment.token.issuer`: name one with --issuer" in done.stderr
     issued = Issued(tmp_path, ["--directory", pki.directory], pki)
     number = add(conf, issued.certificate, pki, tmp_path)
     secret = tmp_path / "secret"
@@ -476,6 +476,6 @@ def test_a_subject_is_revoked_through_the_socket_and_its_open_connections_end(st
 
 @pytest.mark.parametrize("arguments", [
     ["--issuer", "a"], ["3", "--subject", "a"], ["3", "--subject", "a", "--issuer", "b"], []])
-def test_what_is_to_be_revoked_is_said_once(arguments, conf):
+def test_revoke_requires_exactly_one_device_or_subject(arguments, conf):
     done = attestgate("device", "revoke", "--config", conf, *arguments)
     assert (done.returncode, done.stdout) == (2, "")

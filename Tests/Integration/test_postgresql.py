@@ -1,4 +1,4 @@
-"""The registry in PostgreSQL: what was accepted stays spent, whoever crashes; and several gateways are one."""
+"""The registry in PostgreSQL: what was accepted stays spent, whichever process crashes; and several gateways are one."""
 
 import copy
 import signal
@@ -44,7 +44,7 @@ def test_a_proof_passes_once_and_not_again_after_a_crash_of_the_gateway(start, p
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGQUIT], ids=["stopped", "crashed"])
-def test_without_the_database_nothing_passes_and_everything_does_when_it_is_back(
+def test_without_the_database_nothing_passes_until_it_recovers(
         start, pki, own_upstream, database, end):
     gateway = start()
     phone = Phone(gateway, pki.phone(f"pg-{end.name}"))
@@ -63,10 +63,10 @@ def test_without_the_database_nothing_passes_and_everything_does_when_it_is_back
             return client.exchange(phone.request(path="/a")).status == 200
         eventually(recovered, lambda: f"the gateway to recover\n{gateway.errors}")
         assert_denied(gateway, client.exchange(passed), "counter_replayed", 401)
-    assert "serves again" in gateway.errors
+    assert "registry: available again" in gateway.errors
 
 
-def test_a_database_that_is_stuck_closes_every_route(start, pki, own_upstream, database):
+def test_a_hanging_database_closes_every_route(start, pki, own_upstream, database):
     gateway = start()
     phone = Phone(gateway, pki.phone("pg-stuck"))
     phone.challenge()
@@ -150,7 +150,7 @@ def test_a_revocation_at_one_gateway_is_seen_by_the_other(start, pki):
     eventually(serves, "the other gateway to admit the device again")
 
 
-def test_over_the_network_there_are_tls_and_a_password(pki, own_upstream, tmp_path):
+def test_a_remote_database_is_used_with_tls_and_a_password(pki, own_upstream, tmp_path):
     database = PostgreSQL(Authority(pki.server_certificate, pki.server_key), password="a secret = of 'many' kinds")
     try:
         password = tmp_path / "password"
@@ -234,11 +234,11 @@ def test_devices_are_administered_through_a_gateway_that_runs(start):
     gateway.halt()
     done = attestgate("device", "list", "--config", gateway.conf_path)
     assert done.returncode != 0
-    assert "administered through a gateway that runs" in done.stderr
+    assert "can be administered only through a running gateway" in done.stderr
     gateway.start()
 
 
-def test_a_commit_that_no_standby_confirms_is_told_with_what_it_waits_for(start, pki, database):
+def test_an_unconfirmed_commit_is_reported_with_what_it_waits_for(start, pki, database):
     gateway = start()
     phone = Phone(gateway, pki.phone("pg-alone"))
     database.configure(synchronous_standby_names="ANY 1 (*)")
@@ -252,7 +252,7 @@ def test_a_commit_that_no_standby_confirms_is_told_with_what_it_waits_for(start,
 
 
 def test_a_synchronous_standby_that_is_promoted_takes_over_with_a_fresh_epoch(start, pki, own_upstream, database):
-    """Two gateways, three servers. What the old primary has acknowledged is spent, and no earlier proof is good any more."""
+    """Two gateways, three servers. Counters acknowledged by the old primary are used, and every earlier proof is refused."""
     following = [PostgreSQL(primary=database) for _ in range(2)]
     try:
         database.configure(synchronous_standby_names="ANY 1 (*)")
@@ -287,7 +287,7 @@ def test_a_synchronous_standby_that_is_promoted_takes_over_with_a_fresh_epoch(st
 
 
 def test_a_restored_dump_gets_a_fresh_epoch(start, pki, own_upstream, database):
-    """The dump has forgotten the counter; nobody has to draw an epoch by hand."""
+    """The dump lacks the counter; the fresh epoch is drawn automatically."""
     gateway = start()
     phone = Phone(gateway, pki.phone("pg-dump"))
     data = phone.request(path="/once")
@@ -314,7 +314,7 @@ def test_a_restored_dump_gets_a_fresh_epoch(start, pki, own_upstream, database):
     assert [r.target for r in own_upstream.requests].count("/once") == 1
 
 
-def test_a_restart_that_refuses_nobody_is_one_gateway_all_along(start, pki, own_upstream):
+def test_overlapping_processes_share_one_gateways_witness(start, pki, own_upstream):
     """Both processes have one witness, which the old one keeps until it ends. Their conf files differ in the socket alone."""
     old = start()
     phone, thief = Phone(old, pki.phone("pg-overlap")), Phone(old, pki.phone("pg-overlap-thief"))

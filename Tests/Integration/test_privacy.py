@@ -61,7 +61,7 @@ class Secrets:
         return sorted({name for spelling, name in self.spellings.items() if spelling in text})
 
 
-def test_nothing_that_is_written_about_a_phone_proves_or_names_it(enrolling, collector, tmp_path):
+def test_no_output_proves_or_names_a_phone(enrolling, collector, tmp_path):
     gateway, secrets, written = enrolling.gateway, Secrets(), []
     secrets.add("the subject", SUBJECT)
     for line in open(gateway.conf["registry"]["secret"]):
@@ -122,7 +122,7 @@ def test_nothing_that_is_written_about_a_phone_proves_or_names_it(enrolling, col
     secrets.add("a challenge", requesting.challenge())
     proven = ask_for(200)
     upgrade(gateway)
-    # It takes over what it knows, and the secret; a proof of before is spent.
+    # It takes over what it knows, and the secret; a proof from before the upgrade is spent.
     with requesting.connect() as client:
         assert client.exchange(proven).status == 401
     ask_for(200)
@@ -135,7 +135,7 @@ def test_nothing_that_is_written_about_a_phone_proves_or_names_it(enrolling, col
     with requesting.connect() as client:
         assert client.exchange(get(f"/{SUBJECT}/../x")).status == 400
         client.leave()
-    # Operators look at it, bar whoever it belongs to, and ask for what the gateway counts.
+    # Operators look at it, bar the person it belongs to, and ask for what the gateway counts.
     listed = json.loads(gateway.device_command("list", "--json"))["devices"]
     assert [from_b64url(b64url(base64.b64decode(device["key_id"]))) for device in listed] == [phone.key.key_id]
     written += [ask(gateway, path)[2] for path in ("/metrics", "/status", "/health")]

@@ -34,15 +34,15 @@ def refused(attested):
     [], ["Signature: attest=:AAAA:"], ['Signature-Input: attest=("@method");created=1'],
     ['Signature-Input: sig1=("@method");created=1', "Signature: sig1=:AAAA:"], ["Authorization: Bearer abc"],
 ], ids=["nothing", "no input", "no signature", "another's signature", "a token"])
-def test_a_request_without_a_proof_is_told_how_to_make_one(refused, attested, fields):
+def test_a_request_without_a_proof_learns_how_to_make_one(refused, attested, fields):
     if fields and fields[0].startswith("Signature-Input: attest"):
-        # The field there is must be well-formed to be told that the other is missing.
+        # The gateway reports the missing field only if the other one is well-formed.
         fields = [f"{name}: {value}" for name, value in attested.phone.proof() if name == "Signature-Input"]
     response = refused(get("/a", *fields), "proof_required")
     challenge_of(response)
 
 
-def test_the_answer_asks_for_what_the_request_must_cover(refused):
+def test_the_denial_lists_what_the_proof_must_cover(refused):
     response = refused(post("/location/1", b"x", "Content-Type: text/plain", "Authorization: a"), "proof_required")
     components = re.match(r"attest=\(([^)]*)\)", response.value("accept-signature"))[1].replace('"', "").split()
     assert components == TARGET + ["content-digest", "authorization", "content-type", "x-location"]
@@ -84,7 +84,7 @@ def test_a_proof_in_another_form_is_malformed(refused, attested, change):
     lambda a: cbor_assertion(a[14:84], b"x" * 36),
 ], ids=["cut", "trailing", "one entry", "indefinite", "third entry", "renamed", "stub", "number", "nested", "huge length",
         "too long", "short data"])
-def test_an_assertion_that_is_no_assertion_is_malformed(refused, attested, assertion):
+def test_a_malformed_assertion_is_malformed(refused, attested, assertion):
     refused(attested.phone.request(path="/a", assertion=assertion), "proof_malformed")
 
 
@@ -97,15 +97,17 @@ def test_a_content_digest_in_another_form_is_malformed(refused, attested):
 # challenge_required
 
 @pytest.mark.parametrize("make, detail", [
-    (lambda c: c.make(age=301), "expired"), (lambda c: c.make(age=-120), "time to come"),
-    (lambda c: c.make(epoch=b"e" * 16), "not of this store"), (lambda c: c.make(store=b"s" * 16), "not of this store"),
-    (lambda c: c.make(purpose="enrolment"), "not of this store"), (lambda c: c.make(secret=b"k" * 32), "not of this store"),
-    (lambda c: c.make(generation=9), "not of this store"), (lambda c: "x", "no challenge"),
-    (lambda c: c.make()[:-1], "no challenge"), (lambda c: c.make() + "A", "no challenge"),
-    (lambda c: "A" * 78, "no challenge"), (lambda c: "A" * 512, "no challenge"),
+    (lambda c: c.make(age=301), "expired"), (lambda c: c.make(age=-120), "the challenge is from the future"),
+    (lambda c: c.make(epoch=b"e" * 16), "belongs to another store or epoch"),
+    (lambda c: c.make(store=b"s" * 16), "belongs to another store or epoch"),
+    (lambda c: c.make(purpose="enrolment"), "belongs to another store or epoch"),
+    (lambda c: c.make(secret=b"k" * 32), "belongs to another store or epoch"),
+    (lambda c: c.make(generation=9), "belongs to another store or epoch"), (lambda c: "x", "not a challenge"),
+    (lambda c: c.make()[:-1], "not a challenge"), (lambda c: c.make() + "A", "not a challenge"),
+    (lambda c: "A" * 78, "not a challenge"), (lambda c: "A" * 512, "not a challenge"),
 ], ids=["expired", "premature", "of an earlier epoch", "of another store", "of enrolment", "of another secret",
         "of an unknown generation", "text", "cut", "extended", "of another version", "long"])
-def test_a_challenge_that_is_not_ours_and_fresh_is_asked_for_anew(refused, attested, make, detail):
+def test_a_foreign_or_expired_challenge_is_replaced(refused, attested, make, detail):
     data = attested.phone.request(path="/a", nonce=make(attested.challenges), created=int(time.time()))
     response = refused(data, "challenge_required", detail)
     # With what the answer brings, the request passes.
@@ -119,7 +121,7 @@ def test_a_challenge_that_is_not_ours_and_fresh_is_asked_for_anew(refused, attes
 @pytest.mark.parametrize("age, challenge_age, detail", [
     (-300, 0, "in the future"), (305, 250, "in the past"), (80, 0, "before the challenge"),
 ])
-def test_a_proof_of_another_time_is_stale_and_told_ours(refused, attested, age, challenge_age, detail):
+def test_a_proof_of_another_time_is_stale_and_learns_the_gateways_time(refused, attested, age, challenge_age, detail):
     data = attested.phone.request(
         path="/a", nonce=attested.challenges.make(age=challenge_age), created=int(time.time()) - age)
     response = refused(data, "proof_stale", detail)
@@ -127,7 +129,7 @@ def test_a_proof_of_another_time_is_stale_and_told_ours(refused, attested, age, 
 
 
 def test_a_proof_past_its_own_end_is_stale(refused, attested):
-    refused(attested.phone.request(path="/a", extra=f";expires={int(time.time())}"), "proof_stale", "expires has come")
+    refused(attested.phone.request(path="/a", extra=f";expires={int(time.time())}"), "proof_stale", "expires is in the past")
 
 
 # proof_incomplete
@@ -146,7 +148,7 @@ def test_a_field_that_was_added_after_signing_is_noticed(refused, attested, name
     assert f"Missing: {name.lower()}." in response.content.decode()
 
 
-def test_content_that_is_not_covered_is_noticed(refused, attested):
+def test_uncovered_content_is_incomplete(refused, attested):
     phone = attested.phone
     response = refused(phone.request(path="/a", method="POST", sent={"content": b"added"}), "proof_incomplete")
     assert "Missing: content-digest." in response.content.decode()
@@ -154,7 +156,7 @@ def test_content_that_is_not_covered_is_noticed(refused, attested):
     refused(phone.request("POST", "/a", chunked=True, content=b"", digest=None), "proof_incomplete")
 
 
-def test_a_covered_field_that_is_not_there_is_named(refused, attested):
+def test_a_missing_covered_field_is_named(refused, attested):
     response = refused(attested.phone.request(path="/a", also=["x-absent"]), "proof_incomplete")
     assert "Missing: x-absent." in response.content.decode()
 
@@ -177,12 +179,12 @@ def test_a_request_that_was_changed_after_signing_is_refused(refused, attested, 
     refused(attested.phone.request(path="/a", sent=sent), "proof_invalid", "signature does not verify")
 
 
-def test_a_query_that_was_taken_away_is_noticed(refused, attested):
+def test_a_query_removed_after_signing_is_detected(refused, attested):
     refused(attested.phone.request(path="/a", query="patient=7", sent={"target": "/a"}), "proof_invalid")
 
 
 @pytest.mark.parametrize("name", ["Authorization", "Content-Type", "X-Location"])
-def test_a_covered_field_that_was_changed_is_noticed(refused, attested, name):
+def test_a_covered_field_changed_after_signing_is_detected(refused, attested, name):
     data = attested.phone.request(path="/location/1", fields=[(name, "one"), ("X-Location", "here")], also=["x-location"])
     refused(data.replace(f"{name}: one".encode(), f"{name}: two".encode()), "proof_invalid")
 
@@ -192,8 +194,8 @@ def test_a_second_line_of_a_covered_field_is_noticed(refused, attested):
     refused(data, "proof_invalid")
 
 
-def test_a_covered_field_is_not_taken_out_on_its_way(attested):
-    """`Connection` is covered by nothing: what it names would be gone behind the gateway, though it was signed."""
+def test_a_covered_field_cannot_be_removed_by_connection(attested):
+    """No proof covers `Connection`: it could remove a signed field behind the gateway."""
     phone = attested.phone
     with attested.nothing_forwarded(), phone.connect() as client:
         data = phone.request(
@@ -224,7 +226,7 @@ def test_another_apps_assertion_is_refused(refused, attested):
     refused(attested.phone.request(path="/a", app="TEAMID1234.org.evil.app"), "proof_invalid", "another app")
 
 
-def test_the_attestations_counter_is_no_assertions(refused, attested):
+def test_counter_0_of_the_attestation_is_refused(refused, attested):
     refused(attested.phone.request(path="/a", counter=0), "proof_invalid", "counter is 0")
 
 
@@ -263,14 +265,14 @@ def test_content_that_was_changed_after_signing_is_a_mismatch(refused, attested,
     refused(data, "body_digest_mismatch")
 
 
-def test_every_digest_that_is_there_must_match(refused, attested):
+def test_every_given_digest_must_match(refused, attested):
     digest = content_digest(b"x") + ", " + content_digest(b"y", "sha-512")
     refused(attested.phone.request("POST", "/a", content=b"x", digest=digest), "body_digest_mismatch")
     digest = content_digest(b"y") + ", " + content_digest(b"x", "sha-512")
     refused(attested.phone.request("POST", "/a", content=b"x", digest=digest), "body_digest_mismatch")
 
 
-def test_what_is_said_of_content_that_is_not_there_must_be_true(refused, attested):
+def test_a_digest_of_absent_content_must_be_that_of_empty_content(refused, attested):
     refused(attested.phone.request(path="/a", digest=content_digest(b"x")), "body_digest_mismatch")
     with attested.phone.connect() as client:
         assert client.exchange(attested.phone.request(path="/a", digest=content_digest(b""))).status == 200
@@ -294,7 +296,7 @@ def test_a_new_proof_with_an_old_counter_is_refused(refused, attested):
     refused(phone.request(path="/b", counter=phone.counter), "counter_replayed")
 
 
-def test_a_counter_that_was_overtaken_is_late(refused, attested):
+def test_an_overtaken_counter_is_late(refused, attested):
     phone = attested.phone
     early, late = phone.request(path="/a"), phone.request(path="/b")
     with phone.connect() as client:
@@ -302,7 +304,7 @@ def test_a_counter_that_was_overtaken_is_late(refused, attested):
     refused(early, "counter_late")
 
 
-def test_what_never_verified_spends_no_counter(attested):
+def test_a_proof_that_does_not_verify_uses_no_counter(attested):
     phone = attested.phone
     with phone.connect() as client:
         broken = phone.request(path="/a", sent={"target": "/b"})
@@ -313,7 +315,7 @@ def test_what_never_verified_spends_no_counter(attested):
 # device_unknown and app_refused
 
 @pytest.mark.parametrize("path", ["/a", "/device"])
-def test_a_certificate_that_no_device_is_bound_to_is_unknown(refused, attested, path):
+def test_an_unbound_certificate_is_unknown(refused, attested, path):
     stranger = attested.new_phone(register=False)
     stranger.kept, stranger.kept_until = attested.phone.challenge(), attested.phone.kept_until
     refused(stranger.request(path=path), "device_unknown", phone=stranger)

@@ -1,4 +1,4 @@
-"""Whoever asks too often is told to wait, and nobody else is; what is refused reaches no service and costs no counter."""
+"""A client that asks too often has to wait, and nobody else has; what is refused reaches no service and costs no counter."""
 
 import pytest
 
@@ -52,21 +52,21 @@ def test_a_source_is_limited_over_all_its_connections_and_all_workers(limited, o
     assert own_upstream.byte_count == before
 
 
-def test_what_is_refused_leaves_the_connection_open_and_is_read_over(limited, phone):
+def test_a_rate_refusal_keeps_the_connection_and_skips_the_content(limited, phone):
     with Client(limited, phone) as client:
         ask(client, BURST, post("/", b"content"))
         for _ in range(3):
             assert_limited(limited, client.exchange(post("/", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")), "source")
 
 
-def test_no_route_and_no_challenge_is_needed_to_be_limited(limited, phone):
+def test_rates_apply_without_a_route_or_a_challenge(limited, phone):
     with Client(limited, phone, server_name=None) as client:
         for _ in range(BURST):
             assert client.exchange(get("/", host="nowhere")).status == 404
         assert_limited(limited, client.exchange(get("/", host="nowhere")), "source")
 
 
-def test_a_reload_gives_nobody_a_new_bucket(limited, phone):
+def test_a_reload_does_not_refill_buckets(limited, phone):
     with Client(limited, phone) as client:
         ask(client, BURST)
     reload(limited, rate_per_source=SLOW)
@@ -106,7 +106,7 @@ def test_a_limited_request_costs_no_counter(devices):
         ask(client, 1, data)
 
 
-def test_a_claimed_key_id_takes_nothing_of_whom_it_belongs_to(devices):
+def test_a_claimed_key_id_does_not_use_its_owners_rate(devices):
     victim, attacker = devices.phone, devices.new_phone()
     victim.challenge()
     with attacker.connect() as client:
@@ -140,7 +140,7 @@ def test_a_route_is_limited_over_all_clients_and_other_routes_are_not(devices):
         ask(client, 1, data)
 
 
-def test_who_is_refused_otherwise_takes_nothing_of_a_route(devices):
+def test_a_request_refused_for_another_reason_does_not_use_the_routes_rate(devices):
     phone, stranger = devices.phone, devices.new_phone()
     devices.gateway.conf["routes"][0]["rate"] = SLOW
     reload(devices.gateway)

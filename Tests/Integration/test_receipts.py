@@ -150,7 +150,7 @@ def test_the_next_exchange_is_of_the_newer_receipt(make):
     assert [second.receipt, third.receipt] == made[:2] and first.fields[6] == b"ATTEST"
 
 
-def test_a_ceiling_bites_on_open_connections_when_a_receipt_says_more_and_lifts_when_it_says_less(make):
+def test_a_ceiling_applies_to_open_connections_as_receipts_change(make):
     asking = make(interval="1s").start()
     risk = [9]
     gate = threading.Event()
@@ -178,7 +178,7 @@ def test_a_ceiling_bites_on_open_connections_when_a_receipt_says_more_and_lifts_
         lambda: scrape(asking.gateway)("attestgate_receipt_devices_above_ceiling", app=phone.app) == 0, "none above")
 
 
-def test_nobody_is_asked_before_field_19(asking):
+def test_no_receipt_is_requested_before_field_19(asking):
     not_before = now() + 4 * SECOND
     phone, _ = asking.enrol(not_before=not_before)
     found = asking.wait_for(phone, "waiting")
@@ -186,7 +186,7 @@ def test_nobody_is_asked_before_field_19(asking):
     assert seconds(found["next_at"]) >= int(not_before.timestamp())
 
 
-def test_it_is_asked_once_field_19_has_passed(make):
+def test_a_receipt_is_requested_once_field_19_has_passed(make):
     asking = make(interval="1s").start()
     not_before = now() + 3 * SECOND
     asking.enrol(not_before=not_before)
@@ -194,14 +194,14 @@ def test_it_is_asked_once_field_19_has_passed(make):
     assert call.at >= int(not_before.timestamp())
 
 
-def test_304_keeps_receipt_and_metric_and_waits(asking):
+def test_304_keeps_receipt_and_metric_until_the_next_interval(asking):
     phone, _ = asking.enrol(risk=4)
     found = asking.wait_for(phone, "unchanged", risk_metric=4, failures=0)
     assert seconds(found["next_at"]) >= time.time() + 86_000
     assert asking.results("unchanged") == 1
 
 
-def test_400_is_a_matter_of_the_device_and_waits_long(asking):
+def test_400_delays_the_device_alone_for_long(asking):
     asking.apple.script = lambda call: Answer(400, b"no receipt")
     phone, _ = asking.enrol()
     found = asking.wait_for(phone, "malformed", failures=1)
@@ -209,7 +209,7 @@ def test_400_is_a_matter_of_the_device_and_waits_long(asking):
     assert asking.results("malformed") == 1
 
 
-def test_404_is_not_asked_again_for_a_month(asking):
+def test_404_delays_the_device_for_a_month(asking):
     asking.apple.script = lambda call: Answer(404)
     phone, _ = asking.enrol()
     found = asking.wait_for(phone, "unknown", failures=0)
@@ -231,13 +231,13 @@ def test_401_stops_all_calls_and_raises_an_alarm_until_the_configuration_changes
         lambda: scrape(asking.gateway)("attestgate_receipt_oldest_overdue_seconds") >= 1, "the second one to be overdue")
     assert len(asking.apple.calls) == 1
     assert "PAUSED" in attestgate("status", "--config", asking.gateway.conf_path).stdout
-    # Whatever was wrong has been mended, and a reload says so.
+    # A reload says that the cause has been repaired.
     asking.apple.script = lambda call: asking.fresh(call, risk=1)
     asking.enrolling.change(nonce_life="6m")
     asking.wait_for(second, "refreshed", risk_metric=1)
 
 
-def test_429_stops_all_calls_for_as_long_as_it_says_over_a_reload_too(asking):
+def test_429_pauses_all_calls_as_long_as_it_says_even_across_a_reload(asking):
     asking.apple.script = lambda call: Answer(429, Retry_After="4")
     first, _ = asking.enrol()
     first_call, = asking.wait_for_calls(1)
@@ -258,7 +258,7 @@ def test_429_stops_all_calls_for_as_long_as_it_says_over_a_reload_too(asking):
     pytest.param([Answer(200, b"A" * (1 << 20))], "too_large", id="huge"),
     pytest.param([Answer(204), Answer(418)], "unexpected_status: 418", id="unexpected status"),
 ])
-def test_what_is_no_answer_is_asked_for_again(asking, answers, reason):
+def test_a_malformed_answer_is_retried(asking, answers, reason):
     script = iter(answers)
     asking.apple.script = lambda call: next(script, None) or asking.fresh(call, risk=2)
     phone, _ = asking.enrol(risk=1)
@@ -315,7 +315,7 @@ def test_a_kept_connection_that_ends_without_an_answer_costs_no_failure(make):
     ("stranger", "self-signed certificate in certificate chain|unable to get (local )?issuer certificate"),
     ("name", "IP address mismatch"), ("expired", "certificate has expired"), ("client", "unsuitable certificate purpose"),
 ])
-def test_a_service_that_does_not_prove_itself_is_told_nothing(make, pki, fault, reason):
+def test_a_service_that_fails_authentication_gets_no_request(make, pki, fault, reason):
     identity = {
         "stranger": lambda: pki.client("apple-stranger", issuer=pki.authority("stranger"), extensions=SERVER),
         "name": lambda: pki.client(
@@ -323,7 +323,7 @@ def test_a_service_that_does_not_prove_itself_is_told_nothing(make, pki, fault, 
         "expired": lambda: pki.server("apple-expired", start=-20, end=-10),
         "client": lambda: pki.client("apple-client", issuer=pki.server_authority, extensions=CLIENT + "subjectAltName=IP:127.0.0.1\n"),
     }[fault]()
-    # By its one address: where a name has several, the next one is tried, and what is told is how that fails.
+    # By its one address: where a name has several, the next one is tried, and the message is about that one's failure.
     asking = make(identity=identity, host="127.0.0.1").start()
     phone, _ = asking.enrol()
     asking.wait_for(phone, "failed")
@@ -331,7 +331,7 @@ def test_a_service_that_does_not_prove_itself_is_told_nothing(make, pki, fault, 
     assert re.search(f"outcome=failed .*: tls: .*({reason})", asking.gateway.errors), asking.gateway.errors
 
 
-def test_a_name_is_looked_up_when_it_is_needed_and_until_it_is_found(make, pki):
+def test_a_name_is_resolved_when_needed_and_until_it_is_found(make, pki):
     nameserver = NameServer()
     try:
         identity = pki.client(
@@ -350,7 +350,7 @@ def test_a_name_is_looked_up_when_it_is_needed_and_until_it_is_found(make, pki):
         nameserver.close()
 
 
-def test_it_is_not_ourselves_that_are_asked(make):
+def test_the_gateways_own_address_is_refused_as_a_receipt_service(make):
     asking = make()
     enrolment = asking.gateway.conf["enrolment"]
     enrolment["receipts"]["base_url"] = f"https://{enrolment['address']}"
@@ -358,7 +358,7 @@ def test_it_is_not_ourselves_that_are_asked(make):
     assert code == 1 and "enrolment" in errors, errors
 
 
-def test_on_this_machine_it_may_be_asked_in_the_clear(make):
+def test_a_service_on_this_machine_may_be_called_without_tls(make):
     asking = make(identity=None).start()
     assert asking.apple.url.startswith("http://")
     phone, _ = asking.enrol()
@@ -417,7 +417,7 @@ def test_a_receipt_of_another_device_app_or_time_or_of_a_stranger_is_not_kept(ma
     assert asking.results("refused") == len(FORGED) and asking.results("refreshed") == 0
 
 
-def test_rubbish_that_a_phone_sent_is_not_shown_to_apple(make):
+def test_a_malformed_receipt_is_not_sent_to_apple(make):
     asking = make(app={"receipt": "optional"}).start()
     phone, _ = asking.enrol(receipt=b"a receipt")
     found = asking.wait_for(phone, "unverified")
@@ -437,7 +437,7 @@ def test_an_expired_receipt_is_exchanged_no_more(make):
 # Who is asked, and how often.
 
 
-def test_a_revoked_device_is_not_asked_about(make):
+def test_a_revoked_devices_receipt_is_not_requested(make):
     asking = make(interval="1s").start()
     revoked, _ = asking.enrol()
     asking.wait_for_calls(1)
@@ -453,7 +453,7 @@ def test_a_revoked_device_is_not_asked_about(make):
     eventually(lambda: any(call.fields[3] == leaf for call in asking.apple.calls[after:]), "the restored one's call")
 
 
-def test_calls_keep_to_the_rate_and_to_the_number_at_once(make):
+def test_calls_respect_the_rate_and_the_concurrency_limit(make):
     asking = make(calls_per_minute=300, concurrency=2).start()
     both = threading.Barrier(2)
 
@@ -495,7 +495,7 @@ def test_a_crash_keeps_the_schedule(make):
         assert_denied(asking.gateway, client.exchange(get("/device")), "device_risky", 403)
 
 
-def test_a_reload_gives_back_what_is_under_way(asking):
+def test_a_reload_releases_claims_in_flight(asking):
     gate = threading.Event()
     asking.apple.script = lambda call: gate.wait(30) and Answer(304)
     try:
@@ -541,7 +541,7 @@ def test_apples_own_service_is_trusted_by_debians_authorities(make):
     assert code == 1 and "authorities" in errors
 
 
-def test_a_name_that_leads_nowhere_is_warned_of(make):
+def test_an_unresolvable_name_is_warned_of(make):
     asking = make(host="localhost")
     assert "cannot be resolved now" not in check(asking)[1]
     asking.gateway.conf["enrolment"]["receipts"]["base_url"] = "https://does-not-exist.invalid"
@@ -549,10 +549,10 @@ def test_a_name_that_leads_nowhere_is_warned_of(make):
     assert code == 0 and "warning: does-not-exist.invalid:443 cannot be resolved now" in errors, errors
 
 
-def test_an_operators_own_authorities_are_authorities_all_of_them(make, pki):
+def test_every_certificate_in_the_operators_file_must_be_an_authority(make, pki):
     asking = make()
     own = asking.directory / "own.pem"
     own.write_text(pki.server_ca.read_text() + pki.server_certificate.read_text())
     asking.gateway.conf["enrolment"]["receipts"]["authorities"] = str(own)
     code, errors = check(asking)
-    assert code == 1 and "own.pem: cannot trust CN=localhost: it is no certification authority" in errors
+    assert code == 1 and "own.pem: cannot trust CN=localhost: it is not a certification authority" in errors

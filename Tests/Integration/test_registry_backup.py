@@ -32,8 +32,8 @@ APPS = [{"id": APP, "environment": "simulator", "counter": "window 1024"}, {"id"
 # Of the syncs of an import, where it is killed: every so many.
 STEP = 4
 
-ANOTHER = ("registry: it is another store than before: every revocation and end of a binding in the revocation journal was "
-           "made again, and a fresh epoch drawn: all challenges of before are refused\n")
+ANOTHER = ("registry: it is another store than before: repeated all revocations and ends of bindings from the revocation "
+           "journal, and started a new epoch: all earlier challenges are refused\n")
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def take_over(gateway, path):
     assert done.returncode == 0, done.stderr
     # A file has been looked at by its witness, a database will be, by the gateway.
     assert done.stderr in ("", ANOTHER) or "there is no revocation journal at " in done.stderr
-    assert done.stdout.startswith("took over the export of ")
+    assert done.stdout.startswith("imported the export of ")
 
 
 def body(path):
@@ -115,7 +115,7 @@ def loaded(phones):
     assert set(statuses) == {200}
 
 
-def test_a_backup_made_under_load_lets_no_proof_pass_twice_and_phones_go_on(start, pki, tmp_path):
+def test_a_backup_under_load_lets_no_proof_pass_twice(start, pki, tmp_path):
     gateway = start(workers=2)
     phones = [Phone(gateway, pki.phone(f"backup-{number}")) for number in range(3)]
     revoked = Phone(gateway, pki.phone("backup-revoked"))
@@ -192,11 +192,11 @@ def test_an_import_beside_a_gateway_is_refused(start, pki, tmp_path):
     assert done.stderr == f"Error: {gateway.conf['registry']['path']} is in use by another process: stop the gateway first\n"
     gateway.halt()
     done = imported(gateway, path)
-    assert (done.returncode, done.stdout) == (1, "") and "has devices already" in done.stderr
+    assert (done.returncode, done.stdout) == (1, "") and "already has devices" in done.stderr
     assert body(export(gateway, tmp_path / "same.jsonl")) == body(path)
 
 
-def test_an_import_killed_at_any_sync_leaves_all_devices_or_what_nobody_takes_for_a_registry(start, pki, tmp_path):
+def test_a_killed_import_leaves_all_devices_or_no_usable_registry(start, pki, tmp_path):
     gateway = start()
     Phone(gateway, pki.phone("killed"))
     path = export(gateway, tmp_path / "backup.jsonl")
@@ -238,9 +238,9 @@ def test_an_import_killed_at_any_sync_leaves_all_devices_or_what_nobody_takes_fo
     assert devices(place)
 
 
-def test_an_accepted_loss_of_revocations_is_said_before_it_is_so_and_an_import_killed_before_accepts_it_for_no_other(
+def test_an_accepted_loss_of_revocations_is_reported_before_it_takes_effect(
         start, pki, tmp_path):
-    """Killed at any sync: either everything is there, and the loss was told; or nothing is, and the next import is asked again."""
+    """Killed at any sync: either everything is there, and the loss was reported; or nothing is, and the next import needs the option."""
     gateway = start()
     Phone(gateway, pki.phone("accepted"))
     path = export(gateway, tmp_path / "backup.jsonl")
@@ -266,14 +266,14 @@ def test_an_accepted_loss_of_revocations_is_said_before_it_is_so_and_an_import_k
                 "strace", "-f", "-qq", "-o", tmp_path / "trace", "-e", f"trace={calls}",
                 "-e", f"inject={calls}:signal=KILL:when={place}", *command, "--accept-lost-revocations")
             bare = run(*command)
-            assert bare.returncode == 1 and ("has devices already" if journal.exists() else asking) in bare.stderr, bare.stderr
+            assert bare.returncode == 1 and ("already has devices" if journal.exists() else asking) in bare.stderr, bare.stderr
             listed = attestgate("device", "list", "--json", "--config", gateway.conf_path)
             was_made = journal.exists()
             again = run(*command, "--accept-lost-revocations")
-            taken.append("has devices already" in again.stderr)
+            taken.append("already has devices" in again.stderr)
             if taken[-1]:
                 assert loss in done.stderr, f"killed at sync {place}: {done.stderr}"
-                # Where there was a journal before, it is told once more at the start.
+                # Where there was a journal before, the start reports it once more.
                 assert listed.returncode == 0 or has_mark and "attestgate run --accept-lost-revocations" in listed.stderr, listed
             else:
                 assert listed.returncode == 1, f"killed at sync {place}: taken for a registry"
@@ -285,7 +285,7 @@ def test_an_accepted_loss_of_revocations_is_said_before_it_is_so_and_an_import_k
         assert taken == sorted(taken) and taken.count(False) > 1, taken
 
 
-def test_no_made_up_place_shows_devices_without_a_line_of_the_audit(start):
+def test_a_forged_export_position_shows_no_device_without_an_audit_line(start):
     gateway = start()
 
     def lines():
@@ -297,21 +297,22 @@ def test_no_made_up_place_shows_devices_without_a_line_of_the_audit(start):
         return json.loads(content.splitlines()[-1])["next"]
     first = "devices-" + 16 * "0"
     following = page(first)
-    eventually(lambda: lines() == 1, "the page to be told of")
-    # What goes on is no further export, unless it goes on there a second time.
+    eventually(lambda: lines() == 1, "the page to be logged")
+    # A page that continues an export is no further export, unless it is asked for a second time.
     assert page(following) and lines() == 1
     page(following)
-    eventually(lambda: lines() == 2, "the page to be told of")
+    eventually(lambda: lines() == 2, "the page to be logged")
 
 
-def test_an_export_never_takes_the_place_of_a_file_and_leaves_nothing_half(start, pki, tmp_path):
+def test_an_export_overwrites_no_file_and_leaves_no_partial_one(start, pki, tmp_path):
     gateway = start()
     Phone(gateway, pki.phone("never"))
     place = tmp_path / "backups"
     place.mkdir()
     (place / "old").write_text("precious")
     (place / "link").symlink_to(place / "nowhere")
-    for name, reason in [("old", "is there already"), ("link", "is there already"), ("none/new", "cannot create")]:
+    there = "already exists and is not replaced"
+    for name, reason in [("old", there), ("link", there), ("none/new", "cannot create")]:
         done = exported(gateway, place / name)
         assert (done.returncode, done.stdout) == (1, "") and reason in done.stderr
     assert (place / "old").read_text() == "precious"
@@ -346,7 +347,7 @@ def sealed(lines):
     return [*lines[:-1], json.dumps(end, separators=(",", ":"))]
 
 
-def test_a_file_that_is_cut_off_changed_too_large_or_of_something_else_is_refused(start, pki, tmp_path):
+def test_a_truncated_changed_oversized_or_foreign_file_is_refused(start, pki, tmp_path):
     gateway = start()
     phones = [Phone(gateway, pki.phone(f"file-{number}")) for number in range(3)]
     good = export(gateway, tmp_path / "good.jsonl").read_text().splitlines()
@@ -355,17 +356,17 @@ def test_a_file_that_is_cut_off_changed_too_large_or_of_something_else_is_refuse
     cases = {
         "cut": (good[:-1], f"{len(good)}: the last line is missing"),
         "torn": ([*good[:-2], good[-2][:100]], f"{len(good) - 1}: "),
-        "a line less": ([*good[:2], *good[3:]], "4: the last line counts other lines than there are"),
-        "changed": (altered(good, 1, '"highest":0', '"highest":7'), "5: the lines before are not those"),
+        "a line less": ([*good[:2], *good[3:]], "4: the counts in the last line are wrong"),
+        "changed": (altered(good, 1, '"highest":0', '"highest":7'), "5: the checksum of the earlier lines is wrong: the file was changed"),
         "another key": (sealed(altered(good, 1, key, other)), "2: 'hardware_key' is not the SHA-256 of 'point'"),
-        "twice": (sealed([*good[:-2], good[1], good[-1]]), "4: the hardware key stands in a line before"),
-        "more": ([*good, good[1]], "6: something stands behind the last line"),
-        "no head": (good[1:], "1: no export of a registry: its first line is no head"),
+        "twice": (sealed([*good[:-2], good[1], good[-1]]), "4: the hardware key is in an earlier line"),
+        "more": ([*good, good[1]], "6: there is data after the last line"),
+        "no head": (good[1:], "1: not an export of a registry: its first line is not a head"),
         "too large": (["x" * 600_000], "1: the line is longer"),
         "another version": (altered(good, 0, '"version":2', '"version":3'), "1: written in version 3"),
-        "foreign": (["hello", "world"], "1: no JSON object"),
+        "foreign": (["hello", "world"], "1: not a JSON object of an export"),
         "empty": ([], "1: the last line is missing"),
-        "not UTF-8": (["\udcff\udcfe"], "1: no JSON object"),
+        "not UTF-8": (["\udcff\udcfe"], "1: not a JSON object of an export"),
     }
     target = start(running=False)
     for name, (lines, reason) in cases.items():
@@ -377,16 +378,16 @@ def test_a_file_that_is_cut_off_changed_too_large_or_of_something_else_is_refuse
                     [BINARY, "registry", "import", "--config", target.conf_path, "--accept-lost-revocations", source], stdin=stdin,
                     capture_output=True, text=True, timeout=PATIENCE, env=ENVIRONMENT)
             assert (done.returncode, done.stdout) == (1, ""), name
-            told, *_, last = done.stderr.splitlines()
-            assert told.startswith(f"{path if given is None else 'standard input'}:{reason}"), (name, done.stderr)
-            assert last == "Error: nothing was taken over"
+            message, *_, last = done.stderr.splitlines()
+            assert message.startswith(f"{path if given is None else 'standard input'}:{reason}"), (name, done.stderr)
+            assert last == "Error: nothing was imported"
     # A point that is on no curve, under its own hash.
     point = json.loads(good[1])["device"]["point"]
     off = "04" + "11" * 64
     lines = altered(altered(good, 1, point, off), 1, key, hashlib.sha256(bytes.fromhex(off)).hexdigest())
     path.write_text("\n".join(sealed(lines)) + "\n")
     assert "2: 'point' is not on P-256" in imported(target, path).stderr
-    # At most twenty are told.
+    # At most twenty are reported.
     path.write_text("\n".join([good[0], *["{}"] * 50]) + "\n")
     assert len(imported(target, path).stderr.splitlines()) == 21
     assert imported(target, tmp_path / "nowhere").stderr == f"Error: {tmp_path / 'nowhere'} cannot be read\n"
@@ -410,7 +411,7 @@ def by_token(pki, own_upstream, tmp_path):
     enrolling.stop()
 
 
-def test_no_admission_token_passes_again_after_an_old_backup_was_put_back(by_token, pki, tmp_path):
+def test_no_used_admission_token_passes_after_restoring_an_old_backup(by_token, pki, tmp_path):
     enrolling, issuer = by_token
     gateway = enrolling.gateway
 
@@ -430,7 +431,7 @@ def test_no_admission_token_passes_again_after_an_old_backup_was_put_back(by_tok
     shutil.move(registry, registry + ".gone")
     take_over(gateway, path)
     gateway.start()
-    # Whoever was there goes on.
+    # Devices that were registered before keep working.
     requesting = before.requesting(gateway, identity)
     with requesting.connect() as client:
         assert client.exchange(requesting.request(path="/a")).status == 200

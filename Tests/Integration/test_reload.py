@@ -55,8 +55,8 @@ def test_a_reload_changes_routes_upstreams_and_limits(reloadable, own_upstream, 
         second.close()
 
 
-def test_a_reload_by_another_file_than_the_gateways_is_refused(reloadable, phone, tmp_path):
-    """It would be told of a success, and its file never be read: both name the same socket."""
+def test_a_reload_command_with_another_conf_file_is_refused(reloadable, phone, tmp_path):
+    """Both files name the same socket: the command would report success without its file being read."""
     gateway, other = reloadable, tmp_path / "other.yaml"
     other.write_text(json.dumps(dict(gateway.conf, routes=[])))
     for path in [other, tmp_path / "." / "other.yaml"]:
@@ -74,8 +74,8 @@ def test_a_reload_by_another_file_than_the_gateways_is_refused(reloadable, phone
         assert (done.returncode, done.stdout) == (0, f"generation {number} of {gateway.conf_path} is served\n"), done.stderr
 
 
-def test_whoever_reloads_hears_what_is_doubtful(reloadable, pki):
-    """A certificate was renewed at night, by the one of last year: the log alone would know."""
+def test_a_reload_command_prints_the_warnings(reloadable, pki):
+    """Example: a renewal installed last year's certificate; only the log would show it."""
     gateway = reloadable
     assert "has expired" not in reload(gateway).stderr
     expired = pki.server("reload-expired", start=-3, end=-1)
@@ -104,9 +104,9 @@ def test_sighup_reloads_as_well(reloadable, phone):
     (lambda conf: conf.update(routes=[]), "routes"),
     (lambda conf: conf["routes"][0].update(upstream="nowhere"), "there is no upstream `nowhere`"),
     (lambda conf: conf["listeners"][0]["tls"].update(certificate="/nowhere.pem"), "nowhere.pem"),
-    (lambda conf: conf.update(workers=3), "more threads take a restart, or `attestgate upgrade`"),
-    (lambda conf: conf.update(workers=1), "fewer threads take a restart\n"),
-    (lambda conf: conf["registry"].update(devices=128), "takes a restart"),
+    (lambda conf: conf.update(workers=3), "more threads require a restart, or `attestgate upgrade`"),
+    (lambda conf: conf.update(workers=1), "fewer threads require a restart\n"),
+    (lambda conf: conf["registry"].update(devices=128), "registry: another registry requires a restart"),
     (lambda conf: conf["upstreams"]["service"].update(servers=[conf["listeners"][0]["address"]]), "is a listener of the gateway itself"),
 ], ids=["empty", "contradiction", "certificate", "more workers", "fewer workers", "registry", "loop"])
 def test_a_failed_reload_changes_nothing_and_says_so(reloadable, phone, spoil, reason):
@@ -115,7 +115,7 @@ def test_a_failed_reload_changes_nothing_and_says_so(reloadable, phone, spoil, r
     gateway.write_conf()
     done = reload(gateway)
     assert done.returncode == 1 and reason in done.stderr, done.stderr
-    eventually(lambda: "nothing has changed" in gateway.errors, "the log to say so")
+    eventually(lambda: "not reloaded, nothing changed" in gateway.errors, "the log to say so")
     with Client(gateway, phone) as client:
         assert client.exchange(get("/a")).status == 200
     gateway.conf = good
@@ -124,8 +124,8 @@ def test_a_failed_reload_changes_nothing_and_says_so(reloadable, phone, spoil, r
 
 
 @pytest.mark.parametrize("place", ["certificate", "key", "authorities", "secret"])
-def test_a_pipe_in_place_of_a_file_fails_the_reload_and_holds_up_nobody(reloadable, tmp_path, phone, place):
-    """To open a pipe is to wait for somebody who writes, and the next reload would wait for this one."""
+def test_a_pipe_in_place_of_a_file_fails_the_reload_without_blocking(reloadable, tmp_path, phone, place):
+    """Opening a pipe waits for a writer, and the next reload would wait for this one."""
     gateway, good = reloadable, copy.deepcopy(reloadable.conf)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe, 0o600)
@@ -162,7 +162,7 @@ def test_an_address_in_use_fails_the_reload(reloadable, phone):
         assert client.exchange(get("/a")).status == 200
 
 
-def test_listeners_come_and_go(reloadable, phone):
+def test_a_reload_adds_and_removes_listeners(reloadable, phone):
     gateway = reloadable
     first = gateway.conf["listeners"][0]
     port = uncommon_port()
@@ -186,7 +186,7 @@ def test_listeners_come_and_go(reloadable, phone):
 
 @pytest.mark.parametrize("spare", range(8))
 def test_a_reload_without_descriptors_changes_nothing(reloadable, phone, spare):
-    """What a reload needs it takes before anything is changed, so it never leaves a worker without its listeners."""
+    """A reload acquires everything before it changes anything, so no worker loses its listeners."""
     gateway = reloadable
     eventually(lambda: ask(gateway, "/health/ready")[0] == 200, "every worker to serve")
     # What was asked and is closed already counts no more.
@@ -315,7 +315,7 @@ def test_load_runs_through_fifty_reloads_and_nothing_leaks(reloadable, own_upstr
 
 
 def test_load_runs_through_a_restart(start_gateway, own_upstream, phone, pki, tmp_path):
-    """The new process listens before the old one is told to end; new connections never wait, and none is refused."""
+    """The new process listens before the old one receives its signal; new connections never wait, and none is refused."""
     old = start_gateway({"service": own_upstream.address}, workers=2)
     new = Gateway(tmp_path / "new", pki, {"service": own_upstream.address}, workers=2)
     new.conf["listeners"], new.port = old.conf["listeners"], old.port
@@ -336,7 +336,7 @@ def test_load_runs_through_a_restart(start_gateway, own_upstream, phone, pki, tm
             new.stop()
 
 
-def test_a_drain_finishes_what_is_under_way_and_a_second_signal_ends_at_once(reloadable, own_upstream, phone):
+def test_a_drain_completes_requests_in_flight_and_a_second_signal_ends_at_once(reloadable, own_upstream, phone):
     gateway = reloadable
     release = threading.Event()
 

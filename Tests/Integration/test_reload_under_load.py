@@ -1,4 +1,4 @@
-"""Requests while certificates change: whoever is good notices nothing, and whoever is not passes at no moment after a reload."""
+"""Requests while certificates change: good clients notice nothing, and bad ones pass at no moment after a reload."""
 
 import json
 import ssl
@@ -72,12 +72,12 @@ class Files:
 
 
 class Clients:
-    """Whoever comes while files change, each on a thread: what they saw that they should not have is kept."""
+    """Clients that connect while files change, each on a thread: what they saw that they should not have is kept."""
 
     def __init__(self, gateway, files, phone):
         self.gateway, self.files = gateway, files
         self.stop, self.faults, self.counts = threading.Event(), [], Counter()
-        # Nil while a reload is under way: then either is right.
+        # Nil while a reload is in progress: then either is right.
         self.served = None
         self.refused = set()
         runs = [(self.honest, phone, 1), (self.honest, phone, 40), (self.honest, phone, 100), (self.resuming, phone),
@@ -214,7 +214,7 @@ def test_thousands_of_requests_run_through_changes_of_cas_lists_and_certificates
                 status, _, answer = ask(gateway, "/reload", "POST")
                 broken += 1
                 assert status == 422 and reason in answer, answer
-                eventually(lambda: gateway.errors.count("not reloaded, nothing has changed") == broken, "the log to say so")
+                eventually(lambda: gateway.errors.count("not reloaded, nothing changed") == broken, "the log to say so")
                 metrics = scrape(gateway)
                 assert metrics("attestgate_last_reload_success") == 0
                 assert metrics("attestgate_reloads_total", result="failure") == broken

@@ -42,7 +42,7 @@ def test_every_digest_of_the_standard_is_taken(attested, client, digest):
     assert client.exchange(attested.phone.request("POST", "/a", content=b"x", digest=digest)).status == 200
 
 
-def test_the_service_is_told_who_sent_it_and_not_how_it_was_proven(attested, client):
+def test_the_service_gets_the_device_but_not_the_proof(attested, client):
     data = attested.phone.request(path="/a", sent={"fields": [
         ("Attest-Device", "evil"), ("attest-app", "evil"), ("ATTEST-COUNTER", "7"), ("Attest-Platform", "evil")]})
     assert client.exchange(data).status == 200
@@ -54,7 +54,7 @@ def test_the_service_is_told_who_sent_it_and_not_how_it_was_proven(attested, cli
     assert re.fullmatch("[0-9a-f]{64}", fields["attest-device"])
     assert len([n for n, _ in seen.fields if n.lower().startswith("attest-")]) == 4
     assert b"signature" not in seen.head.lower()
-    assert attested.phone.key.key_id.hex() not in seen.head.decode(), "the key id itself is not told"
+    assert attested.phone.key.key_id.hex() not in seen.head.decode(), "the service receives no key id"
     # The same device has the same name, another has another.
     assert client.exchange(attested.phone.request(path="/b")).status == 200
     assert ("Attest-Device", fields["attest-device"]) in attested.upstream.last_request().fields
@@ -64,14 +64,14 @@ def test_the_service_is_told_who_sent_it_and_not_how_it_was_proven(attested, cli
     assert ("Attest-Device", fields["attest-device"]) not in attested.upstream.last_request().fields
 
 
-def test_a_route_for_devices_asks_for_no_proof_and_tells_no_counter(attested, client):
+def test_a_device_route_needs_no_proof_and_passes_no_counter(attested, client):
     assert client.exchange(get("/device/1")).status == 200
     names = [name for name, _ in attested.upstream.last_request().fields]
     assert "Attest-Device" in names and "Attest-Counter" not in names
     assert client.exchange(post("/device/1", b"x")).status == 200
 
 
-def test_a_route_for_certificates_tells_nothing_of_devices(attested, client):
+def test_a_certificate_route_passes_nothing_about_devices(attested, client):
     assert client.exchange(get("/certificate", "Attest-Device: evil")).status == 200
     assert b"attest-" not in attested.upstream.last_request().head.lower()
 
@@ -124,7 +124,7 @@ def test_a_challenge_past_half_its_life_is_followed_by_a_new_one(attested, clien
     assert client.exchange(attested.phone.request(path="/a", nonce=fresh)).values("accept-signature") == []
 
 
-def test_what_the_service_says_of_signatures_is_the_gateways_to_say(attested, client):
+def test_signature_fields_of_the_service_are_removed(attested, client):
     attested.upstream.answer = b'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nAccept-Signature: attest=("@path");nonce="evil"\r\n\r\n'
     assert client.exchange(attested.phone.request(path="/a")).values("accept-signature") == []
 
@@ -166,7 +166,7 @@ def test_content_beyond_the_limit_is_refused_before_it_comes(attested):
         assert_denied(attested.gateway, client.read_response(), "too_large", 413)
 
 
-def test_what_is_covered_is_taken_as_the_standard_reads_it(attested, client):
+def test_covered_components_have_the_standards_values(attested, client):
     """RFC 9421 section 2.2.3: the host in lower case; section 2.2.7: the question mark belongs to the query."""
     data = attested.phone.request(path="/a", sent={"host": "LOCALHOST"})
     assert client.exchange(data).status == 200

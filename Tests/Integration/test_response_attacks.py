@@ -93,7 +93,7 @@ def answering(data, is_bytewise=False):
 
 
 @pytest.mark.parametrize("is_bytewise", [False, True], ids=["in one write", "byte by byte"])
-def test_a_head_read_in_two_ways_is_502_and_nothing_of_it_is_passed_on(behind, own_upstream, phone, is_bytewise):
+def test_an_ambiguous_response_head_is_502_and_nothing_is_passed_on(behind, own_upstream, phone, is_bytewise):
     with Client(behind, phone) as client:
         for name, data in HEADS.items():
             own_upstream.script = answering(data, is_bytewise)
@@ -110,7 +110,7 @@ def test_a_head_read_in_two_ways_is_502_and_nothing_of_it_is_passed_on(behind, o
 
 
 @pytest.mark.parametrize("is_bytewise", [False, True], ids=["in one write", "byte by byte"])
-def test_content_read_in_two_ways_never_comes_to_an_end(behind, own_upstream, phone, is_bytewise):
+def test_ambiguous_response_content_never_completes(behind, own_upstream, phone, is_bytewise):
     for name, content in CONTENTS.items():
         own_upstream.script = answering(head(CHUNKED, content=content), is_bytewise)
         with Client(behind, phone) as client:
@@ -147,7 +147,7 @@ def test_a_flood_of_interim_responses_is_502(behind, own_upstream, phone):
     ("GET", head("Content-Length: 6", status="304 Not Modified", content=b"poison")),
     ("GET", head("Content-Length: 0", content=POISON)), ("GET", head(CHUNKED, content=b"0\r\n\r\n" + POISON))],
     ids=["HEAD", "HEAD with chunks", "204", "304", "304 with a length", "Content-Length 0", "behind the last chunk"])
-def test_what_is_behind_a_response_is_nobodys(behind, own_upstream, phone, method, answer):
+def test_bytes_behind_a_response_answer_no_other_request(behind, own_upstream, phone, method, answer):
     own_upstream.answer = LAST
     with Client(behind, phone) as client, Client(behind, phone) as other:
         for asking in (client, other, client):

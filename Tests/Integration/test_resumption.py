@@ -25,7 +25,7 @@ def session_of(client, path="/"):
     return session
 
 
-def test_openssl_resumes_on_whichever_worker_it_meets(start_gateway, own_upstream, phone, tmp_path):
+def test_openssl_resumes_on_every_worker(start_gateway, own_upstream, phone, tmp_path):
     gateway = start_gateway({"service": own_upstream.address}, workers=4)
     kept = tmp_path / "session.pem"
     assert "New, TLSv1.3" in s_client(gateway, "-sess_out", kept, identity=phone, send=REQUEST)
@@ -50,11 +50,11 @@ def test_a_resumed_session_still_has_its_identity(start_gateway, own_upstream, p
 
 @pytest.mark.parametrize("suite", ["TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"])
 @pytest.mark.parametrize("groups", ["X25519", "P-521:X25519"], ids=["at once", "after a HelloRetryRequest"])
-def test_a_service_is_told_the_same_of_a_client_that_resumes(attested, tmp_path, suite, groups):
-    """Sessions keep no certificate: what is told comes from what was made of it in the first handshake."""
+def test_a_service_gets_the_same_fields_from_a_resumed_client(attested, tmp_path, suite, groups):
+    """Sessions keep no certificate: the fields come from the identity of the first handshake."""
     kept = tmp_path / "session.pem"
     request = REQUEST.replace(b"GET /", b"GET /device", 1)
-    told = []
+    forwarded = []
     # Each connection but the first resumes what the one before was given.
     for count in range(3):
         offered = ["-sess_in", kept] if count else []
@@ -63,9 +63,9 @@ def test_a_service_is_told_the_same_of_a_client_that_resumes(attested, tmp_path,
             identity=attested.phone.identity, send=request)
         assert f"{'Reused' if count else 'New'}, TLSv1.3, Cipher is {suite}" in output
         assert "HTTP/1.1 200 OK" in output
-        told.append([field for field in attested.upstream.last_request().fields if field[0] != "traceparent"])
-    assert "Attest-Device" in dict(told[0])
-    assert told[1:] == told[:1] * 2
+        forwarded.append([field for field in attested.upstream.last_request().fields if field[0] != "traceparent"])
+    assert "Attest-Device" in dict(forwarded[0])
+    assert forwarded[1:] == forwarded[:1] * 2
 
 
 def test_resumption_works_with_tls_1_2(start_gateway, own_upstream, phone):
@@ -81,7 +81,7 @@ def test_resumption_works_with_tls_1_2(start_gateway, own_upstream, phone):
 
 @pytest.mark.parametrize("ending", ["closed", "reset"])
 def test_a_client_that_lost_its_network_can_resume(start_gateway, own_upstream, phone, ending):
-    """Phones leave networks without saying so; the session they come back with must not have been spoiled by that."""
+    """Phones leave networks without closing; their session must stay valid."""
     gateway = start_gateway({"service": own_upstream.address})
     context = tls_context(gateway.pki, phone)
     client = Client(gateway, phone, context=context)

@@ -44,7 +44,7 @@ def enrolled(service, risk, tmp_path, name):
     return phone, identity
 
 
-def test_a_ceiling_shuts_out_all_devices_above_it_with_the_reload_at_every_level(service, upstream, pki, tmp_path):
+def test_a_reloaded_ceiling_refuses_all_devices_above_it_at_every_level(service, upstream, pki, tmp_path):
     risky, risky_identity = enrolled(service, 9, tmp_path, "risky")
     calm, calm_identity = enrolled(service, 5, tmp_path, "calm")
     requester = risky.requesting(service.gateway, risky_identity)
@@ -69,7 +69,7 @@ def test_a_ceiling_shuts_out_all_devices_above_it_with_the_reload_at_every_level
     assert risky.bind(MTLSKey()).status == 200
 
 
-def test_a_receipt_of_an_attestation_may_say_too_much_already(service):
+def test_an_attestations_own_receipt_may_exceed_the_ceiling(service):
     set_ceiling(service, 5)
     phone = service.phone()
     receipt = ReceiptMaker(service.authority).of_attestation(risk=6)

@@ -59,7 +59,7 @@ def test_the_role_gateway_opens_no_file_of_enrolment(make, pki, tmp_path):
         os.close(descriptor)
     gateway.conf["enrolment"]["authority"] = {"certificate": str(own / "ca.pem"), "key": str(own / "ca.key")}
     gateway.write_conf()
-    # The control: whoever enrols opens them.
+    # The control: a process that enrols opens them.
     for role in ["both", "enrolment"]:
         assert str(own / "ca.key") in opened_files(gateway, role, tmp_path / "strace")
     assert str(own) not in opened_files(gateway, "gateway", tmp_path / "strace")
@@ -79,7 +79,7 @@ def test_the_role_gateway_serves_without_the_cas_key(make, pki, phone):
 
 
 @pytest.mark.parametrize("role", ["both", "enrolment"])
-def test_whoever_enrols_is_told_where_the_missing_key_stands(make, role):
+def test_a_missing_ca_key_is_reported_with_its_setting(make, role):
     gateway = make()
     gateway.conf["enrolment"]["authority"]["key"] = "/nowhere/gms-ca.key"
     gateway.write_conf()
@@ -127,7 +127,7 @@ def test_the_role_enrolment_without_the_section_is_refused(make):
     assert done.returncode == 1 and "the role `enrolment` needs the section `enrolment`" in done.stderr
 
 
-def test_a_role_that_there_is_not_is_a_wrong_command_line(make):
+def test_an_unknown_role_is_a_wrong_command_line(make):
     gateway = make()
     gateway.write_conf()
     done = attestgate("run", "--config", gateway.conf_path, "--role", "registry")

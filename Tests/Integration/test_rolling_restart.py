@@ -90,7 +90,7 @@ def services(tmp_path):
 
 
 class Load(threading.Thread):
-    """One client that asks until told to stop, each target once."""
+    """One client that asks until the test stops it, each target once."""
 
     def __init__(self, gateway, phone, name, method):
         super().__init__(daemon=True)

@@ -65,11 +65,11 @@ def test_an_unknown_host_has_no_routes(client, host):
     assert_denied(client.gateway, client.exchange(get("/records", host=host)), "route_unknown", 404)
 
 
-def test_routes_of_another_host_are_its_own(client):
+def test_a_host_does_not_use_routes_of_another(client):
     assert client.exchange(get("/records/1", host="Records.Example.ORG")).content == b"other-host"
 
 
-def test_routes_of_one_path_share_it_by_method(client):
+def test_routes_of_one_path_differ_by_method(client):
     assert client.exchange(get("/records/7")).content == b"records"
     assert client.exchange(get("/records/7", method="POST")).content == b"write"
     response = client.exchange(get("/records/7", method="DELETE"))

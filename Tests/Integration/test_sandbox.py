@@ -52,13 +52,13 @@ def test_a_confined_gateway_serves_reloads_reopens_logs_and_upgrades(confined):
     before = upgrade(gateway)
     serves()
     assert has_ended(gateway, before)
-    assert "sandbox: that of the process before" in gateway.errors
+    assert "sandbox: inherited from the previous process" in gateway.errors
     assert scrape(gateway)("attestgate_sandboxed") == 1
 
 
 @pytest.mark.parametrize("attempt", ["read", "write"])
-def test_a_confined_gateway_cannot_leave(confined, tmp_path, attempt):
-    """Whoever could make it open a file finds that it cannot: a reload tries, with the rights of the tests' own user."""
+def test_a_confined_gateway_cannot_open_other_files(confined, tmp_path, attempt):
+    """A reload tries to open another file, with the rights of the tests' own user."""
     gateway, phone = confined.gateway, confined.phone
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -30,15 +30,15 @@ def faults(validator, text):
 
 
 @pytest.mark.parametrize("path", CONFS, ids=lambda path: str(path.relative_to(REPOSITORY)))
-def test_every_conf_file_of_the_project_fits_it(schemas, path):
+def test_every_conf_file_of_the_project_matches_the_schema(schemas, path):
     assert faults(schemas[0], path.read_text()) == []
 
 
-def test_the_least_conf_file_fits_it(schemas, pki):
+def test_the_smallest_conf_file_matches_the_schema(schemas, pki):
     assert faults(schemas[0], CONF.format(pki=pki.directory)) == []
 
 
-def test_a_part_need_not_have_all_and_has_nothing_else(schemas):
+def test_an_included_file_needs_no_required_section_and_allows_no_unknown_one(schemas):
     whole, part = schemas
     text = "limits:\n  connections: 10\n"
     assert faults(whole, text) and faults(part, text) == []
@@ -76,7 +76,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_what_has_the_wrong_form_is_refused_by_both(schemas, pki, tmp_path, name):
+def test_a_wrong_form_is_refused_by_schema_and_program(schemas, pki, tmp_path, name):
     old, new = BROKEN[name]
     text = CONF.format(pki=pki.directory)
     assert old in text
@@ -88,7 +88,7 @@ def test_what_has_the_wrong_form_is_refused_by_both(schemas, pki, tmp_path, name
     assert faults(schemas[0], text)
 
 
-def test_every_default_fits_the_setting_that_it_is_for(schemas):
+def test_every_default_matches_its_setting(schemas):
     schema = schemas[0].schema
     settings = [
         setting for section in [schema, *schema["$defs"].values()] for setting in section["properties"].values()]
@@ -99,6 +99,6 @@ def test_every_default_fits_the_setting_that_it_is_for(schemas):
         assert not list(validator.iter_errors(setting["default"])), setting
 
 
-def test_it_is_printed_without_a_conf_file_or_an_environment():
+def test_the_schema_is_printed_without_a_conf_file_or_an_environment():
     done = subprocess.run([BINARY, "schema"], env={}, capture_output=True)
-    assert done.returncode == 0 and json.loads(done.stdout)["title"] == "AttestGate's conf file"
+    assert done.returncode == 0 and json.loads(done.stdout)["title"] == "An AttestGate configuration file"

@@ -54,7 +54,7 @@ def place_of(lines):
     return next(index for index, line in enumerate(lines) if line.startswith("challenge "))
 
 
-def test_the_secret_changes_at_both_gateways_and_nobody_is_refused(start_sharing, pki):
+def test_the_secret_is_rotated_at_both_gateways_without_a_refusal(start_sharing, pki):
     gateways = [start_sharing(workers=2) for _ in range(2)]
     visitors = [Visitor(gateways, Phone(gateways[0], pki.phone(f"rotation-{index}"))) for index in range(PHONES)]
     before = open(gateways[0].conf["registry"]["secret"]).read().splitlines()
@@ -87,7 +87,7 @@ def test_the_secret_changes_at_both_gateways_and_nobody_is_refused(start_sharing
                 for gateway in gateways:
                     rewrite(gateway, step)
                     go_on(2)
-            # What takes `proof.challenge_life`: those of before have ended, or, here, nobody uses them any more.
+            # Stands for a wait of `proof.challenge_life`: previous challenges have ended, or, here, nobody uses them any more.
             first = [visitor.challenges[0] for visitor in visitors]
             for visitor in visitors:
                 visitor.challenges[:] = visitor.challenges[-2:]

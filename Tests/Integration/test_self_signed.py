@@ -88,7 +88,7 @@ def test_extensions_that_forbid_nothing_may_be_missing(served, name, extensions)
         assert client.exchange(get("/certificate")).status == 200
 
 
-def test_a_listener_may_take_none_but_those(served, pki, nothing_passes):
+def test_a_listener_may_accept_only_self_signed_certificates(served, pki, nothing_passes):
     phone = registered_phone(served, "alone")
     with Client(served.registered, phone.identity) as client:
         assert client.exchange(get("/device")).status == 200
@@ -97,7 +97,7 @@ def test_a_listener_may_take_none_but_those(served, pki, nothing_passes):
         assert s_client_alert(output) == UNKNOWN_CA
 
 
-def test_the_name_of_an_authority_makes_a_certificate_neither_better_nor_worse(served):
+def test_an_authoritys_name_in_a_self_signed_certificate_changes_nothing(served):
     phone = registered_phone(served, "named", subject="/CN=AttestGate development GMS CA")
     with phone.connect() as client:
         assert client.exchange(get("/certificate")).status == 200
@@ -127,7 +127,7 @@ def test_a_proof_of_a_registered_device_does_not_help_an_unbound_key(served, pki
         assert_denied(served.gateway, client.exchange(phone.request(path="/a")), "device_unknown", 401)
 
 
-def test_a_self_signed_certificate_of_a_revoked_device_passes_nowhere_and_its_connection_ends(served, nothing_passes):
+def test_a_revoked_devices_self_signed_certificate_is_refused_and_its_connection_ends(served, nothing_passes):
     phone = registered_phone(served, "revoked")
     phone.challenge()
     with phone.connect() as opened:
@@ -212,14 +212,14 @@ def test_a_foreign_authority_is_still_refused(served, pki, nothing_passes):
         assert_refused(served, served.gateway, identity, "certificate_unknown_authority", UNKNOWN_CA)
 
 
-def test_an_authoritys_own_certificate_is_no_clients(served, pki, nothing_passes):
+def test_an_authoritys_own_certificate_is_refused_as_a_clients(served, pki, nothing_passes):
     authority = Identity(pki.gms.certificate, pki.gms.key)
     with nothing_passes:
         for where in [served.gateway, served.registered]:
             assert_refused(served, where, authority, "certificate_unsuitable", UNSUPPORTED)
 
 
-def test_where_the_listener_does_not_take_them_a_bound_key_does_not_help(served, nothing_passes):
+def test_a_bound_key_is_refused_where_self_signed_certificates_are_not_accepted(served, nothing_passes):
     phone = registered_phone(served, "elsewhere")
     with nothing_passes:
         assert_refused(served, served.issued, phone.identity, "certificate_unknown_authority", UNKNOWN_CA)
@@ -250,7 +250,7 @@ def test_a_session_is_resumed_only_where_self_signed_certificates_are_taken(serv
                 client.exchange(get("/certificate"))
 
 
-def test_a_resumed_session_of_a_self_signed_certificate_is_still_one(served, pki, nothing_passes):
+def test_a_resumed_session_stays_self_signed(served, pki, nothing_passes):
     identity = self_signed(pki, "resuming-unbound")
     context = tls_context(pki, identity)
     with nothing_passes:
@@ -264,7 +264,7 @@ def test_a_resumed_session_of_a_self_signed_certificate_is_still_one(served, pki
             assert_denied(served.gateway, client.exchange(get("/certificate")), "device_unknown", 401)
 
 
-def test_no_session_outlives_the_word_of_the_conf_file(pki, own_upstream, tmp_path):
+def test_a_session_ends_with_a_reload_that_stops_accepting_its_certificate(pki, own_upstream, tmp_path):
     gateway = Gateway(tmp_path / "gateway", pki, {"service": own_upstream.address}, ROUTES, apps=APPS)
     accept = gateway.conf["listeners"][0]["clients"]
     accept["accept"] = ["issued", "registered"]

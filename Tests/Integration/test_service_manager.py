@@ -62,7 +62,7 @@ def managed(request, start_gateway, own_upstream, tmp_path, monkeypatch):
     manager.close()
 
 
-def test_the_manager_hears_of_start_reload_life_and_end(managed, phone):
+def test_systemd_is_notified_of_start_reload_watchdog_and_stop(managed, phone):
     manager, gateway = managed
     assert manager.next("READY")["READY"] == "1"
     assert manager.next("WATCHDOG") == {"WATCHDOG": "1"}
@@ -78,19 +78,19 @@ def test_the_manager_hears_of_start_reload_life_and_end(managed, phone):
     assert gateway.wait() == 0
 
 
-def test_the_manager_is_told_whom_to_watch_after_an_upgrade_and_hears_from_that_one(managed):
+def test_systemd_watches_the_new_process_after_an_upgrade(managed):
     manager, gateway = managed
     adopt_orphans()
     before = upgrade(gateway)
-    told = manager.next("MAINPID")
-    assert (told["MAINPID"], told["READY"]) == (str(gateway.process.pid), "1")
-    # The new one speaks only once the manager listens to it, and the one of before says nothing more: not that the service stops.
+    notice = manager.next("MAINPID")
+    assert (notice["MAINPID"], notice["READY"]) == (str(gateway.process.pid), "1")
+    # The new one speaks only once the manager listens to it, and the previous one says nothing more: not that the service stops.
     assert manager.next("READY")["STATUS"].startswith("serving ")
     assert has_ended(gateway, before)
     assert manager.next("WATCHDOG", "STOPPING") == {"WATCHDOG": "1"}
 
 
-def test_a_process_that_hangs_is_not_alive(managed):
+def test_a_hanging_process_sends_no_watchdog_notification(managed):
     manager, gateway = managed
     manager.next("WATCHDOG")
     with gateway.paused():

@@ -44,7 +44,7 @@ class Siege:
         return made
 
     def outlast(self, slow):
-        """Goes on slowly until the gateway has ended every one."""
+        """Continues slowly until the gateway has ended every one."""
         left = list(slow)
 
         def are_ended():
@@ -75,7 +75,7 @@ class Siege:
 @pytest.fixture
 def siege(start_gateway, own_upstream, phone, request):
     # Where handshakes are to come to their end, there is time for that on a slow machine.
-    handshake = "1s" if "handshakes" in request.node.name else "5s"
+    handshake = "1s" if "handshakes" in request.node.name else "1m"
     gateway = start_gateway(
         {"service": own_upstream.address}, timeouts={"handshake": handshake, "head": "1s", "content_idle": "1s", "content_rate": "100KiB/s"})
     with Client(gateway, phone) as other:
@@ -110,7 +110,7 @@ def test_hundreds_that_are_reset_leave_nothing(siege):
 
 @pytest.mark.parametrize("beginning, trickle", [(slow_clients.LONG, b"a"), (slow_clients.CHUNKED, b"1\r\na\r\n")],
                          ids=["length", "chunks"])
-def test_content_that_never_pauses_but_never_comes_is_denied(siege, beginning, trickle):
+def test_endlessly_trickling_content_is_denied(siege, beginning, trickle):
     slow = slow_clients.Slow(siege.gateway, siege.phone, siege.context, beginning, trickle)
     siege.outlast([slow])
     siege.gateway.logged(denial="request_timeout", status=408)

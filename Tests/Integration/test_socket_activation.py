@@ -60,7 +60,7 @@ def test_the_managers_sockets_are_served_by_all_workers_and_survive_an_upgrade(a
             assert client.exchange(get("/")).status == 200
     eventually(lambda: ask(gateway, "/health/ready")[0] == 200, "every worker to serve")
     # What is for no listener is not kept open for nobody.
-    assert f"127.0.0.1:{other} came as a listening socket with the process, and no listener is for it" in gateway.errors
+    assert f"the inherited listening socket 127.0.0.1:{other} belongs to no listener and was closed" in gateway.errors
     assert not listening_sockets(other)
     adopt_orphans()
     before = upgrade(gateway)
@@ -74,8 +74,8 @@ def test_the_managers_sockets_are_served_by_all_workers_and_survive_an_upgrade(a
     assert (gateway.directory / "admin.sock").is_socket()
 
 
-def test_sockets_of_another_process_are_none_of_ours(pki, own_upstream, tmp_path, monkeypatch):
-    """A shell that was activated passes its variables on to whatever it starts."""
+def test_socket_variables_of_another_process_are_ignored(pki, own_upstream, tmp_path, monkeypatch):
+    """An activated shell passes its variables on to its children."""
     monkeypatch.setitem(ENVIRONMENT, "LISTEN_FDS", "1")
     monkeypatch.setitem(ENVIRONMENT, "LISTEN_PID", "1")
     gateway = Gateway(tmp_path / "gateway", pki, {"service": own_upstream.address})

@@ -1,4 +1,4 @@
-"""What one address, and all together, may have open: whoever has more is turned away, and the others are served."""
+"""What one address, and all together, may have open: connections beyond that are turned away, and the others are served."""
 
 import socket
 
@@ -51,7 +51,7 @@ def assert_turned_away(gateway, detail, count=1):
     assert counts.pop(limits[detail]) >= count and not any(counts.values()), counts
 
 
-def test_one_address_has_so_many_connections_over_all_workers_and_others_have_their_own(start, phone):
+def test_connections_per_address_are_limited_over_all_workers(start, phone):
     gateway = start(workers=3, connections_per_source=4)
     clients = [Client(gateway, phone, source=OTHER) for _ in range(4)]
     assert all(client.exchange(get("/")).status == 200 for client in clients)
@@ -67,7 +67,7 @@ def test_one_address_has_so_many_connections_over_all_workers_and_others_have_th
         client.close()
 
 
-def test_connections_of_before_a_reload_count_for_the_limit_that_it_sets(start, phone):
+def test_connections_from_before_a_reload_count_towards_its_limit(start, phone):
     gateway = start()
     with Client(gateway, phone, source=OTHER) as client:
         assert client.exchange(get("/")).status == 200
@@ -79,7 +79,7 @@ def test_connections_of_before_a_reload_count_for_the_limit_that_it_sets(start, 
     eventually(lambda: is_served(gateway, phone, OTHER), "room")
 
 
-def test_one_address_has_so_many_handshakes_under_way_and_others_are_served(start, half_open, phone):
+def test_handshakes_per_address_are_limited_and_others_are_served(start, half_open, phone):
     gateway = start(handshakes_per_source=5)
     silent = half_open(gateway, 5, OTHER)
     eventually(lambda: gateway.connections() >= 5, "the handshakes to be under way")
@@ -104,7 +104,7 @@ def add(clients, gateway, phone):
         return False
 
 
-def test_hundreds_of_half_open_connections_keep_nobody_out(start, half_open, phone):
+def test_hundreds_of_half_open_connections_refuse_no_other_client(start, half_open, phone):
     gateway = start(workers=1, handshakes=20)
     for _ in range(10):
         half_open(gateway, 50, OTHER)

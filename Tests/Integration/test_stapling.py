@@ -47,7 +47,7 @@ def start(make):
 
 
 def seen(gateway, phone, *arguments):
-    """What openssl is told of the certificate: good, or nothing."""
+    """The certificate's status that openssl receives: good, or nothing."""
     output = s_client(gateway, "-status", *arguments, identity=phone, send=REQUEST)
     assert "HTTP/1.1 200" in output, output
     if "OCSP response: no response sent" in output:
@@ -61,7 +61,7 @@ def check(gateway):
 
 
 @pytest.mark.parametrize("version", ["-tls1_2", "-tls1_3"])
-def test_a_client_that_asks_is_told_and_another_one_is_not(start, stapled, phone, version):
+def test_a_response_is_stapled_only_for_clients_that_request_it(start, stapled, phone, version):
     ends = stapled.write()
     gateway = start(stapled.tls, policy="intermediate", workers=2)
     for _ in range(4):
@@ -70,7 +70,7 @@ def test_a_client_that_asks_is_told_and_another_one_is_not(start, stapled, phone
     assert scrape(gateway)(METRIC, listener=f"127.0.0.1:{gateway.port}", subject="CN=localhost") == ends
 
 
-def test_without_a_response_a_client_is_told_nothing(gateway, upstream, phone):
+def test_without_a_response_nothing_is_stapled(gateway, upstream, phone):
     assert seen(gateway, phone) is None
     assert METRIC not in scrape(gateway).kinds
 
@@ -89,11 +89,11 @@ def bad_responses(stapled, pki):
 
     return {
         "revoked": (lambda: stapled.write(status="revoked"), "says that CN=localhost is revoked"),
-        "unknown": (lambda: stapled.write(status="unknown"), "knows nothing of CN=localhost"),
-        "of a stranger": (of_stranger, "must have signed it"),
-        "of another certificate of the issuer": (of_unappointed, "must have signed it"),
+        "unknown": (lambda: stapled.write(status="unknown"), "does not know CN=localhost"),
+        "of a stranger": (of_stranger, "is not signed by"),
+        "of another certificate of the issuer": (of_unappointed, "is not signed by"),
         "about another certificate": (of_other_leaf, "not about CN=localhost"),
-        "an error": (lambda: stapled.response.write_bytes(ocsp.error()), "an error, trylater"),
+        "an error": (lambda: stapled.response.write_bytes(ocsp.error()), "it is an error response, trylater"),
         "rubbish": (lambda: stapled.response.write_text("rubbish\n"), "it must be DER"),
         "empty": (lambda: stapled.response.write_text(""), "expected a readable DER file"),
     }
@@ -106,7 +106,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_response_that_no_client_would_believe_is_refused(make, stapled, pki, name):
+def test_an_invalid_response_is_refused(make, stapled, pki, name):
     bad = bad_responses(stapled, pki)
     assert list(bad) == BAD
     write, words = bad[name]
@@ -122,10 +122,10 @@ def test_a_response_that_no_client_would_believe_is_refused(make, stapled, pki, 
 
 
 @pytest.mark.parametrize("fault, times", [("stale", {"start": -600, "end": -1}), ("not yet valid", {"start": 600})])
-def test_a_response_out_of_its_time_is_not_stapled_and_warned_of_but_holds_nothing_up(
+def test_a_stale_response_is_not_stapled_but_only_warned_of(
         make, start, stapled, phone, fault, times):
     stapled.write(**times)
-    warning = f"the OCSP response for CN=localhost is {fault}, and so not stapled"
+    warning = f"the OCSP response for CN=localhost is {fault} and is not stapled"
     done = check(make(stapled.tls))
     assert done.returncode == 0 and warning in done.stdout + done.stderr, done.stderr
     gateway = start(stapled.tls)
@@ -140,16 +140,16 @@ def test_a_response_is_refused_without_the_issuer_in_the_certificate_file(make, 
     stapled.write()
     done = check(make({**stapled.tls, "certificate": str(pki.server_certificate)}))
     assert done.returncode != 0
-    assert "the certificate that issued CN=localhost" in done.stderr and "does not stand behind it" in done.stderr
+    assert "the certificate that issued CN=localhost" in done.stderr and "does not follow it" in done.stderr
 
 
-def test_a_responder_that_the_issuer_has_appointed_may_sign(start, stapled, pki, phone):
+def test_a_delegated_responder_may_sign(start, stapled, pki, phone):
     appointed = SERVER.replace("serverAuth", "OCSPSigning")
     stapled.write(signer=pki.client("ocsp-appointed", issuer=stapled.issuer, extensions=appointed))
     assert seen(start(stapled.tls), phone) == "good"
 
 
-def test_a_bad_response_changes_nothing_and_a_new_one_is_served_by_a_reload(start, stapled, phone):
+def test_an_invalid_response_changes_nothing_and_a_reload_staples_a_new_one(start, stapled, phone):
     first = stapled.write()
     gateway = start(stapled.tls)
     stapled.write(status="revoked")
@@ -162,7 +162,7 @@ def test_a_bad_response_changes_nothing_and_a_new_one_is_served_by_a_reload(star
     assert scrape(gateway)(METRIC) == second
 
 
-def test_a_response_that_is_written_is_served_by_the_watch(start, stapled, phone):
+def test_a_rewritten_response_is_stapled_without_a_reload(start, stapled, phone):
     stapled.write()
     gateway = start(stapled.tls, watch="1s")
     second = stapled.write(end=7200)
@@ -181,7 +181,7 @@ def test_a_response_that_becomes_stale_is_stapled_no_more_and_warned_of_once(sta
             # A slow machine: it was stale before it was read.
             assert life < 60
     eventually(lambda: seen(gateway, phone) is None, "the response to be stapled no more", patience=120)
-    warning = "the OCSP response that is stapled for CN=localhost has ended"
+    warning = "the stapled OCSP response for CN=localhost has ended"
     eventually(lambda: warning in gateway.errors, "the warning")
     # The watch has gone round once more.
     first = len(gateway.errors)
@@ -193,12 +193,12 @@ def test_a_response_that_becomes_stale_is_stapled_no_more_and_warned_of_once(sta
     assert warning not in gateway.errors[first:] and gateway.errors.count(warning) == 1
 
 
-def test_a_certificate_that_demands_stapling_is_warned_of_without_a_response(make, start, stapled, pki):
+def test_a_must_staple_certificate_without_a_response_is_warned_of(make, start, stapled, pki):
     demanding = pki.client("must-staple", issuer=stapled.issuer, extensions=SERVER + "tlsfeature=status_request\n")
     stapled.leaf = demanding.certificate
     stapled.chain.write_text(stapled.leaf.read_text() + pki.server_ca.read_text())
     tls = {"certificate": str(stapled.chain), "key": str(demanding.key)}
-    words = "the certificate of CN=must-staple says that clients are to refuse it without a stapled response"
+    words = "the certificate of CN=must-staple requires a stapled OCSP response (must-staple)"
     done = check(make(tls))
     assert done.returncode == 0 and words in done.stderr, done.stderr
     gateway = start(tls)

@@ -47,7 +47,7 @@ def filled(disk):
     ballast.unlink()
 
 
-def test_a_full_disk_refuses_what_needs_the_registry_and_no_more_until_there_is_room(start_attested, disk):
+def test_a_full_disk_refuses_only_what_needs_the_registry_until_there_is_room(start_attested, disk):
     attested = start_attested(registry={"path": str(disk / "registry.sqlite")}, counter="window 1024")
     gateway, phone = attested.gateway, attested.phone
     spent = []
@@ -67,7 +67,7 @@ def test_a_full_disk_refuses_what_needs_the_registry_and_no_more_until_there_is_
             return response.status != 200
         eventually(fails_to_commit, "the disk to be full")
         eventually(lambda: "database or disk is full" in gateway.errors, lambda: f"the log to say so\n{gateway.errors}")
-        assert "what needs it is refused" in gateway.errors
+        assert "requests that need it are refused" in gateway.errors
         assert scrape(gateway)("attestgate_registry_errors_total") >= 1
 
         def is_told():
@@ -86,7 +86,7 @@ def test_a_full_disk_refuses_what_needs_the_registry_and_no_more_until_there_is_
         with phone.connect() as client:
             return client.exchange(phone.request(path="/a")).status == 200
     eventually(recovers, lambda: f"the store to recover\n{gateway.errors}")
-    assert "registry: serves again" in gateway.errors
+    assert "registry: available again" in gateway.errors
     registry = json.loads(attestgate("status", "--config", gateway.conf_path, "--json").stdout)["registry"]
     assert registry["available"] and not {"reason", "unavailable_since"} & set(registry)
     passed = [request.target for request in attested.upstream.requests].count("/a")
@@ -96,7 +96,7 @@ def test_a_full_disk_refuses_what_needs_the_registry_and_no_more_until_there_is_
     assert [request.target for request in attested.upstream.requests].count("/a") == passed
 
 
-def test_a_registry_on_a_disk_that_is_read_only_is_refused_at_the_start_and_taken_once_it_is_not(start_attested, disk):
+def test_a_read_only_registry_is_refused_at_the_start(start_attested, disk):
     attested = start_attested(registry={"path": str(disk / "registry.sqlite")})
     gateway, phone = attested.gateway, attested.phone
     data = phone.request(path="/a")
@@ -108,7 +108,7 @@ def test_a_registry_on_a_disk_that_is_read_only_is_refused_at_the_start_and_take
     try:
         status, said = start_in_vain(gateway)
         assert status == 1
-        assert f"registry: {disk}: files cannot be made in it" in said
+        assert f"registry: {disk}: this user cannot create files in it" in said
     finally:
         assert mount("-o", "remount,rw", disk).returncode == 0
     gateway.start()
@@ -117,8 +117,8 @@ def test_a_registry_on_a_disk_that_is_read_only_is_refused_at_the_start_and_take
         assert client.exchange(phone.request(path="/a")).status == 200
 
 
-def test_a_file_system_that_turns_read_only_refuses_what_needs_the_registry_until_it_is_not(start_attested, tmp_path):
-    """As ext4 does after an error: what is open stays open, and writing answers EROFS, which here the tracer answers."""
+def test_a_file_system_that_becomes_read_only_refuses_only_what_needs_the_registry(start_attested, tmp_path):
+    """As ext4 does after an error: open files stay open, and writing fails with EROFS, here from the tracer."""
     attested = start_attested(counter="window 1024")
     gateway, phone = attested.gateway, attested.phone
     phone.challenge()
@@ -135,7 +135,7 @@ def test_a_file_system_that_turns_read_only_refuses_what_needs_the_registry_unti
             assert scrape(gateway)("attestgate_registry_available") == 0
         eventually(
             lambda: client.exchange(phone.request(path="/a")).status == 200, lambda: f"the store to recover\n{gateway.errors}")
-        assert "registry: serves again" in gateway.errors
+        assert "registry: available again" in gateway.errors
         for data in (passed, spent):
             assert_denied(gateway, client.exchange(data), "counter_replayed", 401)
     assert "EROFS" in (tmp_path / "trace").read_text()
@@ -144,8 +144,8 @@ def test_a_file_system_that_turns_read_only_refuses_what_needs_the_registry_unti
 SYNCS = ("-e", "trace=fdatasync,fsync", "-e")
 
 
-def test_a_slow_disk_refuses_nobody(start_attested, tmp_path):
-    """Half a second for each sync: what comes meanwhile goes into the next."""
+def test_a_slow_disk_refuses_nothing(start_attested, tmp_path):
+    """Half a second per sync: values that arrive meanwhile join the next one."""
     attested = start_attested(counter="window 1024")
     gateway, phone = attested.gateway, attested.phone
     requests = [phone.request(path=f"/{number}") for number in range(60)]
@@ -156,7 +156,7 @@ def test_a_slow_disk_refuses_nobody(start_attested, tmp_path):
     assert sorted(int(request.target[1:]) for request in attested.upstream.requests) == list(range(60))
 
 
-def test_a_disk_that_hangs_refuses_and_serves_again_when_it_does_not(start_attested, tmp_path):
+def test_a_hanging_disk_refuses_requests_until_it_recovers(start_attested, tmp_path):
     attested = start_attested(counter="window 1024")
     gateway, phone = attested.gateway, attested.phone
     phone.challenge()
@@ -185,7 +185,7 @@ def start_in_vain(gateway):
     return done.returncode, done.stderr
 
 
-def test_a_damaged_file_is_refused_with_the_way_to_restore_and_a_copy_put_back_serves(start_attested):
+def test_a_damaged_file_is_refused_with_instructions_and_a_restored_copy_serves(start_attested):
     print(f"seed {SEED}")
     chance = random.Random(SEED)
     attested = start_attested()

@@ -1,4 +1,4 @@
-"""`body: stream`: content goes on as it comes, and a request whose content is not what its proof says is never complete."""
+"""`body: stream`: content is forwarded as it comes, and a request whose content is not what its proof says is never complete."""
 
 import hashlib
 import random
@@ -51,7 +51,7 @@ def assert_never_complete(upstream, path, content):
 
 @BOTH
 @pytest.mark.parametrize("size", [1, 2, 1000, 32 * 1024, 32 * 1024 + 1, 300_000])
-def test_honest_content_arrives_whole_and_framed_as_it_came(attested, chunked, size):
+def test_correct_content_arrives_complete_with_its_framing(attested, chunked, size):
     content = random.Random(size).randbytes(size)
     with attested.phone.connect() as client:
         data = attested.phone.request("POST", "/stream/a", content=content, chunked=chunked)
@@ -60,19 +60,19 @@ def test_honest_content_arrives_whole_and_framed_as_it_came(attested, chunked, s
         assert seen.content == content
         framed = [("Transfer-Encoding", "chunked")] if chunked else [("Content-Length", str(size))]
         assert [field for field in seen.fields if field[0] in ("Transfer-Encoding", "Content-Length")] == framed
-        # The connection goes on, on both sides.
+        # The connection stays open, on both sides.
         assert client.exchange(attested.phone.request(path="/stream/b")).status == 200
 
 
 @pytest.mark.parametrize("request_of", [
     dict(content=b""), dict(), dict(content=b"", chunked=True)], ids=["length 0", "none", "no chunks"])
-def test_a_request_without_content_passes_as_ever(attested, request_of):
+def test_a_request_without_content_passes(attested, request_of):
     with attested.phone.connect() as client:
         assert client.exchange(attested.phone.request("POST", "/stream/a", **request_of)).status == 200
         assert attested.upstream.last_request().content == b""
 
 
-def test_content_goes_on_before_all_of_it_has_come(attested):
+def test_content_is_forwarded_before_all_of_it_arrived(attested):
     data = attested.phone.request("POST", "/stream/waiting", content=CONTENT)
     with attested.phone.connect() as client:
         client.send(data[:-1])
@@ -85,7 +85,7 @@ def test_content_goes_on_before_all_of_it_has_come(attested):
     assert "denial" not in entry and entry["upstream"] == "service"
 
 
-def test_the_head_goes_on_before_any_content_has_come(attested):
+def test_the_head_is_forwarded_before_any_content_arrived(attested):
     data = attested.phone.request("POST", "/stream/head", content=CONTENT)
     with attested.phone.connect() as client:
         client.send(data[:-len(CONTENT)])
@@ -129,7 +129,7 @@ def test_content_that_was_changed_on_its_way_never_arrives_whole(attested, chunk
     assert_never_complete(attested.upstream, path, sent)
 
 
-def test_chunks_without_content_must_be_what_the_proof_says_too(attested):
+def test_empty_chunked_content_must_match_the_proof(attested):
     data = attested.phone.request("POST", "/stream/empty", content=b"", chunked=True, digest=content_digest(b"x"))
     with attested.phone.connect() as client:
         response = send_behind_head(client, attested.upstream, "/stream/empty", data).read_response()
@@ -143,7 +143,7 @@ def test_length_0_with_the_digest_of_something_reaches_no_service(attested):
         assert_denied(attested.gateway, client.exchange(data), "body_digest_mismatch", 400)
 
 
-def test_any_content_in_any_pieces_arrives_whole_or_is_never_complete(start_attested):
+def test_random_content_in_random_pieces_arrives_complete_or_never_ends(start_attested):
     """By chance: sizes around those of the gateway's blocks, cut anywhere, taken in bites, every other one wrong."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
@@ -218,7 +218,7 @@ def test_nothing_is_forwarded_if_the_counter_cannot_be_made_durable(start_attest
             gateway.limit_files(None)
 
 
-def test_content_is_invited_once_the_counter_is_spent(attested):
+def test_content_is_requested_once_the_counter_is_committed(attested):
     phone = attested.phone
     fields = [("Expect", "100-continue")]
     good = phone.request("POST", "/stream/invited", content=CONTENT, fields=fields)
@@ -282,7 +282,7 @@ def test_a_client_that_stalls_midway_completes_nothing(start_attested):
 
 
 @pytest.mark.parametrize("rest", [b"5\r\nhelloX", b"0\r\nContent-Length: 5\r\n\r\n", b"0\r\nHost: evil\r\n\r\n", b"zz\r\n"])
-def test_broken_chunks_complete_nothing(start_attested, rest):
+def test_malformed_chunks_complete_no_request(start_attested, rest):
     attested = start_attested()
     data = attested.phone.request("POST", "/stream/broken", content=CONTENT, chunked=True)
     with attested.phone.connect() as client:
@@ -309,7 +309,7 @@ def test_trailers_are_dropped_and_prove_nothing(attested):
 
 @pytest.mark.parametrize("content", [CONTENT, OTHER], ids=["right", "wrong"])
 def test_an_early_answer_is_passed_on_and_its_request_is_never_complete(start_attested, content):
-    """Whatever follows: who has answered gets no more of it."""
+    """A service that has answered gets no more of the content."""
     attested = start_attested()
     phone = attested.phone
 
@@ -385,7 +385,7 @@ def test_a_service_that_does_not_read_stops_its_client(start_attested):
         if head.target != "/stream/large":
             return connection.send(OK)
         may_read.wait(60)
-        received, data, left = hashlib.sha256(), bytes(connection.received[len(head.head):]), total * MEGABYTE
+        received, data, left = hashlib.sha256(), connection.content_behind(head), total * MEGABYTE
         while True:
             received.update(data)
             left -= len(data)

@@ -8,10 +8,10 @@ from test_kept_connections import (
     test_a_connection_that_the_service_closed_while_idle_is_not_used,
     test_a_repeatable_request_on_a_dead_connection_is_sent_again, test_a_request_is_sent_again_only_once,
     test_a_request_that_may_have_had_effect_is_not_sent_again,
-    test_content_that_must_not_follow_a_head_is_nobodys_answer)
+    test_content_after_a_head_response_answers_no_other_request)
 from test_streaming import (
-    test_a_client_that_does_not_read_stops_its_upstream, test_a_client_that_goes_away_leaves_its_upstream,
-    test_a_request_that_is_given_up_midway_does_not_end_in_order,
+    test_a_client_that_does_not_read_stops_its_upstream, test_a_disconnected_clients_upstream_request_is_aborted,
+    test_an_aborted_request_does_not_close_its_connection_in_order,
     test_a_service_that_takes_no_content_any_more_is_upstream_timeout,
     test_an_upload_may_take_longer_than_the_service_may_take_to_answer,
     test_an_upstream_that_does_not_read_stops_its_client,

@@ -123,7 +123,7 @@ def test_the_ciphers_of_tls_1_2_are_the_policys_in_its_order(listening, phone, k
     assert chosen == [cipher.format(name) for cipher in CIPHERS]
 
 
-def test_a_client_that_would_rather_have_chacha20_gets_it(listening, phone, policy, upstream):
+def test_a_client_that_prefers_chacha20_gets_it(listening, phone, policy, upstream):
     """It has no instructions for AES."""
     gateway = listening(policy)
     assert cipher(served(gateway, phone, "-tls1_3", "-ciphersuites", ":".join(reversed(SUITES)))) == SUITES[2]
@@ -166,7 +166,7 @@ def test_nothing_is_signed_with_less_than_sha256(listening, phone, policy, upstr
         assert "Peer signing digest: SHA256" in served(listening(policy), phone, f"-{version}")
 
 
-def test_a_client_that_renegotiates_is_turned_away(listening, phone, upstream):
+def test_renegotiation_is_refused(listening, phone, upstream):
     gateway, before = listening("intermediate"), upstream.byte_count
     # `R` at the beginning of a line makes the command renegotiate.
     output = s_client(gateway, "-tls1_2", identity=phone, send=b"R\n" + REQUEST)
@@ -193,7 +193,7 @@ def test_no_tickets_are_issued_in_tls_1_2(listening, phone, upstream):
     assert "TLS session ticket" not in output and re.search(r"Session-ID: [0-9A-F]{64}\n", output)
 
 
-def test_tickets_of_tls_1_3_are_but_names_of_sessions_kept_here(listening, phone, policy, upstream):
+def test_tls_1_3_tickets_only_name_sessions_kept_here(listening, phone, policy, upstream):
     output = served(listening(policy), phone, "-tls1_3")
     tickets = re.findall(r"TLS session ticket:\n((?: +[0-9a-f]{4} - .*\n)+)", output)
     assert len(tickets) == 1
@@ -226,7 +226,7 @@ def test_a_client_that_offers_no_protocol_is_served_without(listening, phone, po
 
 
 @pytest.mark.parametrize("offered", ["h2c", "HTTP/1.1", "http/1.11", "http/1", "h3,spdy/3,acme-tls/1"])
-def test_a_client_that_offers_only_unknown_protocols_is_told_so(listening, phone, policy, upstream, offered):
+def test_a_client_that_offers_only_unknown_protocols_gets_the_alert(listening, phone, policy, upstream, offered):
     before = upstream.byte_count
     for version in VERSIONS[policy]:
         outcome = connect(listening(policy), phone, f"-{version}", "-alpn", offered)
@@ -235,17 +235,17 @@ def test_a_client_that_offers_only_unknown_protocols_is_told_so(listening, phone
 
 
 @pytest.mark.parametrize("kind", ["RSA-2048", "RSA-3072", "P-384"])
-def test_server_keys_that_are_strong_enough_serve(listening, phone, policy, upstream, kind):
+def test_strong_server_keys_are_accepted(listening, phone, policy, upstream, kind):
     for version in VERSIONS[policy]:
         served(listening(policy, kind), phone, f"-{version}")
 
 
 WEAK = {
-    "RSA-1024": (dict(kind="RSA-1024"), "its RSA key has 1024 bits, and 2048 are the least"),
+    "RSA-1024": (dict(kind="RSA-1024"), "its RSA key has 1024 bits, at least 2048 are required"),
     "P-224": (dict(kind="P-224"), "neither RSA nor on P-256 or P-384"),
     "P-521": (dict(kind="P-521"), "neither RSA nor on P-256 or P-384"),
     "secp256k1": (dict(kind="secp256k1"), "neither RSA nor on P-256 or P-384"),
-    "SHA-1": (dict(kind="P-256", digest="sha1"), "it is signed with less than SHA-256"),
+    "SHA-1": (dict(kind="P-256", digest="sha1"), "its signature algorithm is weaker than SHA-256"),
 }
 
 
@@ -266,7 +266,7 @@ def test_a_server_certificate_that_is_too_weak_is_refused(listening, pki, start_
 def test_an_intermediate_of_the_server_that_is_too_weak_is_refused(make_check, pki):
     issuer = Authority(pki.server_ca, pki.directory / "server-ca.key")
     for name, options, words in [
-        ("weak-signature", dict(digest="sha1"), "signed with less than SHA-256"),
+        ("weak-signature", dict(digest="sha1"), "its signature algorithm is weaker than SHA-256"),
         ("weak-key", dict(kind="RSA-1024"), "its key is weaker than RSA with 2048 bits"),
     ]:
         made = pki.client(f"server-{name}", issuer=issuer, extensions=AUTHORITY, **options)

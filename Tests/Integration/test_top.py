@@ -93,7 +93,7 @@ def terminal():
         each.close()
 
 
-def test_it_shows_what_the_gateway_does_as_it_does_it(start_attested, terminal):
+def test_top_shows_the_gateways_activity_live(start_attested, terminal):
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
     screen = terminal(gateway)
@@ -113,7 +113,7 @@ def test_it_shows_what_the_gateway_does_as_it_does_it(start_attested, terminal):
 
 
 @pytest.mark.parametrize("key", [b"q", b"\x03"])
-def test_a_key_ends_it_and_the_terminal_is_as_before(start_gateway, own_upstream, terminal, key):
+def test_a_key_ends_top_and_restores_the_terminal(start_gateway, own_upstream, terminal, key):
     screen = terminal(start_gateway({"service": own_upstream.address}))
     screen.shows("ready")
     screen.press(b"x")
@@ -123,14 +123,14 @@ def test_a_key_ends_it_and_the_terminal_is_as_before(start_gateway, own_upstream
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_it_and_the_terminal_is_as_before(start_gateway, own_upstream, terminal, number):
+def test_a_signal_ends_top_and_restores_the_terminal(start_gateway, own_upstream, terminal, number):
     screen = terminal(start_gateway({"service": own_upstream.address}))
     screen.shows("ready")
     screen.process.send_signal(number)
     assert screen.ended() == 0
 
 
-def test_it_takes_the_size_of_the_terminal_when_that_changes(start_gateway, own_upstream, terminal):
+def test_top_follows_the_size_of_the_terminal(start_gateway, own_upstream, terminal):
     screen = terminal(start_gateway({"service": own_upstream.address}), size=(40, 120))
     screen.shows("PHASE", "ROUTE")
     screen.resize(5, 30)
@@ -142,19 +142,19 @@ def test_it_takes_the_size_of_the_terminal_when_that_changes(start_gateway, own_
     assert screen.ended() == 0
 
 
-def test_it_survives_a_restart_of_the_gateway(start_gateway, own_upstream, terminal):
+def test_top_survives_a_restart_of_the_gateway(start_gateway, own_upstream, terminal):
     gateway = start_gateway({"service": own_upstream.address})
     screen = terminal(gateway)
     screen.shows("ready", f"process {gateway.process.pid}")
     gateway.halt()
-    screen.shows("the gateway cannot be asked")
+    screen.shows("the gateway is not reachable")
     gateway.start()
     screen.shows("ready", f"process {gateway.process.pid}")
     screen.press(b"q")
     assert screen.ended() == 0
 
 
-def test_colours_are_left_out_where_nobody_wants_them(start_gateway, own_upstream, terminal):
+def test_colours_are_omitted_on_request(start_gateway, own_upstream, terminal):
     gateway = start_gateway({"service": own_upstream.address})
     for environment, has_colours in [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)]:
         screen = terminal(gateway, **environment)
@@ -165,7 +165,7 @@ def test_colours_are_left_out_where_nobody_wants_them(start_gateway, own_upstrea
 
 
 @pytest.mark.parametrize("arguments", [["--once"], []])
-def test_for_scripts_it_prints_one_page_without_driving_anything(start_gateway, own_upstream, phone, arguments):
+def test_for_scripts_top_prints_one_page_without_control_sequences(start_gateway, own_upstream, phone, arguments):
     gateway = start_gateway({"service": own_upstream.address})
     with Client(gateway, phone) as client:
         assert client.exchange(get("/")).status == 200
@@ -176,9 +176,9 @@ def test_for_scripts_it_prints_one_page_without_driving_anything(start_gateway, 
         assert sum(line.startswith(heading) for line in done.stdout.splitlines()) == 1
 
 
-def test_for_scripts_it_fails_where_no_gateway_is(tmp_path):
+def test_for_scripts_top_fails_without_a_gateway(tmp_path):
     conf = tmp_path / "attestgate.yaml"
     conf.write_text(f"administration:\n  socket: {tmp_path}/admin.sock\n")
     done = attestgate("top", "--once", "--config", conf)
-    assert done.returncode == 1 and "none runs with this socket" in done.stderr and done.stdout == ""
+    assert done.returncode == 1 and "is not reachable: no gateway runs with this socket" in done.stderr and done.stdout == ""
     assert attestgate("top", "--interval", "0", "--config", conf).returncode == 2

@@ -1,4 +1,4 @@
-"""W3C Trace Context: a client's trace goes on, whatever is no valid trace is as if it were not there."""
+"""W3C Trace Context: a client's trace is continued; whatever is no valid trace is ignored."""
 
 import json
 import re
@@ -50,7 +50,7 @@ INVALID = {
     "parent id 0": f"00-{TRACE}-{'0' * 16}-01",
     "longer": VALID + "-00",
     "a hyphen longer": VALID + "-",
-    "a later version that goes on without a hyphen": f"01-{TRACE}-{PARENT}-01.x",
+    "a later version that continues without a hyphen": f"01-{TRACE}-{PARENT}-01.x",
     "shorter": VALID[:-1],
     "no digits": f"00-{TRACE[:-1]}g-{PARENT}-01",
     "other separators": VALID.replace("-", "_"),
@@ -61,7 +61,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize("value", INVALID.values(), ids=INVALID.keys())
-def test_an_invalid_trace_is_ignored_and_another_begun(gateway, upstream, connect, value):
+def test_an_invalid_trace_is_replaced_by_a_new_one(gateway, upstream, connect, value):
     assert connect().exchange(get("/", f"traceparent: {value}", "tracestate: a=1")).status == 200
     request = upstream.last_request()
     trace, parent, flags = trace_of(request)
@@ -78,7 +78,7 @@ def test_several_traces_are_no_trace(upstream, connect):
         assert upstream.last_request().values("tracestate") == []
 
 
-def test_the_trace_of_one_request_is_not_that_of_the_next(upstream, connect):
+def test_two_requests_have_different_traces(upstream, connect):
     client = connect()
     assert client.exchange(get("/", f"traceparent: {VALID}")).status == 200
     for _ in range(2):
@@ -87,7 +87,7 @@ def test_the_trace_of_one_request_is_not_that_of_the_next(upstream, connect):
         assert upstream.last_request().values("tracestate") == []
 
 
-def test_a_denial_names_the_clients_trace_and_the_log_tells_two_of_one_trace_apart(gateway, connect):
+def test_a_denial_names_the_clients_trace_and_the_log_has_a_request_id(gateway, connect):
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
     client = connect(server_name=None)
     for _ in range(2):
@@ -102,13 +102,13 @@ def test_a_denial_names_the_clients_trace_and_the_log_tells_two_of_one_trace_apa
     assert all(re.fullmatch("[0-9a-f]{16}", each) for each in ids()) and PARENT not in ids()
 
 
-def test_a_message_that_cannot_be_read_has_a_trace_of_its_own(connect):
+def test_a_malformed_request_has_a_trace_of_its_own(connect):
     response = connect().exchange(get("/", f"traceparent: {VALID}", "Bad Name: x"))
     assert response.status == 400
     assert json.loads(response.content)["trace_id"] not in (TRACE, "0" * 32)
 
 
-def test_the_same_request_that_is_sent_again_has_the_same_parent(start_gateway, own_upstream, phone):
+def test_a_resent_request_has_the_same_parent(start_gateway, own_upstream, phone):
     """A service that sees both sendings can tell that they are one request."""
     gateway = start_gateway({"service": own_upstream.address})
     seen = []
@@ -127,7 +127,7 @@ def test_the_same_request_that_is_sent_again_has_the_same_parent(start_gateway, 
     assert seen[1].values("traceparent") == seen[2].values("traceparent") != seen[0].values("traceparent")
 
 
-def test_an_operator_can_have_every_trace_begin_at_the_gateway(start_gateway, own_upstream, phone):
+def test_every_trace_can_be_configured_to_begin_at_the_gateway(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address}, strip_headers=["Traceparent"])
     with Client(gateway, phone) as client:
         assert client.exchange(get("/", f"traceparent: {VALID}", "tracestate: a=1")).status == 200
@@ -141,6 +141,6 @@ def test_the_connection_field_cannot_take_a_trace_away(connect, nothing_forwarde
             assert connect().exchange(get("/", f"Connection: {name}", f"traceparent: {VALID}")).status == 400
 
 
-def test_a_trace_goes_with_content_too(upstream, connect):
+def test_a_request_with_content_has_a_trace_too(upstream, connect):
     assert connect().exchange(post("/", b"content", f"traceparent: {VALID}")).status == 200
     assert trace_of(upstream.last_request())[0] == TRACE

@@ -44,7 +44,7 @@ def spans(gateway, result):
     return scrape(gateway)("attestgate_spans_total", result=result)
 
 
-# What is told.
+# Content of spans.
 
 def test_a_proven_request_has_a_span_and_one_for_each_of_its_phases(start_attested, collector):
     attested = start_attested(**settings(collector))
@@ -103,7 +103,7 @@ def test_a_refusal_has_its_code_and_nothing_that_names_a_patient(start_attested,
         assert secret not in text
 
 
-def test_a_failed_upstream_is_an_error_of_both_spans(start_gateway, collector, phone):
+def test_a_failed_upstream_marks_both_spans_as_errors(start_gateway, collector, phone):
     holder, port = reserve_port()
     gateway = start_gateway({"service": f"127.0.0.1:{port}"}, **settings(collector))
     trace = uuid.uuid4().hex
@@ -116,7 +116,7 @@ def test_a_failed_upstream_is_an_error_of_both_spans(start_gateway, collector, p
     holder.close()
 
 
-def test_spans_say_of_which_process_they_are(start, collector, phone):
+def test_spans_identify_their_process(start, collector, phone):
     gateway = start(collector, service_name="gateway-a")
     trace = uuid.uuid4().hex
     with Client(gateway, phone) as client:
@@ -143,23 +143,23 @@ def test_a_client_decides_over_its_own_traces(start, collector, own_upstream, ph
     assert {span.trace for span in collector.spans} == {traces["01"], traces["03"]}
 
 
-def test_of_traces_that_begin_here_one_in_so_many_is_recorded_and_the_service_is_told(
+def test_traces_that_begin_here_are_sampled_and_the_service_is_notified(
         start, collector, own_upstream, phone):
     gateway = start(collector, sample=4, requests_per_second=100_000)
-    told = {}
+    flags_by_trace = {}
     with Client(gateway, phone) as client:
         for _ in range(200):
             assert client.exchange(get("/")).status == 200
             _, trace, _, flags = own_upstream.last_request().values("traceparent")[0].split("-")
-            told[trace] = flags
-    recorded = {trace for trace, flags in told.items() if flags == "01"}
+            flags_by_trace[trace] = flags
+    recorded = {trace for trace, flags in flags_by_trace.items() if flags == "01"}
     # Of 200 at chance 1/4: fewer than 12 or more than 100 come once in 10^12 runs.
-    assert 12 < len(recorded) < 100 and set(told.values()) == {"00", "01"}
+    assert 12 < len(recorded) < 100 and set(flags_by_trace.values()) == {"00", "01"}
     eventually(lambda: {span.trace for span in collector.spans} >= recorded, "all that were recorded")
     assert {span.trace for span in collector.spans} == recorded
 
 
-def test_without_tracing_a_trace_that_begins_here_is_sampled_as_ever(start_gateway, own_upstream, phone):
+def test_without_tracing_a_new_trace_is_marked_sampled(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": own_upstream.address})
     with Client(gateway, phone) as client:
         assert client.exchange(get("/")).status == 200
@@ -167,7 +167,7 @@ def test_without_tracing_a_trace_that_begins_here_is_sampled_as_ever(start_gatew
     assert "attestgate_spans" not in scrape(gateway).text
 
 
-def test_no_more_requests_are_recorded_in_a_second_than_are_wanted(start, collector, phone):
+def test_recorded_requests_per_second_are_limited(start, collector, phone):
     gateway = start(collector, requests_per_second=1)
     with Client(gateway, phone) as client:
         for _ in range(50):
@@ -180,7 +180,7 @@ def test_no_more_requests_are_recorded_in_a_second_than_are_wanted(start, collec
 
 # To whom.
 
-def test_the_collector_is_known_by_its_certificate_and_is_shown_the_token(start, pki, phone, tmp_path):
+def test_the_collector_is_authenticated_before_it_gets_the_token(start, pki, phone, tmp_path):
     collector = Collector(pki.server("collector"))
     token = tmp_path / "token"
     token.write_text("s3cret-token\n")
@@ -195,7 +195,7 @@ def test_the_collector_is_known_by_its_certificate_and_is_shown_the_token(start,
     collector.stop()
 
 
-def test_a_collector_that_somebody_else_vouches_for_gets_nothing(start, pki, phone):
+def test_a_collector_of_another_authority_gets_nothing(start, pki, phone):
     collector = Collector(pki.server("stranger"))
     gateway = start(collector, authorities=str(pki.gms.certificate))
     with Client(gateway, phone) as client:
@@ -228,7 +228,7 @@ def test_a_reload_begins_to_export_and_changes_where_to(start_gateway, own_upstr
 
 @pytest.mark.parametrize("status, fields", [
     (429, {}), (502, {}), (503, {}), (504, {}), (503, {"Retry-After": "1"}), (None, {})])
-def test_what_can_be_sent_again_is_and_comes_once(start, collector, phone, status, fields):
+def test_a_retryable_export_is_retried_and_arrives_once(start, collector, phone, status, fields):
     gateway = start(collector)
     collector.script = lambda number: (
         (None if status is None else (status, fields, b"{}")) if number < (2 if status is None else 1) else (200, {}, b"{}"))
@@ -236,7 +236,7 @@ def test_what_can_be_sent_again_is_and_comes_once(start, collector, phone, statu
     with Client(gateway, phone) as client:
         assert client.exchange(get("/", traced(trace))).status == 200
     collector.trace(trace, 2)
-    eventually(lambda: "takes spans again" in gateway.errors, lambda: gateway.errors)
+    eventually(lambda: "accepts spans again" in gateway.errors, lambda: gateway.errors)
     assert len(collector.spans) == 2
     metrics = scrape(gateway)
     assert metrics("attestgate_spans_total", result="exported") == 2
@@ -246,7 +246,7 @@ def test_what_can_be_sent_again_is_and_comes_once(start, collector, phone, statu
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 500, 301])
-def test_what_is_refused_for_good_is_dropped_and_told_once(start, collector, phone, status):
+def test_permanently_refused_spans_are_dropped_and_reported_once(start, collector, phone, status):
     gateway = start(collector)
     collector.script = lambda number: (status, {"Location": "http://127.0.0.1:1/"}, b"{}")
     with Client(gateway, phone) as client:
@@ -257,7 +257,7 @@ def test_what_is_refused_for_good_is_dropped_and_told_once(start, collector, pho
     assert gateway.errors.count(f"status {status}: spans are dropped") == 1
 
 
-def test_what_a_collector_takes_in_part_is_counted_and_not_sent_again(start, collector, phone):
+def test_partially_accepted_spans_are_counted_and_not_resent(start, collector, phone):
     gateway = start(collector)
     collector.script = lambda number: (
         200, {}, b'{"partialSuccess":{"rejectedSpans":"1","errorMessage":"too old"}}')
@@ -269,8 +269,8 @@ def test_what_a_collector_takes_in_part_is_counted_and_not_sent_again(start, col
     assert spans(gateway, "exported") == 1 and collector.calls == 1
 
 
-def test_a_collector_that_never_answers_delays_no_request_and_fills_no_memory(start, own_upstream, phone):
-    """It accepts, reads nothing and says nothing: what waits is bounded, the rest is dropped, and requests go on."""
+def test_a_silent_collector_delays_no_request_and_memory_stays_bounded(start, own_upstream, phone):
+    """It accepts and reads nothing: the queue is bounded, the rest is dropped, and requests continue."""
     silent = socket.create_server(("127.0.0.1", 0))
 
     class Silent:
@@ -298,7 +298,7 @@ def test_the_last_spans_are_sent_before_the_process_ends(start, collector, phone
     assert len(collector.trace(trace, 2)) == 2
 
 
-def test_a_collector_that_is_gone_does_not_keep_the_process_from_ending(start, phone):
+def test_an_unreachable_collector_does_not_delay_the_end(start, phone):
     collector = Collector()
     collector.stop()
     gateway = start(collector)
@@ -308,7 +308,7 @@ def test_a_collector_that_is_gone_does_not_keep_the_process_from_ending(start, p
     gateway.stop()
 
 
-def test_the_page_names_every_attribute_and_setting():
+def test_the_page_names_every_attribute():
     page = (REPOSITORY / "docs/operations/tracing.md").read_text()
     source = "".join(path.read_text() for path in (REPOSITORY / "Sources/Gateway/Tracing").glob("*.swift"))
     names = set(re.findall(r'attribute\("([a-z_.]+)"', source))

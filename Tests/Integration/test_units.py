@@ -15,7 +15,8 @@ EXPOSURE = 1.7
 
 
 def sandbox(text):
-    return text.split("\n# What it may do: ", 1)[1].split("\n[Install]", 1)[0]
+    """The settings from the first to the last that restricts the process."""
+    return text.split("\nNoNewPrivileges=", 1)[1].split("\n[Install]", 1)[0]
 
 
 def test_there_is_a_unit_for_each_role():
@@ -29,19 +30,19 @@ def test_there_is_a_unit_for_each_role():
 
 @pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
 @pytest.mark.parametrize("name", UNITS)
-def test_a_unit_leaves_a_process_little_to_do(name):
+def test_a_unit_confines_its_process(name):
     done = subprocess.run(
         ["systemd-analyze", "security", "--offline=true", "--no-pager", f"--threshold={EXPOSURE * 10:.0f}",
          REPOSITORY / "conf/systemd" / name], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout
 
 
-def test_no_role_is_left_more_than_another():
+def test_all_roles_have_the_same_confinement():
     assert len({sandbox(UNITS[name]) for name in ROLES}) == 1
 
 
 def test_roles_that_share_a_machine_share_neither_user_nor_directory():
-    """Then the gateway's user can read no key of enrolment's, whatever its unit says."""
+    """So the gateway's user can read no key of enrolment, whatever its unit says."""
     for key in ["User", "StateDirectory", "RuntimeDirectory", "LogsDirectory"]:
         gateway, enrolment = [
             set(re.findall(rf"^{key}=(.*)$", UNITS[name], re.MULTILINE)[0].split())

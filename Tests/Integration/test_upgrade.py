@@ -1,4 +1,4 @@
-"""A newer program takes over from a running gateway: nobody's request fails for it, no proof is good twice, and one of the two
+"""A newer program takes over from a running gateway: no request fails for it, no proof is good twice, and one of the two
 serves, whatever happens to the other.
 
 ATTESTGATE_UPGRADES says how many upgrades there are under load (2).
@@ -19,6 +19,7 @@ import seeds
 from client import Client, get
 from denials import assert_denied
 from exposition import ask
+from gateway import is_stopped
 from http2_client import HTTP2Client
 from paths import BINARY
 from phone import Phone
@@ -38,7 +39,7 @@ def orphans():
 
 
 class Load(threading.Thread):
-    """A phone that sends one proof after the other, and goes on on another connection when it is told that one has ended."""
+    """A phone that sends one proof after the other, and takes another connection when the gateway has ended its own."""
 
     def __init__(self, attested, phone, sends_content=False):
         super().__init__(daemon=True)
@@ -103,13 +104,13 @@ def test_an_upgrade_fails_no_request_and_takes_no_proof_twice(start_attested):
             assert client.exchange(spent).status == 200
             before = upgrade(gateway)
             goes_on(loads)
-            # Whoever was told of no end sends once more, or finds the connection ended as if it had been idle for long.
+            # A client that has not seen the end sends once more, or finds the connection ended as if it had been idle for long.
             with witness.connect() as other:
                 assert_denied(gateway, other.exchange(spent), "counter_replayed", 401)
                 assert other.exchange(witness.request()).status == 200
         assert has_ended(gateway, before), gateway.errors
         assert listening_sockets(gateway.port) == sockets
-        # Whoever looks after services looks after it: it is no child of one that has ended.
+        # The service manager supervises it: it is no child of a process that has ended.
         assert parent(gateway.process.pid) == os.getpid()
     for load in loads:
         load.stop()
@@ -117,8 +118,8 @@ def test_an_upgrade_fails_no_request_and_takes_no_proof_twice(start_attested):
         assert load.connections > UPGRADES
 
 
-def test_every_listener_is_taken_over_and_kept_if_the_new_program_is_no_good(start_attested, tmp_path):
-    """The upgrade comes to nothing, at whatever point: the gateway serves on, and says why."""
+def test_a_failed_upgrade_leaves_every_listener_with_the_old_process(start_attested, tmp_path):
+    """The upgrade fails at any point: the gateway keeps serving and logs the reason."""
     token, port = tmp_path / "token", uncommon_port()
     token.write_text("a-token-for-the-administration-0123456789")
     token.chmod(0o600)
@@ -148,12 +149,12 @@ def test_every_listener_is_taken_over_and_kept_if_the_new_program_is_no_good(sta
 
     process = gateway.process
     faults = {
-        "it ended with status 3": "#!/bin/sh\nexit 3\n",
+        "it exited with status 3": "#!/bin/sh\nexit 3\n",
         "No such file": None,
         # It says that it is ready, hears that the registry is its own, and is gone.
         "before it served": "#!/usr/bin/python3\nimport socket, os\n"
                             "s = socket.socket(fileno=3)\ns.setblocking(True)\ns.send(b'prepared %d' % os.getpid())\ns.recv(64)\n",
-        "does not speak": "#!/usr/bin/python3\nimport socket, time\ns = socket.socket(fileno=3)\n"
+        "did not follow the upgrade protocol": "#!/usr/bin/python3\nimport socket, time\ns = socket.socket(fileno=3)\n"
                           "s.send(b'hello')\ntime.sleep(60)\n",
     }
     for reason, text in faults.items():
@@ -172,8 +173,8 @@ def test_every_listener_is_taken_over_and_kept_if_the_new_program_is_no_good(sta
     gateway.conf_path.write_text(good.replace('"require": "request-proof"', '"require": "nothing"'))
     done = attestgate("upgrade", "--config", gateway.conf_path, "--socket", tmp_path / "admin.sock")
     gateway.conf_path.write_text(good)
-    assert done.returncode == 1 and re.search(r"not upgraded: .*:\d+:\d+: error: .*`nothing` is not known", done.stderr), done.stderr
-    assert told(gateway, "`nothing` is not known")
+    assert done.returncode == 1 and re.search(r"not upgraded: .*:\d+:\d+: error: .*`nothing` is not a known value", done.stderr), done.stderr
+    assert has_logged(gateway, "`nothing` is not a known value")
     serves(process)
     # One whose secret is none, which is read when the registry is its own: this process has let go of it, and takes it back.
     secret = tmp_path / "secret"
@@ -183,9 +184,9 @@ def test_every_listener_is_taken_over_and_kept_if_the_new_program_is_no_good(sta
     done = attestgate("upgrade", "--config", gateway.conf_path, "--socket", tmp_path / "admin.sock")
     gateway.conf_path.write_text(good)
     assert done.returncode == 1 and f"registry: secret: {secret}: " in done.stderr, done.stderr
-    assert told(gateway, f"registry: secret: {secret}: ") and "this process serves again" in gateway.errors
+    assert has_logged(gateway, f"registry: secret: {secret}: ") and "this process serves again" in gateway.errors
     serves(process)
-    # Whoever comes later finds it too, without the paths.
+    # `attestgate status` shows it later too, without the paths.
     shown = attestgate("status", "--config", gateway.conf_path).stdout
     assert re.search(r"^failed upgrade +20\S+Z .*registry: secret: secret: ", shown, re.MULTILINE), shown
     before = upgrade(gateway)
@@ -194,7 +195,7 @@ def test_every_listener_is_taken_over_and_kept_if_the_new_program_is_no_good(sta
     # And from there once more, by the signal.
     before = gateway.process
     gateway.signal(signal.SIGUSR2)
-    eventually(lambda: before.poll() is not None, "the process of before to end")
+    eventually(lambda: before.poll() is not None, "the previous process to end")
     assert before.returncode == 0
     gateway.process = Orphan(serving_process(gateway))
     serves(gateway.process)
@@ -216,7 +217,7 @@ def test_a_gateway_started_by_relative_paths_is_upgraded_twice(start_attested):
             assert client.exchange(phone.request()).status == 200
 
 
-def told(gateway, reason):
+def has_logged(gateway, reason):
     """Whether the gateway's own log has it, beside what the other process wrote to the same place."""
     lines = [json.loads(line) for line in gateway.errors.splitlines() if line.startswith("{")]
     messages = [line["message"] for line in lines] or [l for l in gateway.errors.splitlines() if "not upgraded: " in l]
@@ -227,7 +228,7 @@ def serving_process(gateway):
     return json.loads(ask(gateway, "/status")[2])["process"]
 
 
-def test_whoever_is_killed_the_other_serves_and_never_both(start_attested, tmp_path):
+def test_if_either_process_is_killed_exactly_one_serves(start_attested, tmp_path):
     attested = start_attested()
     gateway, phone = attested.gateway, attested.phone
     seed = seeds.seed()
@@ -258,8 +259,8 @@ def test_whoever_is_killed_the_other_serves_and_never_both(start_attested, tmp_p
             assert client.exchange(phone.request()).status == 200
 
 
-def test_a_process_that_is_told_to_upgrade_while_it_takes_over_can_be_upgraded_later(start_gateway, own_upstream, tmp_path):
-    """SIGUSR2 for all processes of a service, say: it had nobody to ask, and waited for answers for ever."""
+def test_an_upgrade_signal_during_a_takeover_does_not_prevent_later_upgrades(start_gateway, own_upstream, tmp_path):
+    """SIGUSR2 to all processes of a service: the new process once waited for ever for an answer."""
     gateway = start_gateway({"service": own_upstream.address})
     program, go = tmp_path / "program", tmp_path / "go"
     program.write_text(
@@ -276,7 +277,7 @@ def test_a_process_that_is_told_to_upgrade_while_it_takes_over_can_be_upgraded_l
         go.touch()
         eventually(lambda: catches(new, signal.SIGUSR2), "the new process to wait for the old one")
         os.kill(new, signal.SIGUSR2)
-        eventually(lambda: gateway.errors.count("by SIGUSR2") == 2, "the new process to be told")
+        eventually(lambda: gateway.errors.count("by SIGUSR2") == 2, "the new process to log its signal")
     assert has_ended(gateway, before)
     gateway.process = Orphan(new)
     assert "not upgraded: the gateway has just started" in gateway.errors
@@ -291,11 +292,27 @@ def catches(pid, number):
     return int(mask, 16) >> number - 1 & 1
 
 
-def test_a_gateway_stopped_before_the_new_process_is_ready_leaves_nobody_who_serves(start_gateway, own_upstream):
-    gateway = start_gateway({"service": own_upstream.address})
+def stop_before_it_serves(gateway):
+    """Begins an upgrade. - Returns: the new process, stopped; None if it served before that."""
     gateway.signal(signal.SIGUSR2)
     new = Orphan(successor(gateway))
     os.kill(new.pid, signal.SIGSTOP)
+    eventually(lambda: is_stopped(new.pid), "the new process to be stopped")
+    if gateway.errors.count("serving ") == 1:
+        return new
+    os.kill(new.pid, signal.SIGCONT)
+    before, gateway.process = gateway.process, new
+    assert has_ended(gateway, before)
+    gateway.halt()
+    return None
+
+
+def test_stopping_during_an_upgrade_leaves_no_process_serving(start_gateway, own_upstream):
+    for _ in range(20):
+        gateway = start_gateway({"service": own_upstream.address})
+        if new := stop_before_it_serves(gateway):
+            break
+    assert new, "each new process served at once"
     gateway.signal(signal.SIGTERM)
     assert has_ended(gateway, gateway.process)
     os.kill(new.pid, signal.SIGCONT)
@@ -303,7 +320,7 @@ def test_a_gateway_stopped_before_the_new_process_is_ready_leaves_nobody_who_ser
     assert gateway.errors.count("serving ") == 1
 
 
-def test_gateways_on_a_database_both_have_it_meanwhile(start_sharing, database):
+def test_during_an_upgrade_both_processes_use_the_database(start_sharing, database):
     gateway = start_sharing(workers=2)
     phone = Phone(gateway, gateway.pki.phone("upgraded-phone"))
     with phone.connect() as client, phone.connect() as kept:

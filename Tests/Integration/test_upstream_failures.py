@@ -76,7 +76,7 @@ def test_an_end_before_the_head_is_complete_is_upstream_unavailable(behind, own_
     gateway, client = behind
     own_upstream.script = answer_and_close(data, reset)
     assert_denied(gateway, client.exchange(get("/")), "upstream_unavailable", 502)
-    # The client did nothing wrong: its connection goes on.
+    # The client did nothing wrong: its connection stays open.
     own_upstream.script = None
     assert client.exchange(get("/")).status == 200
 
@@ -170,7 +170,7 @@ def test_silence_within_the_content_cuts_the_response_off(impatient, own_upstrea
     gateway.logged(denial="upstream_timeout", status=200)
 
 
-def test_a_request_beyond_the_connections_is_upstream_busy_where_none_may_wait(start_gateway, own_upstream, phone):
+def test_a_request_above_the_connection_limit_is_upstream_busy_without_a_queue(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": {"servers": [own_upstream.address], "connections": 1, "idle_connections": 1, "waiting": 0}})
     own_upstream.script = silent(b"")
     with Client(gateway, phone) as first, Client(gateway, phone) as second:
@@ -192,7 +192,7 @@ def test_the_next_server_is_tried_when_one_refuses(start_gateway, own_upstream, 
     assert [r.content for r in own_upstream.requests] == [b"hello"] * 6
 
 
-def test_a_service_that_speaks_unasked_is_not_used_again(behind, own_upstream):
+def test_a_connection_with_unsolicited_data_is_not_used_again(behind, own_upstream):
     gateway, client = behind
 
     def script(connection):
@@ -208,7 +208,7 @@ def test_a_service_that_speaks_unasked_is_not_used_again(behind, own_upstream):
         assert client.exchange(get("/")).content == b"ok"
 
 
-def test_a_response_longer_than_it_says_is_cut_where_it_says(behind, own_upstream):
+def test_a_response_longer_than_its_length_is_cut_there(behind, own_upstream):
     gateway, client = behind
     own_upstream.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok" + b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"
     for _ in range(3):

@@ -276,7 +276,7 @@ def scene(pki, phone, tmp_path_factory):
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_fault_ends_in_its_denial_harms_nobody_and_leaves_nothing(scene, phone, fault):
+def test_each_upstream_fault_gives_its_denial_and_affects_no_other_request(scene, phone, fault):
     gateway = scene.gateway
     scene.set_up(fault)
     before, failed, lines = scene.figures(), scene.failures(), len(gateway.access())

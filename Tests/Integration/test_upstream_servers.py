@@ -107,7 +107,7 @@ def test_a_device_keeps_its_server(start_gateway, three, pki):
     assert len(used) > 1
 
 
-def test_a_server_that_refuses_costs_no_request_and_is_left_alone_soon(start_gateway, three, phone):
+def test_a_refusing_server_fails_no_request_and_is_soon_skipped(start_gateway, three, phone):
     with nobody() as dead:
         gateway = start_gateway({"service": {
             "servers": [dead, *(server.address for server in three[1:])], "ejection": FOR_GOOD}})
@@ -129,7 +129,7 @@ def test_a_server_that_refuses_costs_no_request_and_is_left_alone_soon(start_gat
         assert set(served()) == {three[1].address, three[2].address}, "who answered, not who was tried before"
 
 
-def test_a_proof_goes_on_to_the_next_server_with_its_one_counter(start_attested):
+def test_a_proof_is_sent_to_the_next_server_with_its_one_counter(start_attested):
     with nobody() as dead:
         attested = start_attested()
         gateway, phone = attested.gateway, attested.phone
@@ -143,8 +143,8 @@ def test_a_proof_goes_on_to_the_next_server_with_its_one_counter(start_attested)
         metrics = scrape(gateway)
         assert metrics("attestgate_upstream_server_failures_total", server=dead, kind="unreachable") == 2
         assert metrics("attestgate_registry_counters_committed_total") - before == 4
-        told = [r.values("attest-counter")[0] for r in attested.upstream.requests]
-        assert len(told) == 4 == len(set(told))
+        counters = [r.values("attest-counter")[0] for r in attested.upstream.requests]
+        assert len(counters) == 4 == len(set(counters))
 
 
 BAD = {
@@ -157,7 +157,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_one_bad_server_among_three_is_ejected_and_the_others_carry_on(start_gateway, three, phone, name):
+def test_one_failing_server_of_three_is_ejected(start_gateway, three, phone, name):
     gateway = start_gateway(upstream(three, ejection=FOR_GOOD))
     three[0].script = BAD[name]
     failed = 0
@@ -174,7 +174,7 @@ def test_one_bad_server_among_three_is_ejected_and_the_others_carry_on(start_gat
     assert states(gateway, three[1]) == {"usable"}
 
 
-def test_a_server_that_never_answers_is_ejected_and_holds_nobody_up(start_gateway, three, phone):
+def test_a_silent_server_is_ejected_and_delays_no_other_request(start_gateway, three, phone):
     gateway = start_gateway(upstream(three, ejection=FOR_GOOD, response_timeout="300ms"))
     three[0].script = lambda connection: (connection.read_request(), connection.wait_for_end())
     with Client(gateway, phone) as client:
@@ -224,7 +224,7 @@ def test_when_all_are_ejected_all_are_asked(start_gateway, three, phone):
         assert client.exchange(post("/", b"x")).status == 200
 
 
-def test_all_down_is_one_denial_each_and_the_gateway_recovers(start_gateway, phone):
+def test_with_all_servers_down_each_request_is_denied_and_the_gateway_recovers(start_gateway, phone):
     servers = [RecordingUpstream() for _ in range(3)]
     gateway = start_gateway(upstream(servers, ejection=FOR_A_MOMENT))
     with Client(gateway, phone) as client:
@@ -237,7 +237,7 @@ def test_all_down_is_one_denial_each_and_the_gateway_recovers(start_gateway, pho
         eventually(lambda: gateway.connections() <= before, "no connection to be left behind")
 
 
-def test_a_failure_that_is_not_the_servers_ejects_nobody(start_gateway, three, phone):
+def test_a_failure_not_caused_by_the_server_ejects_none(start_gateway, three, phone):
     gateway = start_gateway(upstream(three, ejection={"failures": 1, "for": "1h", "at_most": "1h"}))
     for server in three:
         server.answer = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n"
@@ -256,7 +256,7 @@ def test_a_failure_that_is_not_the_servers_ejects_nobody(start_gateway, three, p
     assert [states(gateway, server) for server in three] == [{"usable"}] * 3
 
 
-def test_a_client_that_dawdles_has_no_server_ejected(start_gateway, three, phone):
+def test_a_slow_client_has_no_server_ejected(start_gateway, three, phone):
     gateway = start_gateway(upstream(three, ejection={"failures": 1, "for": "1h", "at_most": "1h"}))
 
     def impatient(connection):
@@ -271,7 +271,7 @@ def test_a_client_that_dawdles_has_no_server_ejected(start_gateway, three, phone
     assert [states(gateway, server) for server in three] == [{"usable"}] * 3
 
 
-def test_who_waits_is_served_when_an_ejection_ends(start_gateway, three, phone):
+def test_waiting_requests_are_served_when_an_ejection_ends(start_gateway, three, phone):
     hanging, ejected, _ = three
     release = threading.Event()
     hanging.script = lambda connection: (connection.read_request(), release.wait(60), connection.send(OK))
@@ -306,7 +306,7 @@ def holding(release):
 ONE = {"connections": 1, "idle_connections": 1}
 
 
-def test_a_request_waits_for_a_connection_and_those_that_wait_keep_their_order(start_gateway, own_upstream, phone):
+def test_requests_wait_for_a_connection_in_order(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": {"servers": [own_upstream.address], **ONE, "waiting_timeout": "1m"}})
     release = threading.Event()
     own_upstream.script = holding(release)
@@ -361,7 +361,7 @@ def test_a_wait_without_end_is_upstream_busy(start_gateway, own_upstream, phone)
     assert [r.target for r in own_upstream.requests] == ["/first"]
 
 
-def test_no_more_wait_than_may(start_gateway, own_upstream, phone):
+def test_waiting_requests_are_limited(start_gateway, own_upstream, phone):
     gateway = start_gateway({"service": {
         "servers": [own_upstream.address], **ONE, "waiting": 1, "waiting_timeout": "1m"}})
     release = threading.Event()
@@ -471,9 +471,9 @@ NOT_WELL = {
 
 NOT_WELL_REASONS = {
     "refuses": "failed: Connection refused",
-    "never answers": "no complete answer in 1000 ms",
+    "never answers": "no complete response within 1000 ms",
     "wrong status": "status 204, expected 200",
-    "half an answer": "the upstream ended the connection",
+    "half an answer": "the upstream closed the connection",
 }
 
 
@@ -496,7 +496,7 @@ def test_a_server_that_is_not_well_is_known_before_the_first_request(start_gatew
     assert counts(checked)[0] == 0
 
 
-def test_a_check_is_read_no_further_than_need_be(start_gateway, own_upstream, phone):
+def test_a_checks_response_is_read_only_as_far_as_needed(start_gateway, own_upstream, phone):
     own_upstream.is_checked = True
     sent = []
 
@@ -530,7 +530,7 @@ def test_checks_end_with_their_configuration_and_leave_nothing_behind(start_gate
     assert len(own_upstream.connections) == count + 1
 
 
-def test_a_reload_in_the_middle_of_checks_harms_nothing(start_gateway, own_upstream, phone):
+def test_a_reload_during_checks_does_no_harm(start_gateway, own_upstream, phone):
     own_upstream.is_checked = True
     own_upstream.health = lambda connection: connection.wait_for_end()
     gateway = start_gateway({"service": {
@@ -561,7 +561,7 @@ def test_status_shows_servers(start_gateway, three, phone):
         assert f"{failed['last_failure']['at']} {failed['last_failure']['reason']}" in printed
 
 
-def test_status_tells_what_fails_at_the_only_server_which_is_never_ejected(start_gateway, phone):
+def test_status_shows_the_failures_of_a_single_server_which_is_never_ejected(start_gateway, phone):
     with nobody() as dead:
         gateway = start_gateway({"service": dead})
         with Client(gateway, phone) as client:

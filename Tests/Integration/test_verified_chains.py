@@ -1,4 +1,4 @@
-"""A client whose chain was verified before is not verified again; and all that is to be asked anew is asked anew."""
+"""A client whose chain was verified before is not verified again; and all checks that can change are repeated."""
 
 import base64
 import re
@@ -84,7 +84,7 @@ def test_a_cached_chain_past_its_not_after(start_gateway, own_upstream, pki, pho
     assert_connection_refused(gateway, "certificate_expired")
 
 
-def test_a_chain_whose_authority_ends_is_cached_no_longer(start_gateway, own_upstream, pki, phone):
+def test_a_chain_is_evicted_when_its_authority_expires(start_gateway, own_upstream, pki, phone):
     """The leaf is good for a month, and what issued it for seconds."""
     def below_one_that_ends(life):
         issuing = pki.authority(f"ends-in-{life}-{time.time_ns()}", issuer=pki.root, end=life / 86_400)
@@ -106,7 +106,7 @@ def test_a_cached_chain_that_a_new_list_names(start_gateway, own_upstream, pki, 
     assert_connection_refused(gateway, "certificate_revoked")
 
 
-def test_a_cached_chain_whose_key_is_pinned_no_more(start_gateway, own_upstream, pki, phone):
+def test_a_cached_chain_with_a_key_no_longer_pinned_is_refused(start_gateway, own_upstream, pki, phone):
     identity = pki.phone("cached-and-pinned")
     gateway = start_gateway(
         {"service": own_upstream.address}, clients={"pins": [pin(pki, phone), pin(pki, identity)]})
@@ -137,7 +137,7 @@ def scalar_of(identity):
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
-def test_a_cached_chain_is_worth_nothing_without_its_key(start_gateway, own_upstream, pki, phone, version):
+def test_a_cached_chain_without_its_key_is_refused(start_gateway, own_upstream, pki, phone, version):
     gateway = start_gateway({"service": own_upstream.address}, policy="intermediate")
     victim, thief = pki.phone("robbed"), pki.phone("thief")
     assert [come(gateway, victim) for _ in range(2)] == [False, True]
@@ -155,7 +155,7 @@ def test_a_cached_chain_is_worth_nothing_without_its_key(start_gateway, own_upst
 
 
 def test_a_certificate_that_resembles_a_cached_one_is_verified(start_gateway, own_upstream, pki, phone):
-    """The same octets but for the signature: who has none of the authority can offer no more."""
+    """The same bytes except the signature, which an attacker cannot have."""
     gateway = start_gateway({"service": own_upstream.address})
     identity = pki.phone("resembled")
     assert [come(gateway, identity) for _ in range(2)] == [False, True]
@@ -168,7 +168,7 @@ def test_a_certificate_that_resembles_a_cached_one_is_verified(start_gateway, ow
 
 
 def test_a_known_leaf_needs_no_intermediates(start_gateway, own_upstream, pki, phone):
-    """That a path leads from it to the root was seen; which certificates a client sends again does not matter."""
+    """Its path to the root was verified; the certificates sent again do not matter."""
     gateway = start_gateway({"service": own_upstream.address})
     issuing = pki.authority("issuing-seen-once", issuer=pki.root)
     whole = pki.client("of-issuing-seen-once", issuer=issuing, above=[issuing.certificate])

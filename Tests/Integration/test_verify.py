@@ -13,7 +13,8 @@ from pki import openssl
 VECTORS = REPOSITORY.parent / "shared" / "vectors" / "apple"
 STEPS = [
     "form", "rp_id", "counter", "aaguid", "extensions", "validation_category", "bundle_version", "certificates", "key_id",
-    "credential_id", "cose_key", "nonce_extension", "nonce", "platform", "ca_flags", "validity", "chain", "receipt"]
+    "credential_id", "cose_key", "nonce_extension", "nonce", "platform", "os_version", "ca_flags", "validity", "chain",
+    "receipt"]
 
 
 def vectors(name):
@@ -155,7 +156,7 @@ def cause(done):
 
 
 @pytest.mark.parametrize("vector", ATTESTATIONS)
-def test_the_makers_app_id_is_told(vector):
+def test_an_app_id_of_another_maker_is_reported(vector):
     team, bundle = vector["team_id"], vector["bundle_id"]
     for other in (bundle, f"{team}.com.example.other", f"ZZZZZZZZZZ.{bundle}", f"{team}.{bundle.upper()}x"):
         steps, text = cause(attestation(vector, "--json", app_id=other))
@@ -164,7 +165,7 @@ def test_the_makers_app_id_is_told(vector):
 
 
 @pytest.mark.parametrize("vector", ATTESTATIONS)
-def test_a_key_of_the_other_environment_is_told(vector):
+def test_a_key_of_the_other_environment_is_reported(vector):
     other = {"production": "development", "development": "production"}[vector["environment"]]
     steps, text = cause(attestation(vector, "--json", "--environment", other))
     assert steps == ["aaguid"]
@@ -172,27 +173,27 @@ def test_a_key_of_the_other_environment_is_told(vector):
 
 
 @pytest.mark.parametrize("vector", ATTESTATIONS)
-def test_a_challenge_hashed_otherwise_is_told(vector):
+def test_a_challenge_hashed_differently_is_reported(vector):
     passed = base64.b64decode(vector["client_data_hash"])
 
-    def told(challenge):
+    def explanation(challenge):
         encoded = base64.b64encode(challenge).decode()
         steps, text = cause(attestation(vector, "--json", client_data_hash=None, challenge=encoded))
         assert steps == ["nonce"]
         return text
-    assert told(passed).startswith("Not hashed: the app passed the challenge itself")
+    assert explanation(passed).startswith("Not hashed: the app passed the challenge itself")
     if vector["client_data_hash_form"] == "sha256":
         challenge = base64.b64decode(vector["challenge"])
-        assert "without the line feed" in told(challenge + b"\n")
-        assert "base64 of" in told(base64.b64encode(challenge))
+        assert "of the challenge without its final line feed" in explanation(challenge + b"\n")
+        assert "base64 of" in explanation(base64.b64encode(challenge))
         steps, text = cause(attestation(vector, "--json", client_data_hash=vector["challenge"]))
         assert steps == ["nonce"] and text.startswith("Hashed twice")
     # The receipt knows what was passed, if it is genuine or not.
-    assert "Another challenge: the app passed" in told(b"something else")
+    assert "Another challenge: the app passed" in explanation(b"something else")
 
 
 @pytest.mark.parametrize("vector", ATTESTATIONS)
-def test_the_key_id_of_another_key_and_a_wrong_hash_of_this_one_are_told(vector):
+def test_another_keys_id_and_a_wrong_hash_of_this_key_are_reported(vector):
     steps, text = cause(attestation(vector, "--json", key_id=base64.b64encode(bytes(32)).decode()))
     assert steps == ["key_id"] and vector["key_id"] in text
     point = base64.b64decode(vector["public_key_x963"])
@@ -204,15 +205,15 @@ def test_the_key_id_of_another_key_and_a_wrong_hash_of_this_one_are_told(vector)
 
 @pytest.mark.parametrize("vector", LAST)
 @pytest.mark.parametrize("cut", [0, 1, 2, 3, 400, 4000])
-def test_a_cut_off_paste_is_told(vector, cut):
+def test_a_truncated_paste_is_reported(vector, cut):
     text = vector["attestation_object"]
     given = text[:len(text) * 3 // 4 - cut] if cut else ""
     steps, text = cause(attestation(vector, "--json", given=given))
-    assert steps == ["form"] and ("Cut off" in text or "Nothing was given" in text)
+    assert steps == ["form"] and ("Cut off" in text or text == "The input is empty.")
 
 
 @pytest.mark.parametrize("vector", LAST)
-def test_mangled_base64_is_mended_and_told(vector):
+def test_damaged_base64_is_repaired_and_reported(vector):
     text = vector["attestation_object"]
     mangled = {"spaces": text.replace("+", " "), "escapes": text.replace("/", "\\/"), "percent": text.replace("+", "%2B"),
                "hexadecimal": base64.b64decode(text).hex(), "quotes": f'"{text}"'}
@@ -223,7 +224,7 @@ def test_mangled_base64_is_mended_and_told(vector):
 
 
 @pytest.mark.parametrize("vector", LAST)
-def test_one_thing_for_another_is_told(vector):
+def test_mixed_up_inputs_are_reported(vector):
     for other, arguments in [(ASSERTIONS[0].values[0]["assertion"], "verify assertion"),
                              (RECEIPTS[0].values[0]["receipt"], "verify receipt")]:
         steps, text = cause(attestation(vector, "--json", given=other))
@@ -243,7 +244,7 @@ def test_a_forged_attestation_is_refused(vector):
 
 
 @pytest.mark.parametrize("vector", ATTESTATIONS)
-def test_another_root_accepts_nothing_of_apples(vector, pki):
+def test_another_root_refuses_apples_attestations(vector, pki):
     steps, text = cause(attestation(vector, "--json", "--root", str(pki.gms.certificate)))
     assert steps == ["chain"] and "--root" in text
 
@@ -256,25 +257,25 @@ def test_apples_root_may_be_named(vector):
 
 
 @pytest.mark.parametrize("vector", ASSERTIONS)
-def test_causes_of_refused_assertions_are_told(vector):
+def test_causes_of_refused_assertions_are_reported(vector):
     data = base64.b64decode(vector["client_data"])
 
-    def told(**changed):
+    def cause_of(**changed):
         return cause(assertion(vector, "--json", **changed))
-    assert told(client_data=base64.b64encode(data + b"\n").decode())[1].count("line feed")
+    assert cause_of(client_data=base64.b64encode(data + b"\n").decode())[1].count("line feed")
     twice = base64.b64encode(hashlib.sha256(data).digest()).decode()
-    assert told(client_data=twice) == (["signature"], told(client_data=twice)[1])
-    assert told(client_data=twice)[1].startswith("Not hashed")
-    assert told(app_id="TEAM123456.com.example.app")[0] == ["rp_id"]
+    assert cause_of(client_data=twice) == (["signature"], cause_of(client_data=twice)[1])
+    assert cause_of(client_data=twice)[1].startswith("Not hashed")
+    assert cause_of(app_id="TEAM123456.com.example.app")[0] == ["rp_id"]
     other = next(each.values[0] for each in ASSERTIONS if each.values[0]["key_id"] != vector["key_id"])
-    steps, text = told(public_key=other["public_key_x963"])
-    assert steps == ["signature"] and "Another key" in text
+    steps, text = cause_of(public_key=other["public_key_x963"])
+    assert steps == ["signature"] and text.startswith("The app used another key or other client data")
 
 
 # People and usage
 
 @pytest.mark.parametrize("vector", LAST)
-def test_people_see_each_step_with_a_tick_or_a_cross(vector, tmp_path):
+def test_the_text_output_marks_each_step_with_a_tick_or_a_cross(vector, tmp_path):
     done = attestation(vector)
     text = done.stdout.decode()
     assert done.returncode == 0 and text.startswith("attestation: accepted") and text.count("✓") == len(STEPS)
@@ -285,7 +286,7 @@ def test_people_see_each_step_with_a_tick_or_a_cross(vector, tmp_path):
 
 
 @pytest.mark.parametrize("vector", LAST)
-def test_a_file_is_read_as_well(vector, tmp_path):
+def test_input_may_be_a_file(vector, tmp_path):
     path = tmp_path / "attestation.b64"
     path.write_text(vector["attestation_object"])
     done = subprocess.run(
@@ -309,7 +310,7 @@ ASSERTION = ["assertion", "--app-id", "TEAM123456.com.example.app", "--stored-co
     ([*ATTESTATION, "--challenge", "AA==", "/nowhere.cbor"], "/nowhere.cbor"),
     ([*ATTESTATION[:-1], "AAAA", "--challenge", "AA==", "-"], "--key-id"),
     ([*ASSERTION, "--public-key", KEY_ID, "-"], "it is a key id"),
-    ([*ASSERTION, "--public-key", base64.b64encode(b"\x04" + bytes(64)).decode(), "-"], "no point of P-256"),
+    ([*ASSERTION, "--public-key", base64.b64encode(b"\x04" + bytes(64)).decode(), "-"], "is not a P-256 point: a byte is wrong"),
     ([*ASSERTION, "--public-key", base64.b64encode(bytes(64)).decode(), "-"], "put 04 before"),
     (["attestation"], "--app-id"), (["frobnicate"], "frobnicate"),
 ])

@@ -41,23 +41,19 @@ def expressions():
         yield annotation["name"], annotation["expr"]
 
 
-def documented():
-    """Metrics and their labels, as the page has them, which a test compares with a scrape."""
-    page = (REPOSITORY / "docs/operations/metrics.md").read_text()
-    found = re.findall(r"^\| `((?:attestgate|process)_\w+)(?:\{([\w,]+)\})?` \| (\w+)", page, re.MULTILINE)
-    return {name: (set(labels.split(",")) - {""}, kind) for name, labels, kind in found}
+def test_every_watched_metric_and_label_exists(every_metric):
+    for where, expression in expressions():
+        assert_metrics_exist(every_metric, where, expression)
 
 
-@pytest.mark.parametrize("where, expression", list(expressions()))
-def test_every_metric_and_label_that_is_watched_is_there(where, expression):
-    metrics = documented()
+def assert_metrics_exist(metrics, where, expression):
     used = re.findall(r"((?:attestgate|process)_\w+)(?:\{([^}]*)\})?", expression)
     assert used or re.search(SCRAPED, expression), expression
     labels = set()
     for name, matchers in used:
         base = name.removesuffix("_bucket")
-        assert base in metrics, name
-        known, kind = metrics[base]
+        assert base in metrics.kinds, f"{where}: {name}"
+        known, kind = metrics.label_names(base), metrics.kinds[base]
         assert (base != name) == (kind == "histogram"), f"{name} is a {kind}"
         # A counter says something only by how it grows.
         if kind in ("counter", "histogram"):
@@ -69,7 +65,7 @@ def test_every_metric_and_label_that_is_watched_is_there(where, expression):
         assert set(group.replace(" ", "").split(",")) <= labels | FOREIGN_LABELS, expression
 
 
-def test_values_of_labels_that_are_watched_come_in_a_scrape(start_attested, own_upstream):
+def test_watched_label_values_occur_in_a_scrape(start_attested, own_upstream):
     """Where a scrape has all values of a label from the start, those in the expressions are among them."""
     metrics = scrape(start_attested(tracing={"endpoint": "http://127.0.0.1:9"}).gateway)
     looked = 0
@@ -102,11 +98,11 @@ def test_the_dashboard_is_complete():
         assert panel["datasource"]["uid"] == "${source}"
         for target in panel["targets"]:
             assert "$instance" in target["expr"], panel["title"]
-    # Seconds are told as such, so that nobody reads milliseconds.
+    # Seconds have the unit s, so that nobody reads milliseconds.
     assert {panel["fieldConfig"]["defaults"]["unit"] for panel in panels() if "_seconds_bucket" in panel["targets"][0]["expr"]} == {"s"}
 
 
-def test_every_alert_says_what_is_the_matter_and_how_urgent_it_is():
+def test_every_alert_states_its_problem_and_severity():
     for rule in rules():
         assert rule["alert"].startswith("AttestGate") and rule["labels"]["severity"] in ("page", "ticket"), rule
         assert rule["annotations"]["summary"].endswith("."), rule
@@ -123,7 +119,7 @@ def test_prometheus_takes_the_rules():
     assert done.returncode == 0 and f"{len(rules())} rules found" in done.stdout, done
 
 
-def test_every_alert_fires_for_what_it_is_for_and_for_nothing_else(tmp_path):
+def test_every_alert_fires_for_its_cause_alone(tmp_path):
     """One of each: the series of alerts.yaml that are well are as many as those that are not."""
     expected = [{"labels": f'{{alertname="{rule["alert"]}"}}', "value": 1} for rule in rules()]
     text = ALERTS.read_text().replace("RULES", str(RULES)).replace("EXPECTED", json.dumps(expected))

@@ -81,7 +81,7 @@ def assert_refused(gateway, identity, code, status, path="/", *fields, **options
 
 # What one may have.
 
-def test_one_phone_cannot_take_everybodys_websockets(start, upstream, pki, phone, opened):
+def test_one_phone_cannot_take_all_websockets(start, upstream, pki, phone, opened):
     gateway = start(CERTIFICATES)
     held = [opened(gateway, phone) for _ in range(4)]
     with NothingForwarded(gateway, upstream, phone):
@@ -95,7 +95,7 @@ def test_one_phone_cannot_take_everybodys_websockets(start, upstream, pki, phone
     eventually(lambda: opens(gateway, phone), "the place of the tunnel that has ended")
 
 
-def test_a_phone_has_its_share_at_all_workers_together(start, phone, opened):
+def test_a_phones_share_counts_over_all_workers(start, phone, opened):
     gateway = start(CERTIFICATES, workers=3, limits={"tunnels_per_device": 5})
     for _ in range(5):
         opened(gateway, phone)
@@ -103,7 +103,7 @@ def test_a_phone_has_its_share_at_all_workers_together(start, phone, opened):
         assert_refused(gateway, phone, "device_tunnel_limit", 429)
 
 
-def test_a_device_has_one_share_over_all_routes_and_is_refused_before_its_counter_is_spent(start, upstream, pki, opened):
+def test_a_devices_share_counts_over_all_routes_and_is_checked_before_its_counter(start, upstream, pki, opened):
     gateway = start(limits={"tunnels_per_device": 2})
     phone = Phone(gateway, pki.phone("websocket-share"))
     host = f"localhost:{gateway.port}"
@@ -121,7 +121,7 @@ def test_a_device_has_one_share_over_all_routes_and_is_refused_before_its_counte
     eventually(has_opened, "the same proof to open one")
 
 
-def test_who_is_not_admitted_takes_no_place_and_hears_of_none(start, upstream, pki, opened):
+def test_a_refused_device_takes_no_place_and_learns_of_none(start, upstream, pki, opened):
     gateway = start(limits={"tunnels": 1})
     phone = Phone(gateway, pki.phone("websocket-admitted"))
     opened(gateway, phone.identity, "/device")
@@ -202,7 +202,7 @@ ENDS = {
 }
 
 
-def test_a_place_comes_back_whatever_ends_the_tunnel(start, upstream, phone, opened):
+def test_a_tunnels_place_is_returned_however_it_ends(start, upstream, phone, opened):
     # One place of each kind: of the worker, of the phone, of the upstream.
     gateway = start(
         CERTIFICATES, {"connections": 2, "response_timeout": "1s"}, limits={"tunnels": 1, "tunnels_per_device": 1},
@@ -239,7 +239,7 @@ def reload(gateway, generation=2):
     eventually(lambda: f"generation {generation}" in gateway.errors, "the reload")
 
 
-def test_a_tunnel_of_an_earlier_generation_has_its_place_until_it_ends(start, phone, opened):
+def test_an_earlier_generations_tunnel_keeps_its_place_until_it_ends(start, phone, opened):
     gateway = start(CERTIFICATES, limits={"tunnels_per_device": 2})
     held = [opened(gateway, phone), opened(gateway, phone)]
     gateway.conf["limits"]["tunnels_per_device"] = 1

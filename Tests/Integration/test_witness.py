@@ -55,11 +55,11 @@ def spend_and_put_back(gateway, pki, name, keep, put_back):
             assert client.exchange(data).status == 200
     gateway.device_command("revoke", str(thief.number))
     gateway.halt()
-    assert "fresh epoch" not in gateway.errors
+    assert "new epoch" not in gateway.errors
     put_back()
     gateway.start()
-    assert gateway.errors.count("every revocation and end of a binding in the revocation journal was made again, "
-                                "and a fresh epoch drawn") == 1, gateway.errors
+    assert gateway.errors.count("repeated all revocations and ends of bindings from the revocation journal, "
+                                "and started a new epoch") == 1, gateway.errors
     assert state(gateway, thief) == "revoked"
     with phone.connect() as client:
         for data in sent:
@@ -68,14 +68,14 @@ def spend_and_put_back(gateway, pki, name, keep, put_back):
         assert client.exchange(phone.request(path="/a")).status == 200
 
 
-def test_a_registry_file_that_is_put_back_lets_nothing_pass_twice(make, pki, tmp_path):
+def test_a_rolled_back_registry_file_lets_no_proof_pass_twice(make, pki, tmp_path):
     path = tmp_path / "registry.sqlite"
     gateway = make(path=str(path))
     spend_and_put_back(
         gateway, pki, "put-back", lambda: shutil.copy(path, tmp_path / "copy"), lambda: shutil.copy(tmp_path / "copy", path))
 
 
-def test_a_file_that_is_put_back_under_the_log_of_a_later_one_is_refused_until_the_log_is_gone(make, pki, tmp_path):
+def test_an_older_file_under_a_newer_log_is_refused_until_the_log_is_removed(make, pki, tmp_path):
     path, log = tmp_path / "registry.sqlite", tmp_path / "registry.sqlite-wal"
     gateway = make(path=str(path))
     gateway.start()
@@ -100,7 +100,7 @@ def test_a_file_that_is_put_back_under_the_log_of_a_later_one_is_refused_until_t
         assert "older than its log" in done.stderr
     log.unlink()
     gateway.start()
-    assert "a fresh epoch drawn" in gateway.errors
+    assert "started a new epoch" in gateway.errors
     assert state(gateway, thief) == "revoked"
     with phone.connect() as client:
         assert_denied(gateway, client.exchange(sent), "challenge_required", 401)
@@ -108,7 +108,7 @@ def test_a_file_that_is_put_back_under_the_log_of_a_later_one_is_refused_until_t
         assert client.exchange(phone.request(path="/a")).status == 200
 
 
-def test_a_data_directory_of_postgresql_that_is_put_back_lets_nothing_pass_twice(make, pki):
+def test_a_rolled_back_postgresql_data_directory_lets_no_proof_pass_twice(make, pki):
     database = PostgreSQL()
     copy = database.directory / "copy"
 
@@ -126,7 +126,7 @@ def test_a_data_directory_of_postgresql_that_is_put_back_lets_nothing_pass_twice
         database.close()
 
 
-def test_without_its_journal_it_does_not_start_until_the_operator_accepts_that(make, pki, tmp_path):
+def test_without_its_journal_the_gateway_starts_only_if_the_operator_accepts_the_loss(make, pki, tmp_path):
     gateway = make(path=str(tmp_path / "registry.sqlite"))
     gateway.start()
     phone = Phone(gateway, pki.phone("lost"))
@@ -195,7 +195,7 @@ def assert_an_export_of_before_revives_nobody(gateway, pki, tmp_path, name, lose
     assert "registry: " not in gateway.errors
 
 
-def test_an_export_that_was_made_before_a_revocation_revives_nobody(make, pki, tmp_path):
+def test_an_export_from_before_a_revocation_restores_no_device(make, pki, tmp_path):
     path = tmp_path / "registry.sqlite"
 
     def lose():
@@ -204,7 +204,7 @@ def test_an_export_that_was_made_before_a_revocation_revives_nobody(make, pki, t
     assert_an_export_of_before_revives_nobody(make(path=str(path)), pki, tmp_path, "imported", lose)
 
 
-def test_an_export_into_a_new_database_revives_nobody(make, pki, tmp_path):
+def test_an_import_into_a_new_database_restores_no_revoked_device(make, pki, tmp_path):
     database = PostgreSQL()
 
     def lose():
@@ -218,7 +218,7 @@ def test_an_export_into_a_new_database_revives_nobody(make, pki, tmp_path):
         database.close()
 
 
-def test_what_an_import_brings_of_revocations_is_in_the_journal(make, pki, tmp_path):
+def test_revocations_of_an_import_are_in_the_journal(make, pki, tmp_path):
     gateway = make(path=str(tmp_path / "registry.sqlite"))
     gateway.start()
     phone = Phone(gateway, pki.phone("moved"))
@@ -263,7 +263,7 @@ def lost_database(database):
 
 @pytest.fixture(params=["file", "database"])
 def losing(request, tmp_path):
-    """A registry's section, how it is lost, and whether anybody has made it anew."""
+    """A registry's section, how it is lost, and whether it has been created again."""
     if request.param == "file":
         yield lost_file(tmp_path)
         return
@@ -279,7 +279,7 @@ def assert_refused(gateway, flag, *command):
 
 
 @pytest.mark.parametrize("empty", [False, True], ids=["missing", "empty"])
-def test_a_registry_that_is_lost_is_made_anew_by_nobody_until_that_is_accepted(make, pki, losing, empty):
+def test_a_lost_registry_is_recreated_only_if_the_operator_accepts_it(make, pki, losing, empty):
     section, lose, is_made = losing
     gateway = make(**section)
     gateway.start()
@@ -288,17 +288,17 @@ def test_a_registry_that_is_lost_is_made_anew_by_nobody_until_that_is_accepted(m
     gateway.device_command("revoke", str(thief.number))
     gateway.halt()
     lose(empty)
-    assert_refused(gateway, "the registry is gone")
+    assert_refused(gateway, "the registry is missing or empty")
     assert_refused(gateway, "--accept-lost-registry")
     if "path" in section:
-        assert_refused(gateway, "the registry is gone", "device", "list")
-        assert_refused(gateway, "the registry is gone", "registry", "export")
+        assert_refused(gateway, "the registry is missing or empty", "device", "list")
+        assert_refused(gateway, "the registry is missing or empty", "registry", "export")
     else:
         assert_refused(gateway, "", "registry", "export")
     assert not is_made()
     gateway.arguments = ["--accept-lost-registry"]
     gateway.start()
-    assert "WITHOUT DEVICES was made, as accepted" in gateway.errors
+    assert "created a new one WITHOUT DEVICES, as accepted" in gateway.errors
     assert json.loads(gateway.device_command("list", "--json"))["devices"] == []
     Phone(gateway, pki.phone("gone-again"))
     gateway.halt()
@@ -316,7 +316,7 @@ def test_a_gateway_whose_database_is_emptied_makes_no_tables(make, pki):
         gateway.start()
         phone = Phone(gateway, pki.phone("emptied"))
         lose()
-        eventually(lambda: "cannot be opened again" in gateway.errors and "the registry is gone" in gateway.errors,
+        eventually(lambda: "cannot be reopened" in gateway.errors and "the registry is missing or empty" in gateway.errors,
                    lambda: gateway.errors)
         with phone.connect() as client:
             assert_denied(gateway, client.exchange(get("/.well-known/attestgate/challenge")), "store_unavailable", 503)
@@ -327,13 +327,13 @@ def test_a_gateway_whose_database_is_emptied_makes_no_tables(make, pki):
         database.close()
 
 
-def test_a_secret_that_is_lost_is_not_made_anew_beside_devices_until_that_is_accepted(make, pki, losing, tmp_path):
+def test_a_lost_secret_is_recreated_beside_devices_only_if_accepted(make, pki, losing, tmp_path):
     section, _, _ = losing
     gateway = make(**section)
     gateway.start()
     gateway.halt()
     secret = tmp_path / "secret"
-    # Nobody has a name yet; but other gateways may use the database, with the secret of before.
+    # Nobody has a name yet; but other gateways may use the database, with the previous secret.
     first = secret.read_text()
     secret.unlink()
     if "postgresql" in section:
@@ -346,19 +346,19 @@ def test_a_secret_that_is_lost_is_not_made_anew_beside_devices_until_that_is_acc
     secret.unlink()
     # A reload makes none either.
     done = attestgate("reload", "--config", gateway.conf_path)
-    assert done.returncode == 1 and "there is no such file: put it back" in done.stderr, done.stderr
+    assert done.returncode == 1 and "the file is missing: restore it" in done.stderr, done.stderr
     gateway.halt()
     assert_refused(gateway, "--accept-new-secret")
     assert not secret.exists()
     if "postgresql" not in section:
         done = attestgate("check", "--config", gateway.conf_path)
-        assert done.returncode == 0 and f"warning: the secret {secret} is not there, though the registry is" in done.stderr
+        assert done.returncode == 0 and f"warning: the secret {secret} is missing, but the registry exists" in done.stderr
     # Nor is it used with another one.
     changed = kept[:kept.index("pseudonyms ")] + "pseudonyms " + "5" * 64 + "\n"
     secret.write_text(changed)
     secret.chmod(0o600)
     assert_refused(gateway, f"{secret}: the registry")
-    assert_refused(gateway, "is used with another secret")
+    assert_refused(gateway, "uses another secret: services would see every device as a new one")
     secret.write_text(kept)
     secret.chmod(0o600)
     gateway.start()
@@ -366,16 +366,17 @@ def test_a_secret_that_is_lost_is_not_made_anew_beside_devices_until_that_is_acc
         assert client.exchange(phone.request(path="/a")).status == 200
     secret.write_text(changed)
     done = attestgate("reload", "--config", gateway.conf_path)
-    assert done.returncode == 1 and "the line `pseudonyms` is another one" in done.stderr, done.stderr
+    assert done.returncode == 1 and "the line `pseudonyms` has changed" in done.stderr, done.stderr
     gateway.halt()
     secret.unlink()
     gateway.arguments = ["--accept-new-secret"]
     gateway.start()
-    assert "made a new secret" in gateway.errors and "as accepted" in gateway.errors
+    made = f"registry: created a new secret, {secret}, as accepted: "
+    eventually(lambda: made in gateway.errors, lambda: f"the notice\n{gateway.errors}")
     assert secret.read_text() != kept
 
 
-def test_an_import_without_a_journal_is_refused_until_that_is_accepted_and_says_what_is_lost(make, pki, losing, tmp_path):
+def test_an_import_without_a_journal_is_refused_until_the_stated_loss_is_accepted(make, pki, losing, tmp_path):
     section, lose, is_made = losing
     gateway = make(**section)
     gateway.start()
@@ -393,8 +394,8 @@ def test_an_import_without_a_journal_is_refused_until_that_is_accepted_and_says_
     assert not is_made()
     done = attestgate("registry", "import", "--config", gateway.conf_path, "--accept-lost-revocations", export)
     assert done.returncode == 0, done.stderr
-    assert "is NOT revoked: repeat it" in done.stderr and "made again" not in done.stderr
+    assert "is NOT revoked: repeat it" in done.stderr and "repeated all" not in done.stderr
     gateway.start()
-    assert "made again" not in gateway.errors
+    assert "repeated all" not in gateway.errors
     listed = json.loads(gateway.device_command("list", "--json"))["devices"]
     assert [device["state"] for device in listed] == ["active"]

@@ -3,6 +3,7 @@
 import pytest
 
 from denials import NothingForwarded
+from gateway import BRIEF, Gateway
 from recording_upstream import RecordingUpstream
 from web_sockets import Service
 
@@ -54,14 +55,19 @@ def start(start_gateway, service, shared_raw):
 
 
 @pytest.fixture(scope="module")
-def gateway(pki, service, shared_raw, tmp_path_factory):
-    from gateway import Gateway
+def shared_gateway(pki, service, shared_raw, tmp_path_factory):
     made = Gateway(
         tmp_path_factory.mktemp("websocket"), pki, upstreams(service, shared_raw),
         [dict(route) for route in ROUTES])
     made.start()
     yield made
-    made.stop()
+    made.stop(BRIEF)
+
+
+@pytest.fixture
+def gateway(shared_gateway):
+    shared_gateway.begin()
+    return shared_gateway
 
 
 @pytest.fixture

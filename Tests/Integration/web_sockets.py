@@ -4,6 +4,7 @@ no library would say."""
 import asyncio
 import base64
 import hashlib
+import random
 import threading
 
 import websockets
@@ -18,6 +19,31 @@ IDENTIFIER = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 LARGEST = 1 << 25
 
 
+class Traces:
+    """What the traces of one test begin with: by it a test finds its lines in a log among those of others."""
+
+    def __init__(self):
+        self.prefix = ""
+
+    def begin(self):
+        self.prefix = f"{random.randrange(1, 1 << 64):016x}"
+
+    def end(self):
+        self.prefix = ""
+
+    def field(self, names):
+        """- Returns: that of a new trace, unless there is one among the names."""
+        if not self.prefix or "traceparent" in names:
+            return []
+        return [("traceparent", f"00-{self.prefix}{random.randrange(1 << 64):016x}-{'b' * 16}-01")]
+
+    def has(self, entry):
+        return entry.get("trace_id", "").startswith(self.prefix)
+
+
+traces = Traces()
+
+
 def handshake(path="/", *fields, **replaced):
     """The bytes of a handshake. `replaced`: lines in place of the usual ones, by what they are; None for none."""
     lines = {
@@ -26,6 +52,7 @@ def handshake(path="/", *fields, **replaced):
     method = replaced.pop("method", "GET")
     host = replaced.pop("host", "localhost")
     lines.update(replaced)
+    fields += tuple(": ".join(each) for each in traces.field([field.split(":")[0] for field in fields]))
     return get(path, *[line for line in lines.values() if line is not None], *fields, method=method, host=host)
 
 
@@ -42,10 +69,9 @@ def switching(*fields, accept=None, upgrade="Upgrade: websocket", connection="Co
 def switches(*fields, then=b"", echo=True, **answer):
     """A script for a recording service: answers the handshake, says `then` in the same write, and sends back what comes."""
     def script(connection):
-        connection.handshake = connection.read_head()
+        head = connection.handshake = connection.read_head()
         # What a client says before is no part of a request.
-        end = bytes(connection.received).index(b"\r\n\r\n") + 4
-        connection.early = bytes(connection.received[end:])
+        connection.early = connection.content_behind(head)
         connection.send(switching(*fields, **answer) + then)
         if connection.early and echo:
             connection.send(connection.early)
@@ -110,6 +136,11 @@ class Service:
         self.loop.call_soon_threadsafe(self.loop.stop)
 
 
+def is_cut_off(service, closed):
+    """Whether a connection of the service was, since so many had ended."""
+    return 1006 in [code for code, _ in service.closed[closed:]]
+
+
 class Phone:
     """Opens WebSockets to a gateway with one certificate."""
 
@@ -121,7 +152,7 @@ class Phone:
         options = {"ping_interval": None, "max_size": LARGEST, "compression": None, "close_timeout": 5, **options}
         return websockets.connect(
             f"wss://localhost:{self.gateway.port}{path}", host="127.0.0.1", ssl=self.context, open_timeout=PATIENCE,
-            extra_headers=list(fields), **options)
+            extra_headers=[*fields, *traces.field([name for name, _ in fields])], **options)
 
 
 def run(coroutine):

@@ -8,7 +8,7 @@ import Vocabulary
 
 @testable import LoadGeneration
 
-@Suite("A simulated phone under load")
+@Suite("Simulated devices under load")
 struct AttestedDeviceTests {
     private let directory: String
     private let fleet: DeviceFleet
@@ -62,7 +62,7 @@ struct AttestedDeviceTests {
         return assertion.suffix(4).reduce(0) { $0 << 8 | UInt32($1) }
     }
 
-    @Test("without a challenge a request goes without a proof, to be refused with one")
+    @Test("without a challenge a request is sent without a proof, and the denial brings one")
     func missing() throws {
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let device = try load().devices[0]
@@ -71,7 +71,7 @@ struct AttestedDeviceTests {
         #expect(try fields(bytes)["Signature"] == nil)
     }
 
-    @Test("every request has a counter of its own, above all of an earlier run")
+    @Test("every request has its own counter, above those of earlier runs")
     func counters() throws {
         defer { try? FileManager.default.removeItem(atPath: directory) }
         var last: UInt32 = 0
@@ -87,7 +87,7 @@ struct AttestedDeviceTests {
         #expect(last > 100_000)
     }
 
-    @Test("proofs made ahead are used first and in order, then live ones")
+    @Test("prepared proofs are used first and in order, then live ones")
     func ahead() throws {
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let load = try load(.ahead(6), body: "hello")
@@ -105,7 +105,7 @@ struct AttestedDeviceTests {
         #expect(counters == [1, 2, 3, 4, 5])
     }
 
-    @Test("a new challenge is used at once for live proofs; only a refusal throws those made ahead away")
+    @Test("live proofs use a new challenge at once; only a denial drops prepared proofs")
     func renewed() throws {
         defer { try? FileManager.default.removeItem(atPath: directory) }
         func nonce(_ device: AttestedDevice) throws -> String {
@@ -130,7 +130,7 @@ struct AttestedDeviceTests {
         #expect(try nonce(ahead) == "c")
     }
 
-    @Test("a proof is of now, give or take half a minute")
+    @Test("a proof's time is within half a minute of now")
     func created() throws {
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let device = try load().devices[0]
@@ -141,7 +141,7 @@ struct AttestedDeviceTests {
         }
     }
 
-    @Test("the digest goes with the content, and is covered")
+    @Test("the digest accompanies the content and is covered")
     func content() throws {
         defer { try? FileManager.default.removeItem(atPath: directory) }
         let device = try load(body: "hello").devices[0]

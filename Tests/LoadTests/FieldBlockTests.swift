@@ -5,7 +5,7 @@ import TrustClient
 
 @testable import LoadGeneration
 
-@Suite("The fields of a request of HTTP/2")
+@Suite("HTTP/2 fields of a load request")
 struct FieldBlockTests {
     private func fields(_ request: LoadRequest, in block: inout FieldBlock) -> [String] {
         var entries: [nghttp2_nv] = []
@@ -21,7 +21,7 @@ struct FieldBlockTests {
         return found
     }
 
-    @Test("are the request's and its proof's, pseudo-fields first, and none of the request's before")
+    @Test("the fields are those of this request and its proof, pseudo-header fields first")
     func all() throws {
         let target = try #require(LoadURL("https://localhost:8443/records?a=b"))
         let template = RequestTemplate(target, method: .put, body: Array("hello".utf8))

@@ -1,9 +1,9 @@
 import LoadGeneration
 import Testing
 
-@Suite("The URL that load is put on")
+@Suite("The load URL")
 struct LoadURLTests {
-    @Test("Host, port, authority and target are taken apart")
+    @Test("host, port, authority and target are separated")
     func parts() throws {
         let url = try #require(LoadURL("https://localhost:8443/a/b?c=d"))
         #expect(url.host == "localhost")
@@ -12,7 +12,7 @@ struct LoadURLTests {
         #expect(url.target == "/a/b?c=d")
     }
 
-    @Test("The port is 443 and the path / unless given")
+    @Test("the port is 443 and the path / unless given")
     func defaults() throws {
         let url = try #require(LoadURL("https://example.test"))
         #expect(url.port == 443)
@@ -21,7 +21,7 @@ struct LoadURLTests {
         #expect(LoadURL("https://example.test?q")?.target == "/?q")
     }
 
-    @Test("An IPv6 address stands in brackets in the authority only")
+    @Test("an IPv6 address has brackets only in the authority")
     func addresses() throws {
         let url = try #require(LoadURL("https://[::1]:9/x"))
         #expect(url.host == "::1")
@@ -30,7 +30,7 @@ struct LoadURLTests {
     }
 
     @Test(
-        "What cannot go on a request line is refused",
+        "a URL that cannot stand on a request line is refused",
         arguments: [
             "http://localhost/", "https://", "https:///path", "https://user@host/", "https://host:0/",
             "https://host:x/",

@@ -13,7 +13,7 @@ struct OpenLoopQueueTests {
 
     private func at(_ milliseconds: Int64) -> Instant { start + .milliseconds(milliseconds) }
 
-    @Test("Each request is announced when it falls due, once")
+    @Test("each request is announced once, when it is due")
     func announces() {
         var queue = makeQueue()
         #expect(queue.nextDue == at(0))
@@ -23,7 +23,7 @@ struct OpenLoopQueueTests {
         #expect(queue.announce(at(2)) == 1..<3)
     }
 
-    @Test("A caller that is free takes its request at the due time, not earlier")
+    @Test("a free caller takes its request at the due time, not earlier")
     func takes() {
         var queue = makeQueue()
         #expect(queue.take(for: 0, at(0)) == at(0))
@@ -32,7 +32,7 @@ struct OpenLoopQueueTests {
         #expect(queue.take(for: 0, at(1)) == nil)
     }
 
-    @Test("Latency of requests that a stalled caller kept waiting counts from when they were due")
+    @Test("latency of a delayed request counts from its due time")
     func stall() {
         var queue = makeQueue()
         #expect(queue.take(for: 0, at(0)) == at(0))
@@ -41,14 +41,14 @@ struct OpenLoopQueueTests {
         #expect(queue.take(for: 0, at(10)) == at(4))
     }
 
-    @Test("However many requests fell due at once, a caller is woken once")
+    @Test("a caller is woken once, however many requests are due")
     func boundedAnnouncement() {
         var queue = makeQueue()
         #expect(queue.announce(at(1000)) == 999..<1001)
         #expect(queue.nextDue == at(1001))
     }
 
-    @Test("The backlog is what is due and not begun")
+    @Test("the backlog is what is due and not begun")
     func backlog() {
         var queue = makeQueue()
         _ = queue.take(for: 0, at(0))

@@ -8,7 +8,7 @@ struct OpenLoopScheduleTests {
 
     private func after(_ nanoseconds: Int64) -> Instant { start + TimeSpan(nanoseconds: nanoseconds) }
 
-    @Test("Requests are due at equal distances from the start")
+    @Test("requests are due at equal intervals from the start")
     func spacing() {
         let schedule = OpenLoopSchedule(start: start, rate: 1000, callers: 4)
         #expect(schedule.dueTime(of: 0) == start)
@@ -16,7 +16,7 @@ struct OpenLoopScheduleTests {
         #expect(schedule.dueTime(of: 2500) == after(2_500_000_000))
     }
 
-    @Test("A rate that divides no second evenly does not drift within an hour")
+    @Test("a rate that does not divide a second does not drift within an hour")
     func noDrift() {
         let schedule = OpenLoopSchedule(start: start, rate: 7777, callers: 1)
         let hour = schedule.dueTime(of: 7777 * 3600) - start
@@ -24,7 +24,7 @@ struct OpenLoopScheduleTests {
     }
 
     @Test(
-        "What is due by the due time of a request includes it and none after it",
+        "the count due at a request's due time includes it and none after it",
         arguments: [0.3, 3.0, 999.9, 7777.0, 123_456.7])
     func countAgrees(rate: Double) {
         let schedule = OpenLoopSchedule(start: start, rate: rate, callers: 3)
@@ -35,14 +35,14 @@ struct OpenLoopScheduleTests {
         }
     }
 
-    @Test("Nothing is due before the start")
+    @Test("nothing is due before the start")
     func beforeStart() {
         let schedule = OpenLoopSchedule(start: start, rate: 1000, callers: 4)
         #expect(schedule.count(dueBy: after(-1)) == 0)
         #expect(schedule.count(dueBy: start) == 1)
     }
 
-    @Test("Requests go round the callers")
+    @Test("requests are assigned to the callers in turn")
     func callers() {
         let schedule = OpenLoopSchedule(start: start, rate: 1000, callers: 3)
         #expect((0..<7).map { schedule.caller(of: $0) } == [0, 1, 2, 0, 1, 2, 0])

@@ -2,9 +2,9 @@ import Testing
 
 @testable import Metrics
 
-@Suite("A latency histogram")
+@Suite("The latency histogram")
 struct LatencyHistogramTests {
-    @Test("counts a time in the first bucket whose bound is not below it")
+    @Test("a time is counted in the first bucket whose bound is not below it")
     func bounds() {
         for (place, bound) in LatencyHistogram.bounds.enumerated() {
             var histogram = LatencyHistogram()
@@ -16,7 +16,7 @@ struct LatencyHistogramTests {
         }
     }
 
-    @Test("has a bucket for each bound and one for everything longer")
+    @Test("there is a bucket for each bound and one for everything longer")
     func size() {
         #expect(LatencyHistogram().buckets.count == LatencyHistogram.bounds.count + 1)
         #expect(LatencyHistogram.bounds == LatencyHistogram.bounds.sorted())
@@ -25,14 +25,14 @@ struct LatencyHistogramTests {
         #expect(histogram.buckets.last == 1)
     }
 
-    @Test("takes a negative time for none")
+    @Test("a negative time counts as zero")
     func negative() {
         var histogram = LatencyHistogram()
         histogram.record(nanoseconds: -5)
         #expect(histogram.buckets.first == 1 && histogram.sum == 0)
     }
 
-    @Test("of two workers adds up to what one would have recorded")
+    @Test("the histograms of two workers add up to that of one")
     func merging() {
         var (first, second, both) = (LatencyHistogram(), LatencyHistogram(), LatencyHistogram())
         for step in Int64(0)..<60 {

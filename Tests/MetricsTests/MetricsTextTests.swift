@@ -8,7 +8,7 @@ struct MetricsTextTests {
         String(decoding: MetricsText.encode(families), as: UTF8.self)
     }
 
-    @Test("says of each family what it means and what kind it is, then its samples")
+    @Test("a family has help, type and samples in this order")
     func families() {
         var requests = MetricFamily(.counter, "requests_total", "Requests.")
         requests.add(3, ["route": "records", "decision": "denied"])
@@ -26,7 +26,7 @@ struct MetricsTextTests {
                 """)
     }
 
-    @Test("escapes backslashes, quotes and ends of lines in labels, and no quotes in help")
+    @Test("backslashes, quotes and line ends are escaped in labels, and quotes not in help")
     func escaping() {
         var family = MetricFamily(.gauge, "certificate", "Of \"a\\b\"\nand c.")
         family.add(1, ["subject": "CN=\"a\\,b\"\nü"])
@@ -36,12 +36,12 @@ struct MetricsTextTests {
                 + "certificate{subject=\"CN=\\\"a\\\\,b\\\"\\nü\"} 1\n")
     }
 
-    @Test("leaves out families that have nothing to say")
+    @Test("families without samples are left out")
     func empty() {
         #expect(text(MetricFamily(.gauge, "nothing", "Nothing.")).isEmpty)
     }
 
-    @Test("leaves out labels without a value")
+    @Test("labels without a value are left out")
     func labelsWithoutValue() {
         var family = MetricFamily(.gauge, "certificate", "Certificates.")
         for host in ["a.example", nil] { family.add(1, ["listener": "0", "host": host]) }
@@ -52,7 +52,7 @@ struct MetricsTextTests {
             ])
     }
 
-    @Test("has buckets of a histogram cumulative, the last one +Inf and equal to the count")
+    @Test("histogram buckets are cumulative, and +Inf equals the count")
     func histograms() {
         var batches = MetricFamily(.histogram, "batch_size", "Batches.")
         batches.add(buckets: [2, 0, 1], upTo: [1, 4], sum: 11, ["kind": "a"])
@@ -69,7 +69,7 @@ struct MetricsTextTests {
                 """)
     }
 
-    @Test("has times in seconds")
+    @Test("times are in seconds")
     func seconds() {
         var histogram = LatencyHistogram()
         histogram.record(nanoseconds: 1_500_000)

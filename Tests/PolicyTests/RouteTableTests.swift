@@ -2,7 +2,7 @@ import HTTP
 import Policy
 import Testing
 
-@Suite("Routes")
+@Suite("The route table")
 struct RouteTableTests {
     private let table = RouteTable([
         Self.route("root", "a.example", "/"),
@@ -37,14 +37,14 @@ struct RouteTableTests {
         #expect(name("a.example", "/records/own/1") == "own")
     }
 
-    @Test("a prefix ends at a segment's end")
+    @Test("a prefix ends only at the end of a segment")
     func boundary() {
         #expect(name("a.example", "/recordsx") == "root")
         #expect(name("b.example", "/recordsx") == "no path")
         #expect(name("b.example", "/records/") == "other")
     }
 
-    @Test("routes of one prefix share it by method, and a weaker prefix never takes over a refused method")
+    @Test("routes of one prefix differ by method, and a shorter prefix never takes a refused method")
     func methods() {
         #expect(name("a.example", "/records/own", .get) == "own")
         #expect(name("a.example", "/records/own", .post) == "write")
@@ -52,7 +52,7 @@ struct RouteTableTests {
         #expect(name("a.example", "/records/own", nil).hasPrefix("405"))
     }
 
-    @Test("hosts are compared without case, and unknown ones are nobody's")
+    @Test("hosts are compared without case, and unknown hosts have no route")
     func hosts() {
         #expect(name("A.Example", "/") == "root")
         #expect(name("c.example", "/") == "no host")

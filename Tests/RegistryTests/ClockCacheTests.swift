@@ -5,7 +5,7 @@ import Testing
 
 @Suite("The bounded cache")
 struct ClockCacheTests {
-    @Test("it keeps as many as it may, and gives up what was not used lately first")
+    @Test("the cache keeps up to its limit and evicts the least recently used entries first")
     func secondChance() {
         var cache = ClockCache<Int, String>(limit: 3)
         for key in 1...3 { cache.insert(key, "\(key)") }
@@ -17,7 +17,7 @@ struct ClockCacheTests {
         #expect(cache.use(1) == "1")
     }
 
-    @Test("a pinned entry is never given up, and without room nothing is")
+    @Test("a pinned entry is never evicted, and without room nothing is inserted")
     func pinned() {
         var cache = ClockCache<Int, Bool>(limit: 2)
         cache.insert(1, true)
@@ -34,7 +34,7 @@ struct ClockCacheTests {
         #expect(cache.use(50) == true)
     }
 
-    @Test("a remembered place is believed only while it holds the key")
+    @Test("a remembered place is used only while it holds the key")
     func hints() throws {
         var cache = ClockCache<Int, Int>(limit: 3)
         for key in 1...3 { cache.insert(key, key * 10) }
@@ -49,7 +49,7 @@ struct ClockCacheTests {
         #expect(cache.entries.map(\.key) == [2])
     }
 
-    @Test("random use agrees with a dictionary about every entry it still has")
+    @Test("random use agrees with a dictionary on every entry still cached")
     func model() {
         let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)

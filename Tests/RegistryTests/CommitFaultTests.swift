@@ -2,7 +2,7 @@ import Testing
 
 @testable import Registry
 
-@Suite("A commit of which one operation fails")
+@Suite("Commits with a failing operation")
 struct CommitFaultTests {
     private static let seed: UInt64 = 1
 
@@ -30,7 +30,7 @@ struct CommitFaultTests {
     }
 
     @Test(
-        "all of its values are refused and stay spent, whichever operation it was, and the next commit is whole",
+        "all values of a failed commit are refused and stay used, and the next commit succeeds",
         arguments: [([FailingDisk.Operation.write], false), ([.write], true), ([.sync], false)])
     func values(_ operations: [FailingDisk.Operation], _ isFull: Bool) throws {
         try eachOperation(Set(operations), isFull: isFull) { store, disk in
@@ -46,7 +46,7 @@ struct CommitFaultTests {
         }
     }
 
-    @Test("a revocation that fails is there as a whole or not at all, and can be asked for again")
+    @Test("a failed revocation is recorded completely or not at all, and can be repeated")
     func revocation() throws {
         try eachOperation([.write, .sync]) { store, disk in
             let id = store.entry(1, 1).device
@@ -63,7 +63,7 @@ struct CommitFaultTests {
     }
 
     @Test(
-        "the log's room that cannot be written is no failure: commits go on, and a power cut takes none of them",
+        "failing to grow the log is no error: commits continue and survive a power cut",
         arguments: [false, true])
     func logRoom(_ isFull: Bool) throws {
         var options = StoreOptions()

@@ -11,7 +11,7 @@ import Vocabulary
 struct CommitMeasurement {
     private static let devices = 100_000
 
-    @Test("commits a second, CPU for each counter", arguments: [1, 16, 128, 1024])
+    @Test("commits per second, and CPU time per counter", arguments: [1, 16, 128, 1024])
     func commits(_ batchSize: Int) throws {
         let scratch = try Scratch()
         var options = StoreOptions()

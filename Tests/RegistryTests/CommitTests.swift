@@ -19,7 +19,7 @@ struct CommitTests {
         return try RegistryStore(path: scratch.file(), creating: true, options: options)
     }
 
-    @Test("each entry of a batch gets its own verdict, several of one device included")
+    @Test("each entry of a batch gets its own result, even several of one device")
     func batch() throws {
         let store = try open()
         let ids = try store.populate(4)
@@ -47,7 +47,7 @@ struct CommitTests {
         #expect(store.journalLength == 4)
     }
 
-    @Test("a revocation between acceptance and commit refuses the value; so does the end of the binding")
+    @Test("a revocation or ended binding between acceptance and commit refuses the value")
     func revokedBetween() throws {
         let store = try open()
         let ids = try store.populate(2)
@@ -58,7 +58,7 @@ struct CommitTests {
         #expect(store.commit(accepted) == [.deviceRevoked, .bindingEnded])
     }
 
-    @Test("a fresh epoch refuses what was accepted under the one before, and only that")
+    @Test("a fresh epoch refuses values accepted under the previous one, and only those")
     func epochs() throws {
         let store = try open()
         try store.populate(1)
@@ -68,7 +68,7 @@ struct CommitTests {
         #expect(store.commit([outstanding, store.entry(1, 2)]) == [.epochChanged, .committed])
     }
 
-    @Test("what was committed is refused after closing and opening, folded or not, in every mode")
+    @Test("committed values are refused after reopening, folded or not, in every mode")
     func reopened() throws {
         for isFolded in [false, true] {
             let scratch = try Scratch()
@@ -87,7 +87,7 @@ struct CommitTests {
         }
     }
 
-    @Test("a crash at any moment leaves no committed value to be accepted again")
+    @Test("after a crash at any moment no committed value is accepted again")
     func crashes() throws {
         let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)
@@ -110,7 +110,7 @@ struct CommitTests {
         }
     }
 
-    @Test("journal, fold, checkpoint and reopening in any order leave what direct acceptance leaves")
+    @Test("journal, fold, checkpoint and reopening in any order give the same result as direct acceptance")
     func foldingEqualsDirectState() throws {
         let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)
@@ -162,7 +162,7 @@ struct CommitTests {
         #expect(store?.journalLength == 0)
     }
 
-    @Test("the log is moved into the file by checkpoints alone, never by a commit")
+    @Test("only checkpoints move the log into the file, never commits")
     func checkpoints() throws {
         let store = try open()
         try store.populate(1)
@@ -176,7 +176,7 @@ struct CommitTests {
         #expect(store.logPages < 10)
     }
 
-    @Test("the log grows by slices between commits, not with each commit, and holds the same")
+    @Test("the log grows in slices between commits, without changing its content")
     func logRoom() throws {
         let store = try open {
             $0.pagesBeforeLogRoom = 4

@@ -12,7 +12,7 @@ struct CounterWindowTests {
         return record
     }
 
-    @Test("a new device has used 0, and may start with any other value")
+    @Test("a new device has used 0 and may start with any other value")
     func registration() {
         for mode in [.strict, window(1), window(1024)] {
             var record = CounterWindow()
@@ -26,7 +26,7 @@ struct CounterWindowTests {
         }
     }
 
-    @Test("strict accepts only what is above the highest")
+    @Test("strict accepts only values above the highest")
     func strict() {
         var record = record(10)
         #expect(record.accept(9, mode: .strict) == .late)
@@ -38,7 +38,7 @@ struct CounterWindowTests {
     }
 
     @Test(
-        "a window of N accepts each value up to N behind once, and none further",
+        "a window of N accepts each value up to N below the highest once, and none below",
         arguments: [1, 2, 63, 64, 65, 1023, 1024])
     func reach(_ length: Int) {
         let highest: UInt32 = 1_000_000
@@ -56,7 +56,7 @@ struct CounterWindowTests {
         #expect(record.accept(0, mode: window(length)) == .late)
     }
 
-    @Test("all 1024 behind can be used in any order, each once")
+    @Test("all 1024 values below the highest can be used once in any order")
     func whole() {
         var generator = SeededGenerator(seed: RunSeed.tell())
         var record = record(5_000)
@@ -68,7 +68,7 @@ struct CounterWindowTests {
     }
 
     @Test(
-        "a jump keeps what is still in reach spent, and makes what lies between usable",
+        "a jump keeps values within reach as used, and makes the skipped ones usable",
         arguments: [1, 2, 63, 64, 1023, 1024])
     func jump(_ distance: UInt32) {
         var record = record(2_000, 2_001, 2_003)
@@ -81,7 +81,7 @@ struct CounterWindowTests {
         #expect(record.accept(2_001, mode: window(1024)) == (isKept ? .replayed : .late))
     }
 
-    @Test("a jump beyond the window leaves everything before it unusable")
+    @Test("a jump beyond the window makes all earlier values unusable")
     func longJump() {
         for distance: UInt32 in [1025, 1026, 2048, 4096, 1_000_000] {
             var record = record(7)
@@ -92,7 +92,7 @@ struct CounterWindowTests {
         }
     }
 
-    @Test("the largest value is the last, and does not wrap")
+    @Test("the largest value is the last one and does not wrap")
     func largest() {
         var record = record(.max)
         for value: UInt32 in [0, 1, 1024, .max / 2] { #expect(record.accept(value, mode: window(1024)) == .late) }
@@ -103,7 +103,7 @@ struct CounterWindowTests {
         #expect(record.accept(1, mode: .strict) == .late)
     }
 
-    @Test("a wider mode admits only what was never used, also what a narrower one refused")
+    @Test("a wider mode accepts only unused values, even those a narrower mode refused")
     func widening() {
         var record = CounterWindow()
         for value: UInt32 in [100, 90, 95, 110] { _ = record.accept(value, mode: .strict) }
@@ -117,13 +117,13 @@ struct CounterWindowTests {
         #expect(record.accept(90, mode: .strict) == .replayed)
     }
 
-    @Test("only lengths that the record can keep are modes")
+    @Test("only window lengths that the record can hold are valid")
     func modes() {
         for length in [Int.min, -1, 0, 1025, .max] { #expect(CounterMode(window: length) == nil) }
         for length in [1, 1024] { #expect(CounterMode(window: length) != nil) }
     }
 
-    @Test("128 bytes and the highest value restore the record; nothing else does")
+    @Test("128 bytes and the highest value restore the record, and no other size does")
     func stored() throws {
         let record = record(40, 38, 1_000, 70, 999)
         #expect(record.bits.count == 128)
@@ -139,7 +139,7 @@ struct CounterWindowTests {
         #expect(other.bits[place / 8] == 1 << (place % 8))
     }
 
-    @Test("merging refuses what either refuses as spent, in both directions")
+    @Test("merging keeps every value used in either record, in both directions")
     func merging() {
         for gap: UInt32 in [0, 1, 10, 64, 1000, 1023, 1024, 1025, 5000] {
             let left = record(3_000, 2_990, 2_500)
@@ -162,7 +162,7 @@ struct CounterWindowTests {
         }
     }
 
-    @Test("random sequences get the verdicts of a record that forgets nothing")
+    @Test("random sequences give the results of a record that forgets nothing")
     func model() {
         let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)

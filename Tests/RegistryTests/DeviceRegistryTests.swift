@@ -14,7 +14,7 @@ struct DeviceRegistryTests {
         scratch = try Scratch()
     }
 
-    @Test("a lookup is pending once, then answered from memory, with what was registered")
+    @Test("a lookup is pending once, then answered from memory with the registered data")
     func lookup() throws {
         let registry = try startRegistry(scratch, devices: 3)
         defer { registry.stop() }
@@ -25,7 +25,7 @@ struct DeviceRegistryTests {
             return
         }
         var token: UInt64 = 0
-        worker.run(until: { token != 0 }) { if case .device(let told, .found) = $0 { token = told } }
+        worker.run(until: { token != 0 }) { if case .device(let answered, .found) = $0 { token = answered } }
         #expect(token == 42)
         let device = try worker.find(2)
         #expect(registry.metrics.loads == 1)
@@ -37,7 +37,7 @@ struct DeviceRegistryTests {
         #expect(device.standing == .active)
     }
 
-    @Test("an unknown key is remembered as such, until it is bound")
+    @Test("an unknown key is cached as unknown until it is bound")
     func unknown() throws {
         let registry = try startRegistry(scratch, devices: 1)
         defer { registry.stop() }
@@ -53,7 +53,7 @@ struct DeviceRegistryTests {
         #expect(try worker.find(5).hardwareKey == Fixture.hardwareKey(5))
     }
 
-    @Test("a counter value is committed once, and refused from memory after")
+    @Test("a counter value is committed once and then refused from memory")
     func spend() throws {
         let registry = try startRegistry(scratch, devices: 1)
         defer { registry.stop() }
@@ -70,7 +70,7 @@ struct DeviceRegistryTests {
         #expect(registry.metrics.waiting == 0)
     }
 
-    @Test("counters become durable while their worker has always more long work", .timeLimit(.minutes(1)))
+    @Test("counters become durable although their worker always has long work", .timeLimit(.minutes(1)))
     func endlessWork() throws {
         let registry = try startRegistry(scratch, devices: 1)
         defer { registry.stop() }
@@ -101,7 +101,7 @@ struct DeviceRegistryTests {
         #expect(registry.metrics.counters == 100)
     }
 
-    @Test("1,000 identical counters from 4 threads at once, with records coming and going: exactly one is committed")
+    @Test("1,000 identical counters from 4 threads with record eviction: exactly one is committed")
     func identicalCounters() throws {
         let registry = try startRegistry(scratch, devices: 200) { limits, options in
             limits.devices = 16
@@ -131,7 +131,7 @@ struct DeviceRegistryTests {
     }
 
     @Test(
-        "what memory accepted is committed, in whatever order the threads' values reach the store, and no value twice")
+        "accepted values are committed in whatever order they arrive, and none twice")
     func overtaking() throws {
         let registry = try startRegistry(scratch, devices: 1)
         let next = Atomic<UInt32>(0)
@@ -159,7 +159,7 @@ struct DeviceRegistryTests {
         #expect(registry.metrics.counters == values.count)
     }
 
-    @Test("a device whose record had to go comes back with every value spent")
+    @Test("a device whose record was evicted returns with every value used")
     func eviction() throws {
         let registry = try startRegistry(scratch, devices: 100) { limits, options in
             limits.devices = 16
@@ -173,7 +173,7 @@ struct DeviceRegistryTests {
         registry.stop()
     }
 
-    @Test("a snapshot outlives its record: what is spent with it is decided by the store, once")
+    @Test("a snapshot outlives its record, and the store decides its values once")
     func withoutRecord() throws {
         let registry = try startRegistry(scratch, devices: 100) { limits, _ in limits.devices = 16 }
         defer { registry.stop() }
@@ -190,7 +190,7 @@ struct DeviceRegistryTests {
         #expect(try worker.spend(3, of: device, epoch: epoch) == .committed)
     }
 
-    @Test("a revocation is told to every worker, and seen by its lookups; restoring undoes it")
+    @Test("revoking and restoring reach every worker and its lookups")
     func revocation() throws {
         let registry = try startRegistry(scratch, devices: 2)
         defer { registry.stop() }
@@ -209,7 +209,7 @@ struct DeviceRegistryTests {
         #expect(try worker.spend(1, of: device, epoch: epoch) == .committed)
     }
 
-    @Test("a device is known as revoked, though nobody has looked it up")
+    @Test("a revoked device is known although it was never looked up")
     func revocationOfAStranger() throws {
         let registry = try startRegistry(scratch, devices: 2)
         defer { registry.stop() }
@@ -222,7 +222,7 @@ struct DeviceRegistryTests {
         #expect(registry.knownStanding(of: Fixture.bindingKey(1)) == nil)
     }
 
-    @Test("the end of a binding is told with its key alone; the device goes on with its other one")
+    @Test("an ended binding is announced by its key alone, and the device keeps its other one")
     func bindingEnd() throws {
         let registry = try startRegistry(scratch, devices: 1)
         defer { registry.stop() }
@@ -241,7 +241,7 @@ struct DeviceRegistryTests {
         #expect(try worker.find(90).standing == .active)
     }
 
-    @Test("a revocation that overtakes an accepted value refuses it at the commit")
+    @Test("a revocation before the commit refuses an accepted value")
     func revocationOvertakes() throws {
         let registry = try startRegistry(scratch, devices: 1)
         defer { registry.stop() }
@@ -257,11 +257,11 @@ struct DeviceRegistryTests {
             return
         }
         var outcome: CounterOutcome?
-        worker.run(until: { outcome != nil }) { if case .counter(2, let told) = $0 { outcome = told } }
+        worker.run(until: { outcome != nil }) { if case .counter(2, let reported) = $0 { outcome = reported } }
         #expect(outcome == .deviceRevoked)
     }
 
-    @Test("a fresh epoch is told to every worker, and refuses values under the one before")
+    @Test("a fresh epoch reaches every worker and refuses values of the previous one")
     func epoch() throws {
         let registry = try startRegistry(scratch, devices: 1)
         defer { registry.stop() }
@@ -271,13 +271,13 @@ struct DeviceRegistryTests {
             Issue.record("no identity")
             return
         }
-        let told = {
+        let isInformed = {
             worker.events.contains { if case .identity(let identity) = $0 { identity == fresh } else { false } }
         }
-        #expect(worker.run(until: told))
+        #expect(worker.run(until: isInformed))
         #expect(try worker.spend(1, of: device, epoch: registry.identity.epoch) == .epochChanged)
         #expect(try worker.spend(2, of: device, epoch: fresh.epoch) == .committed)
-        // One that comes with a reload is told as well.
+        // A worker that comes with a reload learns of it as well.
         let later = try TestWorker(registry)
         #expect(
             later.run(until: {
@@ -285,7 +285,7 @@ struct DeviceRegistryTests {
             }))
     }
 
-    @Test("more counters than may wait are refused at once, and are not spent")
+    @Test("counters above the queue's limit are refused at once and stay unused")
     func overflow() throws {
         let registry = try startRegistry(scratch, devices: 1) { limits, _ in limits.waitingCounters = 3 }
         defer { registry.stop() }
@@ -309,7 +309,7 @@ struct DeviceRegistryTests {
         #expect(registry.metrics.overflows == refused.count)
         var outcomes: [CounterOutcome] = []
         let count = { worker.events.count { if case .counter = $0 { true } else { false } } }
-        worker.run(until: { count() == pending }) { if case .counter(_, let told) = $0 { outcomes.append(told) } }
+        worker.run(until: { count() == pending }) { if case .counter(_, let found) = $0 { outcomes.append(found) } }
         #expect(count() == pending)
         #expect(outcomes.allSatisfy { $0 == .committed })
         if let last = refused.last {
@@ -317,7 +317,7 @@ struct DeviceRegistryTests {
         }
     }
 
-    @Test("what waits while the disk syncs becomes one transaction")
+    @Test("counters that wait for a sync are committed in one transaction")
     func batches() throws {
         let registry = try startRegistry(scratch, devices: 1)
         defer { registry.stop() }
@@ -336,7 +336,7 @@ struct DeviceRegistryTests {
         #expect(registry.metrics.batchSizes.reduce(0, +) == registry.metrics.commits)
     }
 
-    @Test("after stopping, the file alone holds everything")
+    @Test("after a stop the file alone holds everything")
     func stopped() throws {
         let registry = try startRegistry(scratch, devices: 1)
         let worker = try TestWorker(registry)
@@ -350,7 +350,7 @@ struct DeviceRegistryTests {
         #expect(store.commit(1, 20) == .replayed)
     }
 
-    @Test("a store that was silent for five seconds is not relied on, one that failed takes no counters at once")
+    @Test("a store silent for five seconds is stale; a failed one takes no counters at once")
     func health() {
         let health = StoreHealth()
         let now = Instant.now

@@ -9,7 +9,7 @@ import Vocabulary
 @testable import Registry
 
 /// ATTESTGATE_SEED repeats a run, ATTESTGATE_CASES makes it a longer one.
-@Suite("A store whose disk fails")
+@Suite("Stores on a failing disk")
 struct DiskFaultTests {
     private static let seed = RunSeed.value
     private static let cases = ProcessInfo.processInfo.environment["ATTESTGATE_CASES"].flatMap(Int.init) ?? 8
@@ -22,7 +22,7 @@ struct DiskFaultTests {
         .init(operations: [.write, .sync, .truncate, .delete]), .init(operations: Set(FailingDisk.Operation.allCases)),
     ]
 
-    @Test("whatever fails, and if the power fails afterwards: what was acknowledged stays, and it recovers by itself")
+    @Test("acknowledged changes survive any failure followed by a power cut, and the store recovers")
     func anyFault() throws {
         RunSeed.tell()
         var recoveries = 0
@@ -39,7 +39,7 @@ struct DiskFaultTests {
     // MARK: - What is said
 
     @Test(
-        "each kind of failure refuses the batch, says what failed, and ends with its cause; the refused value stays spent",
+        "each failure refuses the batch with its cause, and the refused value stays used",
         arguments: [
             ([FailingDisk.Operation.write], true, "database or disk is full (SQLite 13)"),
             ([.write], false, "disk I/O error (SQLite 778)"), ([.sync], false, "disk I/O error (SQLite 1034)"),
@@ -66,7 +66,7 @@ struct DiskFaultTests {
         for counter: UInt32 in 1...3 { #expect(next.commit(1, counter, mode: window(1024)) == .replayed) }
     }
 
-    @Test("a failed sync that the kernel forgets takes nothing that is acknowledged after it")
+    @Test("a failed sync that the kernel forgets loses nothing acknowledged later")
     func forgottenSync() throws {
         RunSeed.tell()
         for number in 0..<10 {
@@ -100,7 +100,7 @@ struct DiskFaultTests {
         }
     }
 
-    @Test("while a sync does not return, so many wait, and the others are refused at once; all that waited is answered")
+    @Test("during a hanging sync counters wait up to the limit, others are refused, all are answered")
     func slow() throws {
         let scratch = try Scratch(inMemory: true)
         let disk = FailingDisk(scratch.path, seed: Self.seed)
@@ -136,7 +136,7 @@ struct DiskFaultTests {
 
     // MARK: - Damage
 
-    @Test("a file that is damaged in its header, or in any other page, is refused when it is opened, and not touched")
+    @Test("a file damaged in any page is refused on opening and not changed")
     func damagedFile() throws {
         let scratch = try Scratch(inMemory: true)
         try RegistryStore(path: scratch.file(), creating: true).populate(40)
@@ -158,7 +158,7 @@ struct DiskFaultTests {
         }
     }
 
-    @Test("a log that is damaged before its last commit is refused, and not touched; at its end it is a power cut's")
+    @Test("a log damaged before its last commit is refused; damage at its end counts as a torn write")
     func damagedLog() throws {
         let scratch = try Scratch(inMemory: true)
         let store = try RegistryStore(path: scratch.file(), creating: true)
@@ -185,7 +185,7 @@ struct DiskFaultTests {
                 let error = #expect(throws: StoreOpenError.self, "frame \(index)") {
                     try RegistryStore(path: path, creating: false)
                 }
-                #expect(error?.description.contains("damaged (its log is damaged, with ") == true)
+                #expect(error?.description.contains("damaged (its log is damaged, and ") == true)
                 #expect(try Data(contentsOf: log) == damaged)
                 #expect(try Data(contentsOf: file) == content)
             }

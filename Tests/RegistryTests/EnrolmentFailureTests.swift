@@ -6,7 +6,7 @@ import Vocabulary
 @testable import Registry
 
 /// Every write of an enrolment is made to fail in turn, by a trigger in the file.
-@Suite("Enrolment with a store that fails")
+@Suite("Enrolment with a failing store")
 struct EnrolmentFailureTests {
     private let scratch: Scratch
 
@@ -31,7 +31,7 @@ struct EnrolmentFailureTests {
     }
 
     @Test(
-        "an initialization that fails at any write leaves nothing, and succeeds with the same nonce later",
+        "an initialization that fails at any write changes nothing and later succeeds with its nonce",
         arguments: ["INSERT ON used_nonce", "INSERT ON device", "INSERT ON counter", "INSERT ON attestation"])
     func initialization(_ write: String) throws {
         var store: RegistryStore? = try store(failing: write)
@@ -48,7 +48,7 @@ struct EnrolmentFailureTests {
     }
 
     @Test(
-        "a rotation that fails at any write leaves nothing but the counter spent",
+        "a rotation that fails at any write uses only the counter",
         arguments: [
             "INSERT ON journal", "INSERT ON used_nonce", "INSERT ON used_token", "UPDATE OF subject ON device",
             "UPDATE OF ends_at ON binding", "INSERT ON binding",
@@ -56,7 +56,7 @@ struct EnrolmentFailureTests {
     func rotation(_ write: String) throws {
         let store = try store(failing: write)
         let before = try store.show(.hardwareKey(Fixture.hardwareKey(1)))
-        func request(counter: UInt32) -> KeyBinding {
+        func request(counter: UInt32) -> BindingRequest {
             store.keyBinding(
                 1, key: 5, nonce: 2, counter: counter,
                 admission: .token(Fixture.token(1), subject: Fixture.subject(1)))
@@ -79,7 +79,7 @@ struct EnrolmentFailureTests {
         #expect(store.commit(1, 3) == .committed)
     }
 
-    @Test("a first binding that cannot make its device active binds nothing")
+    @Test("a first binding that cannot activate its device binds nothing")
     func activation() throws {
         let store = try store(failing: "UPDATE OF activated_at ON device")
         #expect(throws: StoreError.unavailable) {
@@ -91,7 +91,7 @@ struct EnrolmentFailureTests {
         #expect(details.bindings.isEmpty)
     }
 
-    @Test("an end that cannot be written shuts the store")
+    @Test("a binding end that cannot be written closes the store")
     func end() throws {
         let store = try store(failing: "UPDATE OF ended_at ON binding")
         _ = try store.bindKey(store.keyBinding(1, key: 5, nonce: 2, counter: 2, overlap: 10), at: 1_000)
@@ -99,11 +99,11 @@ struct EnrolmentFailureTests {
         #expect(store.commit(1, 3) == .storeUnavailable)
     }
 
-    @Test("a subject whose devices cannot all be revoked is not barred either")
+    @Test("a subject whose devices cannot all be revoked is not barred")
     func subject() throws {
         let store = try store(failing: "UPDATE OF revoked_at ON device WHEN NEW.id = 2")
         for number in 1...2 {
-            let token = Admission.token(Fixture.token(number), subject: Fixture.subject(1))
+            let token = AdmissionGrant.token(Fixture.token(number), subject: Fixture.subject(1))
             let request = store.keyBinding(
                 number, key: 10 + number, nonce: 10 + number, counter: 2, admission: token)
             #expect(try store.bindKey(request, at: 1_000).refusal == nil)
@@ -111,7 +111,7 @@ struct EnrolmentFailureTests {
         #expect(throws: StoreError.unavailable) { try store.revokeSubject(Fixture.subject(1)) }
         try store.reopen()
         #expect(try store.devices(after: nil, limit: 9).map(\.state) == [.active, .active])
-        let token = Admission.token(Fixture.token(9), subject: Fixture.subject(1))
+        let token = AdmissionGrant.token(Fixture.token(9), subject: Fixture.subject(1))
         let request = store.keyBinding(1, key: 20, nonce: 20, counter: 9, admission: token)
         #expect(try store.bindKey(request, at: 1_000).kind == .rotation)
     }

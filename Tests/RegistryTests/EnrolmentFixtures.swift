@@ -28,8 +28,10 @@ extension Fixture {
     }
 
     static func attestation(_ number: Int, certificateKey: KeyID? = nil) -> AttestationRecord {
+        // One in five states no version.
         let record = AttestationRecord(
-            digest: fingerprint(number, kind: 6), certificateKey: certificateKey, receipt: [1, 2, 3], riskMetric: 7)
+            digest: fingerprint(number, kind: 6), certificateKey: certificateKey, receipt: [1, 2, 3], riskMetric: 7,
+            systemVersion: number % 5 == 0 ? nil : SystemVersion("17.\(number)"))
         guard let record else { fatalError("a small receipt") }
         return record
     }
@@ -41,8 +43,8 @@ extension RegistryStore {
         _ number: Int, nonce: SingleUse? = nil, attestation: AttestationRecord? = nil,
         showing shown: ShownExtensions = [],
         epoch: RandomID? = nil
-    ) -> InstanceInitialization {
-        InstanceInitialization(
+    ) -> InstanceRegistration {
+        InstanceRegistration(
             identity: Fixture.identity(number), attestation: attestation ?? Fixture.attestation(number),
             shown: shown, nonce: nonce ?? Fixture.nonce(number), epoch: epoch ?? identity.epoch)
     }
@@ -61,10 +63,10 @@ extension RegistryStore {
     /// Binds `key` to device `number`. Nonces of bindings are those from 1,000 on.
     func keyBinding(
         _ number: Int, key: Int, nonce: Int, counter: UInt32, showing shown: ShownExtensions = [],
-        mode: CounterMode = .strict, admission: Admission = .open, overlap: Int64 = 100, epoch: RandomID? = nil,
+        mode: CounterMode = .strict, admission: AdmissionGrant = .open, overlap: Int64 = 100, epoch: RandomID? = nil,
         serial: CertificateSerial? = nil, notAfter: Int64 = 50_000
-    ) -> KeyBinding {
-        KeyBinding(
+    ) -> BindingRequest {
+        BindingRequest(
             hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(key), nonce: Fixture.nonce(1_000 + nonce),
             epoch: epoch ?? identity.epoch, counter: counter, shown: shown, mode: mode, admission: admission,
             overlap: overlap,

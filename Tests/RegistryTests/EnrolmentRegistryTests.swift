@@ -22,17 +22,17 @@ struct EnrolmentRegistryTests {
 
     private static func initialization(_ number: Int, nonce: SingleUse, _ registry: DeviceRegistry) -> RegistryCommand {
         .initialize(
-            InstanceInitialization(
+            InstanceRegistration(
                 identity: Fixture.identity(number), attestation: Fixture.attestation(number), shown: [], nonce: nonce,
                 epoch: registry.identity.epoch))
     }
 
     private static func binding(
-        _ number: Int, key: Int, nonce: Int, counter: UInt32, overlap: Int64 = 60, admission: Admission = .open,
+        _ number: Int, key: Int, nonce: Int, counter: UInt32, overlap: Int64 = 60, admission: AdmissionGrant = .open,
         _ registry: DeviceRegistry
     ) -> RegistryCommand {
         .bindKey(
-            KeyBinding(
+            BindingRequest(
                 hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(key),
                 nonce: Self.nonce(1_000 + nonce),
                 epoch: registry.identity.epoch, counter: counter, shown: [], mode: .strict, admission: admission,
@@ -48,7 +48,7 @@ struct EnrolmentRegistryTests {
 
     private struct Unexpected: Error {}
 
-    @Test("a device that enrols is found by its key at once, though the key was looked for before")
+    @Test("an enrolled device is found by its key at once, even after an earlier lookup")
     func enrolment() throws {
         let registry = try startRegistry(scratch, devices: 1)
         defer { registry.stop() }
@@ -65,7 +65,7 @@ struct EnrolmentRegistryTests {
         #expect(try worker.spend(2, of: device, epoch: registry.identity.epoch) == .committed)
     }
 
-    @Test("a nonce used by 200 initializations of 4 threads at once succeeds once")
+    @Test("a nonce used by 200 concurrent initializations on 4 threads succeeds once")
     func nonceOnce() throws {
         let registry = try startRegistry(scratch, devices: 1)
         let registered = Atomic<Int>(0)
@@ -100,7 +100,7 @@ struct EnrolmentRegistryTests {
         #expect(refused.load(ordering: .relaxed) == 199)
     }
 
-    @Test("a counter value that a request and a key binding use at once is accepted from one of them")
+    @Test("a counter value used by a request and a key binding at once is accepted once")
     func counterOnce() throws {
         let registry = try startRegistry(scratch, devices: 1)
         defer { registry.stop() }
@@ -119,10 +119,10 @@ struct EnrolmentRegistryTests {
                 counter, of: device, showing: [], mode: .strict, epoch: epoch, token: 7)
             if !round.isMultiple(of: 2) { askBinding() }
             var outcome: CounterOutcome? = acceptance == .replayed ? .replayed : nil
-            requester.run(until: { outcome != nil }) { if case .counter(7, let told) = $0 { outcome = told } }
+            requester.run(until: { outcome != nil }) { if case .counter(7, let reported) = $0 { outcome = reported } }
             var verdict: KeyBindingVerdict?
             let reply = {
-                for case .reply(9, .success(.keyBinding(let told))) in enroller.events { verdict = told }
+                for case .reply(9, .success(.keyBinding(let reported))) in enroller.events { verdict = reported }
                 return enroller.events.count { if case .reply = $0 { true } else { false } } == round
             }
             enroller.run(until: reply)
@@ -137,7 +137,7 @@ struct EnrolmentRegistryTests {
         #expect(winners.contains("binding"))
     }
 
-    @Test("a replaced key ends by itself when its time has come, told to every worker")
+    @Test("a replaced key ends by itself at its time, and every worker learns of it")
     func rotation() throws {
         let registry = try startRegistry(scratch, devices: 1)
         defer { registry.stop() }
@@ -156,7 +156,7 @@ struct EnrolmentRegistryTests {
         #expect(try worker.spend(6, of: try worker.find(50), epoch: epoch) == .committed)
     }
 
-    @Test("a replaced key whose time came while nothing ran has ended before the first answer")
+    @Test("a key whose end passed while nothing ran has ended before the first answer")
     func endedMeanwhile() throws {
         do {
             let store = try RegistryStore(path: scratch.file(), creating: true)
@@ -171,7 +171,7 @@ struct EnrolmentRegistryTests {
         #expect(try worker.find(50).standing == .active)
     }
 
-    @Test("while an end cannot be written nothing is answered, and the reason is told once")
+    @Test("while a binding's end cannot be written nothing is answered, and the reason reported once")
     func endFails() throws {
         do {
             let store = try RegistryStore(path: scratch.file(), creating: true)
@@ -188,7 +188,7 @@ struct EnrolmentRegistryTests {
                     """)
         }
         try queue.close()
-        let log = Told()
+        let log = EventLog()
         let registry = try DeviceRegistry.start(path: scratch.file(), creating: false) { log.append($0) }
         let worker = try TestWorker(registry)
         guard case .storeUnavailable = try worker.look(Fixture.bindingKey(1)) else { throw Unexpected() }
@@ -203,7 +203,7 @@ struct EnrolmentRegistryTests {
         #expect(reason.contains("made to fail"))
     }
 
-    private final class Told: Sendable {
+    private final class EventLog: Sendable {
         private let events = Mutex<[StoreEvent]>([])
 
         func append(_ event: StoreEvent) { events.withLock { $0.append(event) } }
@@ -211,7 +211,7 @@ struct EnrolmentRegistryTests {
         var all: [StoreEvent] { events.withLock { $0 } }
     }
 
-    @Test("more ends than a slice takes are all made")
+    @Test("more ended bindings than fit one slice are all processed")
     func manyEnds() throws {
         do {
             var options = StoreOptions()
@@ -234,7 +234,7 @@ struct EnrolmentRegistryTests {
         #expect(try store.endDueBindings(at: WallClock.seconds, limit: 9).isEmpty)
     }
 
-    @Test("however many commands of enrolment wait, an operator's have a place")
+    @Test("an operator's commands have room, however many enrolment commands wait")
     func operatorsPlace() throws {
         let registry = try startRegistry(scratch, devices: 1)
         defer { registry.stop() }
@@ -258,14 +258,14 @@ struct EnrolmentRegistryTests {
         #expect(operatorSide.run(until: isRevoked))
     }
 
-    @Test("revoking a subject is told to every worker with the keys of its devices")
+    @Test("revoking a subject reaches every worker with the keys of its devices")
     func subject() throws {
         let registry = try startRegistry(scratch, devices: 3)
         defer { registry.stop() }
         let (worker, enroller) = (try TestWorker(registry), try TestWorker(registry))
         for number in 1...2 {
             let token = SingleUse(id: Fixture.token(number).id, expiresAt: WallClock.seconds + 60)
-            let admission = Admission.token(token, subject: Fixture.subject(1))
+            let admission = AdmissionGrant.token(token, subject: Fixture.subject(1))
             let command = Self.binding(number, key: number, nonce: number, counter: 1, admission: admission, registry)
             #expect(try bind(command, enroller).kind == .renewal)
             _ = try worker.find(number)

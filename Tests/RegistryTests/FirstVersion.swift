@@ -11,7 +11,7 @@ enum FirstVersion {
         let queue = try DatabaseQueue(path: scratch.file())
         defer { try? queue.close() }
         try queue.inDatabase { try $0.execute(sql: "PRAGMA journal_mode = WAL") }
-        try Schema.migrator.migrate(queue, upTo: "v1")
+        try SQLiteSchema.migrator.migrate(queue, upTo: "v1")
         return try queue.write { database in
             for number in 1...3 {
                 let identity = Fixture.identity(number)

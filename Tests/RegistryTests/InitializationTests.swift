@@ -14,7 +14,7 @@ struct InitializationTests {
         store = try RegistryStore(path: scratch.file(), creating: true)
     }
 
-    @Test("an attestation becomes a pending device, with what is kept of it")
+    @Test("an attestation makes a pending device with its stored data")
     func initialize() throws {
         guard case .registered(let details) = try store.initialize(store.initialization(1), at: 1_000) else {
             Issue.record("refused")
@@ -30,7 +30,7 @@ struct InitializationTests {
         #expect(try store.pendingDevices(after: nil, limit: 10) == [details.device])
     }
 
-    @Test("the same attestation of an unbound device is answered again while its nonce lives, and writes nothing")
+    @Test("a repeated attestation gets the same answer while its nonce is valid, without a write")
     func repeated() throws {
         let id = try store.initializeAll(1)[0]
         let details = try store.show(.id(id))
@@ -40,7 +40,7 @@ struct InitializationTests {
         #expect(try store.initialize(store.initialization(1), at: 2_000).refusal == .nonceExpired)
     }
 
-    @Test("a known hardware key with another attestation, another app, bound, or an operator's, is refused")
+    @Test("a known hardware key with other data, bound, or registered by an operator, is refused")
     func knownKey() throws {
         try store.initializeAll(1)
         let other = store.initialization(1, nonce: Fixture.nonce(9), attestation: Fixture.attestation(9))
@@ -49,7 +49,7 @@ struct InitializationTests {
         let app = DeviceIdentity(
             app: try #require(AppID("ABCDE12345.org.example.other")), platform: known.platform,
             environment: known.environment, hardwareKey: known.hardwareKey, point: known.point)
-        let otherApp = InstanceInitialization(
+        let otherApp = InstanceRegistration(
             identity: app, attestation: Fixture.attestation(1), shown: [], nonce: Fixture.nonce(1),
             epoch: store.identity.epoch)
         #expect(try store.initialize(otherApp, at: 1_000).refusal == .keyRegistered)
@@ -74,11 +74,11 @@ struct InitializationTests {
         }
     }
 
-    @Test("a nonce is spent by what succeeds, once: in initializations and key bindings together")
+    @Test("a nonce is used only by success, once across initializations and key bindings")
     func nonceOnce() throws {
         try store.initializeAll(1)
         #expect(try store.initialize(store.initialization(2, nonce: Fixture.nonce(1)), at: 1_000).refusal == .nonceUsed)
-        let binding = KeyBinding(
+        let binding = BindingRequest(
             hardwareKey: Fixture.hardwareKey(1), key: Fixture.bindingKey(1), nonce: Fixture.nonce(1),
             epoch: store.identity.epoch, counter: 1, shown: [], mode: .strict, admission: .open, overlap: 0,
             serial: Fixture.serial(1), notAfter: 9_000)
@@ -110,7 +110,7 @@ struct InitializationTests {
         #expect(store.journalLength == 0)
     }
 
-    @Test("used nonces are removed in slices once they have expired, and are refused by a clock that went back")
+    @Test("expired nonces are removed in slices and refused after the clock went back")
     func removal() throws {
         try store.initializeAll(25)
         #expect(try store.removeExpired(at: 1_999, limit: 10) == false)
@@ -130,14 +130,14 @@ struct InitializationTests {
         #expect(try store.initialize(store.initialization(50, nonce: later), at: 1_500).refusal == nil)
     }
 
-    @Test("a receipt larger than an attestation is no record")
+    @Test("a receipt above the size limit is refused")
     func receiptLimit() {
         let digest = Fixture.fingerprint(1, kind: 6)
         #expect(AttestationRecord(digest: digest, receipt: [UInt8](repeating: 0, count: 16_384)) != nil)
         #expect(AttestationRecord(digest: digest, receipt: [UInt8](repeating: 0, count: 16_385)) == nil)
     }
 
-    @Test("a fingerprint is its 32 bytes")
+    @Test("a fingerprint has exactly 32 bytes")
     func fingerprint() {
         let bytes = (0..<32).map { UInt8($0 * 7) }
         #expect(Fingerprint(bytes)?.bytes == bytes)

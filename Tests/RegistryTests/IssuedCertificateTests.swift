@@ -34,7 +34,7 @@ struct IssuedCertificateTests {
         try (store ?? self.store).revokedCertificates(after: nil, limit: 100, at: time).certificates
     }
 
-    @Test("those of active devices are not revoked; those of a revoked one are held, and released when it is restored")
+    @Test("certificates of a revoked device are on hold until it is restored")
     func devices() throws {
         try bind(1, key: 1, counter: 1)
         try bind(2, key: 2, counter: 1)
@@ -48,7 +48,7 @@ struct IssuedCertificateTests {
         #expect(try revoked().isEmpty)
     }
 
-    @Test("every certificate of a key is revoked with it: the renewed one and the one before")
+    @Test("every certificate of a key is revoked with it, renewed ones included")
     func renewal() throws {
         try bind(1, key: 1, counter: 1)
         #expect(try bind(1, key: 1, counter: 2, serial: 9).kind == .renewal)
@@ -61,7 +61,7 @@ struct IssuedCertificateTests {
                 })
     }
 
-    @Test("that of a replaced key is superseded when its overlap ends, written down or not")
+    @Test("the certificate of a replaced key is superseded when its overlap ends, recorded or not")
     func rotation() throws {
         try bind(1, key: 1, counter: 1)
         try bind(1, key: 2, counter: 2, at: 1_200)
@@ -79,23 +79,23 @@ struct IssuedCertificateTests {
             ])
     }
 
-    @Test("those of a revoked subject are revoked with its devices")
+    @Test("certificates of a revoked subject are revoked with its devices")
     func subject() throws {
-        let admission = Admission.token(Fixture.token(1), subject: Fixture.subject(1))
+        let admission = AdmissionGrant.token(Fixture.token(1), subject: Fixture.subject(1))
         let request = store.keyBinding(1, key: 1, nonce: 1, counter: 1, admission: admission, serial: Fixture.serial(1))
         #expect(try store.bindKey(request, at: 1_100).kind == .first)
         _ = try store.revokeSubject(Fixture.subject(1), at: 1_200)
         #expect(try revoked().map(\.serial) == [Fixture.serial(1)])
     }
 
-    @Test("keys that operators bind have no certificate that is known")
+    @Test("a key bound by an operator has no known certificate")
     func imports() throws {
         let details = try store.register(Fixture.identity(7), binding: Fixture.bindingKey(7))
         _ = try store.revoke(details.device.id)
         #expect(try revoked().isEmpty)
     }
 
-    @Test("a binding that is refused leaves no certificate, and no serial number is used twice")
+    @Test("a refused binding leaves no certificate, and no serial number is used twice")
     func refusals() throws {
         try bind(1, key: 1, counter: 1)
         #expect(try bind(2, key: 1, counter: 1, serial: 2).refusal == .keyBound)
@@ -108,7 +108,7 @@ struct IssuedCertificateTests {
         #expect(try revoked().map(\.serial) == [1, 5].map(Fixture.serial))
     }
 
-    @Test("they come in pages over all that were issued, and none is missed")
+    @Test("certificates are listed in pages without missing any")
     func pages() throws {
         for key in 1...7 { try bind(1, key: key, counter: UInt32(key)) }
         for key in stride(from: 1, through: 7, by: 2) {
@@ -128,7 +128,7 @@ struct IssuedCertificateTests {
         #expect(serials == [1, 3, 5, 7].map(Fixture.serial))
     }
 
-    @Test("they are listed for eight days after their end, and then forgotten, in slices")
+    @Test("certificates are listed for eight days after their expiry, then removed in slices")
     func end() throws {
         for key in 1...3 { try bind(key, key: key, counter: 1, notAfter: key == 3 ? 60_000 : 50_000) }
         for device in 1...3 { _ = try store.revoke(id(device), at: 1_200) }
@@ -144,7 +144,7 @@ struct IssuedCertificateTests {
         #expect(try revoked(at: 1_500).map(\.serial) == [Fixture.serial(3)])
     }
 
-    @Test("numbers of revocation lists grow, whatever the clock does, and are there after a crash")
+    @Test("numbers of revocation lists grow, whatever the clock, and survive a crash")
     func numbers() throws {
         #expect(try store.drawRevocationListNumber(at: 1_000) == 1_000)
         #expect(try store.drawRevocationListNumber(at: 1_000) == 1_001)
@@ -154,7 +154,7 @@ struct IssuedCertificateTests {
         #expect(try other.drawRevocationListNumber(at: 1_000) == 2_001)
     }
 
-    @Test("what was issued is there after a crash")
+    @Test("issued certificates survive a crash")
     func crash() throws {
         try bind(1, key: 1, counter: 1)
         let other = try RegistryStore(path: try scratch.copy(to: "crashed.db"), creating: false)

@@ -16,7 +16,8 @@ struct KeyBindingTests {
     }
 
     private func bind(
-        _ device: Int, key: Int, nonce: Int, counter: UInt32, mode: CounterMode = .strict, admission: Admission = .open,
+        _ device: Int, key: Int, nonce: Int, counter: UInt32, mode: CounterMode = .strict,
+        admission: AdmissionGrant = .open,
         overlap: Int64 = 100, at time: Int64 = 1_100
     ) throws -> KeyBindingVerdict {
         let request = store.keyBinding(
@@ -33,7 +34,7 @@ struct KeyBindingTests {
         ])[0]
     }
 
-    @Test("the first binding makes the device active, and spends nonce and counter")
+    @Test("the first binding activates the device and uses nonce and counter")
     func first() throws {
         let verdict = try bind(1, key: 1, nonce: 1, counter: 3)
         #expect(verdict.kind == .first)
@@ -50,7 +51,7 @@ struct KeyBindingTests {
         #expect(try bind(1, key: 3, nonce: 2, counter: 2, mode: window(8)).kind == .rotation)
     }
 
-    @Test("a rotation lets the old key be used until its overlap ends, and no longer")
+    @Test("a rotation keeps the old key valid until its overlap ends")
     func rotation() throws {
         #expect(try bind(1, key: 1, nonce: 1, counter: 1).kind == .first)
         let details = try #require(try bind(1, key: 5, nonce: 2, counter: 2, overlap: 60, at: 1_200).details)
@@ -65,7 +66,7 @@ struct KeyBindingTests {
         #expect(try store.show(.hardwareKey(Fixture.hardwareKey(1))).bindings.map(\.endedAt) == [1_260, nil])
     }
 
-    @Test("an overlap is no less than nothing and no more than a year")
+    @Test("an overlap is at least zero and at most a year")
     func overlapBounds() throws {
         _ = try bind(1, key: 1, nonce: 1, counter: 1)
         let second = try bind(1, key: 5, nonce: 2, counter: 2, overlap: .max, at: 1_200)
@@ -74,20 +75,20 @@ struct KeyBindingTests {
         #expect(third.details?.bindings.map(\.endsAt) == [1_300, 1_300, nil])
     }
 
-    @Test("a device binds so many keys and no more, but has certificates of the last one still")
+    @Test("a device at its limit of keys can only renew certificates of the newest key")
     func keyLimit() throws {
-        for number in 1...KeyBinding.keyLimit {
+        for number in 1...BindingRequest.keyLimit {
             let verdict = try bind(1, key: 1_000 + number, nonce: number, counter: UInt32(number))
             #expect(verdict.kind == (number == 1 ? .first : .rotation))
         }
-        let counter = UInt32(KeyBinding.keyLimit + 1)
+        let counter = UInt32(BindingRequest.keyLimit + 1)
         #expect(try bind(1, key: 1, nonce: 5_000, counter: counter).refusal == .tooManyKeys)
         // Nothing is spent by that.
-        #expect(try bind(1, key: 1_000 + KeyBinding.keyLimit, nonce: 5_000, counter: counter).kind == .renewal)
+        #expect(try bind(1, key: 1_000 + BindingRequest.keyLimit, nonce: 5_000, counter: counter).kind == .renewal)
         #expect(try bind(2, key: 1, nonce: 5_001, counter: 1).kind == .first, "others are none the worse for it")
     }
 
-    @Test("rotating again ends the newer key, and prolongs no older one")
+    @Test("a second rotation ends the newer key and extends no older one")
     func secondRotation() throws {
         _ = try bind(1, key: 1, nonce: 1, counter: 1)
         _ = try bind(1, key: 5, nonce: 2, counter: 2, overlap: 60, at: 1_200)
@@ -99,7 +100,7 @@ struct KeyBindingTests {
         #expect(try store.endDueBindings(at: 1_220, limit: 2).count == 1)
     }
 
-    @Test("the device's own newest key is bound again without a change: for another certificate")
+    @Test("binding the newest key again changes nothing and renews its certificate")
     func renewal() throws {
         let details = try #require(try bind(1, key: 1, nonce: 1, counter: 1).details)
         let renewed = try bind(1, key: 1, nonce: 2, counter: 2)
@@ -110,7 +111,7 @@ struct KeyBindingTests {
         #expect(try bind(1, key: 1, nonce: 3, counter: 2).refusal == .counterReplayed)
     }
 
-    @Test("an mTLS key is bound to one device, ever, and one that is to end is not bound again")
+    @Test("an mTLS key is bound to one device ever, and not again once it is to end")
     func keyOnce() throws {
         _ = try bind(1, key: 1, nonce: 1, counter: 1)
         #expect(try bind(2, key: 1, nonce: 2, counter: 1).refusal == .keyBound)
@@ -139,7 +140,7 @@ struct KeyBindingTests {
         }
     }
 
-    @Test("where the attestation names the first key, it is that one; later ones are free")
+    @Test("the first key must be the attested one, and later keys are free")
     func attestedKey() throws {
         let attestation = Fixture.attestation(3, certificateKey: Fixture.bindingKey(30))
         _ = try store.initialize(store.initialization(3, attestation: attestation), at: 1_000)
@@ -148,13 +149,13 @@ struct KeyBindingTests {
         #expect(try bind(3, key: 31, nonce: 2, counter: 2).kind == .rotation)
     }
 
-    @Test("a device of an operator's without a key gets its first by assertion, and stays active")
+    @Test("a device registered without a key gets its first by assertion and stays active")
     func operatorsDevice() throws {
         _ = try store.register(Fixture.identity(4), binding: nil)
         #expect(try bind(4, key: 4, nonce: 1, counter: 1, admission: .approval).kind == .first)
     }
 
-    @Test("what is bound, and what is to end, is there after a crash, and spent counters are spent")
+    @Test("bindings, pending ends and used counters survive a crash")
     func crash() throws {
         _ = try bind(1, key: 1, nonce: 1, counter: 1)
         let details = try #require(try bind(1, key: 5, nonce: 2, counter: 2, overlap: 60, at: 1_200).details)

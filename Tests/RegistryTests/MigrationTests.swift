@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("Files of earlier versions")
+@Suite("Migration of older files")
 struct MigrationTests {
     private let scratch: Scratch
 
@@ -15,7 +15,7 @@ struct MigrationTests {
 
     private func writeFirst() throws -> StoreIdentity { try FirstVersion.write(scratch) }
 
-    @Test("a file of the first version keeps identity, devices, bindings, counters and journal")
+    @Test("a version 1 file keeps identity, devices, bindings, counters and journal")
     func first() throws {
         let identity = try writeFirst()
         let store = try RegistryStore(path: scratch.file(), creating: false)
@@ -41,11 +41,11 @@ struct MigrationTests {
         #expect(try store.initialize(store.initialization(4), at: 1_900).refusal == nil)
     }
 
-    @Test("a file of the second version knows no certificates of before, and all from then on")
+    @Test("a version 2 file has no earlier certificates and records all later ones")
     func second() throws {
         _ = try writeFirst()
         let queue = try DatabaseQueue(path: scratch.file())
-        try Schema.migrator.migrate(queue, upTo: "v2")
+        try SQLiteSchema.migrator.migrate(queue, upTo: "v2")
         try queue.close()
         let store = try RegistryStore(path: scratch.file(), creating: false)
         #expect(try store.revokedCertificates(after: nil, limit: 9).certificates.isEmpty)
@@ -58,11 +58,11 @@ struct MigrationTests {
         #expect(try store.drawRevocationListNumber(at: 5) == 5)
     }
 
-    @Test("a file of the third version has devices that have shown nothing, and remembers from then on")
+    @Test("a version 3 file has no shown extensions and records later ones")
     func third() throws {
         _ = try writeFirst()
         let queue = try DatabaseQueue(path: scratch.file())
-        try Schema.migrator.migrate(queue, upTo: "v3")
+        try SQLiteSchema.migrator.migrate(queue, upTo: "v3")
         try queue.close()
         var store: RegistryStore? = try RegistryStore(path: scratch.file(), creating: false)
         #expect(try store?.devices(after: nil, limit: 10).map(\.shown) == [[], [], []])
@@ -74,11 +74,11 @@ struct MigrationTests {
         #expect(store?.commit(1, 23) == .extensionWithheld)
     }
 
-    @Test("a file of the fourth version keeps its receipts and metrics, and all of them are due")
+    @Test("a version 4 file keeps its receipts and metrics, and all become due")
     func fourth() throws {
         _ = try writeFirst()
         let queue = try DatabaseQueue(path: scratch.file())
-        try Schema.migrator.migrate(queue, upTo: "v4")
+        try SQLiteSchema.migrator.migrate(queue, upTo: "v4")
         try queue.write { database in
             let digest = Fixture.fingerprint(1, kind: 6).blob
             try database.execute(
@@ -101,11 +101,11 @@ struct MigrationTests {
         #expect(claimed.devices.map(\.device.id.number) == [1])
     }
 
-    @Test("a file of the fifth version has had no witness, and bars no key")
+    @Test("a version 5 file has no witness and bars no key")
     func fifth() throws {
         let identity = try writeFirst()
         var queue = try DatabaseQueue(path: scratch.file())
-        try Schema.migrator.migrate(queue, upTo: "v5")
+        try SQLiteSchema.migrator.migrate(queue, upTo: "v5")
         try queue.close()
         var store: RegistryStore? = try RegistryStore(path: scratch.file(), creating: false)
         #expect(store?.identity == identity)
@@ -120,7 +120,28 @@ struct MigrationTests {
         }
     }
 
-    @Test("it is brought up once, and opens the next time as it is")
+    @Test("a file of the seventh version keeps its attestations, which state no system version")
+    func seventh() throws {
+        _ = try writeFirst()
+        let queue = try DatabaseQueue(path: scratch.file())
+        try SQLiteSchema.migrator.migrate(queue, upTo: "v7")
+        try queue.write { database in
+            try database.execute(
+                sql: "INSERT INTO attestation (device, digest) VALUES (1, ?)",
+                arguments: [Fixture.fingerprint(1, kind: 6).blob])
+        }
+        try queue.close()
+        let store = try RegistryStore(path: scratch.file(), creating: false)
+        let details = try store.show(.hardwareKey(Fixture.hardwareKey(1)))
+        #expect(details.attestation?.digest == Fixture.fingerprint(1, kind: 6))
+        #expect(details.attestation?.systemVersion == nil)
+        #expect(try store.find(Fixture.bindingKey(1))?.systemVersion == nil)
+        #expect(try store.initialize(store.initialization(4), at: 1_900).refusal == nil)
+        let newer = try store.show(.hardwareKey(Fixture.hardwareKey(4)))
+        #expect(newer.attestation?.systemVersion == SystemVersion("17.4"))
+    }
+
+    @Test("a file is migrated once and then opens unchanged")
     func twice() throws {
         _ = try writeFirst()
         var store: RegistryStore? = try RegistryStore(path: scratch.file(), creating: false)
@@ -131,7 +152,7 @@ struct MigrationTests {
         #expect(store?.commit(1, 21) == .replayed)
     }
 
-    @Test("a migration that cannot be written leaves the file as it was")
+    @Test("a migration that cannot be written leaves the file unchanged")
     func fullDisk() throws {
         let identity = try writeFirst()
         var options = StoreOptions()

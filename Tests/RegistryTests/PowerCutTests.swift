@@ -6,7 +6,7 @@ import Vocabulary
 @testable import Registry
 
 /// ATTESTGATE_SEED repeats a run, ATTESTGATE_CASES makes it a longer one.
-@Suite("A store whose disk loses power")
+@Suite("Stores after a power cut")
 struct PowerCutTests {
     private static let seed = RunSeed.value
     private static let cases = ProcessInfo.processInfo.environment["ATTESTGATE_CASES"].flatMap(Int.init) ?? 10
@@ -25,7 +25,7 @@ struct PowerCutTests {
         return trial
     }
 
-    @Test("all that it has acknowledged is there after every cut, and nothing is accepted twice")
+    @Test("everything acknowledged survives every cut, and nothing is accepted twice")
     func durable() throws {
         RunSeed.tell()
         var acknowledged = 0
@@ -39,7 +39,7 @@ struct PowerCutTests {
         #expect(acknowledged > 20 * Self.cases)
     }
 
-    @Test("no cut makes it look as if it had gone back, though the witness loses nothing")
+    @Test("no cut makes the store look rolled back, though the witness loses nothing")
     func witnessed() throws {
         RunSeed.tell()
         for number in 0..<Self.cases {
@@ -52,7 +52,7 @@ struct PowerCutTests {
         }
     }
 
-    @Test("the same store with synchronous=NORMAL, or OFF, is caught", arguments: [1, 0])
+    @Test("the test detects a store with synchronous=NORMAL or OFF", arguments: [1, 0])
     func undurable(_ setting: Int) throws {
         RunSeed.tell()
         let durability = try #require(StoreOptions.Durability(rawValue: setting))
@@ -89,7 +89,7 @@ struct PowerCutTests {
         }
     }
 
-    @Test("a store whose creation was cut short, at any moment, is made when it is opened next")
+    @Test("a store whose creation was interrupted anywhere is created at the next opening")
     func creation() throws {
         try cutEverywhere { scratch in
             try RegistryStore(path: scratch.file(), creating: true).populate(1)
@@ -102,7 +102,7 @@ struct PowerCutTests {
         }
     }
 
-    @Test("a file of the first version whose migration was cut short, at any moment, keeps all that was in it")
+    @Test("a version 1 file whose migration was interrupted anywhere keeps its content")
     func migration() throws {
         let template = try Scratch()
         let identity = try FirstVersion.write(template)

@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("Receipts that are exchanged")
+@Suite("Receipt renewal")
 struct ReceiptTests {
     private let scratch: Scratch
     private let store: RegistryStore
@@ -26,13 +26,13 @@ struct ReceiptTests {
     ) -> ReceiptResult {
         ReceiptResult(
             device: device, previous: previous,
-            newer: newer.flatMap { ReceiptResult.Newer(content: $0, riskMetric: risk) }, createdAt: created,
+            newer: newer.flatMap { ReceiptResult.NewerReceipt(content: $0, riskMetric: risk) }, createdAt: created,
             nextAt: next, askedAt: asked, outcome: outcome, failures: failures)
     }
 
     private func refresh(_ device: DeviceID) throws -> ReceiptRefresh? { try store.show(.id(device)).refresh }
 
-    @Test("a receipt is due when its device is attested, and a device without one never")
+    @Test("a receipt is due when its device is attested, and a device without one is never due")
     func due() throws {
         try store.initializeAll(1)
         _ = try store.register(Fixture.identity(2), binding: nil, at: 1_000)
@@ -40,7 +40,7 @@ struct ReceiptTests {
         #expect(try claim(at: 1_000) == [1])
     }
 
-    @Test("what is claimed is nobody else's until the claim ends, not even after a crash")
+    @Test("a claimed receipt is not claimed again until the claim ends, even after a crash")
     func claimed() throws {
         try store.initializeAll(3)
         #expect(try claim(at: 1_000, limit: 2) == [1, 2])
@@ -51,18 +51,18 @@ struct ReceiptTests {
         #expect(try claim(at: 1_100) == [1, 2, 3])
     }
 
-    @Test("whoever was due for longest comes first")
+    @Test("the device due for longest comes first")
     func fair() throws {
         let ids = try store.initializeAll(3)
         _ = try claim(at: 1_000)
         for (device, next) in zip(ids, [3_000, 2_000, 2_500] as [Int64]) {
-            _ = try store.settleReceipt(result(device, next: next))
+            _ = try store.recordReceipt(result(device, next: next))
         }
         #expect(try claim(at: 4_000, limit: 1) == [2])
         #expect(try claim(at: 4_000, limit: 9) == [3, 1])
     }
 
-    @Test("a revoked device is not asked about, however many are, and is again as soon as it is restored")
+    @Test("a revoked device is skipped, however many there are, and due again when restored")
     func revoked() throws {
         let ids = try store.initializeAll(80)
         for device in ids.dropLast() { _ = try store.revoke(device) }
@@ -72,7 +72,7 @@ struct ReceiptTests {
         #expect(try claim(at: 2_000) == [80, 1])
     }
 
-    @Test("more is told of as long as more may be due")
+    @Test("a claim says whether more receipts may be due")
     func more() throws {
         try store.initializeAll(2)
         #expect(try store.claimReceipts(ReceiptClaim(at: 1_000, until: 9_000, limit: 1)).isMoreDue)
@@ -80,12 +80,12 @@ struct ReceiptTests {
         #expect(try !store.claimReceipts(ReceiptClaim(at: 1_000, until: 9_000, limit: 1)).isMoreDue)
     }
 
-    @Test("a newer receipt, its metric and its time are kept, and survive a crash")
+    @Test("a newer receipt, its metric and its time are stored and survive a crash")
     func newer() throws {
         let ids = try store.initializeAll(1)
-        let verdict = try store.settleReceipt(
+        let verdict = try store.recordReceipt(
             result(ids[0], newer: [4, 5], risk: 11, created: 1_500, outcome: .refreshed))
-        guard case .settled(let details) = verdict else { return #expect(Bool(false), "superseded") }
+        guard case .recorded(let details) = verdict else { return #expect(Bool(false), "superseded") }
         #expect(details.attestation?.receipt == [4, 5])
         #expect(details.attestation?.riskMetric == 11)
         #expect(details.attestation?.digest == Fixture.attestation(1).digest)
@@ -97,39 +97,39 @@ struct ReceiptTests {
                 == ReceiptRefresh(createdAt: 1_500, nextAt: 5_000, askedAt: 2_000, outcome: .refreshed, failures: 0))
     }
 
-    @Test("a newer receipt without a metric takes the old metric away")
+    @Test("a newer receipt without a metric removes the old metric")
     func lifted() throws {
         let ids = try store.initializeAll(1)
-        _ = try store.settleReceipt(result(ids[0], newer: [4, 5], created: 1_500, outcome: .refreshed))
+        _ = try store.recordReceipt(result(ids[0], newer: [4, 5], created: 1_500, outcome: .refreshed))
         #expect(try store.show(.id(ids[0])).attestation?.riskMetric == nil)
     }
 
-    @Test("what came of an earlier receipt changes nothing, and none made earlier is taken")
+    @Test("a result for a replaced receipt changes nothing, and an older receipt is not stored")
     func superseded() throws {
         let ids = try store.initializeAll(1)
-        _ = try store.settleReceipt(result(ids[0], newer: [4], risk: 1, created: 1_500))
+        _ = try store.recordReceipt(result(ids[0], newer: [4], risk: 1, created: 1_500))
         let before = try store.show(.id(ids[0]))
-        #expect(try store.settleReceipt(result(ids[0], newer: [5], risk: 2, created: 1_600)) == .superseded)
+        #expect(try store.recordReceipt(result(ids[0], newer: [5], risk: 2, created: 1_600)) == .superseded)
         #expect(
-            try store.settleReceipt(result(ids[0], previous: [4], newer: [5], risk: 2, created: 1_499)) == .superseded)
-        #expect(try store.settleReceipt(result(ids[0], previous: [9], next: nil)) == .superseded)
+            try store.recordReceipt(result(ids[0], previous: [4], newer: [5], risk: 2, created: 1_499)) == .superseded)
+        #expect(try store.recordReceipt(result(ids[0], previous: [9], next: nil)) == .superseded)
         #expect(try store.show(.id(ids[0])) == before)
     }
 
-    @Test("without a newer one the receipt stays, with when to ask again and how often it went wrong")
+    @Test("without a newer receipt the old one stays, with next time and failure count")
     func unchanged() throws {
         let ids = try store.initializeAll(1)
-        _ = try store.settleReceipt(result(ids[0], next: 7_000, asked: nil, outcome: .failed, failures: 3))
+        _ = try store.recordReceipt(result(ids[0], next: 7_000, asked: nil, outcome: .failed, failures: 3))
         let details = try store.show(.id(ids[0]))
         #expect(details.attestation == Fixture.attestation(1))
         #expect(
             details.refresh
                 == ReceiptRefresh(createdAt: nil, nextAt: 7_000, askedAt: nil, outcome: .failed, failures: 3))
-        _ = try store.settleReceipt(result(ids[0], next: nil, outcome: .expired))
+        _ = try store.recordReceipt(result(ids[0], next: nil, outcome: .expired))
         #expect(try claim(at: .max - 200) == [])
     }
 
-    @Test("figures: who is above the ceiling of its app, revoked ones left out, and since when the oldest is due")
+    @Test("statistics count active devices above their app's ceiling and the oldest due time")
     func figures() throws {
         let ids = try store.initializeAll(6)
         let app = Fixture.identity(3).app
@@ -141,7 +141,7 @@ struct ReceiptTests {
         #expect(try store.receiptFigures([(app, 6)], at: 999).aboveCeiling == [1])
     }
 
-    @Test("a lookup tells the metric, and a newer receipt changes it in the records that workers share")
+    @Test("a lookup returns the metric, and a newer receipt updates the shared records")
     func shared() throws {
         _ = try store.register(Fixture.identity(1), binding: nil, at: 900)
         let id = try store.initializeAll(2, from: 2)[0]
@@ -151,8 +151,8 @@ struct ReceiptTests {
         #expect(found.riskMetric == 7)
         records.insert(found, key: Fixture.bindingKey(2))
         #expect(risk(records) == 7)
-        let verdict = try store.settleReceipt(result(id, newer: [4], risk: 30, created: 1_500))
-        guard case .settled(let details) = verdict else { return #expect(Bool(false), "superseded") }
+        let verdict = try store.recordReceipt(result(id, newer: [4], risk: 30, created: 1_500))
+        guard case .recorded(let details) = verdict else { return #expect(Bool(false), "superseded") }
         records.update(DeviceUpdate(details))
         #expect(risk(records) == 30)
         #expect(try store.find(Fixture.bindingKey(2))?.riskMetric == 30)

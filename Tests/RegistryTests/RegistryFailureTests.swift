@@ -7,7 +7,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("The registry of a process whose store fails")
+@Suite("The registry with a failing store")
 struct RegistryFailureTests {
     private final class Log: Sendable {
         private let events = Mutex<[StoreEvent]>([])
@@ -15,7 +15,7 @@ struct RegistryFailureTests {
         var all: [StoreEvent] { events.withLock { $0 } }
     }
 
-    @Test("a full disk: refused, said once, counted; nothing that was spent is accepted again, then or later")
+    @Test("a full disk refuses values with one report, and no used value is accepted later")
     func full() throws {
         let scratch = try Scratch()
         let log = Log()
@@ -36,11 +36,11 @@ struct RegistryFailureTests {
                     counter, of: device, showing: [], mode: .strict, epoch: epoch, token: UInt64(counter))
                 if acceptance == .pending { asked += 1 }
             }
-            var told = 0
-            worker.run(until: { told == asked }) { event in
+            var answered = 0
+            worker.run(until: { answered == asked }) { event in
                 if case .counter(let token, let outcome) = event {
                     outcomes[UInt32(token)] = outcome
-                    told += 1
+                    answered += 1
                 }
             }
         }
@@ -48,7 +48,7 @@ struct RegistryFailureTests {
         #expect(outcomes.values.allSatisfy { $0 == .committed || $0 == .storeUnavailable })
         #expect(registry.metrics.storeErrors >= 1)
         guard case .failed(let reason) = log.all.first else {
-            Issue.record("not told")
+            Issue.record("not reported")
             return
         }
         #expect(reason.contains("full"))
@@ -60,7 +60,7 @@ struct RegistryFailureTests {
         }
     }
 
-    @Test("it recovers by itself, with every spent value still spent")
+    @Test("the registry recovers by itself with every used value still used")
     func recovers() throws {
         let scratch = try Scratch()
         let log = Log()

@@ -13,7 +13,7 @@ struct RegistryStoreTests {
         store = try RegistryStore(path: scratch.file(), creating: true)
     }
 
-    @Test("a device is registered as it was given, active, at counter 0")
+    @Test("a device is registered as given, active, at counter 0")
     func register() throws {
         let details = try store.register(Fixture.identity(1), binding: Fixture.bindingKey(1), at: 77)
         #expect(details.device.identity == Fixture.identity(1))
@@ -42,7 +42,7 @@ struct RegistryStoreTests {
         #expect(store.isAvailable)
     }
 
-    @Test("several devices are registered up to the first that is refused, which leaves nothing behind")
+    @Test("several devices are registered up to the first refusal, which changes nothing")
     func registerSeveral() throws {
         try store.populate(1)
         func several(_ numbers: [(identity: Int, binding: Int?)]) throws -> (registered: Int, refusal: StoreError?) {
@@ -60,7 +60,7 @@ struct RegistryStoreTests {
         #expect(store.commit(4, 1) == .committed)
     }
 
-    @Test("an mTLS key is bound once, ever: not to another device, nor again to its own after its end")
+    @Test("an mTLS key is bound only once, even after its binding has ended")
     func bindingOnce() throws {
         let ids = try store.populate(2)
         let key = Fixture.bindingKey(1)
@@ -80,7 +80,7 @@ struct RegistryStoreTests {
         #expect(throws: StoreError.bindingUnknown) { try store.endBinding(Fixture.bindingKey(2)) }
     }
 
-    @Test("a device may have several bindings, but none more once it is revoked")
+    @Test("a device may have several bindings, but no new ones once revoked")
     func severalBindings() throws {
         let id = try store.populate(1)[0]
         let details = try store.bind(Fixture.bindingKey(50), to: id, at: 2_000)
@@ -92,7 +92,7 @@ struct RegistryStoreTests {
         }
     }
 
-    @Test("only restore brings a revoked device back, with its counters as they were")
+    @Test("only restoring reactivates a revoked device, with its counters unchanged")
     func revokeRestore() throws {
         let id = try store.populate(1)[0]
         #expect(store.commit(1, 5) == .committed)
@@ -111,7 +111,7 @@ struct RegistryStoreTests {
         #expect(throws: StoreError.deviceUnknown) { try store.restore(unknown) }
     }
 
-    @Test("pages of the list follow each other without gap or repetition")
+    @Test("pages of the list have no gaps or repetitions")
     func list() throws {
         let ids = try store.populate(25)
         var seen: [DeviceID] = []
@@ -125,7 +125,7 @@ struct RegistryStoreTests {
         #expect(try store.devices(after: nil, limit: -1).isEmpty)
     }
 
-    @Test("commands do what the operations do")
+    @Test("commands have the effect of the operations they name")
     func commands() throws {
         guard case .success(.device(let added)) = store.perform(.register(Fixture.identity(1), binding: nil)) else {
             Issue.record("not registered")
@@ -157,7 +157,7 @@ struct RegistryStoreTests {
         #expect(after.epoch != before.epoch)
     }
 
-    @Test("what was registered is there after closing, with the same store id and epoch")
+    @Test("registrations, store id and epoch survive reopening")
     func persists() throws {
         let scratch = try Scratch()
         var first: RegistryStore? = try RegistryStore(path: scratch.file(), creating: true)

@@ -31,10 +31,10 @@ final class RisingCounters {
                     counter, of: device, showing: [], mode: .strict, epoch: epoch, token: UInt64(counter))
                 if acceptance == .pending { asked += 1 }
             }
-            var told = 0
-            let isAnswered = worker.run(until: { told == asked }) { [self] event in
+            var answered = 0
+            let isAnswered = worker.run(until: { answered == asked }) { [self] event in
                 guard case .counter(let token, let outcome) = event else { return }
-                told += 1
+                answered += 1
                 if outcome == .committed { committed.insert(UInt32(token)) } else { others.append(outcome) }
             }
             #expect(isAnswered)

@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("The records that workers share")
+@Suite("Records shared by workers")
 struct SharedRecordsTests {
     /// Room for one device in each of 16 shards: 1, 17 and 33 share a place.
     private let records = SharedRecords(limit: 16, apps: AppNumbers())
@@ -19,11 +19,27 @@ struct SharedRecordsTests {
         records.insert(found, key: Fixture.bindingKey(Int(device)))
     }
 
+    @Test("a device is shown with the system version that the store knows")
+    func systemVersion() throws {
+        for (number, version) in [(1, nil), (2, SystemVersion("17.4"))] {
+            var found = FoundDevice(
+                id: try #require(DeviceID(Int64(number))), identity: Fixture.identity(number), isRevoked: false,
+                isBound: true, window: CounterWindow(), shown: [])
+            found.systemVersion = version
+            records.insert(found, key: Fixture.bindingKey(number))
+            guard case .found(let device) = records.look(up: Fixture.bindingKey(number), now: .now) else {
+                Issue.record("not found")
+                continue
+            }
+            #expect(device.systemVersion == version)
+        }
+    }
+
     private func isKnown(_ device: Int) -> Bool {
         if case .found = records.look(up: Fixture.bindingKey(device), now: .now) { true } else { false }
     }
 
-    @Test("a record with writes outstanding stays until the last of them is settled, whoever wants its place")
+    @Test("a record with outstanding writes stays until the last one is completed")
     func pinned() throws {
         let device = try #require(DeviceID(1))
         try insert(1)
@@ -32,15 +48,15 @@ struct SharedRecordsTests {
         }
         try insert(17)
         #expect(records.accept(2, of: device, showing: [], mode: .strict, hint: -1) == .replayed)
-        records.settle(device)
+        records.complete(device)
         try insert(33)
         #expect(records.accept(2, of: device, showing: [], mode: .strict, hint: -1) == .replayed)
-        records.settle(device)
+        records.complete(device)
         for other: Int64 in [17, 33, 49] { try insert(other) }
         #expect(records.accept(3, of: device, showing: [], mode: .strict, hint: 0) == nil)
     }
 
-    @Test("a record that is there is not replaced by what the writer knows, which may be less")
+    @Test("an existing record is not replaced by the writer's possibly older data")
     func notReplaced() throws {
         let device = try #require(DeviceID(1))
         try insert(1)
@@ -49,7 +65,7 @@ struct SharedRecordsTests {
         #expect(records.accept(8, of: device, showing: [], mode: .strict, hint: 0) == .replayed)
     }
 
-    @Test("forgetting keeps what has writes outstanding, and names it")
+    @Test("forgetting keeps records with outstanding writes and returns them")
     func forgetting() throws {
         for device: Int64 in 1...5 { try insert(device) }
         let device = try #require(DeviceID(3))
@@ -59,7 +75,7 @@ struct SharedRecordsTests {
         #expect(records.accept(1, of: device, showing: [], mode: .strict, hint: 0) == .replayed)
     }
 
-    @Test("memory knows the standing of the keys that it has looked up, and of no others")
+    @Test("memory knows the status of looked-up keys and of no others")
     func knownStanding() throws {
         #expect(records.knownStanding(of: Fixture.bindingKey(1)) == nil)
         try insert(1)
@@ -68,7 +84,7 @@ struct SharedRecordsTests {
         #expect(records.knownStanding(of: Fixture.bindingKey(2)) == nil)
     }
 
-    @Test("a device that is revoked is known by all its keys, though no record of it was there; restored, by none")
+    @Test("a revoked device is known by all its keys without a record, a restored one by none")
     func revokedAndRestored() throws {
         // With one place in a shard, two of the keys may want the same: which, differs from run to run.
         let records = SharedRecords(limit: 16 * 3, apps: AppNumbers())
@@ -79,7 +95,7 @@ struct SharedRecordsTests {
         #expect(keys.map(records.knownStanding) == [nil, nil, .bindingEnded])
     }
 
-    @Test("a binding that has ended is known as such, and a revoked device stays revoked")
+    @Test("an ended binding is known as such, and a revoked device stays revoked")
     func endedBinding() throws {
         let key = Fixture.bindingKey(1)
         try insert(1)
@@ -90,10 +106,10 @@ struct SharedRecordsTests {
         #expect(records.knownStanding(of: key) == .deviceRevoked)
     }
 
-    @Test("what a lookup finds barred is known from then on, though its record has to make room")
+    @Test("a key that a lookup finds barred stays known after its record is evicted")
     func foundBarred() throws {
         for (number, isRevoked, isBound, standing) in [
-            (1, true, true, DeviceStanding.deviceRevoked), (2, false, false, .bindingEnded),
+            (1, true, true, DeviceStatus.deviceRevoked), (2, false, false, .bindingEnded),
             (3, true, false, .deviceRevoked),
         ] {
             let records = SharedRecords(limit: 16, apps: AppNumbers())
@@ -115,7 +131,7 @@ struct SharedRecordsTests {
         }
     }
 
-    @Test("barred keys are bounded, and forgotten with all the rest")
+    @Test("barred keys are bounded, and forgotten with everything else")
     func barredAreBounded() throws {
         let keys = (0..<1_000).map(Fixture.bindingKey)
         records.end(keys)
@@ -138,7 +154,7 @@ struct SharedRecordsTests {
             }, attestation: nil)
     }
 
-    @Test("a key is held for unknown for a second, and any number of such keys push out no known one")
+    @Test("a key counts as unknown for a second, and unknown keys evict no known one")
     func unknownKeys() throws {
         let now = Instant.now
         try insert(1)

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("What a key has shown about its app")
+@Suite("Extensions shown by a key")
 struct ShownExtensionsTests {
     private let scratch: Scratch
     private static let both: ShownExtensions = [.validationCategory, .bundleVersion]
@@ -18,7 +18,7 @@ struct ShownExtensionsTests {
         try store.show(.hardwareKey(Fixture.hardwareKey(device))).device.shown
     }
 
-    @Test("is remembered with the counter that shows it, each by itself, and whoever shows less spends nothing")
+    @Test("each shown extension is stored with its counter, and showing less uses no value")
     func sticky() throws {
         let store = try RegistryStore(path: scratch.file(), creating: true)
         try store.populate(2)
@@ -35,7 +35,7 @@ struct ShownExtensionsTests {
         #expect(try shown(2, store) == [])
     }
 
-    @Test("is held against what follows in the same batch")
+    @Test("shown extensions apply to later values of the same batch")
     func oneBatch() throws {
         let store = try RegistryStore(path: scratch.file(), creating: true)
         try store.populate(1)
@@ -46,7 +46,7 @@ struct ShownExtensionsTests {
         #expect(outcomes == [.committed, .committed, .extensionWithheld, .extensionWithheld, .committed])
     }
 
-    @Test("is not remembered of a counter that is refused")
+    @Test("a refused counter stores no shown extension")
     func refused() throws {
         let store = try RegistryStore(path: scratch.file(), creating: true)
         try store.populate(1)
@@ -55,7 +55,7 @@ struct ShownExtensionsTests {
         #expect(try shown(1, store) == [])
     }
 
-    @Test("outlives the process, a crash, the fold, and a record that made room")
+    @Test("shown extensions survive restart, crash, fold and eviction")
     func durable() throws {
         var options = StoreOptions()
         options.recordLimit = 1
@@ -74,7 +74,7 @@ struct ShownExtensionsTests {
         #expect(store?.commit(1, 2, showing: Self.both) == .committed)
     }
 
-    @Test("is taken back neither by a revocation nor by a restoration")
+    @Test("neither revoking nor restoring removes shown extensions")
     func restored() throws {
         let store = try RegistryStore(path: scratch.file(), creating: true)
         let device = try store.populate(1)[0]
@@ -84,7 +84,7 @@ struct ShownExtensionsTests {
         #expect(store.commit(1, 2) == .extensionWithheld)
     }
 
-    @Test("stays remembered where the file went back while it was open, and is written again")
+    @Test("shown extensions stay when the file is rolled back while open, and are written again")
     func rolledBack() throws {
         var store: RegistryStore? = try RegistryStore(path: scratch.file(), creating: true)
         try store?.populate(1)
@@ -107,7 +107,7 @@ struct ShownExtensionsTests {
         #expect(next.commit(1, 3) == .extensionWithheld)
     }
 
-    @Test("begins with the attestation")
+    @Test("an attestation stores its shown extensions")
     func initialization() throws {
         let store = try RegistryStore(path: scratch.file(), creating: true)
         let request = store.initialization(1, showing: .bundleVersion)
@@ -126,7 +126,7 @@ struct ShownExtensionsTests {
         #expect(store.commit(1, 2, showing: .bundleVersion) == .committed)
     }
 
-    @Test("is added to by a key binding")
+    @Test("a key binding adds to the shown extensions")
     func keyBinding() throws {
         let store = try RegistryStore(path: scratch.file(), creating: true)
         try store.initializeAll(1)
@@ -139,7 +139,7 @@ struct ShownExtensionsTests {
     }
 }
 
-@Suite("What a key has shown, among workers")
+@Suite("Extensions shown at several workers")
 struct SharedShownExtensionsTests {
     private let scratch: Scratch
     private static let both: ShownExtensions = [.validationCategory, .bundleVersion]
@@ -148,7 +148,7 @@ struct SharedShownExtensionsTests {
         scratch = try Scratch()
     }
 
-    @Test("a request that was looked up before another showed more is refused all the same, in memory already")
+    @Test("a request looked up before another showed more is refused in memory")
     func lookedUpBefore() throws {
         let registry = try startRegistry(scratch, devices: 1)
         defer { registry.stop() }
@@ -166,7 +166,7 @@ struct SharedShownExtensionsTests {
         #expect(try second.spend(2, of: older, showing: Self.both, epoch: epoch) == .committed)
     }
 
-    @Test("what two workers show at once is all remembered, and outlives the process")
+    @Test("extensions shown at two workers at once are all stored and survive a restart")
     func together() throws {
         let devices = 32
         do {
@@ -207,7 +207,7 @@ struct SharedShownExtensionsTests {
         defer { registry.stop() }
         let (worker, enroller) = (try TestWorker(registry), try TestWorker(registry))
         let older = try worker.find(1)
-        let request = KeyBinding(
+        let request = BindingRequest(
             hardwareKey: Fixture.hardwareKey(1), key: Fixture.bindingKey(1),
             nonce: SingleUse(id: Fixture.fingerprint(1, kind: 3), expiresAt: .max), epoch: registry.identity.epoch,
             counter: 1, shown: Self.both, mode: .strict, admission: .open, overlap: 0, serial: Fixture.serial(1),

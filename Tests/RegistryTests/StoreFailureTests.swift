@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("A store that fails")
+@Suite("A failing store")
 struct StoreFailureTests {
     private let scratch: Scratch
 
@@ -33,7 +33,7 @@ struct StoreFailureTests {
 
     private struct Failure: Error {}
 
-    @Test("a full disk refuses the whole batch, and everything after it until there is room")
+    @Test("a full disk refuses the whole batch and everything after it until there is room")
     func full() throws {
         let store = try RegistryStore(path: scratch.file(), creating: true)
         let (committed, refused) = try fill(store)
@@ -65,7 +65,7 @@ struct StoreFailureTests {
         #expect(store.commit(1, later + 1) == .committed)
     }
 
-    @Test("what was refused for an unknown fate stays spent, also for the next process")
+    @Test("a value refused with an unknown result stays used, even after a restart")
     func owed() throws {
         var store: RegistryStore? = try RegistryStore(path: scratch.file(), creating: true)
         let refused = try fill(try #require(store)).refused
@@ -76,7 +76,7 @@ struct StoreFailureTests {
         #expect(next.commit(refused) == [.replayed, .replayed, .replayed, .replayed])
     }
 
-    @Test("a file that went back while it was open does not take memory back with it")
+    @Test("rolling back the open file does not roll back memory")
     func rolledBack() throws {
         var store: RegistryStore? = try RegistryStore(path: scratch.file(), creating: true)
         try store?.populate(3)
@@ -102,7 +102,7 @@ struct StoreFailureTests {
         #expect(next.commit(3, 1) == .committed)
     }
 
-    @Test("another store put in its place is not taken for it")
+    @Test("another store put in place of the file is refused")
     func replaced() throws {
         let store = try RegistryStore(path: scratch.file(), creating: true)
         try store.populate(1)
@@ -115,7 +115,7 @@ struct StoreFailureTests {
         #expect(store.commit(1, 1) == .storeUnavailable)
     }
 
-    @Test("an epoch that changed in the file refuses the batch and shuts the store")
+    @Test("a changed epoch in the file refuses the batch and closes the store")
     func epochUnderneath() throws {
         let store = try RegistryStore(path: scratch.file(), creating: true)
         try store.populate(1)

@@ -17,14 +17,14 @@ struct StoreFileTests {
         try #require(FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int)
     }
 
-    @Test("a new store's files are its owner's alone")
+    @Test("a new store's files are readable by their owner alone")
     func newFile() throws {
         let store = try RegistryStore(path: scratch.file(), creating: true)
         try store.populate(1)
         for suffix in ["", "-wal", ".lock"] { #expect(try mode(scratch.file() + suffix) == 0o600, "\(suffix)") }
     }
 
-    @Test("synchronous reads back 2: when created, when opened, and when opened again after a failure")
+    @Test("synchronous reads back as 2 after creating, opening and reopening")
     func durable() throws {
         var store: RegistryStore? = try RegistryStore(path: scratch.file(), creating: true)
         #expect(store?.synchronous == 2)
@@ -41,7 +41,7 @@ struct StoreFileTests {
         #expect(store?.synchronous == 1)
     }
 
-    @Test("a second opener is refused and told the file; after the first has closed it is let in")
+    @Test("a second opener is refused with the file's path until the first has closed")
     func locked() throws {
         var first: RegistryStore? = try RegistryStore(path: scratch.file(), creating: true)
         let error = #expect(throws: StoreOpenError.self) { try RegistryStore(path: scratch.file(), creating: false) }
@@ -52,7 +52,7 @@ struct StoreFileTests {
         _ = try RegistryStore(path: scratch.file(), creating: false)
     }
 
-    @Test("other SQLite connections are shut out too")
+    @Test("other SQLite connections are locked out")
     func exclusive() throws {
         let store = try RegistryStore(path: scratch.file(), creating: true)
         try store.populate(1)
@@ -63,7 +63,7 @@ struct StoreFileTests {
         }
     }
 
-    @Test("no file is created unless asked for, and none is left behind")
+    @Test("a missing file is created only on request, and a refusal leaves none")
     func missing() throws {
         #expect(throws: StoreOpenError.missing(path: scratch.file())) {
             try RegistryStore(path: scratch.file(), creating: false)
@@ -71,7 +71,7 @@ struct StoreFileTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: scratch.path).isEmpty)
     }
 
-    @Test("an empty file becomes a store where one may be created, and is refused where one must exist")
+    @Test("an empty file becomes a store on creation and is refused otherwise")
     func empty() throws {
         try Data().write(to: URL(filePath: scratch.file()))
         #expect(throws: StoreOpenError.foreign(path: scratch.file())) {
@@ -82,7 +82,7 @@ struct StoreFileTests {
         #expect(store.commit(1, 1) == .committed)
     }
 
-    @Test("a file that is no database, or another program's, is refused and not touched")
+    @Test("a file that is no database, or another program's, is refused unchanged")
     func foreign() throws {
         let text = Data(String(repeating: "not a database\n", count: 1_000).utf8)
         try text.write(to: URL(filePath: scratch.file()))
@@ -129,7 +129,7 @@ struct StoreFileTests {
         }
     }
 
-    @Test("a row that the schema excludes is refused as damage, not read as something else")
+    @Test("a row that the schema excludes is refused as damaged")
     func unreadableRow() throws {
         try RegistryStore(path: scratch.file(), creating: true).populate(1)
         let queue = try DatabaseQueue(path: scratch.file())
@@ -140,7 +140,7 @@ struct StoreFileTests {
         #expect(store.lastFault == "a row of table device cannot be read")
     }
 
-    @Test("a place where no file can be created is refused, naming it")
+    @Test("a place where no file can be created is refused by name")
     func unwritable() {
         // Not even root creates files in /proc.
         for path in ["/proc/registry.db", scratch.file("absent/registry.db")] {

@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Registry
 
-/// A worker in one thread of a test: a loop, a client, and what the registry told it.
+/// A worker in one thread of a test: a loop, a client, and the events it received from the registry.
 final class TestWorker {
     let loop: Loop
     private(set) var client: RegistryClient?
@@ -65,7 +65,7 @@ final class TestWorker {
         case .storeUnavailable: return .storeUnavailable
         case .pending:
             var outcome: CounterOutcome?
-            run(until: { outcome != nil }) { if case .counter(7, let told) = $0 { outcome = told } }
+            run(until: { outcome != nil }) { if case .counter(7, let reported) = $0 { outcome = reported } }
             return try #require(outcome)
         }
     }
@@ -73,7 +73,7 @@ final class TestWorker {
     func perform(_ command: RegistryCommand) throws -> Result<RegistryReply, StoreError> {
         #expect(try #require(client).perform(command, token: 9))
         var result: Result<RegistryReply, StoreError>?
-        run(until: { result != nil }) { if case .reply(9, let told) = $0 { result = told } }
+        run(until: { result != nil }) { if case .reply(9, let reported) = $0 { result = reported } }
         return try #require(result)
     }
 

@@ -2,7 +2,7 @@ import RequestProof
 import Testing
 import Vocabulary
 
-@Suite("A challenge says what to prove, and travels in Accept-Signature")
+@Suite("Accept-Signature")
 struct AcceptSignatureTests {
     private static let prefix = #"attest=("@method" "@path");created"#
     private static let rest = #";nonce="abc";tag="attestgate-request""#
@@ -22,7 +22,7 @@ struct AcceptSignatureTests {
         }
     }
 
-    @Test("the form is RFC 9421's: created without a value, the challenge as nonce")
+    @Test("a challenge has RFC 9421's form, with created and the challenge as nonce")
     func form() throws {
         let components = Coverage().components(for: .content)
         let request = try AcceptSignature(components: components, nonce: Array("abc".utf8))
@@ -39,7 +39,7 @@ struct AcceptSignatureTests {
         for request in [request, full] { #expect(try AcceptSignature(parsing: request.fieldValue.span) == request) }
     }
 
-    @Test("other requests for signatures and other spellings do not matter to a client")
+    @Test("a client ignores other signature requests and spellings")
     func tolerated() throws {
         let plain = try parse(Self.prefix + Self.rest)
         for text in [
@@ -53,12 +53,12 @@ struct AcceptSignatureTests {
         #expect(plain.keyID == nil && plain.algorithm == nil)
     }
 
-    @Test("no member attest means that nothing is asked for", arguments: ["", "sig1=()", "attests=()"])
+    @Test("without a member attest nothing is requested", arguments: ["", "sig1=()", "attests=()"])
     func missing(_ text: String) {
         #expect(throws: ProofFault.missing(.acceptSignature)) { try parse(text) }
     }
 
-    @Test("what a client could not fulfil, or would misread, is refused")
+    @Test("a request that a client cannot fulfil or may misread is refused")
     func refused() throws {
         let whole = Self.prefix + Self.rest
         #expect(fault("\(whole), \(whole)") == .labelRepeated)
@@ -84,7 +84,7 @@ struct AcceptSignatureTests {
         #expect(fault(whole + ";") == .syntax)
     }
 
-    @Test("a challenge that cannot be written is not made")
+    @Test("a challenge that cannot be written is not created")
     func notMade() throws {
         let twice = [Component.method, .path, .method]
         #expect(throws: ProofFault.malformed(.acceptSignature, .componentRepeated)) {

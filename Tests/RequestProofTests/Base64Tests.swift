@@ -1,7 +1,7 @@
 @testable import RequestProof
 import Testing
 
-@Suite("Base64 has one spelling for each value")
+@Suite("Base64")
 struct Base64Tests {
     private func decode(_ text: String) -> [UInt8]? {
         var bytes: [UInt8] = [7]
@@ -17,7 +17,7 @@ struct Base64Tests {
     }
 
     @Test(
-        "the examples of RFC 4648 section 10",
+        "the examples of RFC 4648 section 10 are encoded and decoded",
         arguments: [
             ("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("fooba", "Zm9vYmE="),
             ("foobar", "Zm9vYmFy"),
@@ -27,7 +27,7 @@ struct Base64Tests {
         #expect(decode(text) == Array(plain.utf8))
     }
 
-    @Test("every byte value comes back")
+    @Test("every byte value survives encoding and decoding")
     func allBytes() {
         let bytes = (0...255).map { UInt8($0) }
         for count in 250...256 {

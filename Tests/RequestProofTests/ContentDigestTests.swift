@@ -1,7 +1,7 @@
 import RequestProof
 import Testing
 
-@Suite("A Content-Digest says what the content must hash to")
+@Suite("Content-Digest")
 struct ContentDigestTests {
     // Of {"hello": "world"} with a line feed behind it (RFC 9530 appendix B.1), and without (RFC 9421 appendix B.2).
     private static let sha256 = "RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg="
@@ -42,7 +42,7 @@ struct ContentDigestTests {
         #expect(try parse("sha-512=:\(Self.sha512):,sha-256=:\(Self.sha256):") == both)
     }
 
-    @Test("every digest that is there must match")
+    @Test("every digest in the field must match")
     func matches() throws {
         let both = try parse("sha-256=:\(Self.sha256):, sha-512=:\(Self.sha512):")
         let (short, long) = (try #require(both.sha256), try #require(both.sha512))
@@ -59,7 +59,7 @@ struct ContentDigestTests {
         }
     }
 
-    @Test("unknown algorithms are ignored, and are not enough")
+    @Test("unknown algorithms are ignored and do not suffice")
     func unknown() throws {
         let expected = try parse("sha-256=:\(Self.sha256):")
         for text in ["md5=:AA==:, sha-256=:\(Self.sha256):", "sha-256=:\(Self.sha256):,crc32c=(1 2);x, sha=1, y"] {
@@ -71,7 +71,7 @@ struct ContentDigestTests {
         #expect(fault("SHA-256=:\(Self.sha256):") == .syntax)
     }
 
-    @Test("a digest has its algorithm's length")
+    @Test("a digest must have its algorithm's length")
     func lengths() {
         #expect(fault("sha-256=:\(Self.sha512):") == .digestLength)
         #expect(fault("sha-512=:\(Self.sha256):") == .digestLength)
@@ -102,7 +102,7 @@ struct ContentDigestTests {
         }
     }
 
-    @Test("comparison looks at every byte")
+    @Test("the comparison covers every byte")
     func comparison() {
         func isEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool { DigestComparison.isEqual(left.span, right.span) }
         let bytes = (0..<32).map { UInt8($0) }

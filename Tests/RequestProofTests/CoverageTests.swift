@@ -1,7 +1,7 @@
 import RequestProof
 import Testing
 
-@Suite("A proof that covers too little is told what is missing")
+@Suite("Required coverage of a proof")
 struct CoverageTests {
     private static let always = ["@method", "@authority", "@path", "@query"]
 
@@ -20,14 +20,14 @@ struct CoverageTests {
         }
     }
 
-    @Test("the four parts of the target are always covered", arguments: always)
+    @Test("the four parts of the target are always required", arguments: always)
     func target(_ name: String) throws {
         #expect(try missing(Self.always) == nil)
         #expect(try missing(Self.always.reversed()) == nil)
         #expect(try missing(Self.always.filter { $0 != name } + ["content-digest", "x"]) == name)
     }
 
-    @Test("the first that is missing is named")
+    @Test("the first missing component is named")
     func order() throws {
         #expect(try missing([]) == "@method")
         #expect(try missing(["@method", "@query"], .content) == "@authority")
@@ -35,7 +35,7 @@ struct CoverageTests {
     }
 
     @Test(
-        "what the request has is covered",
+        "components that the request has are required",
         arguments: [
             (RequestTraits.content, "content-digest"), (.authorization, "authorization"),
             (.contentType, "content-type"),
@@ -47,7 +47,7 @@ struct CoverageTests {
         #expect(try missing([name] + Self.always + ["x"], trait) == nil)
     }
 
-    @Test("what the route demands is covered, whatever the request has")
+    @Test("components that the route demands are required, whatever the request has")
     func demanded() throws {
         #expect(try missing(Self.always, demanding: ["X-Location", "x-other"]) == "x-location")
         #expect(try missing(Self.always + ["x-location"], demanding: ["x-location", "x-other"]) == "x-other")
@@ -55,12 +55,12 @@ struct CoverageTests {
         #expect(try missing(Self.always, demanding: ["content-digest"]) == "content-digest")
     }
 
-    @Test("covering more is allowed")
+    @Test("covering more is accepted")
     func more() throws {
         #expect(try missing(["date", "authorization"] + Self.always + ["content-digest"]) == nil)
     }
 
-    @Test("a client is told the same components that are checked")
+    @Test("the components requested from a client are those that are checked")
     func components() throws {
         let location = try #require(FieldComponent("X-Location"))
         let digest = try #require(FieldComponent("content-digest"))
@@ -76,7 +76,7 @@ struct CoverageTests {
         }
     }
 
-    @Test("a demanded field has a field's name", arguments: ["", "a b", "@method", "a:", "é", "a\n"])
+    @Test("a demanded field must have a valid field name", arguments: ["", "a b", "@method", "a:", "é", "a\n"])
     func names(_ name: String) {
         #expect(FieldComponent(name) == nil)
     }

@@ -2,14 +2,14 @@ import Testing
 
 @testable import RequestProof
 
-@Suite("Octets eight at a time")
+@Suite("Scanning eight bytes at a time")
 struct FieldWordTests {
     /// The first octet from `start` on for which `isMeant` says so, looked at one by one.
     private func first(in bytes: [UInt8], from start: Int, _ isMeant: (UInt8) -> Bool) -> Int {
         bytes[start...].firstIndex(where: isMeant) ?? bytes.count
     }
 
-    @Test("each octet is judged as by itself, wherever it stands", arguments: [0, 1, 2, 7, 8, 9, 15, 16, 17])
+    @Test("each byte is judged as if alone, wherever it stands", arguments: [0, 1, 2, 7, 8, 9, 15, 16, 17])
     func everyOctet(_ count: Int) {
         let letters = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=".utf8)
         var wrong: [String] = []
@@ -39,7 +39,7 @@ struct FieldWordTests {
         #expect(wrong == [])
     }
 
-    @Test("texts are the same only if every octet is", arguments: 0...20)
+    @Test("texts are equal only if every byte is", arguments: 0...20)
     func same(_ count: Int) {
         func isSame(_ left: [UInt8], _ right: [UInt8]) -> Bool { left.span.isSame(as: right) }
         let text = (0..<count).map { UInt8($0) }

@@ -1,7 +1,7 @@
 import RequestProof
 import Testing
 
-@Suite("Members of others in the signature fields")
+@Suite("Other members of the signature fields")
 struct ForeignMembersTests {
     private func foreign(_ line: String) -> String {
         let line = Array(line.utf8)
@@ -10,7 +10,7 @@ struct ForeignMembersTests {
         return String(decoding: bytes.dropFirst(7), as: UTF8.self)
     }
 
-    @Test("our member is taken out, the others stay as they stand")
+    @Test("our member is removed, and the others stay unchanged")
     func others() {
         #expect(foreign("attest=:AA==:") == "")
         #expect(foreign("sig1=:AA==:") == "sig1=:AA==:")
@@ -21,7 +21,7 @@ struct ForeignMembersTests {
     }
 
     @Test(
-        "a line that is no dictionary has no members",
+        "a line that is not a dictionary has no members",
         arguments: ["a=:AA==:, ", "=", "a=:AA==:;;", "A=1", "a=\"", "a=1 b"])
     func malformed(_ line: String) {
         #expect(foreign(line) == "")

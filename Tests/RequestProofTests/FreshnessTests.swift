@@ -1,7 +1,7 @@
 import RequestProof
 import Testing
 
-@Suite("A proof is of now")
+@Suite("Proof freshness")
 struct FreshnessTests {
     private static let now: Int64 = 1_763_690_000
 
@@ -13,14 +13,14 @@ struct FreshnessTests {
             challengeIssuedAt: issued)
     }
 
-    @Test("at most 60 seconds ahead")
+    @Test("a proof is at most 60 seconds ahead")
     func ahead() {
         #expect(check(created: 0) == .fresh)
         #expect(check(created: 60) == .fresh)
         #expect(check(created: 61) == .ahead)
     }
 
-    @Test("at most the greatest age old")
+    @Test("a proof is not older than the maximum age")
     func tooOld() {
         #expect(check(created: -300, issued: Self.now - 300) == .fresh)
         #expect(check(created: -301, issued: Self.now - 300) == .tooOld)
@@ -28,13 +28,13 @@ struct FreshnessTests {
         #expect(check(created: 0, maxAge: 0) == .fresh)
     }
 
-    @Test("not before its challenge, less a minute")
+    @Test("a proof is not older than its challenge, with a minute's tolerance")
     func challenge() {
         #expect(check(created: -160, issued: Self.now - 100) == .fresh)
         #expect(check(created: -161, issued: Self.now - 100) == .precedesChallenge)
     }
 
-    @Test("not at or behind its own end")
+    @Test("a proof does not expire at or before its creation")
     func expired() {
         #expect(check(created: 0, expires: 1) == .fresh)
         #expect(check(created: 0, expires: 0) == .expired)
@@ -42,7 +42,8 @@ struct FreshnessTests {
         #expect(check(created: 30, expires: 20) == .fresh)
     }
 
-    @Test("no time overflows", arguments: [0, 1, 999_999_999_999_999, Int64.max, Int64.min])
+    @Test(
+        "times at the ends of the range do not overflow", arguments: [0, 1, 999_999_999_999_999, Int64.max, Int64.min])
     func extremes(_ time: Int64) {
         for other in [0, Int64.max, Int64.min, 999_999_999_999_999] {
             let verdict = Freshness.check(

@@ -3,9 +3,9 @@ import RequestProof
 import Testing
 import Vocabulary
 
-@Suite("What a client signs is what the gateway verifies")
+@Suite("Building proofs")
 struct ProofBuilderTests {
-    @Test("the fields have the form of the protocol's description")
+    @Test("the fields have the documented form")
     func form() throws {
         let builder = try ProofBuilder(
             components: Coverage().components(for: .content), keyID: try Sample.keyID(), nonce: Array("abc".utf8),
@@ -17,7 +17,7 @@ struct ProofBuilderTests {
         #expect(Parsing.text(try builder.signature(assertion: Array("foo".utf8))) == "attest=:Zm9v:")
     }
 
-    @Test("what no gateway would accept is not made")
+    @Test("a proof that no gateway accepts is not built")
     func refused() throws {
         let keyID = try Sample.keyID()
         func fault(
@@ -39,7 +39,7 @@ struct ProofBuilderTests {
         #expect(fault(expires: 1_000_000_000_000_000) == .malformed(.signatureInput, .parameter(.expires, .value)))
     }
 
-    @Test("random requests are proven and understood alike on both sides")
+    @Test("random requests verify with the same meaning on both sides")
     func roundTrip() throws {
         let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)

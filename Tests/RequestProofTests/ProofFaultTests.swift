@@ -1,9 +1,9 @@
 import RequestProof
 import Testing
 
-@Suite("Every fault leads to one refusal and says what is wrong")
+@Suite("Proof faults")
 struct ProofFaultTests {
-    @Test("the kind follows from the case")
+    @Test("the kind of denial follows from the fault")
     func kinds() {
         #expect(ProofFault.missing(.signature).kind == .required)
         #expect(ProofFault.malformed(.signatureInput, .notCanonical).kind == .malformed)
@@ -21,7 +21,7 @@ struct ProofFaultTests {
                 == "Signature-Input: the parameter keyid occurs more than once")
     }
 
-    @Test("a fault holds nothing of the proof")
+    @Test("a fault contains nothing of the proof")
     func secrecy() {
         let text = Sample.input(#""@method" "x-patient-4711""#, Sample.parameters + ";x=4711")
         do throws(ProofFault) {

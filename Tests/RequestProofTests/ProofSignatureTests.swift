@@ -1,7 +1,7 @@
 import RequestProof
 import Testing
 
-@Suite("A Signature carries one assertion in one spelling")
+@Suite("Signature")
 struct ProofSignatureTests {
     private func parse(_ text: String) throws(ProofFault) -> [UInt8] {
         try ProofSignature(parsing: Array(text.utf8).span).assertion
@@ -18,7 +18,7 @@ struct ProofSignatureTests {
         }
     }
 
-    @Test("the assertion comes back, whatever else is in the field")
+    @Test("the assertion is read, whatever else is in the field")
     func accepted() throws {
         #expect(try parse("attest=:Zm9v:") == Array("foo".utf8))
         #expect(try parse("sig1=:AA==:;a, attest=:Zm9v:, sig2=(1 2);b, c=1.5") == Array("foo".utf8))
@@ -26,7 +26,7 @@ struct ProofSignatureTests {
         #expect(try ProofSignature(parsing: lines.span).assertion == Array("foo".utf8))
     }
 
-    @Test("whether others have members in the field is known")
+    @Test("other members in the field are noticed")
     func company() throws {
         #expect(try ProofSignature(parsing: Array("attest=:Zm9v:".utf8).span).isAlone)
         for lines in [["sig1=:AA==:, attest=:Zm9v:"], ["attest=:Zm9v:, b"], ["attest=:Zm9v:", "sig1=:AA==:"]] {
@@ -34,7 +34,7 @@ struct ProofSignatureTests {
         }
     }
 
-    @Test("what is written is what is read")
+    @Test("a written field reads back unchanged")
     func roundTrip() throws {
         for count in [1, 2, 3, 140, 4_095, 4_096] {
             let signature = try ProofSignature(assertion: (0..<count).map { UInt8(truncatingIfNeeded: $0 * 7) })
@@ -43,7 +43,7 @@ struct ProofSignatureTests {
         }
     }
 
-    @Test("no member attest means that there is no proof", arguments: ["", "sig1=:AA==:", "sig1=:AA==:;attest=:AA==:"])
+    @Test("without a member attest there is no proof", arguments: ["", "sig1=:AA==:", "sig1=:AA==:;attest=:AA==:"])
     func missing(_ text: String) {
         #expect(throws: ProofFault.missing(.signature)) { try parse(text) }
     }
@@ -78,7 +78,7 @@ struct ProofSignatureTests {
         #expect(fault("attest=:\(text)\(text == "AA==" ? "" : ":")") == .syntax)
     }
 
-    @Test("an assertion is 1 to 4,096 bytes")
+    @Test("an assertion has 1 to 4,096 bytes")
     func size() throws {
         #expect(fault("attest=::") == .assertionSize)
         // 4,097 and 4,098 bytes need as many characters as 4,096.

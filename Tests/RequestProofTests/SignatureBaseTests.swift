@@ -1,7 +1,7 @@
 @testable import RequestProof
 import Testing
 
-@Suite("The signature base is RFC 9421's, byte for byte")
+@Suite("The signature base (RFC 9421)")
 struct SignatureBaseTests {
     /// The request of RFC 9421 appendix B.2.
     private static let digest =
@@ -40,13 +40,13 @@ struct SignatureBaseTests {
         return Parsing.text(base.bytes)
     }
 
-    @Test("appendix B.2.1: nothing covered")
+    @Test("appendix B.2.1: a signature that covers nothing")
     func minimal() throws {
         let parameters = #"();created=1618884473;keyid="test-key-rsa-pss";nonce="b3k2pp5k7z-50gnwp.yemd""#
         #expect(try base(parameters) == "\"@signature-params\": " + parameters)
     }
 
-    @Test("appendix B.2.2 covers a parameterised component, which a proof does not")
+    @Test("appendix B.2.2: a parameterized component, which no proof has")
     func selective() {
         let input = #"sig-b22=("@authority" "content-digest" "@query-param";name="Pet");created=1618884473"#
         #expect(Parsing.fault(input.replacing("sig-b22", with: "attest")) == .componentUnknown)
@@ -100,7 +100,7 @@ struct SignatureBaseTests {
                 """)
     }
 
-    @Test("appendix B.4: what an intermediary may change, and what not")
+    @Test("appendix B.4: permitted changes by an intermediary keep the base, others do not")
     func transformations() throws {
         let parameters = #"("@method" "@path" "@authority" "accept");created=1618884473;keyid="test-key-ed25519""#
         let expected = """
@@ -126,7 +126,7 @@ struct SignatureBaseTests {
         #expect(try demo(accept, authority: "www.example.org") != expected)
     }
 
-    @Test("section 2.1: fields of one line, several, or none")
+    @Test("section 2.1: fields of one line, several and none")
     func fields() throws {
         let fields = [
             ("Host", "www.example.com"), ("X-OWS-Header", "   Leading and trailing whitespace.   "),
@@ -163,7 +163,7 @@ struct SignatureBaseTests {
     }
 
     @Test(
-        "sections 2.2.6 and 2.2.7: path and query as they were sent",
+        "sections 2.2.6 and 2.2.7: path and query as sent",
         arguments: [
             ("/path", "param=value&foo=bar&baz=batman", "/path", "?param=value&foo=bar&baz=batman"),
             ("/path", "queryString", "/path", "?queryString"), ("/path", "", "/path", "?"), ("", "", "/", "?"),
@@ -183,13 +183,13 @@ struct SignatureBaseTests {
         #expect(try base(#"("@method")"#, method: "get").hasPrefix("\"@method\": get\n"))
     }
 
-    @Test("a covered field that the request lacks is named by its place")
+    @Test("a covered field missing from the request is named by its place")
     func absent() {
         #expect(throws: ProofFault.fieldAbsent(place: 1)) { try base(#"("@method" "x-absent" "date")"#) }
     }
 
     @Test(
-        "a value cannot smuggle a line into the base",
+        "a field value cannot add a line to the base",
         arguments: ["a\n\"@method\": GET", "a\r\nb", "a\0b", "a\u{7f}", "é", "a\u{1f}b"])
     func injection(_ value: String) {
         let fault = ProofFault.malformed(.request, .componentValue)
@@ -200,7 +200,7 @@ struct SignatureBaseTests {
         #expect(throws: fault) { try base(#"("@query")"#, query: value) }
     }
 
-    @Test("a method or an authority is never empty, and no part of the target holds a space")
+    @Test("method and authority are never empty, and the target contains no space")
     func emptyParts() {
         let fault = ProofFault.malformed(.request, .componentValue)
         #expect(throws: fault) { try base(#"("@method")"#, method: "") }
@@ -209,7 +209,7 @@ struct SignatureBaseTests {
         #expect(throws: fault) { try base(#"("@query")"#, query: "a b") }
     }
 
-    @Test("a base that is built again holds nothing of the one before, nor of one that failed")
+    @Test("a rebuilt base contains nothing of earlier ones, failed ones included")
     func reuse() throws {
         let input = try Parsing.input(Sample.input(#""@method" "x""#))
         let parts = Array("GET".utf8)
@@ -229,7 +229,7 @@ struct SignatureBaseTests {
         #expect(Parsing.text(base.bytes) == (try Parsing.base(input, fields: [("x", "1")])))
     }
 
-    @Test("lines are joined as one value, empty ones too, and no line is no field")
+    @Test("lines are joined to one value, empty ones too, and no line means no field")
     func combinedField() {
         #expect(Parsing.combined(["a", " b\t", "", "\t \t", "c, d"]) == Array("a, b, , , c, d".utf8))
         var field = CombinedField()

@@ -1,13 +1,13 @@
 import RequestProof
 import Testing
 
-@Suite("What could make two verifiers read two proofs is refused")
+@Suite("Attacks on Signature-Input")
 struct SignatureInputAttackTests {
     private static let key = #";keyid="\#(Sample.keyIDText)""#
     private static let tag = #";tag="attestgate-request""#
     private static let rest = #";nonce="n"\#(tag)"#
 
-    @Test("a label that occurs twice, in one line or two")
+    @Test("a repeated label is refused, in one line or two")
     func labelRepeated() {
         #expect(Parsing.fault("\(Sample.input), \(Sample.input)") == .labelRepeated)
         #expect(Parsing.fault("\(Sample.input), attest") == .labelRepeated)
@@ -15,7 +15,7 @@ struct SignatureInputAttackTests {
         #expect(Parsing.fault(Parsing.combined([Sample.input, Sample.input])) == .labelRepeated)
     }
 
-    @Test("our tag under another label")
+    @Test("our tag under another label is refused")
     func tagElsewhere() {
         let other = "sig1=" + Sample.components + Sample.parameters
         #expect(Parsing.fault("\(Sample.input), \(other)") == .tagElsewhere)
@@ -27,7 +27,7 @@ struct SignatureInputAttackTests {
         #expect(Parsing.fault("\(Sample.input), x\(Self.tag)") == .tagElsewhere)
     }
 
-    @Test("our label with another tag, or none")
+    @Test("our label with another tag or none is refused")
     func foreignTag() {
         let parameters = ";created=1\(Self.key);nonce=\"n\""
         #expect(Parsing.fault(Sample.input("", parameters)) == .parameter(.tag, .missing))
@@ -37,12 +37,14 @@ struct SignatureInputAttackTests {
         #expect(Parsing.fault(Sample.input("", "\(parameters);tag=attestgate-request")) == .parameter(.tag, .type))
     }
 
-    @Test("a label in another case", arguments: ["Attest", "ATTEST", "attesT"])
+    @Test("a label in another case is refused", arguments: ["Attest", "ATTEST", "attesT"])
     func labelCase(_ label: String) {
         #expect(Parsing.fault(label + Sample.input.dropFirst(6)) == .syntax)
     }
 
-    @Test("a component with parameters", arguments: ["sf", "bs", "req", "tr", #"key="a""#, #"name="q""#, "sf=?0"])
+    @Test(
+        "a component with parameters is refused",
+        arguments: ["sf", "bs", "req", "tr", #"key="a""#, #"name="q""#, "sf=?0"])
     func parameterisedComponent(_ parameter: String) {
         for name in ["@query", "content-digest", "@query-param"] where name != "@query-param" {
             #expect(Parsing.fault(Sample.input("\"\(name)\";\(parameter)")) == .componentWithParameters)
@@ -51,13 +53,14 @@ struct SignatureInputAttackTests {
     }
 
     @Test(
-        "a component that occurs twice", arguments: ["@method", "@authority", "@path", "@query", "content-digest", "x"])
+        "a repeated component is refused",
+        arguments: ["@method", "@authority", "@path", "@query", "content-digest", "x"])
     func componentRepeated(_ name: String) {
         #expect(Parsing.fault(Sample.input("\"\(name)\" \"a\" \"\(name)\"")) == .componentRepeated)
     }
 
     @Test(
-        "a component nobody knows",
+        "an unknown component is refused",
         arguments: [
             "", "@", "@signature-params", "@target-uri", "@scheme", "@request-target", "@status", "@query-param",
             "@METHOD", "Content-Digest", "content-Type", "a b", "a:", "a,b", "a\\\\b", "a\\\"", "(", "é",
@@ -68,25 +71,26 @@ struct SignatureInputAttackTests {
         #expect(Parsing.fault(Sample.input("\"\(String(repeating: "a", count: 257))\"")) == .componentUnknown)
     }
 
-    @Test("a component that is not a string", arguments: ["a", "1", ":YQ==:", "?1", "1.5"])
+    @Test("a component that is not a string is refused", arguments: ["a", "1", ":YQ==:", "?1", "1.5"])
     func componentType(_ item: String) {
         #expect(Parsing.fault(Sample.input(item)) == .componentNotAString)
     }
 
-    @Test("a member that is no inner list")
+    @Test("a member that is not an inner list is refused")
     func notAnInnerList() {
         for value in ["", "=1", "=\"@method\"", "=:YQ==:", "=a"] {
             #expect(Parsing.fault("attest\(value)\(Sample.parameters)") == .notAnInnerList)
         }
     }
 
-    @Test("an unknown parameter", arguments: ["x", "Created=1", "exp=1", "created2=1", "key-id=\"a\"", "sf"])
+    @Test(
+        "an unknown parameter is refused", arguments: ["x", "Created=1", "exp=1", "created2=1", "key-id=\"a\"", "sf"])
     func parameterUnknown(_ parameter: String) {
         let expected: Malformation = parameter.first == "C" ? .syntax : .parameterUnknown
         #expect(Parsing.fault(Sample.input + ";" + parameter) == expected)
     }
 
-    @Test("a parameter that occurs twice")
+    @Test("a repeated parameter is refused")
     func parameterRepeated() {
         let all = Sample.parameters + #";expires=5;alg="apple-attest""#
         for (parameter, text) in [
@@ -97,7 +101,7 @@ struct SignatureInputAttackTests {
         }
     }
 
-    @Test("a parameter that is missing")
+    @Test("a missing parameter is refused")
     func parameterMissing() {
         #expect(Parsing.fault(Sample.input("", Self.key + Self.rest)) == .parameter(.created, .missing))
         #expect(Parsing.fault(Sample.input("", ";created=1" + Self.rest)) == .parameter(.keyid, .missing))
@@ -105,7 +109,7 @@ struct SignatureInputAttackTests {
         #expect(Parsing.fault("attest=()") == .parameter(.created, .missing))
     }
 
-    @Test("a time that is no whole number of seconds since 1970")
+    @Test("a time that is not a whole number of seconds since 1970 is refused")
     func times() {
         for name in [SignatureParameter.created, .expires] {
             let others = Self.key + Self.rest + (name == .created ? "" : ";created=1")
@@ -126,7 +130,7 @@ struct SignatureInputAttackTests {
         }
     }
 
-    @Test("a key id that is not 32 bytes in their one spelling")
+    @Test("a key id that is not the canonical form of 32 bytes is refused")
     func keyIDs() {
         func fault(_ text: String) -> Malformation? {
             Parsing.fault(Sample.input("", ";created=1;keyid=\(text)" + Self.rest))
@@ -149,7 +153,7 @@ struct SignatureInputAttackTests {
         #expect(fault("abc") == .parameter(.keyid, .type))
     }
 
-    @Test("a nonce that is empty, too long or needs escapes")
+    @Test("an empty or too long nonce, or one that needs escapes, is refused")
     func nonces() {
         func fault(_ text: String) -> Malformation? {
             Parsing.fault(Sample.input("", ";created=1\(Self.key)\(Self.tag);nonce=\(text)"))
@@ -162,7 +166,7 @@ struct SignatureInputAttackTests {
         #expect(fault(":YQ==:") == .parameter(.nonce, .type))
     }
 
-    @Test("an algorithm this protocol does not have")
+    @Test("an unknown algorithm is refused")
     func algorithms() {
         for name in ["", "none", "hmac-sha256", "ed25519", "Apple-Attest", "apple-attest "] {
             #expect(Parsing.fault(Sample.input + ";alg=\"\(name)\"") == .parameter(.alg, .value))
@@ -170,7 +174,7 @@ struct SignatureInputAttackTests {
         #expect(Parsing.fault(Sample.input + ";alg=apple-attest") == .parameter(.alg, .type))
     }
 
-    @Test("white space that a serialiser does not write")
+    @Test("white space outside the canonical form is refused")
     func whitespace() {
         for components in [#"( "a")"#, #"("a" )"#, #"("a"  "b")"#, "( )"] {
             #expect(Parsing.fault("attest=" + components + Sample.parameters) == .notCanonical, "\(components)")
@@ -185,7 +189,7 @@ struct SignatureInputAttackTests {
         }
     }
 
-    @Test("bytes behind the end, and control characters anywhere")
+    @Test("trailing bytes, and control characters anywhere, are refused")
     func trailing() {
         for end in [",", ", ", ";", "=", "\"", ")", " x", ",,", "\r\n", "\n", "\0", "\u{7f}", "é"] {
             #expect(Parsing.fault(Sample.input + end) == .syntax, "\(end)")
@@ -199,7 +203,7 @@ struct SignatureInputAttackTests {
         }
     }
 
-    @Test("a proof that was cut off")
+    @Test("a truncated proof is refused")
     func truncated() {
         let bytes = Array(Sample.input.utf8)
         for count in 0..<bytes.count {
@@ -209,7 +213,7 @@ struct SignatureInputAttackTests {
         }
     }
 
-    @Test("a field of great size")
+    @Test("a very large field is refused")
     func huge() {
         let many = (0..<65).map { "\"f\($0)\"" }.joined(separator: " ")
         #expect(Parsing.fault(Sample.input(many)) == .tooMany)

@@ -2,9 +2,9 @@ import RequestProof
 import Testing
 import Vocabulary
 
-@Suite("A Signature-Input is accepted in one form")
+@Suite("Signature-Input")
 struct SignatureInputTests {
-    @Test("the proof of the protocol's description is understood")
+    @Test("the documented proof is read")
     func whole() throws {
         let text =
             #"attest=("@method" "@authority" "@path" "@query" "content-digest");created=1763690000;"#
@@ -37,7 +37,7 @@ struct SignatureInputTests {
         }
     }
 
-    @Test("other labels are ignored, before and behind")
+    @Test("other labels are ignored, before and after ours")
     func otherLabels() throws {
         let plain = try Parsing.input(Sample.input)
         let other = #"sig1=("date";sf "@query-param";name="Pet");created=1;keyid="k";tag="other""#
@@ -49,7 +49,7 @@ struct SignatureInputTests {
         }
     }
 
-    @Test("whether others have members in the field is known")
+    @Test("other members in the field are noticed")
     func company() throws {
         #expect(try Parsing.input(Sample.input).isAlone)
         for text in ["sig1=(), \(Sample.input)", "\(Sample.input), sig1=()", "a, \(Sample.input)"] {
@@ -59,7 +59,7 @@ struct SignatureInputTests {
         #expect(try !SignatureInput(parsing: lines.span, reusing: Parsing.input(Sample.input)).isAlone)
     }
 
-    @Test("several lines are one field")
+    @Test("several lines are read as one field")
     func lines() throws {
         let plain = try Parsing.input(Sample.input)
         let bytes = Parsing.combined(["sig1=()", "  \(Sample.input)\t", "sig2=()"])
@@ -67,7 +67,7 @@ struct SignatureInputTests {
         #expect(try SignatureInput(parsing: bytes.span) == plain)
     }
 
-    @Test("a value that is used again holds nothing of the one before")
+    @Test("a reused value contains nothing of the previous one")
     func reuse() throws {
         let long = try Parsing.input(
             Sample.input(#""a" "b" "c" "@path""#, #";expires=5;alg="apple-attest""# + Sample.parameters))
@@ -78,13 +78,13 @@ struct SignatureInputTests {
     }
 
     @Test(
-        "no member attest means that there is no proof",
+        "without a member attest there is no proof",
         arguments: ["", "  ", "sig1=()", "attests=()", "a, b;attest=1"])
     func missing(_ text: String) {
         #expect(throws: ProofFault.missing(.signatureInput)) { try Parsing.input(text) }
     }
 
-    @Test("field names are tokens in lower case")
+    @Test("field names must be tokens in lower case")
     func fieldNames() throws {
         let names = ["content-type", "x", "a!#$%&'*+-.^_`|~9", "authorization", "*"]
         let input = try Parsing.input(Sample.input(names.map { "\"\($0)\"" }.joined(separator: " ")))

@@ -1,7 +1,7 @@
 @testable import RequestProof
 import Testing
 
-@Suite("Structured fields are read and written as RFC 8941 has them")
+@Suite("Structured fields (RFC 8941)")
 struct StructuredFieldTests {
     private func canonical(_ text: String) -> Result<String, Malformation> {
         do throws(Malformation) {
@@ -12,7 +12,7 @@ struct StructuredFieldTests {
     }
 
     @Test(
-        "the RFC's own dictionaries are their own canonical form",
+        "the RFC's own dictionaries are in canonical form",
         arguments: [
             #"en="Applepie", da=:w4ZibGV0w6ZydGU=:"#,  // section 3.2
             "a=?0, b, c;foo=bar",
@@ -42,7 +42,7 @@ struct StructuredFieldTests {
     }
 
     @Test(
-        "what is no dictionary is refused",
+        "anything but a dictionary is refused",
         arguments: [
             "A=1", "1=1", "=1", "a=", "a=1,", "a=1,,b=2", ",a=1", "a=1 b=2", "a= 1", "a =1", "a;=1", "a;", "a;B",
             "a=(1", "a=(1 2", "a=1)", "a=(1,2)", "a=(1\t2)", "a=((1))", "a=(1)(2)", #"a=("x""y")"#, "a=(1;)",
@@ -84,7 +84,7 @@ struct StructuredFieldTests {
         #expect(canonical(long + " ") == .failure(.tooLong))
     }
 
-    @Test("integers are written as they are", arguments: [0, 9, 10, -1, 42, 999_999_999_999_999, Int64.max, Int64.min])
+    @Test("integers are written exactly", arguments: [0, 9, 10, -1, 42, 999_999_999_999_999, Int64.max, Int64.min])
     func integers(_ value: Int64) {
         var bytes: [UInt8] = []
         FieldWriter.append(integer: value, to: &bytes)

@@ -9,8 +9,9 @@ CIPHERS = {"TLS_ECDHE_{}_WITH_AES_128_GCM_SHA256", "TLS_ECDHE_{}_WITH_AES_256_GC
 VERSIONS = ["ssl_2_0", "ssl_3_0", "tls_1_0", "tls_1_1", "tls_1_2", "tls_1_3"]
 GROUPS = {"X25519", "secp256r1"}
 
-# What testssl.sh says of our development CA, which is nobody's and names no address for revocation; of the machine's openssl; and
-# of itself: it may leave before the session that it is to resume has come, and sslyze tries that too.
+# What testssl.sh says of our development CA, which no store trusts and which names no address for revocation; of the
+# machine's openssl; and of itself: it may leave before the session that it is to resume has come, and sslyze tries that
+# too.
 NOT_OURS = {"cert_chain_of_trust", "cert_revocation", "engine_problem", "sessionresumption_ticket"}
 # Without these testssl.sh has not looked.
 LOOKED_FOR = {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Server
 
-@Suite("The time a client has while its request is served")
+@Suite("Client time limits during a request")
 struct ClientTimeTests {
     private static func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
 
@@ -13,7 +13,7 @@ struct ClientTimeTests {
         return time
     }
 
-    @Test("has no end while somebody else is waited for")
+    @Test("there is no limit while something else is waited for")
     func nobody() {
         var time = Self.fresh()
         #expect(time.end == nil)
@@ -28,7 +28,7 @@ struct ClientTimeTests {
         #expect(time.end == nil)
     }
 
-    @Test("on a request that may pause longer has no rate, and the next request has the ordinary one")
+    @Test("a request with longer pauses has no rate, and the next one has the usual rate")
     func pauses() {
         var time = Self.fresh()
         time.contentBegins(now: Self.at(0), isHeldBack: false)
@@ -42,7 +42,7 @@ struct ClientTimeTests {
         #expect(time.end == Self.at(7_030_002))
     }
 
-    @Test("for content that is held back runs from the moment when it is asked for, or comes")
+    @Test("the limit for deferred content starts when it is requested or arrives")
     func heldBack() {
         var time = Self.fresh()
         time.contentBegins(now: Self.at(0), isHeldBack: true)
@@ -55,7 +55,7 @@ struct ClientTimeTests {
         #expect(time.end == Self.at(160_000))
     }
 
-    @Test("to take a response does not end with the content")
+    @Test("the limit for taking a response does not end with the content")
     func contentEndsWhileBlocked() {
         var time = Self.fresh()
         time.contentBegins(now: Self.at(0), isHeldBack: false)
@@ -65,7 +65,7 @@ struct ClientTimeTests {
         #expect(time.debt == .response)
     }
 
-    @Test("to take a response does not end when the service takes no more content")
+    @Test("the limit for taking a response continues when the service takes no more content")
     func contentHeldWhileBlocked() {
         var time = Self.fresh()
         time.contentBegins(now: Self.at(0), isHeldBack: false)
@@ -75,7 +75,7 @@ struct ClientTimeTests {
         #expect(time.debt == .response)
     }
 
-    @Test("to take a response is no longer for content that comes meanwhile")
+    @Test("incoming content does not extend the limit for taking a response")
     func contentGivesNoTimeToRead() {
         var time = Self.fresh()
         time.contentBegins(now: Self.at(0), isHeldBack: false)
@@ -85,7 +85,7 @@ struct ClientTimeTests {
         #expect(time.debt == .response)
     }
 
-    @Test("to take a response ends for an octet now and then")
+    @Test("taking a byte now and then does not extend the limit for taking a response")
     func trickle() {
         var time = Self.fresh()
         time.responseBlocked(taken: 0, now: Self.at(0))
@@ -93,7 +93,7 @@ struct ClientTimeTests {
         #expect(time.end == Self.at(30_058))
     }
 
-    @Test("to take a response counts only while the client is slow, and is not given anew each time")
+    @Test("the limit for taking a response counts only blocked time and is not renewed")
     func blockedNowAndThen() {
         var time = Self.fresh()
         time.responseBlocked(taken: 0, now: Self.at(0))
@@ -109,7 +109,7 @@ struct ClientTimeTests {
         #expect(time.end == Self.at(96_000))
     }
 
-    @Test("for content goes on when the response was taken")
+    @Test("the limit for content continues after the response was taken")
     func contentAfterBlocked() {
         var time = Self.fresh()
         time.contentBegins(now: Self.at(0), isHeldBack: false)
@@ -119,7 +119,7 @@ struct ClientTimeTests {
         #expect(time.end == Self.at(30_000))
     }
 
-    @Test("for the rest of a refused request is a total")
+    @Test("the limit for the rest of a refused request is a total")
     func rest() {
         var time = Self.fresh()
         time.contentBegins(now: Self.at(0), isHeldBack: false)

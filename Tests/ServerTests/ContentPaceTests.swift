@@ -3,20 +3,20 @@ import Testing
 
 @testable import Server
 
-@Suite("The time a client has for content")
+@Suite("Content pace")
 struct ContentPaceTests {
     private let idle = TimeSpan.seconds(30)
 
     private static func at(_ milliseconds: Int64) -> Instant { Instant(nanoseconds: milliseconds * 1_000_000) }
 
-    @Test("is that of the longest pause as long as nothing comes")
+    @Test("without content the limit is the longest pause")
     func pause() {
         var pace = ContentPace()
         pace.begin(idle, now: Self.at(1_000))
         #expect(pace.end == Self.at(31_000))
     }
 
-    @Test("ends for an octet a second, though there never is a pause")
+    @Test("one byte a second exceeds the limit although there is no pause")
     func trickle() {
         var pace = ContentPace()
         pace.begin(idle, now: Self.at(0))
@@ -28,7 +28,7 @@ struct ContentPaceTests {
         #expect(second == 31)
     }
 
-    @Test("never ends for whoever keeps the rate")
+    @Test("a client at the configured rate never exceeds the limit")
     func steady() {
         var pace = ContentPace()
         pace.begin(idle, now: Self.at(0))
@@ -38,7 +38,7 @@ struct ContentPaceTests {
         }
     }
 
-    @Test("is never longer than a pause, however much came before")
+    @Test("the limit is never longer than one pause, however much came before")
     func hoarding() {
         var pace = ContentPace()
         pace.begin(idle, now: Self.at(0))
@@ -46,7 +46,7 @@ struct ContentPaceTests {
         #expect(pace.end == Self.at(31_000))
     }
 
-    @Test("does not run while somebody else is waited for, and is not given back for that")
+    @Test("the limit stops while something else is waited for, and is not renewed")
     func held() {
         var pace = ContentPace()
         pace.begin(idle, now: Self.at(0))
@@ -55,7 +55,7 @@ struct ContentPaceTests {
         #expect(pace.end == Self.at(510_000))
     }
 
-    @Test("is that of a pause after each octet where no rate is set")
+    @Test("without a rate each byte allows another pause")
     func rateless() {
         var pace = ContentPace()
         pace.begin(idle, now: Self.at(0))

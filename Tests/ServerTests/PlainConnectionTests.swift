@@ -63,7 +63,7 @@ private final class AnsweringExchange: Exchange {
     }
 }
 
-@Suite("Connections without TLS")
+@Suite("Plain connections")
 struct PlainConnectionTests {
     private let directory: SocketDirectory
     private let loop: Loop
@@ -89,7 +89,7 @@ struct PlainConnectionTests {
     private let request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
     private let answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nxxxxx"
 
-    @Test("serve requests in turn, from clients without an identity")
+    @Test("requests of clients without an identity are served in turn")
     func inTurn() throws {
         let acceptor = try serve()
         let client = try client()
@@ -106,7 +106,7 @@ struct PlainConnectionTests {
         #expect(acceptor.pool.outstanding == 0)
     }
 
-    @Test("serve requests that were sent ahead, and bytes that come one by one")
+    @Test("pipelined requests are served, and bytes that come one by one")
     func ahead() throws {
         let acceptor = try serve()
         let client = try client()
@@ -120,7 +120,7 @@ struct PlainConnectionTests {
         acceptor.abortAll()
     }
 
-    @Test("hold at most two blocks for a client that does not read, and serve it to the end when it does")
+    @Test("a client that does not read holds at most two blocks and is served when it reads")
     func backPressure() throws {
         application.answerLength = 8 * 1024 * 1024
         let acceptor = try serve()
@@ -140,7 +140,7 @@ struct PlainConnectionTests {
         #expect(acceptor.pool.outstanding == 0)
     }
 
-    @Test("are closed when idle for long, without a word")
+    @Test("an idle connection is closed without an answer")
     func idle() throws {
         let acceptor = try serve { $0.keepAliveTimeout = .milliseconds(50) }
         let client = try client()
@@ -150,7 +150,7 @@ struct PlainConnectionTests {
         #expect(acceptor.connectionCount == 0)
     }
 
-    @Test("are answered and closed when a head takes too long")
+    @Test("a slow head is answered and the connection closed")
     func slowHead() throws {
         let acceptor = try serve { $0.headTimeout = .milliseconds(50) }
         let client = try client()
@@ -161,7 +161,7 @@ struct PlainConnectionTests {
         acceptor.abortAll()
     }
 
-    @Test("are answered and closed when content takes too long")
+    @Test("slow content is answered and the connection closed")
     func slowContent() throws {
         let acceptor = try serve { $0.contentIdleTimeout = .milliseconds(50) }
         let client = try client()
@@ -173,7 +173,7 @@ struct PlainConnectionTests {
     }
 
     @Test(
-        "get the denial of a request whose content, sent with its head, is malformed",
+        "malformed content sent with its head gets its denial",
         arguments: ["5;\n", "x", "-5\r\n"])
     func malformedContentOfDeniedRequest(_ content: String) throws {
         application.denial = 404
@@ -187,7 +187,7 @@ struct PlainConnectionTests {
         acceptor.abortAll()
     }
 
-    @Test("that speak something else, TLS for instance, are refused")
+    @Test("another protocol such as TLS is refused")
     func garbage() throws {
         let acceptor = try serve()
         for bytes in [[0x16, 0x03, 0x01, 0x02, 0x00, 0x01], [0x00], [0x0d, 0x0a]] as [[UInt8]] {
@@ -199,7 +199,7 @@ struct PlainConnectionTests {
         acceptor.abortAll()
     }
 
-    @Test("beyond the limit are closed")
+    @Test("connections above the limit are closed")
     func limit() throws {
         let acceptor = try serve { $0.connections = 1 }
         let first = try client()

@@ -3,11 +3,11 @@ import Vocabulary
 
 @testable import TLS
 
-@Suite("Who is admitted")
+@Suite("Client certificate admission")
 struct ClientAdmissionTests {
     private let now: Int64 = 1_000
 
-    @Test("a client outside its validity is refused, whether it is over or to come")
+    @Test("a client certificate that is expired or not yet valid is refused")
     func validity() {
         let admission = ClientAdmission()
         #expect(admission.objection(to: identity(from: 1_000, to: 1_001), at: now) == nil)
@@ -15,7 +15,7 @@ struct ClientAdmissionTests {
         #expect(admission.objection(to: identity(from: 1_001, to: 2_000), at: now)?.kind == .outsideValidity)
     }
 
-    @Test("a barred key is refused with the reason, and everybody else let in")
+    @Test("a barred key is refused with the reason, and others are admitted")
     func barred() {
         let revoked = key(1)
         let ended = key(2)
@@ -29,7 +29,7 @@ struct ClientAdmissionTests {
         #expect(admission.objection(to: identity(nil), at: now) == nil)
     }
 
-    @Test("each handshake asks anew")
+    @Test("each handshake checks again")
     func askedAnew() {
         let counter = Counter()
         let admission = ClientAdmission().asking { _ in
@@ -42,7 +42,7 @@ struct ClientAdmissionTests {
         #expect(admission.objection(to: client, at: now) == nil)
     }
 
-    @Test("a self-signed client's key is asked about as well, and a listener's pins come first")
+    @Test("a self-signed client's key is checked as well, after the listener's pins")
     func everyKind() {
         let admission = ClientAdmission(selfSigned: true, pins: [key(1)]).asking { _ in .deviceRevoked }
         #expect(admission.objection(to: identity(key(1), kind: .selfSigned), at: now)?.kind == .deviceRevoked)

@@ -20,14 +20,14 @@ struct ServerNameExtensionTests {
         return length(all.count) + all
     }
 
-    @Test("holds one name")
+    @Test("the extension holds one name")
     func one() throws {
         #expect(try parse(list(entry("Records.Example.ORG"))).text == "records.example.org")
         let long = (0..<4).map { _ in String(repeating: "a", count: 62) }.joined(separator: ".")
         #expect(try parse(list(entry(long))).text == long)
     }
 
-    @Test("is malformed if it holds none, several, or anything besides")
+    @Test("no name, several names or anything else is malformed")
     func malformed() {
         let whole = list(entry("a.example"))
         var broken: [[UInt8]] = (0..<whole.count).map { Array(whole.prefix($0)) }
@@ -48,13 +48,13 @@ struct ServerNameExtensionTests {
     }
 
     @Test(
-        "is refused if what it names is no host",
+        "a name that is not a host is refused",
         arguments: ["127.0.0.1", "a.example.", "::1", "a b", "a\0.example", ""])
     func noHost(name: String) {
         #expect(throws: ClientHelloFault.serverNameNoHost) { try parse(list(entry(name))) }
     }
 
-    @Test("no bytes whatever do more than that")
+    @Test("random bytes give a valid name or an error")
     func anyBytes() {
         let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)

@@ -2,10 +2,10 @@ import Testing
 
 @testable import TLS
 
-@Suite("The name of a host")
+@Suite("Server names")
 struct ServerNameTests {
     @Test(
-        "is of labels, and kept in lower case",
+        "a name consists of labels and is kept in lower case",
         arguments: ["localhost", "a", "records.example.org", "xn--dmin-moa.example", "1.example"])
     func names(text: String) throws {
         #expect(ServerName(text)?.text == text)
@@ -13,7 +13,7 @@ struct ServerNameTests {
     }
 
     @Test(
-        "is no address, has no second spelling, and no character that Host could not have",
+        "addresses, second spellings and characters that Host cannot have are refused",
         arguments: [
             "", ".", "localhost.", ".localhost", "a..b", "127.0.0.1", "2130706433", "a.1", "::1", "[::1]",
             "a_b.example",
@@ -24,7 +24,7 @@ struct ServerNameTests {
         #expect(ServerName(text) == nil)
     }
 
-    @Test("is as long as one may be")
+    @Test("a name of the maximum length is accepted")
     func longest() {
         let label = String(repeating: "a", count: 63)
         let name = [label, label, label, String(repeating: "a", count: 61)].joined(separator: ".")
@@ -32,7 +32,7 @@ struct ServerNameTests {
         #expect(ServerName(name + "a") == nil)
     }
 
-    @Test("is found among others by its bytes, in any case")
+    @Test("a name is found among others by its bytes, in any case")
     func table() throws {
         let texts = ["b.example", "a.example", "a", "a.example.org", "ab", "b", "zz.example", "a-b", "a0.b"]
         let names = try texts.map { try #require(ServerName($0)) }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import TLS
 
-@Suite("Connections to a destination")
+@Suite("TLS connections to a destination")
 struct TLSDestinationTests {
     private let peers: Peers
 
@@ -26,7 +26,7 @@ struct TLSDestinationTests {
         }
     }
 
-    @Test("a session is not offered under another name, nor to another server of the same")
+    @Test("a session is not offered under another name or to another server")
     func names() throws {
         let context = try peers.context()
         let first = TLSDestination(context, name: "localhost")
@@ -40,7 +40,7 @@ struct TLSDestinationTests {
         #expect(first.sessionCount == 1)
     }
 
-    @Test("only so many sessions are kept")
+    @Test("the number of kept sessions is limited")
     func bound() throws {
         let destination = TLSDestination(try peers.context(), name: "localhost")
         let streams = try (0..<20).map { _ in try peers.connect(to: destination) }
@@ -48,7 +48,7 @@ struct TLSDestinationTests {
         #expect(destination.sessionCount == 8)
     }
 
-    @Test("none are kept where none are to be resumed")
+    @Test("no session is kept when resumption is off")
     func fresh() throws {
         let destination = TLSDestination(try peers.context(), name: "localhost", resumes: false)
         for _ in 0..<2 {
@@ -58,7 +58,7 @@ struct TLSDestinationTests {
         }
     }
 
-    @Test("a session of TLS 1.2 is offered again, for it names nobody")
+    @Test("a TLS 1.2 session is offered again, since it identifies nobody")
     func olderVersion() throws {
         let destination = TLSDestination(try peers.context(.intermediate), name: "localhost")
         let older = try Peers(only12: true, of: peers)
@@ -70,7 +70,7 @@ struct TLSDestinationTests {
         }
     }
 
-    @Test("a server with another name is refused, with what was looked for and what was found")
+    @Test("a server with another name is refused with the expected and the actual name")
     func otherName() throws {
         for name in ["elsewhere.example", "127.0.0.2", "::1", "lhost", "calhost"] {
             let destination = TLSDestination(try peers.context(), name: name)
@@ -79,13 +79,13 @@ struct TLSDestinationTests {
                 Issue.record("\(failure)")
                 continue
             }
-            #expect(reason.contains("asked for as \(name): ") && reason.contains("mismatch"))
+            #expect(reason.contains("for \(name) is refused: ") && reason.contains("mismatch"))
             #expect(reason.hasSuffix("subject CN=server, issuer CN=authority"))
             #expect(destination.sessionCount == 0)
         }
     }
 
-    @Test("what is no authority is not trusted, and no text without certificates")
+    @Test("a certificate that is no authority is refused, and text without certificates")
     func authorities() throws {
         #expect(throws: CryptographyError.self) { try TrustedAuthorities(pem: [try peers.server.certificate.pem()]) }
         #expect(throws: CryptographyError.self) { try TrustedAuthorities(pem: [Array("nothing".utf8)]) }
@@ -93,7 +93,7 @@ struct TLSDestinationTests {
         #expect(twice.certificates.count == 2 && twice.skipped == 0)
     }
 
-    @Test("in somebody else's bundle, what is no authority is passed over, counted and not trusted")
+    @Test("in a foreign bundle certificates that are no authority are skipped and counted")
     func bundle() throws {
         let leaf = try peers.server.certificate.pem()
         let bundle = try TrustedAuthorities(pem: [leaf + peers.authority + leaf], skipsOthers: true)
@@ -107,7 +107,7 @@ struct TLSDestinationTests {
         }
     }
 
-    @Test("a server is offered one protocol, and takes it or refuses")
+    @Test("a server is offered one protocol and accepts or refuses it")
     func protocols() throws {
         for offered in ApplicationProtocol.allCases {
             let destination = TLSDestination(try peers.context(speaking: offered), name: "localhost")
@@ -122,7 +122,7 @@ struct TLSDestinationTests {
         }
     }
 
-    @Test("a key that is not the certificate's is refused")
+    @Test("a key that does not match its certificate is refused")
     func foreignKey() throws {
         let settings = ClientContext.Settings(
             authorities: try TrustedAuthorities(pem: [peers.authority]),

@@ -5,7 +5,7 @@ import Testing
 
 @Suite("Verified chains")
 struct VerifiedChainsTests {
-    @Test("a leaf leads to what was verified of it, and no other leaf does")
+    @Test("a leaf finds its own verified chain, and no other leaf does")
     func finding() {
         let chains = VerifiedChains(limit: 8)
         let known = identity()
@@ -22,7 +22,7 @@ struct VerifiedChainsTests {
         }
     }
 
-    @Test("what a later verification says takes the place of the earlier")
+    @Test("a later verification replaces the earlier one")
     func replacing() {
         let chains = VerifiedChains(limit: 2)
         let renewed = identity()
@@ -32,7 +32,7 @@ struct VerifiedChainsTests {
         #expect(chains.find(leaf(1)) === renewed)
     }
 
-    @Test("a flood of distinct leaves is held to the bound, and leaves that come again stay")
+    @Test("a flood of different leaves stays within the limit, and recurring leaves stay")
     func flood() {
         let chains = VerifiedChains(limit: 100)
         let regulars = (0..<20).map { leaf($0) }
@@ -48,7 +48,7 @@ struct VerifiedChainsTests {
         #expect(chains.find(leaf(1_000)) == nil)
     }
 
-    @Test("those that do not come back make room, one for one")
+    @Test("unused leaves are evicted one by one")
     func eviction() {
         let chains = VerifiedChains(limit: 3)
         for number in 0..<3 { chains.insert(leaf(number), identity()) }

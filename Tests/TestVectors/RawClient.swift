@@ -1,7 +1,7 @@
 internal import Bytes
 public import EventLoop
 
-/// A client that sends whatever bytes it is told to, and keeps what comes back until the other side closes.
+/// A client that sends the bytes it is given, and keeps what comes back until the other side closes.
 public final class RawClient: SocketHandler {
     /// What has come, as text.
     public var received: String { String(decoding: bytes, as: UTF8.self) }

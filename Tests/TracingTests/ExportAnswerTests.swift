@@ -3,7 +3,7 @@ import Testing
 @testable import Tracing
 @testable import Upstream
 
-@Suite("What a collector's answer means")
+@Suite("Export answers")
 struct ExportAnswerTests {
     private static func answer(_ status: UInt16, _ content: String = "", retryAfter: Int64? = nil) -> ExportAnswer {
         var answer = OutboundAnswer()
@@ -13,21 +13,21 @@ struct ExportAnswerTests {
         return ExportAnswer(.success(answer))
     }
 
-    @Test("2xx is accepted, whatever else it says", arguments: [200, 202, 204] as [UInt16])
+    @Test("2xx is success, whatever the content", arguments: [200, 202, 204] as [UInt16])
     func accepted(status: UInt16) {
         for content in ["", "{}", "no JSON", "[]", "{\"partialSuccess\":{}}", "{\"partialSuccess\":7}"] {
             #expect(Self.answer(status, content) == .accepted(rejected: 0))
         }
     }
 
-    @Test("rejected spans are counted as JSON has 64-bit numbers, and as a number")
+    @Test("rejected spans are read from a JSON string or number")
     func partial() {
         #expect(Self.answer(200, "{\"partialSuccess\":{\"rejectedSpans\":\"12\"}}") == .accepted(rejected: 12))
         #expect(Self.answer(200, "{\"partialSuccess\":{\"rejectedSpans\":12}}") == .accepted(rejected: 12))
         #expect(Self.answer(200, "{\"partialSuccess\":{\"rejectedSpans\":\"-1\"}}") == .accepted(rejected: 0))
     }
 
-    @Test("an answer with more content than is read is what its status says: spans that were taken are not sent twice")
+    @Test("an answer with too much content is judged by its status, so that spans are not resent")
     func oversize() {
         for status: UInt16 in [200, 204] {
             #expect(ExportAnswer(.failure(.contentTooLarge(status: status))) == .accepted(rejected: 0))
@@ -36,7 +36,7 @@ struct ExportAnswerTests {
         #expect(ExportAnswer(.failure(.contentTooLarge(status: 400))) == .refused(reason: "status 400"))
     }
 
-    @Test("429, 502, 503 and 504 and no answer are tried again, and nothing else")
+    @Test("429, 502, 503, 504 and no answer are retried, and nothing else")
     func again() {
         for status: UInt16 in [429, 502, 503, 504] {
             #expect(Self.answer(status, retryAfter: 3) == .again(after: 3, reason: "status \(status)"))

@@ -3,12 +3,12 @@ import Testing
 
 @testable import Tracing
 
-@Suite("When spans are sent again")
+@Suite("The export schedule")
 struct ExportScheduleTests {
     private static let again = ExportAnswer.again(after: nil, reason: "status 503")
     private let start = Instant(nanoseconds: 1_000)
 
-    @Test("waits double up to a minute, each shortened by chance by half at most")
+    @Test("waits double up to a minute, each randomly shortened by at most half")
     func doubles() {
         for (chance, share) in [(0.0, 1.0), (1.0, 0.5), (0.5, 0.75)] {
             var schedule = ExportSchedule()
@@ -23,7 +23,7 @@ struct ExportScheduleTests {
         }
     }
 
-    @Test("Retry-After lengthens a wait, never shortens it, and has an end")
+    @Test("Retry-After lengthens a wait up to a limit, and never shortens it")
     func retryAfter() {
         for (said, seconds) in [(Int64(0), Int64(1)), (1, 1), (7, 7), (300, 300)] {
             var schedule = ExportSchedule()
@@ -35,7 +35,7 @@ struct ExportScheduleTests {
         #expect(decision == .again(after: .seconds(300)))
     }
 
-    @Test("spans that cannot be sent for five minutes are given up, and those behind wait as long as they would have")
+    @Test("spans are dropped after five minutes of failures, and later ones wait as before")
     func givesUp() {
         var schedule = ExportSchedule()
         var now = start
@@ -53,7 +53,7 @@ struct ExportScheduleTests {
         }
     }
 
-    @Test("what the collector refuses is dropped at once, and the next is sent at once")
+    @Test("refused spans are dropped, and the next are sent at once")
     func refused() {
         var schedule = ExportSchedule()
         _ = schedule.ended(Self.again, at: start, chance: 0)
@@ -63,7 +63,7 @@ struct ExportScheduleTests {
         #expect(schedule.pause == TimeSpan(nanoseconds: 0))
     }
 
-    @Test("people are told once when it begins to fail and once when it works again")
+    @Test("operators are informed once when exports begin to fail and once when they recover")
     func news() {
         var schedule = ExportSchedule()
         let answers: [ExportAnswer] = [

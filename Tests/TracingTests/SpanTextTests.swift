@@ -18,7 +18,7 @@ struct SpanTextTests {
         return try #require(try JSONSerialization.jsonObject(with: list) as? [[String: Any]])
     }
 
-    @Test("ids are hexadecimal, 64-bit numbers are strings, whatever they are")
+    @Test("ids are hexadecimal, and 64-bit numbers are strings")
     func types() throws {
         var text = SpanText()
         text.span(Self.identity, name: { $0.append("a b") }) { $0.attribute("n", number: .max) }
@@ -32,7 +32,7 @@ struct SpanTextTests {
         #expect((attribute["value"] as? [String: String]) == ["intValue": "18446744073709551615"])
     }
 
-    @Test("octets of any kind leave the list well-formed, and each span with its own attributes")
+    @Test("attributes of any bytes keep the list well-formed")
     func hostile() throws {
         let hostile = (UInt8.min...UInt8.max).map { $0 } + Array("\"}],\"a\":[{\"".utf8)
         var text = SpanText()
@@ -55,7 +55,7 @@ struct SpanTextTests {
         }
     }
 
-    @Test("what does not fit is told, and spoils nothing that comes behind")
+    @Test("a span that does not fit is reported and does not affect later ones")
     func torn() throws {
         var text = SpanText()
         text.span(Self.identity, name: { $0.append("x") }) { text in
@@ -70,7 +70,7 @@ struct SpanTextTests {
         #expect(try read(&text).count == 1)
     }
 
-    @Test("a budget never holds more than its limit, and takes again what was given back")
+    @Test("a budget never exceeds its limit, and returned bytes can be used again")
     func budget() {
         let budget = SpanBudget()
         #expect(budget.take(60, limit: 100) && !budget.take(41, limit: 100) && budget.octets == 60)

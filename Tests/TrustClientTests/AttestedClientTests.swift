@@ -2,7 +2,7 @@ import Testing
 import TrustClient
 import Vocabulary
 
-@Suite("Requests of an app, over whatever library")
+@Suite("Requests of an app")
 struct AttestedClientTests {
     private struct Key: HardwareKey {
         let keyID = Sample.keyID
@@ -45,8 +45,8 @@ struct AttestedClientTests {
         #expect(await gateway.sent.allSatisfy { Sample.text($0.signatureInput).contains(#"nonce="a""#) })
     }
 
-    @Test("a refusal that a new proof mends is not shown")
-    func mended() async throws {
+    @Test("a denial that a new proof repairs is not passed to the caller")
+    func repaired() async throws {
         let gateway = Gateway([
             Sample.answer(204, challenge: "a"), Sample.answer(401, "challenge_required", challenge: "b"),
             Sample.answer(200),
@@ -56,8 +56,9 @@ struct AttestedClientTests {
     }
 
     @Test(
-        "what a new proof mends of calls of gRPC is not shown either", arguments: ["challenge_required", "proof_stale"])
-    func mendedCall(_ denial: String) async throws {
+        "a gRPC denial that a new proof repairs is not passed to the caller either",
+        arguments: ["challenge_required", "proof_stale"])
+    func repairedCall(_ denial: String) async throws {
         let gateway = Gateway([
             Sample.answer(204, challenge: "a"),
             GatewayAnswer(denial: denial, acceptSignature: [Sample.acceptSignature("b")], date: nil),
@@ -68,7 +69,7 @@ struct AttestedClientTests {
         #expect(Sample.text(last.signatureInput).contains(#"nonce="b""#))
     }
 
-    @Test("a counter's refusal is the caller's to decide about")
+    @Test("a counter denial is passed to the caller unless the request is idempotent")
     func counters() async throws {
         let answers = [
             Sample.answer(204, challenge: "a"), Sample.answer(401, "counter_replayed", challenge: "b"),
@@ -78,7 +79,7 @@ struct AttestedClientTests {
         #expect(try await perform(Gateway(Array(answers.dropFirst())), isIdempotent: true) == 2)
     }
 
-    @Test("a gateway without a challenge is named, with what it said")
+    @Test("a gateway without a challenge is an error with its answer")
     func noChallenge() async throws {
         let refusal = Sample.answer(403, "device_revoked")
         await #expect(throws: AttestedClientError.noChallenge(refusal)) { try await perform(Gateway([refusal])) }

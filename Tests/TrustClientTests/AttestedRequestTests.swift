@@ -3,10 +3,10 @@ import Testing
 import TrustClient
 import Vocabulary
 
-@Suite("A request as a proof covers it")
+@Suite("Requests covered by a proof")
 struct AttestedRequestTests {
     @Test(
-        "a URL is taken apart and spelt as it is sent",
+        "a URL is parsed and spelt as it is sent",
         arguments: [
             ("https://a.example/b/c?d=e&f", "a.example", "/b/c", "d=e&f"),
             ("https://a.example", "a.example", "/", ""),
@@ -22,7 +22,7 @@ struct AttestedRequestTests {
     }
 
     @Test(
-        "what cannot be sent as it is, is no target",
+        "a URL that cannot be sent unchanged is refused",
         arguments: [
             "", "https://", "https:///a", "http://a/", "https://user@a/", "https://a/b c", "https://a/\u{e4}",
             "https://a/\r\nX: y", "/a", "https:/a",
@@ -31,7 +31,7 @@ struct AttestedRequestTests {
         #expect(RequestTarget(url: url) == nil)
     }
 
-    @Test("every proof covers the target, and whatever of the four fields the request has")
+    @Test("every proof covers the target, and those of the four fields that the request has")
     func required() throws {
         let bare = try AttestedRequest(method: "GET", target: Sample.target())
         #expect(bare.components() == [.method, .authority, .path, .query])
@@ -46,7 +46,7 @@ struct AttestedRequestTests {
             ])
     }
 
-    @Test("what the gateway asks for is covered where the request has it")
+    @Test("requested components are covered where the request has them")
     func asked() throws {
         let challenge = try Sample.challenge("n", extra: #" "content-digest" "x-location" "x-absent""#)
         let request = try AttestedRequest(
@@ -56,7 +56,7 @@ struct AttestedRequestTests {
                 == ["@method", "@authority", "@path", "@query", "x-location"])
     }
 
-    @Test("content is digested, empty content is none")
+    @Test("content has a digest, and empty content has none")
     func content() throws {
         func digest(_ content: AttestedRequest.Content) throws -> String? {
             try AttestedRequest(method: "PUT", target: Sample.target(), content: content).contentDigest.map(Sample.text)
@@ -72,14 +72,14 @@ struct AttestedRequestTests {
         #expect(throws: RequestFault.digestLength) { try digest(.sha256([1])) }
     }
 
-    @Test("the proof's own fields are nobody else's", arguments: ["Content-Digest", "signature", "SIGNATURE-INPUT"])
+    @Test("a caller cannot set the proof's own fields", arguments: ["Content-Digest", "signature", "SIGNATURE-INPUT"])
     func reserved(_ name: String) {
         #expect(throws: RequestFault.fieldReserved) {
             try AttestedRequest(method: "GET", target: Sample.target(), fields: [(name, "x")])
         }
     }
 
-    @Test("what is no field name is refused", arguments: ["", "a b", "a:", "@method", "\u{e4}"])
+    @Test("an invalid field name is refused", arguments: ["", "a b", "a:", "@method", "\u{e4}"])
     func names(_ name: String) {
         #expect(throws: RequestFault.fieldName) {
             try AttestedRequest(method: "GET", target: Sample.target(), fields: [(name, "x")])

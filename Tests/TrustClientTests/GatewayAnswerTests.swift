@@ -3,7 +3,7 @@ import Testing
 import TrustClient
 import Vocabulary
 
-@Suite("What a response says about proofs")
+@Suite("Parsing gateway responses")
 struct GatewayAnswerTests {
     @Test("status, challenge, time and code are read")
     func read() {
@@ -13,7 +13,7 @@ struct GatewayAnswerTests {
         #expect(answer.challenge?.components == [.method, .authority, .path, .query])
     }
 
-    @Test("the challenge is found among the lines and members of others")
+    @Test("the challenge is found among other lines and members")
     func lines() {
         let lines = [#"sig1=("@status");created;tag="other""#, "  " + Sample.acceptSignature("abc") + "\t"]
         let answer = GatewayAnswer(status: 200, acceptSignature: lines, date: nil, content: [])
@@ -21,7 +21,7 @@ struct GatewayAnswerTests {
     }
 
     @Test(
-        "a challenge that cannot be read is none, and does no harm",
+        "an unreadable challenge is ignored",
         arguments: [
             [], [""], ["attest"], ["attest=("], [#"attest=();nonce="x";tag="attestgate-request""#],
             [Sample.acceptSignature("a\u{e4}")], [Sample.acceptSignature("")],
@@ -37,7 +37,7 @@ struct GatewayAnswerTests {
         #expect(!isNoted && session.challenge == nil)
     }
 
-    @Test("a challenge for another key or another algorithm is not taken")
+    @Test("a challenge for another key or algorithm is ignored")
     func others() {
         let other = String(repeating: "A", count: 43) + "="
         for parameters in [#";keyid="\#(other)""#, #";alg="ecdsa-p256-sha256""#] {
@@ -56,14 +56,14 @@ struct GatewayAnswerTests {
     }
 
     @Test(
-        "content that is no refusal has no code",
+        "content that is not a denial has no code",
         arguments: ["", "<html>", "{}", #"{"error":1}"#, #"["error"]"#, #"{"error":"x""#])
     func content(_ text: String) {
         let answer = GatewayAnswer(status: 401, acceptSignature: [], date: nil, content: Array(text.utf8))
         #expect(answer.denial == nil)
     }
 
-    @Test("a service's content is never taken for a refusal")
+    @Test("a service's content is never read as a denial")
     func ofServices() {
         let refusal = Array(#"{"error":"challenge_required"}"#.utf8)
         #expect(GatewayAnswer(status: 200, acceptSignature: [], date: nil, content: refusal).denial == nil)
@@ -72,7 +72,7 @@ struct GatewayAnswerTests {
         #expect(GatewayAnswer(status: 401, acceptSignature: [], date: nil, content: long).denial == nil)
     }
 
-    @Test("of a call of gRPC, metadata says what status and content say of others", arguments: Denial.allCases)
+    @Test("gRPC metadata gives the same answer as status and content", arguments: Denial.allCases)
     func metadata(_ denial: Denial) throws {
         guard let status = denial.status else { return }
         let code = String(describing: denial.row.code)
@@ -86,7 +86,7 @@ struct GatewayAnswerTests {
         #expect(shown == Sample.answer(Int(status), code))
     }
 
-    @Test("a call of gRPC that the gateway has not refused, or as nobody here knows, asks for no other proof")
+    @Test("a gRPC call that was not denied, or with an unknown code, needs no new proof")
     func unrefused() {
         let answer = GatewayAnswer(denial: nil, acceptSignature: [Sample.acceptSignature("abc")], date: nil)
         #expect(answer == Sample.answer(200, challenge: "abc"))
@@ -95,7 +95,7 @@ struct GatewayAnswerTests {
     }
 
     @Test(
-        "dates are read in HTTP's one form",
+        "HTTP dates are read",
         arguments: [
             ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Thu, 29 Feb 2024 23:59:59 GMT", 1_709_251_199),
             ("Fri, 21 Nov 2025 01:53:20 GMT", 1_763_690_000), ("Wed, 01 Mar 2000 00:00:00 GMT", 951_868_800),
@@ -105,7 +105,7 @@ struct GatewayAnswerTests {
     }
 
     @Test(
-        "other texts are no dates",
+        "other date texts are refused",
         arguments: [
             "", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994", "Sun, 06 Nov 1994 08:49:37 UTC",
             "Sun, 06 Xxx 1994 08:49:37 GMT", "Sun, 00 Nov 1994 08:49:37 GMT", "Sun, 06 Nov 1994 24:49:37 GMT",

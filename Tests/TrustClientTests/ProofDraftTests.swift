@@ -3,9 +3,9 @@ import Testing
 import TrustClient
 import Vocabulary
 
-@Suite("The proof that a client makes")
+@Suite("Proofs made by a client")
 struct ProofDraftTests {
-    @Test("the signature base is RFC 9421's, and its SHA-256 is what is signed")
+    @Test("the signature base is RFC 9421's, and its SHA-256 is signed")
     func base() throws {
         let request = try AttestedRequest(
             method: "POST", target: Sample.target("https://Records.example:443/a?b"),
@@ -35,7 +35,7 @@ struct ProofDraftTests {
         #expect(fields.lines.map(\.value) == [digest, "attest=" + parameters, "attest=:Zm9v:"])
     }
 
-    @Test("a gateway reads from the fields what the client meant, and finds nothing missing")
+    @Test("a gateway reads the fields as the client meant them and misses nothing")
     func understood() throws {
         let request = try AttestedRequest(
             method: "DELETE", target: Sample.target(), fields: [("Authorization", "Bearer t")])
@@ -49,7 +49,7 @@ struct ProofDraftTests {
         #expect(fields.contentDigest == nil && fields.lines.count == 2)
     }
 
-    @Test("what cannot be signed is no proof")
+    @Test("a request that cannot be signed has no proof")
     func refused() throws {
         let challenge = try Sample.challenge("n")
         for value in ["a\nb", "\u{e4}"] {
@@ -65,7 +65,7 @@ struct ProofDraftTests {
         #expect(throws: ProofFault.malformed(.signature, .assertionSize)) { try draft.fields(assertion: []) }
     }
 
-    @Test("key ids go to base64 and back, in one spelling")
+    @Test("key ids survive base64 encoding and have one spelling")
     func keyIDs() {
         let text = Sample.keyID.base64
         #expect(KeyID(base64: text) == Sample.keyID)

@@ -1,7 +1,7 @@
 import Testing
 import TrustClient
 
-@Suite("When a request is sent, sent again, and given up")
+@Suite("Sending a request with a proof")
 struct ProofExchangeTests {
     private static let time: Int64 = 1_763_690_000
 
@@ -14,7 +14,7 @@ struct ProofExchangeTests {
         return (exchange, session)
     }
 
-    @Test("without a challenge one is fetched, then the request is sent with it")
+    @Test("without a challenge one is fetched first, then the request is sent")
     func fetches() throws {
         var session = ProofSession(keyID: Sample.keyID)
         var exchange = ProofExchange(isIdempotent: false)
@@ -26,7 +26,7 @@ struct ProofExchangeTests {
         #expect(exchange.answered(Sample.answer(200), &session, now: Self.time + 2) == .deliver)
     }
 
-    @Test("a challenge too old, or from a time to come, is not used", arguments: [240, 100_000, -1])
+    @Test("a challenge that is too old or from the future is not used", arguments: [240, 100_000, -1])
     func stale(_ age: Int64) throws {
         let challenge = try Sample.challenge("old", receivedAt: Self.time - age)
         var exchange = ProofExchange(isIdempotent: false)
@@ -45,7 +45,7 @@ struct ProofExchangeTests {
         }
     }
 
-    @Test("challenge_required with a new challenge is mended once")
+    @Test("challenge_required with a new challenge is retried once")
     func challengeRequired() throws {
         var (exchange, session) = try sent()
         let refusal = Sample.answer(401, "challenge_required", challenge: "second")
@@ -57,13 +57,13 @@ struct ProofExchangeTests {
         #expect(session.challenge == (try Sample.challenge("third", receivedAt: Self.time + 6)))
     }
 
-    @Test("challenge_required without a new challenge would only be refused again")
+    @Test("challenge_required without a new challenge is not retried")
     func challengeRequiredBare() throws {
         var (exchange, session) = try sent()
         #expect(exchange.answered(Sample.answer(401, "challenge_required"), &session, now: Self.time) == .deliver)
     }
 
-    @Test("proof_stale corrects the clock by Date, for this request and those after it")
+    @Test("proof_stale corrects the clock from Date for this and later requests")
     func proofStale() throws {
         var (exchange, session) = try sent()
         // An hour behind the gateway.
@@ -76,7 +76,7 @@ struct ProofExchangeTests {
         #expect(exchange.answered(refusal, &session, now: Self.time) == .deliver)
     }
 
-    @Test("proof_stale without Date is mended by the new challenge alone, and not at all without either")
+    @Test("proof_stale without Date is retried only with a new challenge")
     func proofStaleBare() throws {
         var (exchange, session) = try sent()
         let refusal = Sample.answer(401, "proof_stale", challenge: "second", date: "yesterday")
@@ -88,7 +88,7 @@ struct ProofExchangeTests {
     }
 
     @Test(
-        "a counter's refusal is never resent by itself: the request may have been executed",
+        "a counter denial is not retried unless idempotent: the request may have been executed",
         arguments: ["counter_replayed", "counter_late"])
     func counters(_ denial: String) throws {
         let refusal = Sample.answer(401, denial, challenge: "second")
@@ -103,7 +103,7 @@ struct ProofExchangeTests {
         #expect(exchange.answered(refusal, &session, now: Self.time) == .deliver)
     }
 
-    @Test("what a new proof does not mend is delivered", arguments: [false, true])
+    @Test("a denial that a new proof cannot repair is delivered", arguments: [false, true])
     func delivered(isIdempotent: Bool) throws {
         let answers = [
             Sample.answer(200), Sample.answer(200, challenge: "x"), Sample.answer(401, challenge: "x"),
@@ -118,14 +118,14 @@ struct ProofExchangeTests {
         }
     }
 
-    @Test("every response may bring the next challenge, and the newest counts")
+    @Test("every response may bring a challenge, and the newest is used")
     func renewed() throws {
         var (exchange, session) = try sent()
         _ = exchange.answered(Sample.answer(200, challenge: "next"), &session, now: Self.time + 160)
         #expect(session.usableChallenge(now: Self.time + 300)?.request.nonce == Array("next".utf8))
     }
 
-    @Test("nothing follows the end")
+    @Test("nothing is sent after the end")
     func over() throws {
         var (exchange, session) = try sent()
         _ = exchange.answered(Sample.answer(200), &session, now: Self.time)

@@ -35,7 +35,7 @@ struct BalancerTests {
         return counts
     }
 
-    @Test("round robin is even, and stays even among those that are left")
+    @Test("round robin is even, also among the remaining servers")
     func roundRobin() {
         var balancer = balancer(.roundRobin)
         var servers = servers(4)
@@ -44,7 +44,7 @@ struct BalancerTests {
         #expect(counts(&balancer, servers, 300) == [100, 0, 100, 100])
     }
 
-    @Test("one without an address gets nothing while there are others, and what fails at those stays with them")
+    @Test("a server without an address is used only when no other is left to choose")
     func unresolved() {
         var balancer = balancer(.roundRobin)
         var servers = servers(3)
@@ -59,10 +59,10 @@ struct BalancerTests {
         let next = choose(&balancer, servers, 0, tried: tried)
         #expect(next == nil)
         for place in servers.indices { servers[place].isResolved = false }
-        #expect(counts(&balancer, servers, 3).reduce(0, +) == 3, "who asks there is told at once")
+        #expect(counts(&balancer, servers, 3).reduce(0, +) == 3, "a request sent there fails at once")
     }
 
-    @Test("the fewest requests under way win, and equals take turns")
+    @Test("the fewest requests in flight win, and equal servers alternate")
     func leastConnections() {
         var balancer = balancer(.leastConnections)
         var servers = servers(3)
@@ -74,7 +74,7 @@ struct BalancerTests {
         #expect(counts(&balancer, servers, 10) == [5, 5, 0])
     }
 
-    @Test("under least connections, one that is slow gets what it can take and no more")
+    @Test("under least connections a slow server gets only what it can handle")
     func leastConnectionsLoad() {
         var balancer = balancer(.leastConnections)
         var servers = servers(3)
@@ -90,7 +90,7 @@ struct BalancerTests {
         #expect(given[0] < 40 && given[1] > 100 && given[2] > 100, "\(given)")
     }
 
-    @Test("a device keeps its server, whatever others ask and in whichever order servers are configured")
+    @Test("a device keeps its server, whatever the load of others or the configured order")
     func deviceStays() {
         var balancer = balancer(.device)
         let servers = servers(5)
@@ -102,13 +102,13 @@ struct BalancerTests {
         }
     }
 
-    @Test("devices spread evenly")
+    @Test("devices are distributed evenly")
     func deviceSpread() {
         var balancer = balancer(.device)
         for count in counts(&balancer, servers(5), 10_000) { #expect((1_850...2_150).contains(count), "\(count)") }
     }
 
-    @Test("when a server goes, only its devices move; when it comes back, they come back")
+    @Test("when a server goes, only its devices move, and they return with it")
     func deviceMovement() {
         var balancer = balancer(.device)
         var servers = servers(5)
@@ -130,7 +130,7 @@ struct BalancerTests {
         #expect((250...420).contains(moved.count), "\(moved.count)")
     }
 
-    @Test("a device whose server has far more than its part goes to its next one, always the same")
+    @Test("a device of an overloaded server always moves to the same next one")
     func deviceBounded() throws {
         var balancer = balancer(.device)
         var servers = servers(3)
@@ -145,7 +145,7 @@ struct BalancerTests {
     }
 
     @Test(
-        "whoever is ejected or unhealthy gets nothing, until there is nobody else",
+        "an ejected or unhealthy server is used only when there is no other",
         arguments: [.roundRobin, .leastConnections, .device] as [Balance])
     func panic(_ balance: Balance) {
         var balancer = balancer(balance)
@@ -158,7 +158,7 @@ struct BalancerTests {
         #expect(all.reduce(0, +) == 300 && all.allSatisfy { $0 > 0 }, "\(all)")
     }
 
-    @Test("one in probation gets one request at a time")
+    @Test("a server in probation gets one request at a time")
     func probation() {
         var balancer = balancer(.roundRobin)
         var servers = servers(2)
@@ -169,7 +169,7 @@ struct BalancerTests {
         #expect(counts(&balancer, servers, 10) == [0, 10])
     }
 
-    @Test("a full server is passed over, and when all are full there is none")
+    @Test("a full server is skipped, and when all are full none is chosen")
     func full() {
         var balancer = balancer(.roundRobin, limit: 4)
         var servers = servers(2)
@@ -179,7 +179,7 @@ struct BalancerTests {
         #expect(choose(&balancer, servers, 0) == nil)
     }
 
-    @Test("one server may have all connections only while there is no other to ask")
+    @Test("one server may have all connections only while there is no other")
     func share() {
         var balancer = balancer(.roundRobin, limit: 10, share: 5)
         var servers = servers(2)
@@ -191,7 +191,7 @@ struct BalancerTests {
         #expect(choose(&balancer, servers, 0) == 0)
     }
 
-    @Test("servers that have failed a request are not asked again for it")
+    @Test("a server that failed a request is not chosen again for it")
     func tried() {
         var balancer = balancer(.device)
         let servers = servers(3)
@@ -204,7 +204,7 @@ struct BalancerTests {
         #expect(places == [0, 1, 2])
     }
 
-    @Test("who goes on from a server that failed takes nobody's turn")
+    @Test("a retry after a failed server does not disturb the turns")
     func turns() {
         var balancer = balancer(.roundRobin)
         let servers = servers(2)
@@ -219,7 +219,7 @@ struct BalancerTests {
         #expect(first == [5, 5])
     }
 
-    @Test("64 servers are as good as one")
+    @Test("64 servers are balanced as well as one")
     func many() {
         var balancer = balancer(.roundRobin)
         #expect(counts(&balancer, servers(64), 640) == [Int](repeating: 10, count: 64))

@@ -3,19 +3,19 @@ import Testing
 
 @testable import Upstream
 
-@Suite("Content that is kept for another server")
+@Suite("Content retained for a retry")
 struct KeptContentTests {
     private let pool = BufferPool(blockSize: 1024)
 
-    private static func replayed(_ kept: borrowing KeptContent) -> [UInt8] {
+    private static func replayed(_ kept: borrowing RetainedContent) -> [UInt8] {
         var bytes: [UInt8] = []
         kept.replay { span in for index in span.indices { bytes.append(span[index]) } }
         return bytes
     }
 
-    @Test("comes out as it went in, as often as it is asked for")
+    @Test("retained content is replayed unchanged, as often as needed")
     func whole() {
-        var kept = KeptContent()
+        var kept = RetainedContent()
         let part = Array("ontent".utf8)
         kept.keep(UInt8(ascii: "c"), part.span, in: pool)
         kept.keep(nil, part.span, in: pool)
@@ -27,9 +27,9 @@ struct KeptContentTests {
         #expect(isWhole)
     }
 
-    @Test("beyond a block is not kept at all, and never half of it", arguments: [1024, 1025])
+    @Test("content larger than a block is not retained, not even in part", arguments: [1024, 1025])
     func tooMuch(count: Int) {
-        var kept = KeptContent()
+        var kept = RetainedContent()
         let content = [UInt8](repeating: 1, count: count)
         kept.keep(nil, content.span, in: pool)
         let isWhole = kept.isWhole
@@ -42,9 +42,9 @@ struct KeptContentTests {
         #expect(!isStillWhole && rest.isEmpty && pool.outstanding == 0)
     }
 
-    @Test("that was dropped is gone until the next request, with its block")
+    @Test("dropped content stays dropped until the next request, with its block")
     func dropped() {
-        var kept = KeptContent()
+        var kept = RetainedContent()
         let content: [UInt8] = [1, 2, 3]
         kept.keep(nil, content.span, in: pool)
         kept.drop()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Upstream
 
-@Suite("What a worker thinks of a server")
+@Suite("Server health at a worker")
 struct ServerHealthTests {
     private func health(failures: Int = 3, checks: HealthCheckRules? = nil) -> ServerHealth {
         var ejection = EjectionRules()
@@ -15,7 +15,7 @@ struct ServerHealthTests {
 
     private func at(_ second: Int64) -> Instant { Instant(nanoseconds: second * 1_000_000_000) }
 
-    @Test("only failures one after the other lead to an ejection")
+    @Test("only consecutive failures lead to an ejection")
     func consecutive() {
         var health = health()
         #expect(!on(&health) { $0.failed(at: at(0)) })
@@ -26,7 +26,7 @@ struct ServerHealthTests {
         #expect(on(&health) { $0.failed(at: at(2)) })
     }
 
-    @Test("where it may not be ejected, the next failure asks again")
+    @Test("where ejecting is not allowed, each further failure asks again")
     func floor() {
         var health = health()
         for _ in 0..<2 { _ = health.failed(at: at(0)) }
@@ -34,7 +34,7 @@ struct ServerHealthTests {
         #expect(health.standing(at: at(0)) == .usable)
     }
 
-    @Test("an ejection ends by itself, in probation")
+    @Test("an ejection ends by itself in probation")
     func probation() {
         var health = health()
         #expect(on(&health) { $0.eject(at: at(100)) } == .seconds(10))
@@ -45,7 +45,7 @@ struct ServerHealthTests {
         #expect(!on(&health) { $0.succeeded(at: at(112)) })
     }
 
-    @Test("one failure in probation ejects again, for twice as long, up to the longest")
+    @Test("one failure in probation ejects again for twice as long, up to the maximum")
     func backOff() {
         var health = health()
         var now: Int64 = 0
@@ -56,7 +56,7 @@ struct ServerHealthTests {
         }
     }
 
-    @Test("who fails again soon after coming back is away for longer; who was well for long enough begins anew")
+    @Test("a server that fails soon after returning is ejected for longer, until it stays healthy")
     func forgetting() {
         var health = health(failures: 1)
         _ = health.eject(at: at(0))
@@ -70,7 +70,7 @@ struct ServerHealthTests {
         #expect(on(&health) { $0.eject(at: at(53)) } == .seconds(10))
     }
 
-    @Test("what was under way when it was ejected changes nothing")
+    @Test("requests in flight at an ejection do not change it")
     func late() {
         var health = health()
         _ = health.eject(at: at(0))
@@ -87,7 +87,7 @@ struct ServerHealthTests {
         return rules
     }
 
-    @Test("the first check decides alone; after that, as many as are configured")
+    @Test("the first check decides alone, later ones by the configured number")
     func checks() {
         var health = health(checks: rules)
         #expect(health.standing(at: at(0)) == .usable)
@@ -96,12 +96,12 @@ struct ServerHealthTests {
         #expect(on(&health) { $0.checked(passed: true) } == nil)
         #expect(on(&health) { $0.checked(passed: true) } == true)
         #expect(health.standing(at: at(0)) == .usable)
-        // One that passes in between begins the count anew.
+        // One that passes in between restarts the count.
         for passed in [false, false, true, false, false] { #expect(on(&health) { $0.checked(passed: passed) } == nil) }
         #expect(on(&health) { $0.checked(passed: false) } == false)
     }
 
-    @Test("a first check that passes leaves nothing to the second one")
+    @Test("a first passed check does not make the second one decide alone")
     func firstPasses() {
         var health = health(checks: rules)
         #expect(on(&health) { $0.checked(passed: true) } == nil)
@@ -110,7 +110,7 @@ struct ServerHealthTests {
         #expect(on(&health) { $0.checked(passed: false) } == false)
     }
 
-    @Test("checks that pass do not end an ejection, nor does its end make an unhealthy one usable")
+    @Test("passed checks do not end an ejection, and its end does not make a server healthy")
     func independent() {
         var health = health(checks: rules)
         _ = health.eject(at: at(0))
@@ -120,7 +120,7 @@ struct ServerHealthTests {
         #expect(health.standing(at: at(60)) == .unhealthy)
     }
 
-    @Test("statuses that pass: 200 to 299, or the one that is configured")
+    @Test("a check passes with 200 to 299, or the configured status")
     func statuses() {
         var rules = rules
         #expect([199, 200, 204, 299, 300, 503].map { rules.passes($0) } == [false, true, true, true, false, false])

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Upstream
 
-@Suite("Failures of connections to servers")
+@Suite("Connection failures of servers")
 struct UpstreamFailureTests {
     /// As far as each got on the way to a request.
     private static let inOrder: [UpstreamFailure] = [
@@ -13,7 +13,7 @@ struct UpstreamFailureTests {
         .disconnected, .tls(server: "localhost:443", reason: "certificate has expired"),
     ]
 
-    @Test("of two addresses, what got further is told, whichever was tried first")
+    @Test("the failure that got further is reported, whichever address was tried first")
     func further() {
         for (place, less) in Self.inOrder.enumerated() {
             for more in Self.inOrder[place...] {
@@ -23,7 +23,7 @@ struct UpstreamFailureTests {
         }
     }
 
-    @Test("of two that got equally far, the first is told")
+    @Test("of failures that got equally far the first is reported")
     func first() {
         let expired = UpstreamFailure.tls(server: "localhost:443", reason: "certificate has expired")
         let other = UpstreamFailure.tls(server: "localhost:443", reason: "hostname mismatch")

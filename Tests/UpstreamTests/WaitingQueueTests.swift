@@ -4,11 +4,11 @@ import Testing
 
 @testable import Upstream
 
-@Suite("The queue of those that wait for a connection")
+@Suite("The queue for a connection")
 struct WaitingQueueTests {
     private func at(_ time: Int64) -> Instant { Instant(nanoseconds: time) }
 
-    @Test("who came first is first")
+    @Test("requests leave the queue in order of arrival")
     func order() {
         let queue = WaitingQueue<Int>(limit: 3)
         for number in 1...3 { _ = queue.append(number, until: at(Int64(number))) }
@@ -22,7 +22,7 @@ struct WaitingQueueTests {
         #expect(queue.isEmpty && queue.firstDeadline() == nil)
     }
 
-    @Test("who is looked at keeps its place, and whoever has left is not")
+    @Test("looking at an entry keeps its place, and removed entries are not seen")
     func looking() {
         let queue = WaitingQueue<Int>(limit: 3)
         let tickets = (1...3).map { queue.append($0, until: at(Int64($0))) }
@@ -35,7 +35,7 @@ struct WaitingQueueTests {
         #expect(queue.first == nil)
     }
 
-    @Test("who leaves makes room, whoever stands before and behind")
+    @Test("a removed entry frees its place, wherever it stands")
     func leaving() {
         let queue = WaitingQueue<Int>(limit: 3)
         let tickets = (1...3).map { queue.append($0, until: at(Int64($0))) }
@@ -51,7 +51,7 @@ struct WaitingQueueTests {
         #expect(queue.isEmpty)
     }
 
-    @Test("behaves as a list does, whatever happens, and keeps no more than it may")
+    @Test("the queue behaves as a list under random operations, within its limit")
     func model() {
         let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)

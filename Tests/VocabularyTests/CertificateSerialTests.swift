@@ -5,7 +5,7 @@ import Vocabulary
 struct CertificateSerialTests {
     private let random = (0..<16).map { UInt8($0 &* 17) }
 
-    @Test("one of our own is a one and 16 random octets, whatever these are")
+    @Test("our own serial number is a one and any 16 random bytes")
     func own() {
         #expect(CertificateSerial(random: random)?.bytes == [1] + random)
         #expect(CertificateSerial(random: random)?.description == "0100112233445566778899AABBCCDDEEFF")
@@ -13,7 +13,7 @@ struct CertificateSerialTests {
         #expect(CertificateSerial(random: random + [0]) == nil)
     }
 
-    @Test("any has 1 to 20 octets in DER, and no leading zero")
+    @Test("a serial number has 1 to 20 bytes in DER without a leading zero")
     func octets() {
         #expect(CertificateSerial([7])?.bytes == [7])
         #expect(CertificateSerial([]) == nil)
@@ -25,7 +25,7 @@ struct CertificateSerialTests {
         #expect(CertificateSerial([1] + rest + [0]) == nil)
     }
 
-    @Test("it has one spelling: upper-case pairs of digits")
+    @Test("a serial number has one spelling: upper-case pairs of digits")
     func text() {
         for serial in [CertificateSerial(random: random), CertificateSerial([7])].compactMap({ $0 }) {
             #expect(CertificateSerial(serial.description) == serial)

@@ -2,9 +2,9 @@ import Foundation
 import Testing
 import Vocabulary
 
-@Suite("DenialPage")
+@Suite("The page of denials")
 struct DenialPageTests {
-    @Test("docs/denials.md is the table")
+    @Test("docs/denials.md equals the denial table")
     func pageIsTable() throws {
         let page = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().appendingPathComponent("docs/denials.md")
@@ -15,24 +15,24 @@ struct DenialPageTests {
     }
 }
 
-/// `docs/denials.md`, made from the table.
+/// Generates `docs/denials.md` from the table, as the Markdown formatter leaves it.
 private enum DenialPage {
     static var text: String {
         var lines = [
             "# Denials", "",
-            "Every way the gateway refuses something. This page is made from the table in the code",
-            "(`Sources/Vocabulary/Denial.swift`); a test keeps the two equal.", "",
-            "A refusal in HTTP has a JSON body: `error` is the code, `error_description` the sentence, `error_uri` leads to",
-            "more, and `trace_id` finds the log line, which says everything. A refusal in TLS is an alert; its reason stands in",
-            "the log. `request_timeout`, `request_malformed` and `too_large` end a connection of HTTP/1.1, for what follows cannot",
-            "be trusted to be a request; with HTTP/2 they end the stream. What is told by GOAWAY ends a connection of HTTP/2 with all its",
-            "streams.", "",
-            "A call of gRPC has no content that its client would see: over HTTP/2 the same is said by `grpc-status`, the code by `attest-denial`, all else by",
-            "`grpc-message` ([what such a client does](protocol.md#grpc)).", "",
-            "*Retry* says whether sending the same request again can do harm: `safe`, no complete request reached the service",
-            "(content that was refused half-way may have begun to); `unknown`, the service may have acted, so only a request",
-            "that may be repeated should be.", "",
-            "| code | answer | gRPC | whose fault | retry | meaning |", "|---|---|---|---|---|---|",
+            "Every way in which the gateway refuses something. This page is generated from the table in",
+            "`Sources/Vocabulary/Denial.swift`.", "",
+            "A refusal in HTTP has a JSON body: `error` is the code, `error_description` the sentence,",
+            "`error_uri` a link, and `trace_id` finds the log line with all details. A refusal in TLS is an",
+            "alert; the log has its reason. `request_timeout`, `request_malformed` and `too_large` end a",
+            "connection of HTTP/1.1, because the following bytes may not be a request; in HTTP/2 they end the",
+            "stream. GOAWAY ends a connection of HTTP/2 with all its streams.", "",
+            "A gRPC client sees no content: over HTTP/2 `grpc-status` has the status, `attest-denial` the code",
+            "and `grpc-message` the rest ([what such a client does](protocol.md#grpc)).", "",
+            "*Retry* says whether the same request may be sent again. `safe`: no complete request reached the",
+            "service, though a part of streamed content may have. `unknown`: the service may have acted, so",
+            "repeat only idempotent requests.", "",
+            "| code | answer | gRPC | whose fault | retry | meaning |", "| -- | -- | -- | -- | -- | -- |",
         ]
         for denial in Denial.allCases {
             let row = denial.row

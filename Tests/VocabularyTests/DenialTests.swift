@@ -3,7 +3,7 @@ import Vocabulary
 
 @Suite("The denial table")
 struct DenialTests {
-    @Test("a code has one fault, and one sentence for each answer", arguments: Denial.allCases)
+    @Test("a code has one fault, and one row for each kind of answer", arguments: Denial.allCases)
     func codesAreSnakeCase(_ denial: Denial) {
         let code = String(describing: denial.row.code)
         #expect(code.utf8.allSatisfy { (0x61...0x7a).contains($0) || $0 == UInt8(ascii: "_") })
@@ -13,38 +13,40 @@ struct DenialTests {
         #expect(twins.allSatisfy { $0.row.fault == denial.row.fault })
     }
 
-    @Test("codes and sentences need no escaping in JSON, nor in gRPC's messages", arguments: Denial.allCases)
+    @Test("codes and sentences need no escaping in JSON or in gRPC messages", arguments: Denial.allCases)
     func needNoEscape(_ denial: Denial) {
         let text = String(describing: denial.row.code) + String(describing: denial.row.sentence)
         #expect(
             text.utf8.allSatisfy { (0x20..<0x7f).contains($0) && !"\"\\%".utf8.contains($0) })
     }
 
-    @Test("a request may be sent again without harm unless an upstream may have seen it, or its like")
+    @Test("a denial's retry is unknown exactly where an upstream may have acted")
     func retries() {
         for denial in Denial.allCases {
             let isSpent = denial == .counterReplayed || denial == .counterLate
             let isAnswered = denial == .responseNotTaken
             // With the connection everything ends that was under way on it.
             let isConnection = denial.row.answer == .goAway
-            let mayHaveActed = denial.row.fault == .upstream || isSpent || isAnswered || isConnection
+            // Found in the middle of a request's content too.
+            let isError = denial == .internalError
+            let mayHaveActed = denial.row.fault == .upstream || isSpent || isAnswered || isConnection || isError
             #expect((denial.row.retry == .unknown) == mayHaveActed, "\(denial)")
         }
     }
 
-    @Test("what a new proof or enrolment can mend is 401, and nothing else is")
-    func mendable() {
-        let mendable: Set<Denial> = [
+    @Test("what a new proof or enrolment can repair is 401, and nothing else is")
+    func repairable() {
+        let repairable: Set<Denial> = [
             .deviceUnknown, .proofRequired, .proofMalformed, .challengeRequired, .proofStale, .proofIncomplete,
             .proofInvalid, .counterReplayed, .counterLate,
         ]
-        #expect(Set(Denial.allCases.filter(\.asksForProof)) == mendable)
+        #expect(Set(Denial.allCases.filter(\.asksForProof)) == repairable)
     }
 }
 
 @Suite("Key ids")
 struct KeyIDTests {
-    @Test("32 bytes make a key id, in order, and nothing else does")
+    @Test("exactly 32 bytes make a key id, in their order")
     func bytes() throws {
         let bytes = (0..<32).map { UInt8($0 * 7 & 0xff) }
         let id = try #require(keyID(bytes))
@@ -55,7 +57,7 @@ struct KeyIDTests {
         }
     }
 
-    @Test("one changed bit makes another key id")
+    @Test("key ids that differ in one bit differ")
     func equality() throws {
         let bytes = [UInt8](repeating: 0xa5, count: 32)
         let id = try #require(keyID(bytes))

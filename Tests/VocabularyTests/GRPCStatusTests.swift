@@ -1,7 +1,7 @@
 import Testing
 import Vocabulary
 
-@Suite("What gRPC clients are told")
+@Suite("gRPC status of denials")
 struct GRPCStatusTests {
     /// http-grpc-status-mapping.md: what libraries make of an HTTP status by themselves.
     private static let mapping: [UInt16: GRPCStatus] = [
@@ -11,10 +11,10 @@ struct GRPCStatusTests {
     /// What is UNKNOWN there.
     private static let others: [UInt16: GRPCStatus] = [
         405: .unimplemented, 408: .deadlineExceeded, 413: .resourceExhausted, 414: .resourceExhausted,
-        421: .failedPrecondition, 426: .failedPrecondition, 431: .resourceExhausted,
+        421: .failedPrecondition, 426: .failedPrecondition, 431: .resourceExhausted, 500: .internalError,
     ]
 
-    @Test("is what libraries make of the HTTP status, where they make anything of it", arguments: Denial.allCases)
+    @Test("the gRPC status is the one that libraries derive from the HTTP status", arguments: Denial.allCases)
     func agreesWithTheMapping(_ denial: Denial) throws {
         guard let status = denial.status else {
             #expect(denial.grpcStatus == nil, "nothing is said by HTTP")
@@ -24,7 +24,7 @@ struct GRPCStatusTests {
         #expect(denial.grpcStatus == expected)
     }
 
-    @Test("has gRPC's names and numbers")
+    @Test("gRPC statuses have gRPC's names and numbers")
     func namesAndNumbers() {
         // statuscodes.md.
         let codes = [

@@ -9,7 +9,7 @@ final class HTTP2LoadConnection: LoadConnection {
     private var turns = 0
     /// Callers whose requests wait for a connection: this one, or the next.
     private var waiting: [LoadCaller] = []
-    /// Requests that were answered or have failed within what is being read. They are told of after it, for that makes new ones.
+    /// Requests that were answered or have failed within what is being read. They are reported after it, for that makes new ones.
     private var finished: [(caller: LoadCaller, outcome: Outcome)] = []
     private var underWay = 0
     /// The server wants no more requests on this connection (RFC 9113 section 6.8).
@@ -95,11 +95,11 @@ final class HTTP2LoadConnection: LoadConnection {
     private func tell() {
         guard !finished.isEmpty || isLeaving else { return }
         if underWay == 0, isLeaving || plan.mode.closesAfterResponse { shut() }
-        let told = finished
+        let ended = finished
         finished.removeAll(keepingCapacity: true)
-        // Who begins anew comes after those who have waited.
+        // Callers that begin again come after those who have waited.
         if state == .closed, !waiting.isEmpty { connectForWaiting() }
-        for (caller, outcome) in told {
+        for (caller, outcome) in ended {
             caller.ended()
             run.finished(caller, outcome)
         }

@@ -34,7 +34,7 @@ final class LoadSession {
     /// Octets that a server may send ahead: no response that is measured waits for a window.
     private static let window: Int32 = 16 << 20
 
-    /// - Parameter connection: owns the session, and is told what becomes of requests.
+    /// - Parameter connection: owns the session, and receives the outcomes of requests.
     init(of connection: HTTP2LoadConnection) {
         self.connection = connection
         var callbacks: OpaquePointer?

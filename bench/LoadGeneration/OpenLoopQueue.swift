@@ -9,7 +9,7 @@ public struct OpenLoopQueue: Sendable {
     private let schedule: OpenLoopSchedule
     /// The next request of each caller, due or not.
     private var next: [Int]
-    /// Requests whose callers were told that they are due.
+    /// Requests whose callers know that they are due.
     private var announced = 0
     private var begun = 0
     private var largestBacklog = 0
@@ -47,7 +47,7 @@ public struct OpenLoopQueue: Sendable {
         largestBacklog = max(largestBacklog, schedule.count(dueBy: now) - begun)
     }
 
-    /// Begins to look for the largest backlog anew.
+    /// Resets the largest backlog.
     public mutating func forgetBacklog() {
         largestBacklog = 0
     }

@@ -9,7 +9,7 @@ class InPostgreSQL(AttestGate):
     name = "attestgate-postgresql"
     # What the integration tests start; started on the load's core, as if it were a machine of its own.
     database = None
-    # The database's own cost is told besides.
+    # The database's own cost is reported besides.
     charged = 1
 
     def registry_section(self):

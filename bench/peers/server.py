@@ -90,7 +90,7 @@ class Server:
 
     @property
     def workers(self):
-        """All processes whose CPU time is told; the one above first."""
+        """All processes whose CPU time is reported; the one above first."""
         return [self.worker]
 
     def _await(self, port):

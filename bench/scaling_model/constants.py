@@ -1,10 +1,9 @@
 """What the model is made of: every number that no other follows from, with its unit and where it comes from.
 
-kind: "measured" by a command of ours, "documented" (measured, and held by a test to what a page says), "read" in our sources or
-conf file, "assumed" about the world."""
+kind: "measured" by a command of ours, "documented" (measured once, and stated in docs/), "read" in our sources or conf file,
+"assumed" about the world."""
 
 import json
-import re
 import statistics
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,7 +28,6 @@ class Constants:
         for group in {group for group, _ in self.entries}:
             setattr(self, group, SimpleNamespace(
                 **{name: entry["value"] for (of, name), entry in self.entries.items() if of == group}))
-        self.bytes.proof = proof_bytes()
 
     @classmethod
     def read(cls):
@@ -96,11 +94,3 @@ class Constants:
             lines = ",\n".join(f"    {json.dumps(name)}: {json.dumps(entry)}" for name, entry in names.items())
             groups.append(f"  {json.dumps(group)}: {{\n{lines}\n  }}")
         PATH.write_text("{\n" + ",\n".join(groups) + "\n}\n")
-
-
-def proof_bytes():
-    """What a proof adds to a head: the three fields of the example that the protocol's page works out."""
-    page = (ROOT / "docs" / "protocol.md").read_text()
-    example = page[page.index("POST /prescriptions?day=today HTTP/1.1"):]
-    return sum(
-        len(re.search(rf"(?m)^{name}: .*$", example)[0]) + 2 for name in ("Content-Digest", "Signature-Input", "Signature"))

@@ -109,11 +109,11 @@ class Shard:
 
     def replicate(self, size, then):
         """The first standby that has it counts (ANY 1)."""
-        place, told = self.constants.place, []
+        place, confirmations = self.constants.place, []
 
         def confirmed():
-            told.append(True)
-            if len(told) == 1:
+            confirmations.append(True)
+            if len(confirmations) == 1:
                 then()
         if not self.standbys:
             return then()
@@ -141,7 +141,7 @@ class Shard:
 
 def log_bytes(constants, rate, devices=None):
     """Bytes of log for a counter. The first change of a page after a checkpoint writes the whole page: how many pages a
-    checkpoint's time meets anew follows from how many the table has."""
+    checkpoint interval touches first follows from how many the table has."""
     registry, place, load = constants.registry, constants.place, constants.load
     devices = devices or load.devices * rate / load.peak_requests
     pages = devices * registry.counter_bytes / 8192

@@ -10,7 +10,7 @@ STEP = 0.1
 
 
 def connecting(constants, waiting, workers, free, spread, most=7200):
-    """Phones that connect anew.
+    """Phones that connect again.
 
     - Parameters:
       - workers: how many there are; free: how many of them have nothing else to do.

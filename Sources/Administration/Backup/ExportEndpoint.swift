@@ -4,9 +4,10 @@ internal import Registry
 extension AdministrationEndpoint {
     /// One page of an export. The store's thread reads it between two commits, for two milliseconds at most.
     ///
-    /// - Parameter audit: told of each export that is begun, for it shows every device, and when its last page is handed out: whoever
-    ///   stops before has not all of them. And of a page that goes on where no page before has ended: a place can be made up, and
-    ///   one before the first device shows all of them.
+    /// - Parameter audit: called when an export begins, because an export shows every device, and when its last page is
+    ///   handed out: a client that stops earlier does not have all devices. Also called for a page that continues from
+    ///   a position which no page handed out: a client can make up a position, and one before the first device shows
+    ///   all of them.
     static func export(
         performing perform: @escaping DeviceEndpoints.Perform, audit: @escaping (AdministrationAct) -> Void
     ) -> AdministrationEndpoint {
@@ -16,7 +17,7 @@ extension AdministrationEndpoint {
             var cursor = ExportCursor.start
             if let text = request.query["from"] {
                 guard let read = ExportCursor(text) else {
-                    throw .badRequest("'from' is what 'next' of the page before was.")
+                    throw .badRequest("'from' must be 'next' of the previous page.")
                 }
                 cursor = read
             }
@@ -51,8 +52,8 @@ extension AdministrationEndpoint {
     }
 }
 
-/// Where exports that the log knows of go on, each place good for one page. Bounded: an export whose place was forgotten is told of
-/// once more.
+/// Positions at which exports that are already logged may continue, each valid for one page. Bounded: an export whose
+/// position was dropped is logged a second time.
 private final class ExportPlaces {
     private var places: [ExportCursor] = []
     private static let limit = 64

@@ -36,7 +36,7 @@ public final class ExportReader {
         if case .head(let head) = record { self.head = head }
         if case .end(let end) = record {
             guard try takeDigest() == end.digest else {
-                throw ExportFault("the lines before are not those that were written: the file was changed")
+                throw ExportFault("the checksum of the earlier lines is wrong: the file was changed")
             }
         } else {
             try digest(text)
@@ -46,7 +46,7 @@ public final class ExportReader {
 
     /// At the end of the file.
     public func finish() throws(ExportFault) {
-        guard order.hasEnded else { throw ExportFault("the last line is missing: the file is cut off") }
+        guard order.hasEnded else { throw ExportFault("the last line is missing: the file is truncated") }
     }
 
     /// The last line of those that were read so far. Nothing can be read behind it.
@@ -63,7 +63,7 @@ public final class ExportReader {
         } catch {
             throw ExportFault("\(error)")
         }
-        throw ExportFault("something stands behind the last line")
+        throw ExportFault("there is data after the last line")
     }
 
     /// Whether the device's hardware key is a key, and the one it is known by: nothing in a registry is looked at again.

@@ -21,7 +21,7 @@ extension DeviceAdministration {
             var bytes: [UInt8] = []
             for line in page.lines {
                 do throws(ExportFault) { _ = try reader.append(line) } catch {
-                    throw DeviceAdministrationError.failed("what the registry has told cannot be kept: \(error)")
+                    throw DeviceAdministrationError.failed("the registry's records cannot be saved: \(error)")
                 }
                 bytes += line
                 bytes.append(UInt8(ascii: "\n"))
@@ -32,7 +32,7 @@ extension DeviceAdministration {
             guard let next else { break }
             page = try source.page(from: next)
             guard page.end.store == store else {
-                throw DeviceAdministrationError.failed("the registry was replaced by another one meanwhile")
+                throw DeviceAdministrationError.failed("the registry was replaced during the export")
             }
         }
         try put(ExportLine.encode(.end(try reader.makeEnd())))

@@ -34,7 +34,7 @@ extension DeviceAdministration {
         } catch {
             throw work.reason(of: error)
         }
-        guard let head = work.reader.head else { preconditionFailure("an export without a head was taken over") }
+        guard let head = work.reader.head else { preconditionFailure("an export without a head was imported") }
         return ImportReport(head: head, counts: work.reader.counts)
     }
 }
@@ -77,7 +77,7 @@ private struct RegistryImport {
                 }
                 rest.removeSubrange(..<start)
                 progress(reader.lines)
-                // It ends nowhere near: nothing that follows can be told apart.
+                // The line is longer than any valid one: the boundaries of the lines that follow are unknown.
                 guard rest.count <= ExportLine.limit else { break }
             }
             // The end of the file may be the end of a line.

@@ -45,7 +45,7 @@ enum CertificateEndpoints {
     private static func after(_ query: [String: String]) throws(AdministrationFault) -> CertificateSerial? {
         guard let text = query["after"] else { return nil }
         guard let serial = CertificateSerial(text) else {
-            throw .badRequest("'after' is a serial number in upper-case hexadecimal.")
+            throw .badRequest("'after' must be a serial number in upper-case hexadecimal.")
         }
         return serial
     }

@@ -30,7 +30,9 @@ public struct AdministrationClient: Sendable {
         return file
     }
 
-    /// Has the gateway load its conf file anew. - Returns: what it serves then.
+    /// Reloads the gateway's configuration.
+    ///
+    /// - Returns: the configuration that the gateway serves afterwards.
     public func reload() throws(AdministrationClientError) -> ReloadDocument {
         let content = try answered(ClientRequest(.post, "/reload"))
         guard let document = try? JSONText.decode(ReloadDocument.self, from: content) else { throw .malformed }
@@ -46,7 +48,9 @@ public struct AdministrationClient: Sendable {
         return process
     }
 
-    /// Has the gateway open its log file anew. - Returns: false if it writes none.
+    /// Makes the gateway reopen its log file.
+    ///
+    /// - Returns: false if the gateway writes no log file.
     public func reopenLogs() throws(AdministrationClientError) -> Bool {
         let content = try answered(ClientRequest(.post, "/logs/reopen"))
         guard let isFile = (try? JSONText.decode([String: Bool].self, from: content))?["reopened"] else {

@@ -27,12 +27,12 @@ extension DeviceAdministration {
         }
     }
 
-    enum Way {
+    enum Backend {
         case gateway(AdministrationClient)
         case file(RegistryStore)
     }
 
-    func way() throws(DeviceImportError) -> Way {
+    func way() throws(DeviceImportError) -> Backend {
         do throws(DeviceAdministrationError) {
             return try patiently { () throws(DeviceAdministrationError) in
                 if let socketPath {
@@ -87,9 +87,9 @@ extension DeviceAdministration {
     func open(creating: Bool, isLoading: Bool = false) throws(DeviceAdministrationError) -> RegistryStore? {
         guard let registryPath else {
             throw .failed(
-                "the registry lies in a database: it is administered through a gateway that runs, "
-                    + (socketPath.map { "and none answers at \($0)" }
-                        ?? "and the conf file names no socket to ask it by"))
+                "the registry is in a database and can be administered only through a running gateway, "
+                    + (socketPath.map { "but none answers at \($0)" }
+                        ?? "but the conf file names no administration socket"))
         }
         do throws(StoreOpenError) {
             var options = StoreOptions()

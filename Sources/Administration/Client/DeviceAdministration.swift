@@ -84,7 +84,7 @@ public struct DeviceAdministration: Sendable {
             do throws(StoreError) { known = try store.secretCheck() } catch { throw .unavailable(store) }
             // Under another name nobody would be found, and somebody else barred.
             guard known == nil || known == check else {
-                throw .failed("the registry is used with another secret than that of the conf file: nobody was barred")
+                throw .failed("the registry uses another secret than the conf file's: nothing was changed")
             }
             let command = RegistryCommand.revokeSubject(try subject.fingerprint(names))
             guard case .success(.revoked(let devices)) = store.perform(command) else { throw .unavailable(store) }

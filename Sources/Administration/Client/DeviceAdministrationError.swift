@@ -29,18 +29,19 @@ extension DeviceAdministrationError: CustomStringConvertible {
         switch self {
         case .refused(let fault): return fault.description
         case .locked(let registry, nil):
-            return "\(registry) is in use by another process, and the conf file names no socket to ask it by"
+            return "\(registry) is in use by another process, but the conf file names no administration socket"
         case .locked(let registry, let socket?):
-            return "\(registry) is in use by another process, and none answers at \(socket)"
+            return "\(registry) is in use by another process, but no gateway answers at \(socket)"
         case .gateway(let socket, let error):
             let what =
                 switch error {
-                case .unreachable(ENOENT), .unreachable(ECONNREFUSED): "cannot be asked: none runs with this socket"
-                case .unreachable(let code): "cannot be asked: \(unsafe String(cString: strerror(code)))"
+                case .unreachable(ENOENT), .unreachable(ECONNREFUSED):
+                    "is not reachable: no gateway runs with this socket"
+                case .unreachable(let code): "is not reachable: \(unsafe String(cString: strerror(code)))"
                 case .refused, .failed: "cannot be asked"
-                case .timeout(let mayHaveChanged): "did not answer in time" + doubt(mayHaveChanged)
-                case .disconnected(let mayHaveChanged): "broke the connection" + doubt(mayHaveChanged)
-                case .malformed: "gave no valid answer"
+                case .timeout(let mayHaveChanged): "did not respond in time" + doubt(mayHaveChanged)
+                case .disconnected(let mayHaveChanged): "closed the connection" + doubt(mayHaveChanged)
+                case .malformed: "sent no valid response"
                 }
             return "the gateway at \(socket) \(what)"
         case .store(let reason), .failed(let reason): return reason

@@ -71,7 +71,7 @@ struct DeviceImport {
         }
     }
 
-    /// Goes on after a device that was refused, if that is because it is registered already, just so.
+    /// Continues after a refused device if that device is already registered with the same values.
     ///
     /// - Throws: for a device that is registered otherwise.
     private mutating func skip(

@@ -79,7 +79,7 @@ public struct DecisionDocument: Codable, Equatable, Sendable {
 public struct DecisionPage: Codable, Equatable, Sendable {
     /// The number of the last one there is; 0 if there is none.
     public let last: Int
-    /// Refusals that came faster than they were asked for and are not told, since the process began.
+    /// Refusals since the process began that are not listed because they came faster than the client asked for them.
     public let leftOut: UInt64
     /// Oldest first. A number that is missing was pushed out by later ones.
     public let decisions: [DecisionDocument]
@@ -98,7 +98,7 @@ public struct DecisionPage: Codable, Equatable, Sendable {
 
 /// The page, and who says it.
 public struct DecisionAnswer: Codable, Equatable, Sendable {
-    /// Changes with each start of the gateway: numbers begin anew then.
+    /// Changes with each start of the gateway: the numbers then begin again.
     public let run: String
     public let generation: Int
     public let ready: Bool
@@ -150,7 +150,7 @@ extension AdministrationEndpoint {
             var after = 0
             if let text = request.query["after"] {
                 guard let number = Int(text), number >= 0, String(number) == text else {
-                    throw .badRequest("'after' is the number of a decision, or 0.")
+                    throw .badRequest("'after' must be the number of a decision, or 0.")
                 }
                 after = number
             }

@@ -2,8 +2,8 @@ internal import Foundation
 internal import Registry
 internal import Vocabulary
 
-/// A device as JSON, for the socket and for `--json` alike. Members are never renamed or left out, but for `bindings` and
-/// `receipt`.
+/// A device as JSON, for the socket and for `--json` alike. Members are never renamed or left out, but for `bindings`,
+/// `receipt` and `os_version`.
 public struct DeviceDocument: Codable, Equatable, Sendable {
     public let device: Int64
     /// Base64 of the hardware key's id: Apple's `keyId`.
@@ -29,6 +29,8 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
     public let bindings: [BindingDocument]?
     /// Null if none came with its attestation. Not there in pages.
     public let receipt: ReceiptDocument?
+    /// The system version that its attestation states; null if it states none. Not there in pages.
+    public let systemVersion: String?
 
     private enum CodingKeys: String, CodingKey {
         case device, platform, environment, state, counter, subject, bindings, receipt
@@ -38,9 +40,13 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         case approvedAt = "approved_at"
         case revokedAt = "revoked_at"
         case shownExtensions = "shown_extensions"
+        case systemVersion = "os_version"
     }
 
-    init(_ device: Device, bindings: [Binding]? = nil, receipt: ReceiptDocument? = nil) {
+    init(
+        _ device: Device, bindings: [Binding]? = nil, receipt: ReceiptDocument? = nil,
+        systemVersion: SystemVersion? = nil
+    ) {
         self.device = device.id.number
         keyID = device.identity.hardwareKey.base64
         appID = device.identity.app.description
@@ -55,12 +61,14 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         shownExtensions = device.shown.names
         self.bindings = bindings?.map(BindingDocument.init)
         self.receipt = receipt
+        self.systemVersion = systemVersion?.description
     }
 
     init(_ details: DeviceDetails) {
         self.init(
             details.device, bindings: details.bindings,
-            receipt: details.refresh.map { ReceiptDocument($0, riskMetric: details.attestation?.riskMetric) })
+            receipt: details.refresh.map { ReceiptDocument($0, riskMetric: details.attestation?.riskMetric) },
+            systemVersion: details.attestation?.systemVersion)
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -79,7 +87,10 @@ public struct DeviceDocument: Codable, Equatable, Sendable {
         try members.encode(subject, forKey: .subject)
         try members.encode(shownExtensions, forKey: .shownExtensions)
         try members.encodeIfPresent(bindings, forKey: .bindings)
-        if bindings != nil { try members.encode(receipt, forKey: .receipt) }
+        if bindings != nil {
+            try members.encode(receipt, forKey: .receipt)
+            try members.encode(systemVersion, forKey: .systemVersion)
+        }
     }
 }
 

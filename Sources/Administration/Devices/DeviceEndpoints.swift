@@ -6,7 +6,7 @@ internal import Registry
 enum DeviceEndpoints {
     typealias Perform = (RegistryCommand, @escaping DeviceOperation.Completion<RegistryReply>) -> Void
 
-    /// - Parameter audit: told of each change that was asked for.
+    /// - Parameter audit: called for each requested change.
     static func all(
         performing perform: @escaping Perform, _ library: LibraryContext, audit: @escaping (AdministrationAct) -> Void
     ) -> [AdministrationEndpoint] {
@@ -69,7 +69,7 @@ enum DeviceEndpoints {
 
     private static func selection(_ request: AdministrationRequest) throws(AdministrationFault) -> DeviceSelection {
         guard let selection = DeviceSelection(request.parameter) else {
-            throw .badRequest("A device is named by its number, or by a key id in base64url or hexadecimal.")
+            throw .badRequest("Name the device by its number, or by a key id in base64url or hexadecimal.")
         }
         return selection
     }
@@ -78,20 +78,20 @@ enum DeviceEndpoints {
         var after: DeviceID?
         if let text = query["after"] {
             guard let number = Int64(text), number >= 0, String(number) == text else {
-                throw .badRequest("'after' is a device number, or 0.")
+                throw .badRequest("'after' must be a device number, or 0.")
             }
             after = DeviceID(number)
         }
         var limit = DeviceOperation.usualPage
         if let text = query["limit"] {
             guard let number = Int(text), (1...DeviceOperation.largestPage).contains(number), String(number) == text
-            else { throw .badRequest("'limit' is a number from 1 to \(DeviceOperation.largestPage).") }
+            else { throw .badRequest("'limit' must be a number from 1 to \(DeviceOperation.largestPage).") }
             limit = number
         }
         switch query["state"] {
         case nil: return .list(after: after, limit: limit)
         case "pending": return .listPending(after: after, limit: limit)
-        default: throw .badRequest("'state' is 'pending', or not there.")
+        default: throw .badRequest("'state' must be 'pending' or absent.")
         }
     }
 }

@@ -70,10 +70,10 @@ extension DeviceKeyFault: CustomStringConvertible {
     public var description: String {
         switch self {
         case .noBase64: "is not base64"
-        case .noPEM: "holds no PEM public key, unencrypted private key or certificate"
-        case .noKey: "is neither the 65 bytes of an uncompressed point nor a SubjectPublicKeyInfo of P-256 with one"
+        case .noPEM: "contains no PEM public key, unencrypted private key or certificate"
+        case .noKey: "is neither a 65-byte uncompressed point nor a P-256 SubjectPublicKeyInfo with one"
         case .offCurve: "is not on P-256"
-        case .severalKeys: "holds several keys"
+        case .severalKeys: "contains several keys"
         }
     }
 }

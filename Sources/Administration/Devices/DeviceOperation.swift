@@ -38,7 +38,7 @@ extension DeviceOperation {
     typealias Completion<Success> = (Result<Success, AdministrationFault>) -> Void
 
     /// - Parameters:
-    ///   - perform: sends a command to whoever has the store.
+    ///   - perform: sends a command to the owner of the store.
     ///   - completion: called once.
     func run(
         _ perform: @escaping (RegistryCommand, @escaping Completion<RegistryReply>) -> Void,

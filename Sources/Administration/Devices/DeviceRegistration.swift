@@ -50,7 +50,7 @@ extension DeviceRegistration {
         let members = try Members(text, ["app_id", "platform", "public_key", "certificate_key"])
         app = try members.app()
         guard let configured = environments[app] else {
-            throw .badRequest("No app '\(app)' is configured, so the gateway would refuse its devices.")
+            throw .badRequest("The app '\(app)' is not configured, so the gateway would refuse its devices.")
         }
         environment = configured
         platform =

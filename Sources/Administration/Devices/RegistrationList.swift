@@ -46,10 +46,10 @@ public struct RegistrationList {
         do throws(AdministrationFault) {
             let registration = try DeviceRegistration(line: Array(text), environments: environments, library)
             if let line = hardwareKeys.updateValue(lines, forKey: registration.publicKey.id) {
-                return refuse("The hardware key stands in line \(line) already.")
+                return refuse("The hardware key is already in line \(line).")
             }
             if let line = certificateKeys.updateValue(lines, forKey: registration.certificateKey.id) {
-                return refuse("The certificate key stands in line \(line) already.")
+                return refuse("The certificate key is already in line \(line).")
             }
             registrations.append(registration)
         } catch {

@@ -24,7 +24,9 @@ public struct SubjectName: Equatable, Sendable {
         let members = try JSONText.members(of: text, admitted: ["issuer", "subject"])
         guard let issuer = members["issuer"], let subject = members["subject"],
             let name = SubjectName(issuer: issuer, subject: subject)
-        else { throw .badRequest("The members 'issuer' and 'subject' must be there, of 1 to 1024 and 1 to 255 bytes.") }
+        else {
+            throw .badRequest("The members 'issuer' (1 to 1024 bytes) and 'subject' (1 to 255 bytes) are required.")
+        }
         self = name
     }
 
@@ -43,7 +45,7 @@ public struct SubjectName: Equatable, Sendable {
 }
 
 extension AdministrationEndpoint {
-    /// Who it was is in nobody's log: that would lead from the log to a person.
+    /// No log names the subject: that would lead from the log to a person.
     static func revokeSubject(
         _ subjects: SubjectPseudonyms, performing perform: @escaping DeviceEndpoints.Perform,
         audit: @escaping (AdministrationAct) -> Void

@@ -1,6 +1,6 @@
 /// Whom an endpoint is for.
 enum EndpointAccess: Equatable {
-    /// Whoever has shown what the door demands.
+    /// Clients that have presented the credentials which the listener demands.
     case operators
     /// The door's own page, which asks for a session and has none yet.
     case page
@@ -9,12 +9,12 @@ enum EndpointAccess: Equatable {
 }
 
 /// Who asks, as far as a door has found out.
-enum Asker: Equatable {
+enum AdministrationCaller: Equatable {
     /// The door needs nothing more: its socket's mode, or a certificate, says who comes.
     case admitted
     case token
     case session(PageSession)
-    case stranger
+    case unidentified
 }
 
 /// Who may come in, and with what.
@@ -26,17 +26,17 @@ extension AdministrationDoor {
     /// - Returns: who asks, or why nothing more of the request is looked at.
     func judge(
         _ shown: PresentedCredentials, for access: EndpointAccess, changes: Bool, sessions: PageSessions?, at now: Int64
-    ) -> Result<Asker, AdministrationRefusals.Refused> {
+    ) -> Result<AdministrationCaller, AdministrationRefusals.Refused> {
         // A web page that has the address of this server resolved to its own name says that name.
         guard knows(shown.host) else { return .failure(.host) }
         // Browsers say where a request comes from whenever it changes something, and hardly anything else does.
         let isOwnPage = sessions != nil && shown.origins == ["\(isSecure ? "https" : "http")://\(shown.host)"]
         guard shown.origins.isEmpty || isOwnPage else { return .failure(.origin) }
-        if access == .everybody { return .success(.stranger) }
+        if access == .everybody { return .success(.unidentified) }
         // Nor does what another site's page embeds, or links to, lead anywhere but to the page itself.
         guard shown.fetchSites.allSatisfy({ $0 == "same-origin" || $0 == "none" }) else { return .failure(.origin) }
         if access == .page {
-            return isOwnPage && shown.pageKeys.count == 1 ? .success(.stranger) : .failure(.origin)
+            return isOwnPage && shown.pageKeys.count == 1 ? .success(.unidentified) : .failure(.origin)
         }
         if let sessions, !shown.pageKeys.isEmpty || isOwnPage {
             guard !changes || isOwnPage else { return .failure(.origin) }

@@ -59,7 +59,7 @@ final class PageDoors {
                         ]
                     ).setting(cookie: sessions.cookieField(begun.cookie)))
             } catch {
-                throw AdministrationFault(503, "busy", "No session can be begun: \(error).")
+                throw AdministrationFault(503, "busy", "A session cannot be started: \(error).")
             }
         }
     }
@@ -68,7 +68,7 @@ final class PageDoors {
     private func signOut(_ sessions: PageSessions) -> AdministrationEndpoint {
         AdministrationEndpoint(.post, "/session/end", level: .view) {
             [audit] request, reply throws(AdministrationFault) in
-            guard case .session(let session) = request.asker else { throw .badRequest("There is no session to end.") }
+            guard case .session(let session) = request.caller else { throw .badRequest("There is no session.") }
             sessions.end(session, at: WallClock.seconds)
             audit(AdministrationAct("sign_out", "sign out", by: request.peer))
             reply.send(

@@ -55,7 +55,7 @@ public struct AdministrationListener: Equatable, Sendable {
         address: SocketAddress, name: String, hosts: [String], token: AdministrationToken?, tls: TLS?,
         level: AdministrationLevel = .admin
     ) {
-        precondition(token != nil || tls?.authorities != nil, "a TCP address is open to everybody on the machine")
+        precondition(token != nil || tls?.authorities != nil, "a TCP address is open to every process of the machine")
         self.address = address
         self.tls = tls
         door = AdministrationDoor(

@@ -23,8 +23,9 @@ public struct AdministrationEndpoint {
     ///   - query: names of the query's members that are admitted, all of them optional.
     ///   - takesContent: whether the request has JSON content, or must have none.
     ///   - level: the least that a listener must be for; without it, that depends on whether the method reads.
-    ///   - act: what it changes, as `AdministrationAct.name` has it: requests that it throws a fault at, or that are no good for it, are
-    ///     told to the audit log by that name. Whatever else comes of one it tells itself.
+    ///   - act: the change that it makes, as in `AdministrationAct.name`. Requests that are invalid, or for which it
+    ///     throws a fault, are written to the audit log under that name. The endpoint reports every other outcome
+    ///     itself.
     ///   - answer: called on the server's loop when the request is complete; answers through the reply, then or later.
     public init(
         _ method: HTTP.Method, _ path: String, query: [String] = [], takesContent: Bool = false,
@@ -81,7 +82,7 @@ public struct AdministrationRequest: Equatable, Sendable {
     public let peer: String
     /// The thumbprint of the certificate that was shown; empty if none was.
     let certificate: [UInt8]
-    let asker: Asker
+    let caller: AdministrationCaller
 }
 
 public struct AdministrationResponse: Sendable {
@@ -115,7 +116,7 @@ public struct AdministrationResponse: Sendable {
     }
 }
 
-/// The way back to whoever asked; used on the server's loop.
+/// The reply to one request; used on the server's loop.
 ///
 /// Refers to its exchange only while the request is under way: an answer that comes later goes nowhere.
 public final class AdministrationReply {
@@ -130,6 +131,6 @@ public final class AdministrationReply {
         guard let exchange else { return }
         self.exchange = nil
         exchange.answer(response)
-        exchange.settle()
+        exchange.advance()
     }
 }

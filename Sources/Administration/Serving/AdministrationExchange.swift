@@ -12,7 +12,7 @@ final class AdministrationExchange: CollectedExchange {
     private let sessions: PageSessions?
     private let refusals: AdministrationRefusals
     private let audit: (AdministrationAct) -> Void
-    private var asker = Asker.stranger
+    private var caller = AdministrationCaller.unidentified
     private var endpoint: AdministrationEndpoint?
     private var parameter = ""
     private var query: [String: String] = [:]
@@ -55,14 +55,14 @@ final class AdministrationExchange: CollectedExchange {
                 query = try EndpointTable.members(of: head.query.map(text), admitted: endpoint.query)
                 try admitContent(endpoint)
             } catch {
-                throw told(error, of: endpoint)
+                throw logged(error, of: endpoint)
             }
             self.endpoint = endpoint
             self.parameter = parameter
         }
     }
 
-    /// Before anything is told, be it that there is no such endpoint.
+    /// Checks the client before anything is answered, even that the endpoint does not exist.
     private func admitClient(_ outcome: EndpointTable.Outcome) throws(AdministrationFault) {
         try admitLate()
         let access = if case .found(let endpoint, _) = outcome { endpoint.access } else { EndpointAccess.operators }
@@ -71,9 +71,9 @@ final class AdministrationExchange: CollectedExchange {
         let verdict = door.judge(
             shown, for: access, changes: head.method != .get, sessions: sessions, at: WallClock.seconds)
         switch verdict {
-        case .success(let asker):
-            self.asker = asker
-            if asker != .stranger { connection.isKnown = true }
+        case .success(let caller):
+            self.caller = caller
+            if caller != .unidentified { connection.isKnown = true }
         case .failure(let refused): throw turnedAway(refused.reason, refused.fault)
         }
     }
@@ -91,8 +91,8 @@ final class AdministrationExchange: CollectedExchange {
         return fault
     }
 
-    /// Whoever asks for a change in a way that nothing can come of has asked for it all the same.
-    private func told(_ fault: AdministrationFault, of endpoint: AdministrationEndpoint) -> AdministrationFault {
+    /// Writes a refused change to the audit log: the client has asked for it, although it had no effect.
+    private func logged(_ fault: AdministrationFault, of endpoint: AdministrationEndpoint) -> AdministrationFault {
         if let act = endpoint.act {
             audit(AdministrationAct(act, act.replacing("_", with: " "), fault, by: peer))
         }
@@ -101,7 +101,7 @@ final class AdministrationExchange: CollectedExchange {
 
     private func admitContent(_ endpoint: AdministrationEndpoint) throws(AdministrationFault) {
         guard endpoint.takesContent else {
-            if head.framing.hasContent { throw .badRequest("The endpoint takes no content.") }
+            if head.framing.hasContent { throw .badRequest("The endpoint accepts no content.") }
             return
         }
         if announcesTooMuch { throw .contentTooLarge }
@@ -113,7 +113,7 @@ final class AdministrationExchange: CollectedExchange {
 
     override func contentExceeded() {
         let fault = AdministrationFault.contentTooLarge
-        answer(AdministrationResponse(endpoint.map { told(fault, of: $0) } ?? fault))
+        answer(AdministrationResponse(endpoint.map { logged(fault, of: $0) } ?? fault))
     }
 
     override func contentEnded() {
@@ -124,12 +124,12 @@ final class AdministrationExchange: CollectedExchange {
             try admitLate()
             let request = AdministrationRequest(
                 parameter: parameter, query: query, content: content,
-                peer: peer, certificate: connection.identity?.thumbprint ?? [], asker: asker)
+                peer: peer, certificate: connection.identity?.thumbprint ?? [], caller: caller)
             try endpoint.answer(request, reply)
         } catch {
             // A wrong token when signing in.
             if error == .tokenRequired { refusals.add(.token, connection.clientName, at: door.name, .now) }
-            reply.send(AdministrationResponse(told(error, of: endpoint)))
+            reply.send(AdministrationResponse(logged(error, of: endpoint)))
         }
     }
 
@@ -137,11 +137,11 @@ final class AdministrationExchange: CollectedExchange {
     private var peer: String {
         if let user = connection.peerUser { return "user \(user)" }
         var proofs: [String] = []
-        switch asker {
+        switch caller {
         case .session(let session): proofs.append("session \(session.name)")
         case .token: proofs.append("the token")
-        case .stranger where door.token != nil: proofs.append("the token")
-        case .admitted, .stranger: break
+        case .unidentified where door.token != nil: proofs.append("the token")
+        case .admitted, .unidentified: break
         }
         if let identity = connection.identity {
             proofs.append("the certificate \(Hexadecimal.encode(identity.thumbprint))")
@@ -185,7 +185,7 @@ final class AdministrationExchange: CollectedExchange {
         endpoint = nil
         parameter = ""
         query = [:]
-        asker = .stranger
+        caller = .unidentified
         super.ended()
     }
 }

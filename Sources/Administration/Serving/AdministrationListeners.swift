@@ -25,7 +25,7 @@ final class AdministrationListeners {
         let descriptor: Int32
     }
 
-    /// - Parameter makeAcceptor: makes one for whoever comes by that door.
+    /// - Parameter makeAcceptor: makes the acceptor for the clients of one listener.
     init(loop: Loop, makeAcceptor: @escaping (AdministrationDoor) throws(CryptographyError) -> Acceptor) {
         self.loop = loop
         self.makeAcceptor = makeAcceptor
@@ -60,7 +60,7 @@ final class AdministrationListeners {
         discard()
         for listener in next {
             guard let place = serving.firstIndex(where: { $0.listener.door.name == listener.door.name }) else {
-                throw Self.failure(listener, "nothing listens there yet")
+                throw Self.failure(listener, "it is not listening yet")
             }
             guard serving[place].listener != listener else { continue }
             let (context, acceptor): (ServerContext?, Acceptor)
@@ -71,7 +71,7 @@ final class AdministrationListeners {
                 throw Self.failure(listener, "\(error)")
             }
             guard let descriptor = serving[place].acceptor.duplicateListener(0) else {
-                throw Self.failure(listener, "no descriptor is left to hand it over by")
+                throw Self.failure(listener, "there is no free descriptor to hand it over")
             }
             prepared.append(
                 Prepared(
@@ -94,8 +94,9 @@ final class AdministrationListeners {
         prepared = []
     }
 
-    /// What opened a connection then need not open it now. Who is being answered still is, whoever has asked for this very
-    /// change among them; who has shown nothing yet must come again.
+    /// Credentials that admitted a connection may no longer be valid. Clients whose requests are being answered keep
+    /// their connections, including the one that asked for this change. Clients that have not authenticated yet must
+    /// reconnect.
     private func retire(_ acceptor: Acceptor) {
         retired.append(acceptor)
         acceptor.abort { !$0.isKnown }
@@ -111,7 +112,7 @@ final class AdministrationListeners {
     }
 
     /// Second descriptors of the listening sockets; nil for each that there is none left for.
-    func lend() -> [Int32?] { serving.map { $0.acceptor.duplicateListener(0) } }
+    func duplicateSockets() -> [Int32?] { serving.map { $0.acceptor.duplicateListener(0) } }
 
     /// Accepts no more, and answers what was asked.
     func drain() {

@@ -1,7 +1,7 @@
 internal import EventLoop
 
-/// Who was turned away from the administration before anything of the request was looked at: counted by reason, and told to
-/// the log, but for a flood. Belongs to the server's loop.
+/// Clients that the administration refused before it looked at the request: counted by reason and logged at a limited
+/// rate. Belongs to the server's loop.
 public final class AdministrationRefusals {
     /// What was missing or wrong. The raw value is the metric's label.
     public enum Reason: String, CaseIterable, Sendable {
@@ -22,12 +22,12 @@ public final class AdministrationRefusals {
         var sentence: StaticString {
             switch self {
             case .token: "the token is missing or wrong"
-            case .host: "the Host field is no name of the listener"
-            case .origin: "the request has an Origin field, as those of web pages do"
-            case .session: "the page's session is over, or not of this listener"
-            case .level: "what was asked for is beyond the listener's level"
+            case .host: "the Host field is not a name of the listener"
+            case .origin: "the request has an Origin field, so it comes from a web page"
+            case .session: "the page's session has ended, or belongs to another listener"
+            case .level: "the listener's level does not allow the request"
             case .handshake: "the TLS handshake failed"
-            case .connections: "there are as many connections as there may be"
+            case .connections: "the limit of connections is reached"
             }
         }
     }
@@ -39,7 +39,7 @@ public final class AdministrationRefusals {
     private var lines = 0
     private var suppressed = 0
 
-    /// - Parameter notice: told of who was turned away, and why.
+    /// - Parameter notice: receives which client was refused, and why.
     init(linesPerMinute: Int = 30, notice: @escaping (String) -> Void) {
         self.linesPerMinute = linesPerMinute
         self.notice = notice
@@ -63,7 +63,7 @@ public final class AdministrationRefusals {
             return
         }
         lines += 1
-        let more = suppressed == 0 ? "" : "; \(suppressed) others since the line before"
+        let more = suppressed == 0 ? "" : "; \(suppressed) others since the previous line"
         suppressed = 0
         notice("refused \(client) at \(door): \(reason.sentence)\(more)")
     }

@@ -26,8 +26,8 @@ public final class AdministrationServer {
     ///   - subjects: the names by which the registry knows people; nil if they cannot be revoked here.
     ///   - endpoints: what is served besides.
     ///   - inherited: sockets that came with the process, those that listen at these places among them.
-    ///   - audit: told of each change that was asked for: what, by whom, and what came of it; and of clients that were turned away,
-    ///     up to 30 in a minute.
+    ///   - audit: receives each requested change: what, by which client, and the outcome. Also receives refused
+    ///     clients, up to 30 a minute.
     public convenience init(
         loop: Loop, socketPath: String, listeners: [AdministrationListener] = [], registry: DeviceRegistry?,
         subjects: SubjectPseudonyms? = nil, endpoints: [AdministrationEndpoint] = [],
@@ -109,13 +109,16 @@ public final class AdministrationServer {
     /// Drops what was prepared.
     public func discard() { listeners.discard() }
 
-    /// Second descriptors of its listening sockets and of the lock of the Unix socket, for a process that takes over. Whoever asks
-    /// owns them. - Returns: nil if there are not enough left.
-    public func lend() -> [Int32]? {
+    /// Duplicates the descriptors of the listening sockets and of the Unix socket's lock, for a process that takes
+    /// over. The caller owns the duplicates.
+    ///
+    /// - Returns: nil if too few descriptors are left.
+    public func duplicateSockets() -> [Int32]? {
         // A socket of a service manager has no lock.
-        let lent = [socket.duplicateListener(0)] + (file.isLocked ? [file.duplicateLock()] : []) + listeners.lend()
-        let descriptors = lent.compactMap(\.self)
-        guard descriptors.count < lent.count else { return descriptors }
+        let sockets =
+            [socket.duplicateListener(0)] + (file.isLocked ? [file.duplicateLock()] : []) + listeners.duplicateSockets()
+        let descriptors = sockets.compactMap(\.self)
+        guard descriptors.count < sockets.count else { return descriptors }
         for descriptor in descriptors { _ = Socket(adopting: descriptor) }
         return nil
     }

@@ -33,7 +33,7 @@ struct EndpointTable {
                 throw .badRequest("The member '\(parts[0].prefix(40))' of the query is unknown or has no value.")
             }
             guard members.updateValue(parts[1], forKey: parts[0]) == nil else {
-                throw .badRequest("The member '\(parts[0])' of the query stands there twice.")
+                throw .badRequest("The member '\(parts[0])' of the query occurs twice.")
             }
         }
         return members

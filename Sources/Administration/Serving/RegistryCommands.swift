@@ -1,7 +1,7 @@
 internal import EventLoop
 internal import Registry
 
-/// Sends commands to the registry of this process, and finds whoever waits for each reply.
+/// Sends commands to the registry of this process, and assigns each reply to the request that waits for it.
 final class RegistryCommands {
     private let loop: Loop
     private var client: RegistryClient?
@@ -22,7 +22,8 @@ final class RegistryCommands {
         try turn(to: registry)
     }
 
-    /// Goes on with another store, once the one of before has ended: what was asked of that is answered by its time alone.
+    /// Continues with another store after the previous one has ended. Commands sent to the previous store end by their
+    /// timeout.
     func turn(to registry: DeviceRegistry) throws(EventLoopError) {
         client = try RegistryClient(registry, loop: loop) { [unowned self] event in
             if case .reply(let token, let result) = event { complete(token, result) }

@@ -1,8 +1,9 @@
 internal import Registry
 
 extension AdministrationEndpoint {
-    /// Answered once the new epoch is durable, and told to every worker.
-    /// - Parameter audit: told that it was asked for.
+    /// Answers once the new epoch is durable and sent to every worker.
+    ///
+    /// - Parameter audit: called for each request to renew the epoch.
     static func renewEpoch(
         performing perform: @escaping DeviceEndpoints.Perform, audit: @escaping (AdministrationAct) -> Void
     ) -> AdministrationEndpoint {

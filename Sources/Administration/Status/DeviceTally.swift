@@ -29,7 +29,7 @@ public final class DeviceTally {
             running = DeviceCount()
             goOn()
         }
-        // What was counted a minute ago is good enough for whoever looks now.
+        // A count that is up to a minute old is good enough here.
         guard latest == nil, running != nil else { return completion(latest) }
         waiting.append(completion)
         timer?.start()

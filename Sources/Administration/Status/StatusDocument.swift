@@ -250,7 +250,7 @@ public struct StatusDocument: Codable, Equatable, Sendable {
         public let countersWaiting: Int
         /// Whether every revocation stands in the revocation journal, too.
         public let journalComplete: Bool?
-        /// When all challenges of before began to be refused; nil if that was not since the process began.
+        /// When all earlier challenges began to be refused; nil if that has not happened since the process began.
         public let epochChangedAt: String?
         /// Nil while they have not been counted yet.
         public let devices: Devices?

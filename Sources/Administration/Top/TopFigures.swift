@@ -1,6 +1,6 @@
 /// What has happened between two scrapes, as figures for a second, and what there is now.
 ///
-/// A value without I/O. After a restart of the gateway counters begin anew: what they have is then what has happened.
+/// A value without I/O. A restart of the gateway resets its counters: their values are then the whole change.
 public struct TopFigures: Equatable, Sendable {
     public struct Phase: Equatable, Sendable {
         public let name: String
@@ -102,7 +102,7 @@ private struct Change {
 
     private func rate(_ before: Double, _ after: Double) -> Double { Self.grown(before, after) / seconds }
 
-    /// A counter that is less than it was has begun anew.
+    /// A counter that is less than before was reset.
     private static func grown(_ before: Double, _ after: Double) -> Double { after < before ? after : after - before }
 
     var servers: [TopFigures.Server] {

@@ -32,7 +32,7 @@ public struct TopPage: Sendable {
 
     /// In place of figures.
     public init(fault: String, width: Int) {
-        lines = [Line(Self.shown("the gateway cannot be asked: \(fault)", width), .bad)]
+        lines = [Line(Self.shown("the gateway is not reachable: \(fault)", width), .bad)]
     }
 
     // MARK: - Parts
@@ -83,7 +83,7 @@ public struct TopPage: Sendable {
         if figures.lost > 0 { lines.append(Line("LOST: \(whole(figures.lost)) blocks of the log, or spans", .bad)) }
         for worker in status.workers where !worker.up { lines.append(Line("worker \(worker.worker) IS SILENT", .bad)) }
         for statement in status.revocationLists + status.ocspResponses where statement.stale {
-            lines.append(Line("STALE since \(statement.nextUpdate): what \(statement.of) says", .bad))
+            lines.append(Line("STALE since \(statement.nextUpdate): \(statement.of)", .bad))
         }
         return lines
     }
@@ -109,7 +109,7 @@ public struct TopPage: Sendable {
     }
 
     private static func denials(_ figures: TopFigures) -> [Line] {
-        guard !figures.denials.isEmpty else { return [Line("no denials since the start", .good)] }
+        guard !figures.denials.isEmpty else { return [Line("no denials since start", .good)] }
         let rows = figures.denials.map { [$0.code, rate($0.perSecond), whole($0.total)] }
         return table([["DENIAL", "PER S", "SINCE START"]] + rows, firstLeft: 1)
     }

@@ -1,8 +1,8 @@
 /// An App Attest assertion, taken apart: what `DCAppAttestService.generateAssertion(_:clientDataHash:)` returns.
 ///
-/// A CBOR map of `signature` and `authenticatorData`, both byte strings, in any order. Apps that opted in to code hashes
-/// send a third entry `cdHash` from iOS 18.5 to 26: it stands outside of the signature, so anybody could have written
-/// it; it is read over and never told to anyone. No other entry is known, and none is admitted.
+/// A CBOR map of `signature` and `authenticatorData`, both byte strings, in any order. Apps that opted in to code
+/// hashes send a third entry `cdHash` from iOS 18.5 to 26: it stands outside of the signature, so anybody could have
+/// written it; it is skipped and never reported. Other entries are unknown and refused.
 public struct Assertion: Equatable, Sendable {
     /// Most bytes of an assertion. Genuine ones have about 140, about 300 with every extension.
     public static let lengthLimit = 4096

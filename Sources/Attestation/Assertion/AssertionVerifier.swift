@@ -1,7 +1,7 @@
 public import Cryptography
 
-/// Verifies assertions as Apple's "Validating apps that connect to your server" tells, but for the two steps that need
-/// state: the counter belongs to the registry, the challenge to whoever made the client data.
+/// Verifies assertions as Apple's "Validating apps that connect to your server" describes, except for the two steps
+/// that need state: the registry checks the counter, the creator of the client data checks the challenge.
 public enum AssertionVerifier {
     /// Makes all checks, in the order of `AssertionFault.Step`.
     ///

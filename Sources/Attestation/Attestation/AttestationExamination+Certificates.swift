@@ -93,6 +93,12 @@ extension AttestationExamination {
         return .passed
     }
 
+    func checkSystemVersion() throws(AttestationFault) -> Outcome {
+        guard let system else { return .notReached }
+        if let refusal = app.extensions.refusal(ofSystemVersion: system.version) { throw .systemVersion(refusal) }
+        return app.extensions.minimumSystem == nil ? .notDemanded(nil) : .passed
+    }
+
     // MARK: - The path
 
     /// OpenSSL takes any certificate for a leaf, so this is said here (RFC 5280 section 4.2.1.9).

@@ -14,7 +14,7 @@ struct AttestationExamination {
     let bytes: [UInt8]
 
     var object: AttestationObject?
-    var candidates: [AdmittedApp]
+    var candidates: [HashedApp]
     /// The app that the attestation is measured by.
     var app: AttestedApp
     var environment: KeyEnvironment?
@@ -68,6 +68,7 @@ struct AttestationExamination {
         case .nonceExtension: try checkNonceExtension()
         case .nonce: try checkNonce()
         case .platform: try checkPlatform()
+        case .systemVersion: try checkSystemVersion()
         case .authority: try checkAuthority()
         case .validity: try checkValidity()
         case .chain: try checkChain()
@@ -79,7 +80,7 @@ struct AttestationExamination {
     consuming func result() throws(AttestationFault) -> VerifiedAttestation {
         guard let object, let extensions, let leaf, let environment, let system,
             let keyID = KeyID(digest: leaf.keyID.span)
-        else { throw .checkFailed(.form, CryptographyError(doing: "collect what was verified")) }
+        else { throw .checkFailed(.form, CryptographyError(doing: "collect the verified values")) }
         return VerifiedAttestation(
             keyID: keyID, publicKey: leaf.point, app: app, keyEnvironment: environment, system: system,
             validationCategory: extensions.validationCategory, bundleVersion: bundleVersion, receipt: receipt,

@@ -36,6 +36,8 @@ public enum AttestationFault: Error, Equatable, Sendable {
     case nonceMismatch
     case platformForm(DERFault)
     case platformRefused(AttestedPlatform)
+    /// The system version is below the minimum, or absent where it must be present.
+    case systemVersion(ExtensionRefusal)
     case leafIsAuthority
     case intermediateIsNoAuthority
     /// The certificate is not valid at the time given.
@@ -90,6 +92,7 @@ extension AttestationFault {
         case .nonceExtensionCount, .nonceExtensionForm: .nonceExtension
         case .nonceMismatch: .nonce
         case .platformForm, .platformRefused: .platform
+        case .systemVersion: .systemVersion
         case .leafIsAuthority, .intermediateIsNoAuthority: .authority
         case .outsideValidity(.root, _), .untrusted: .chain
         case .outsideValidity: .validity
@@ -111,7 +114,7 @@ extension AttestationFault {
         case .rpIDMismatch: "the attestation was made by another app"
         case .counterNotZero(let counter): "the counter is \(counter), not 0"
         case .environmentMismatch(nil): "the AAGUID is not one of App Attest"
-        case .environmentMismatch(let found?): "the key is one for \(found.rawValue), which the app does not admit"
+        case .environmentMismatch(let found?): "the key is for \(found.rawValue), which the app does not allow"
         case .validationCategory(let refusal): ExtensionFault.validationCategory(refusal).reason
         case .bundleVersion(let refusal): ExtensionFault.bundleVersion(refusal).reason
         case .certificateUnreadable(let position): "the \(position.rawValue) certificate cannot be read"
@@ -122,12 +125,14 @@ extension AttestationFault {
         case .coseKeyMismatch: "the COSE key is not the leaf's key"
         case .nonceExtensionCount(0): "the leaf has no nonce extension"
         case .nonceExtensionCount(let count): "the leaf has \(count) nonce extensions"
-        case .nonceExtensionForm(let fault): "the leaf's nonce extension is not of Apple's form: \(fault.reason)"
-        case .nonceMismatch: "the leaf's nonce is not the one of this authenticator data and client data hash"
+        case .nonceExtensionForm(let fault): "the leaf's nonce extension is malformed: \(fault.reason)"
+        case .nonceMismatch: "the leaf's nonce does not match the authenticator data and client data hash"
         case .platformForm(let fault): "the leaf's platform cannot be read: \(fault.reason)"
-        case .platformRefused(let platform): "the platform \(platform.name) is not one the app lists"
+        case .platformRefused(let platform): "the app does not list the platform \(platform.name)"
+        case .systemVersion(.notAdmitted): "the system version is below the minimum"
+        case .systemVersion(let refusal): "the system version is \(refusal.reason)"
         case .leafIsAuthority: "the leaf is a certification authority"
-        case .intermediateIsNoAuthority: "the intermediate is no certification authority"
+        case .intermediateIsNoAuthority: "the intermediate is not a certification authority"
         case .outsideValidity(let position, _): "the \(position.rawValue) certificate is not valid at this time"
         case .untrusted(let refusal): "no chain to the root: \(refusal.reason)"
         case .receiptMissing: "there is no receipt"

@@ -29,6 +29,8 @@ public enum AttestationStep: String, Sendable, CaseIterable {
     case nonce
     /// The leaf was issued for a platform that the app lists.
     case platform
+    /// The leaf was issued for a system version that the app admits.
+    case systemVersion = "os_version"
     /// The leaf is no certification authority, the intermediate is one.
     case authority = "ca_flags"
     /// Leaf and intermediate are valid at the time given.
@@ -69,6 +71,7 @@ public enum AttestationStep: String, Sendable, CaseIterable {
         case .nonceExtension: "form of the leaf's nonce"
         case .nonce: "nonce (client data hash)"
         case .platform: "platform"
+        case .systemVersion: "system version"
         case .authority: "CA flags"
         case .validity: "validity of the certificates"
         case .chain: "chain to the root"

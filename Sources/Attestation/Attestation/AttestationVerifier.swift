@@ -38,7 +38,7 @@ public struct AttestationVerifier {
         }
     }
 
-    let apps: [AdmittedApp]
+    let apps: [HashedApp]
     let roots: Roots
     let library: LibraryContext
 
@@ -53,11 +53,11 @@ public struct AttestationVerifier {
                 guard other.environment != .simulator, app.environment != .simulator else { throw .twoRoots(app.id) }
             }
         }
-        var admitted: [AdmittedApp] = []
+        var admitted: [HashedApp] = []
         for app in apps {
             let id = Array(app.id.utf8)
             do throws(CryptographyError) {
-                admitted.append(AdmittedApp(app: app, rpIDHash: try library.sha256(of: id.span)))
+                admitted.append(HashedApp(app: app, rpIDHash: try library.sha256(of: id.span)))
             } catch {
                 throw .checkFailed(error)
             }
@@ -78,7 +78,7 @@ public struct AttestationVerifier {
             switch examination.outcome(of: step) {
             case .passed, .notDemanded: continue
             case .refused(let fault): throw fault
-            // Every step's material was read by the steps before it, which passed. Whoever changes that is refused.
+            // The steps before this one read its material and passed. A change that breaks this leads to a refusal.
             case .notReached: throw .checkFailed(step, CryptographyError(doing: "reach this step"))
             }
         }
@@ -100,7 +100,7 @@ public struct AttestationVerifier {
 }
 
 /// An app of the list with its RP id hash.
-struct AdmittedApp {
+struct HashedApp {
     let app: AttestedApp
     let rpIDHash: Digest256
 }

@@ -69,6 +69,6 @@ public struct AttestationFindings: Sendable {
     public var leafIssuer: String?
     public var leafValidity: Validity?
     public var intermediateSubject: String?
-    /// The receipt's fields, whoever signed them.
+    /// The receipt's fields; its signer is not checked.
     public var receipt: ReceiptFields?
 }

@@ -20,7 +20,7 @@ public struct CBORReader: ~Escapable {
     /// - Parameter range: must lie within `bytes`.
     @_lifetime(copy bytes)
     public init(_ bytes: Span<UInt8>, in range: Range<Int>) {
-        precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "a range outside of the bytes")
+        precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "a range outside the bytes")
         self.bytes = bytes
         position = range.lowerBound
         end = range.upperBound

@@ -11,7 +11,7 @@ public struct DERReader: ~Escapable {
     /// - Parameter range: must lie within `bytes`; ranges count from the beginning of `bytes`.
     @_lifetime(copy bytes)
     public init(_ bytes: Span<UInt8>, in range: Range<Int>) {
-        precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "a range outside of the bytes")
+        precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "a range outside the bytes")
         self.bytes = bytes
         position = range.lowerBound
         end = range.upperBound
@@ -131,8 +131,8 @@ public enum DERFault: Error, Equatable, Sendable, CaseIterable {
         case .trailingBytes: "bytes follow the DER item"
         case .indefiniteLength: "a DER item has an indefinite length"
         case .notShortest: "a DER tag, length or integer is not in its shortest form"
-        case .unexpectedTag: "a DER item is of another type than expected"
-        case .unexpectedValue: "a DER item has a value that is not expected"
+        case .unexpectedTag: "a DER item has an unexpected type"
+        case .unexpectedValue: "a DER item has an unexpected value"
         }
     }
 }

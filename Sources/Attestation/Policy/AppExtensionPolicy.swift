@@ -30,14 +30,39 @@ public struct AppExtensionPolicy: Equatable, Sendable {
         }
     }
 
+    /// The lowest version of the system that an attestation may state. It is no extension of authenticator data, but an
+    /// attestation that states none is judged alike.
+    public struct MinimumSystem: Equatable, Sendable {
+        public var version: SystemVersion
+        public var absence: Absence
+
+        public init(_ version: SystemVersion, absence: Absence) {
+            self.version = version
+            self.absence = absence
+        }
+
+        /// Why the system version is refused, or nil.
+        ///
+        /// - Parameter version: the one that the device's attestation states; nil if it states none.
+        public func refusal(of version: SystemVersion?) -> ExtensionRefusal? {
+            guard let version else { return absence == .admitted ? nil : .absent }
+            return version < self.version ? .notAdmitted : nil
+        }
+    }
+
     /// Nil: every category.
     public var categories: Categories?
     /// Nil: every version.
     public var minimumVersion: MinimumVersion?
+    /// Nil: every version.
+    public var minimumSystem: MinimumSystem?
 
-    public init(categories: Categories? = nil, minimumVersion: MinimumVersion? = nil) {
+    public init(
+        categories: Categories? = nil, minimumVersion: MinimumVersion? = nil, minimumSystem: MinimumSystem? = nil
+    ) {
         self.categories = categories
         self.minimumVersion = minimumVersion
+        self.minimumSystem = minimumSystem
     }
 
     /// Why the validation category is refused, or nil.
@@ -55,6 +80,16 @@ public struct AppExtensionPolicy: Equatable, Sendable {
         guard let text else { return minimumVersion.absence == .admitted ? nil : .absent }
         guard let version = BundleVersion(text) else { return .unreadable }
         return version < minimumVersion.version ? .notAdmitted : nil
+    }
+
+    /// Why the system version is refused, or nil.
+    ///
+    /// - Parameter text: as the leaf of the attestation states it.
+    public func refusal(ofSystemVersion text: String?) -> ExtensionRefusal? {
+        guard let minimumSystem else { return nil }
+        guard let text else { return minimumSystem.refusal(of: nil) }
+        guard let version = SystemVersion(text) else { return .unreadable }
+        return minimumSystem.refusal(of: version)
     }
 
     /// Judges what an assertion says about the app, once its signature has been verified. Allocates nothing.
@@ -107,8 +142,8 @@ public enum ExtensionRefusal: Equatable, Sendable {
         switch self {
         case .absent: "absent"
         case .notAdmitted: "not admitted"
-        case .unreadable: "of a form that cannot be compared"
-        case .withheld: "absent, and was there before"
+        case .unreadable: "malformed"
+        case .withheld: "absent, but the key has shown it before"
         }
     }
 }

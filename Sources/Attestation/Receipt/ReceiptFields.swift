@@ -1,4 +1,4 @@
-/// What a receipt says, whoever signed it: the payload, taken apart.
+/// The parsed payload of a receipt, regardless of its signer.
 ///
 /// A SET of SEQUENCE { type INTEGER, version INTEGER, value OCTET STRING } in DER (Apple's "Assessing fraud risk"). Fields of
 /// other types are read over: Apple adds some now and then, and they bind nobody who does not know them. All values are

@@ -48,12 +48,12 @@ public struct ReceiptVerifier {
             switch examination.outcome(of: step) {
             case .passed, .notDemanded: continue
             case .refused(let fault): throw fault
-            // Every step's material was read by the steps before it, which passed. Whoever changes that is refused.
+            // The steps before this one read its material and passed. A change that breaks this leads to a refusal.
             case .notReached: throw .checkFailed(step, CryptographyError(doing: "reach this step"))
             }
         }
         guard let fields = examination.fields else {
-            throw .checkFailed(.form, CryptographyError(doing: "collect what was verified"))
+            throw .checkFailed(.form, CryptographyError(doing: "collect the verified values"))
         }
         return Receipt(fields)
     }

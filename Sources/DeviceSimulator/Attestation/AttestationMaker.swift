@@ -13,16 +13,20 @@ public final class AttestationMaker {
 
     private let issuer: CertificateIssuer
     private let form: AssertionForm
+    private let systemVersion: String?
     private let library: LibraryContext
 
     /// - Parameters:
     ///   - directory: what `SimulatorAuthority.create` wrote.
     ///   - form: of which system's attestations they look like.
+    ///   - systemVersion: what they state in place of that system's version.
     public init(
-        authorityIn directory: String, form: AssertionForm = .iOS14, _ library: LibraryContext
+        authorityIn directory: String, form: AssertionForm = .iOS14, systemVersion: String? = nil,
+        _ library: LibraryContext
     ) throws {
         issuer = try SimulatorAuthority.intermediate(in: directory, library)
         self.form = form
+        self.systemVersion = systemVersion
         self.library = library
     }
 
@@ -43,7 +47,8 @@ public final class AttestationMaker {
         let data = try authenticatorData(keyID, point, rpID)
         let nonce = try library.sha256(of: data.span, clientDataHash.span)
         let template = CertificateTemplate(
-            purpose: .attestedKey([LeafExtension.nonce(nonce.bytes)] + LeafExtension.system(of: form)),
+            purpose: .attestedKey(
+                [LeafExtension.nonce(nonce.bytes)] + LeafExtension.system(of: form, version: systemVersion)),
             commonName: keyID.description, lifetime: Self.leafLifetime)
         let chain = [try issuer.issue(template, for: publicKey).der(), try issuer.certificate.der()]
         let statement = CBORWriter.map([
@@ -79,10 +84,12 @@ private enum LeafExtension {
             value: DERWriter.sequence([DERWriter.explicit(1, DERWriter.octetString(nonce))]))
     }
 
-    /// Platform, version and build of the system. Up to iOS 17 nothing told the platform.
-    static func system(of form: AssertionForm) -> [CertificateTemplate.OwnExtension] {
-        guard let system = form.system else { return [] }
-        let texts: [(UInt16, String)] = [(1400, system.version), (1403, system.build), (1026, system.platform)]
+    /// Platform, version and build of the system. Up to iOS 17 nothing named the platform.
+    static func system(of form: AssertionForm, version: String?) -> [CertificateTemplate.OwnExtension] {
+        let system = form.system
+        guard let version = version ?? system?.version else { return [] }
+        var texts: [(UInt16, String)] = [(1400, version)]
+        if let system { texts += [(1403, system.build), (1026, system.platform)] }
         let value = DERWriter.sequence(
             texts.map { DERWriter.explicit($0, DERWriter.octetString(Array($1.utf8))) })
         return [CertificateTemplate.OwnExtension(identifier: "1.2.840.113635.100.8.7", value: value)]

@@ -22,7 +22,7 @@ extension DeviceDirectory {
     public func enrolmentRecord() throws(SimulatorError) -> EnrolmentRecord? {
         guard SimulatorFile.exists(recordPath) else { return nil }
         guard let record = EnrolmentRecord(decoding: try SimulatorFile.read(recordPath)) else {
-            throw SimulatorError("\(recordPath) holds no enrolment")
+            throw SimulatorError("\(recordPath) contains no enrolment")
         }
         return record
     }
@@ -37,7 +37,7 @@ extension DeviceDirectory {
         guard SimulatorFile.exists(attestedKeyPath) else { return nil }
         let text = String(decoding: try SimulatorFile.read(attestedKeyPath), as: UTF8.self)
         guard let keyID = KeyID(base64: String(text.dropLast())) else {
-            throw SimulatorError("\(attestedKeyPath) holds no key id")
+            throw SimulatorError("\(attestedKeyPath) contains no key id")
         }
         return keyID
     }
@@ -46,7 +46,7 @@ extension DeviceDirectory {
         try SimulatorFile.replace(attestedKeyPath, Array("\(keyID.base64)\n".utf8))
     }
 
-    /// The counter goes on: a new key's may begin anywhere.
+    /// Keeps the counter: a new key's counter may begin anywhere.
     func replaceHardwareKey(_ library: LibraryContext) throws -> PrivateKey {
         let key = try PrivateKey.generateP256(library)
         try SimulatorFile.replace(hardwareKeyPath, key.pem())

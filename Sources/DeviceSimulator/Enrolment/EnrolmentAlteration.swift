@@ -4,7 +4,7 @@ public import TrustClient
 /// What is to be wrong with an enrolment, all else being right: each makes the service refuse for another reason.
 public enum EnrolmentAlteration: String, CaseIterable, Sendable {
     // Instance initialization.
-    /// A nonce of nobody's; the attestation is made for it.
+    /// A nonce that the service never issued; the attestation is made for it.
     case nonce
     /// The attestation is made for something else.
     case clientData = "client-data"
@@ -15,7 +15,7 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
     /// A member that nobody knows.
     case member
     // Key binding.
-    /// A nonce of nobody's; the hardware key signs it.
+    /// A nonce that the service never issued; the hardware key signs it.
     case bindingNonce = "binding-nonce"
     case algorithm = "alg"
     case keyID = "kid"

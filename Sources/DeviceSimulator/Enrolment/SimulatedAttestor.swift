@@ -8,15 +8,21 @@ public struct SimulatedAttestor: Attestor {
     private let authority: String
     private let form: AssertionForm
     private let rpID: String
+    private let systemVersion: String?
 
     /// - Parameters:
     ///   - authority: the directory of the simulator's authority.
     ///   - rpID: whose hash stands in attestations and assertions; nil for the device's app id.
-    public init(_ device: DeviceDirectory, authority: String, form: AssertionForm = .iOS14, rpID: String? = nil) {
+    ///   - systemVersion: what attestations state in place of the form's version.
+    public init(
+        _ device: DeviceDirectory, authority: String, form: AssertionForm = .iOS14, rpID: String? = nil,
+        systemVersion: String? = nil
+    ) {
         self.device = device
         self.authority = authority
         self.form = form
         self.rpID = rpID ?? device.appID.description
+        self.systemVersion = systemVersion
     }
 
     /// The device's hardware key; a new one in its place if that one was attested.
@@ -33,7 +39,7 @@ public struct SimulatedAttestor: Attestor {
         guard try self.keyID(key, library) == keyID, try device.attestedKey() != keyID else {
             throw AttestorFault.keyLost
         }
-        let maker = try AttestationMaker(authorityIn: authority, form: form, library)
+        let maker = try AttestationMaker(authorityIn: authority, form: form, systemVersion: systemVersion, library)
         let attestation = try maker.attestation(of: key, rpID: rpID, clientDataHash: clientDataHash)
         try device.noteAttested(keyID)
         return attestation
@@ -48,7 +54,7 @@ public struct SimulatedAttestor: Attestor {
 
     private func keyID(_ key: PrivateKey, _ library: LibraryContext) throws -> KeyID {
         guard let keyID = try key.publicKey.keyID(library) else {
-            throw SimulatorError("\(device.hardwareKeyPath) holds no key on P-256")
+            throw SimulatorError("\(device.hardwareKeyPath) contains no key on P-256")
         }
         return keyID
     }

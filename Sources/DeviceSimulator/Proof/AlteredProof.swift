@@ -26,7 +26,7 @@ public struct AlteredProof: Sendable {
         let signed = try Self.signed(request, alterations)
         let all = signed.components(asked: challenge.request.components)
         for name in alterations.omitted where !all.contains(where: { $0.description == name }) {
-            throw SimulatorError("\(name) cannot be left out: the proof would not cover it anyway")
+            throw SimulatorError("\(name) cannot be left out: the proof does not cover it")
         }
         let components = all.filter { !alterations.omitted.contains($0.description) }
         let time = created + alterations.createdOffset

@@ -18,7 +18,7 @@ public struct CounterFile: Sendable {
     public func last() throws(SimulatorError) -> UInt32 {
         let text = String(decoding: try SimulatorFile.read(path), as: UTF8.self)
         guard text.hasSuffix("\n"), let value = UInt32(text.dropLast()) else {
-            throw SimulatorError("\(path) holds no counter")
+            throw SimulatorError("\(path) contains no counter")
         }
         return value
     }
@@ -30,7 +30,9 @@ public struct CounterFile: Sendable {
     public func take(_ count: UInt32 = 1) throws(SimulatorError) -> UInt32 {
         try SimulatorFile.locked(path + ".lock") { () throws(SimulatorError) in
             let last = try last()
-            guard count > 0, UInt32.max - last >= count else { throw SimulatorError("\(path): the counter has ended") }
+            guard count > 0, UInt32.max - last >= count else {
+                throw SimulatorError("\(path): the counter has reached its maximum")
+            }
             try SimulatorFile.replace(path, Array("\(last + count)\n".utf8))
             return last + 1
         }

@@ -9,7 +9,7 @@ public import Vocabulary
 /// |---|---|
 /// | `hardware-key.pem` | the hardware key, private |
 /// | `certificate-key.pem` | `keypair_mTLS`, private |
-/// | `certificate-public-key.pem` | its public half, for whoever issues the certificate |
+/// | `certificate-public-key.pem` | its public half, for the issuer of the certificate |
 /// | `app-id` | the app, in one line; written last, so that what has it is complete |
 /// | `counter` | the last counter value used |
 /// | `challenge` | of which gateway, since when, and the value of Accept-Signature; may be missing |
@@ -28,11 +28,11 @@ public struct DeviceDirectory: Sendable {
     /// Opens a device made by `create`.
     public init(opening path: String) throws(SimulatorError) {
         guard SimulatorFile.exists(path + "/app-id") else {
-            throw SimulatorError("there is no device in \(path): attestgate-device enrol makes one, and so does create")
+            throw SimulatorError("there is no device in \(path): create one with attestgate-device enrol or create")
         }
         let text = String(decoding: try SimulatorFile.read(path + "/app-id"), as: UTF8.self)
         guard text.hasSuffix("\n"), let appID = AppID(String(text.dropLast())) else {
-            throw SimulatorError("\(path)/app-id holds no app id")
+            throw SimulatorError("\(path)/app-id contains no app id")
         }
         self.init(path: path, appID: appID)
     }
@@ -49,7 +49,7 @@ public struct DeviceDirectory: Sendable {
         let directory = DeviceDirectory(path: path, appID: appID)
         let names = ["hardware-key.pem", "certificate-key.pem", "certificate-public-key.pem", "app-id", "counter"]
         for name in names where SimulatorFile.exists(path + "/" + name) {
-            throw SimulatorError("\(path)/\(name) exists already; nothing was written")
+            throw SimulatorError("\(path)/\(name) already exists; nothing was written")
         }
         let hardwareKey = try PrivateKey.generateP256(library)
         let certificateKey = try PrivateKey.generateP256(library)

@@ -6,7 +6,7 @@ public import Vocabulary
 ///
 /// | file | a line is | for |
 /// |---|---|---|
-/// | `registrations.jsonl` | `{"app_id", "public_key", "certificate_key"}`, keys in base64 of 65-byte points | whoever registers them |
+/// | `registrations.jsonl` | `{"app_id", "public_key", "certificate_key"}`, keys in base64 of 65-byte points | registration |
 /// | `keys.jsonl` | `{"app_id", "hardware_key", "certificate_key"}`, keys in PEM, private | the load generator |
 /// | `counter` | the last counter value that any of them was given | the load generator |
 public struct DeviceFleet {
@@ -30,7 +30,7 @@ public struct DeviceFleet {
     public static func create(_ path: String, appID: AppID, count: Int, _ library: LibraryContext) throws {
         guard (1...sizeLimit).contains(count) else { throw SimulatorError("a fleet has 1 to \(sizeLimit) devices") }
         for name in ["registrations.jsonl", "keys.jsonl", "counter"] where SimulatorFile.exists("\(path)/\(name)") {
-            throw SimulatorError("\(path)/\(name) exists already; nothing was written")
+            throw SimulatorError("\(path)/\(name) already exists; nothing was written")
         }
         var registrations: [UInt8] = []
         var keys: [UInt8] = []
@@ -64,7 +64,7 @@ public struct DeviceFleet {
         members = try lines.prefix(count).enumerated().map { number, line in
             guard let keys = try? JSONDecoder().decode(Keys.self, from: Data(line)), let appID = AppID(keys.appID)
             else {
-                throw SimulatorError("\(file): line \(number + 1) is no device")
+                throw SimulatorError("\(file): line \(number + 1) is not a device")
             }
             return Member(
                 appID: appID, hardwareKey: try PrivateKey(pem: Array(keys.hardwareKey.utf8), library),

@@ -1,6 +1,6 @@
 internal import Foundation
 
-/// What cannot be done with a file of the simulator's, in words for whoever runs it.
+/// An operation on the simulator's files that failed, described for its user.
 public struct SimulatorError: Error, Equatable, CustomStringConvertible, Sendable {
     public let description: String
 
@@ -15,12 +15,12 @@ public struct SimulatorError: Error, Equatable, CustomStringConvertible, Sendabl
     ///
     /// - Parameter status: of the challenge endpoint's response.
     public static func noChallenge(status: Int, denial: String?) -> SimulatorError {
-        SimulatorError("the gateway gave no challenge: status \(status)" + (denial.map { ", \($0)" } ?? ""))
+        SimulatorError("the gateway sent no challenge: status \(status)" + (denial.map { ", \($0)" } ?? ""))
     }
 
     public static func noCertificate(_ path: String, for device: DeviceDirectory) -> SimulatorError {
         SimulatorError(
-            "there is no client certificate \(path): attestgate-device enrol gets one; attestgate pki issue "
-                + "--certificate-key \(device.certificatePublicKeyPath) --out \(path) makes one")
+            "there is no client certificate \(path): get one with attestgate-device enrol, or with attestgate pki issue "
+                + "--certificate-key \(device.certificatePublicKeyPath) --out \(path)")
     }
 }

@@ -36,7 +36,7 @@ enum SimulatorFile {
         try write(path, bytes, O_CREAT | O_EXCL)
     }
 
-    /// Replaces the file as a whole: whoever reads it, after a crash too, finds the old content or the new.
+    /// Replaces the file atomically: a reader finds the old content or the new, even after a crash.
     static func replace(_ path: String, _ bytes: [UInt8]) throws(SimulatorError) {
         let draft = path + ".new"
         try write(draft, bytes, O_CREAT | O_TRUNC)

@@ -34,15 +34,15 @@ public enum AdmissionFault: Error, Equatable, Sendable {
     /// For the log, and for the developer of the client.
     public var reason: StaticString {
         switch self {
-        case .malformed: "the admission token is not of the form it must have"
+        case .malformed: "the admission token is malformed"
         case .header: "the admission token's alg is not ES256, or it has crit"
         case .issuer: "the admission token is of another issuer"
         case .audience: "the admission token is for another audience"
-        case .time: "the admission token is expired, not yet valid, or lives too long"
+        case .time: "the admission token is expired, not yet valid, or its lifetime is too long"
         case .key: "the admission token is for another key"
         case .signature: "the admission token's signature does not verify"
         case .used: "the admission token was used before"
-        case .subject: "the admission token is of somebody who may not enrol this device"
+        case .subject: "the person of the admission token may not enrol this device"
         case .checkFailed: "the admission token could not be checked"
         }
     }

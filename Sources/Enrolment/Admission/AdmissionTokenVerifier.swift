@@ -27,7 +27,7 @@ public struct AdmissionTokenVerifier {
     ///   - points: the issuer's public keys, 1 to 8; embedded ones are never looked at.
     ///   - audience: `aud`.
     ///   - longestLife: how far ahead `exp` may lie, in seconds: used tokens are remembered that long.
-    ///   - pseudonymKey: a secret. Whoever changes it cannot find a subject's devices again.
+    ///   - pseudonymKey: a secret. With another key, a subject's devices can no longer be found.
     public init(
         issuer: String, points: [[UInt8]], audience: ProviderURL, longestLife: Int64, pseudonymKey: AuthenticationKey,
         _ library: LibraryContext

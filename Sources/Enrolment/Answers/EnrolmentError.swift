@@ -3,6 +3,7 @@ public enum EnrolmentError: CaseIterable, Sendable {
     case badRequest
     case invalidRequest
     case integrityCheck
+    case osOutdated
     case notFound
     case validation
     case server
@@ -14,7 +15,7 @@ public enum EnrolmentError: CaseIterable, Sendable {
         public let code: StaticString
         /// HTTP status.
         public let status: UInt16
-        /// What the client is told, one sentence.
+        /// The message for the client, one sentence.
         public let sentence: StaticString
     }
 
@@ -23,26 +24,30 @@ public enum EnrolmentError: CaseIterable, Sendable {
         case .badRequest:
             Row(
                 code: "bad_request", status: 400,
-                sentence: "The request is malformed, or has missing or unknown members.")
+                sentence: "The request is malformed, or has missing, unknown or duplicate members.")
         case .invalidRequest:
-            Row(code: "invalid_request", status: 403, sentence: "The request does not prove what it must.")
+            Row(code: "invalid_request", status: 403, sentence: "The request lacks a valid proof.")
         case .integrityCheck:
             Row(
                 code: "integrity_check_error", status: 403,
-                sentence: "The device or app is below what is admitted here.")
+                sentence: "The device or app does not meet the requirements.")
+        case .osOutdated:
+            Row(
+                code: "os_outdated", status: 403,
+                sentence: "The device's system version is below the minimum: update the system and enrol again.")
         case .notFound:
-            Row(code: "not_found", status: 404, sentence: "There is no such app instance: initialize it first.")
+            Row(code: "not_found", status: 404, sentence: "The app instance is unknown: initialize it first.")
         case .validation:
-            Row(code: "validation_error", status: 422, sentence: "A value is not of the form it must have.")
+            Row(code: "validation_error", status: 422, sentence: "A value is malformed.")
         case .server:
-            Row(code: "server_error", status: 500, sentence: "The service failed: begin again with a new nonce.")
+            Row(code: "server_error", status: 500, sentence: "The service failed: start again with a new nonce.")
         case .temporarilyUnavailable:
             Row(
                 code: "temporarily_unavailable", status: 503,
-                sentence: "The service cannot answer now: try again later.")
+                sentence: "The service is not available: try again later.")
         }
     }
 
-    /// Whether the fault is ours: then the client is told no more than the sentence.
+    /// Whether the fault is ours: the client then receives only the sentence.
     public var isOurs: Bool { row.status >= 500 }
 }

@@ -55,6 +55,8 @@ public enum EnrolmentFault: Error, Equatable, Sendable {
     case appRefused
     /// The receipt's risk metric is above the app's ceiling.
     case riskTooHigh
+    /// The system version that the attestation states is below the minimum of the app, or absent where it must be present.
+    case systemOutdated
     case storeUnavailable
     /// The check could not be made. Our fault, not the client's.
     case checkFailed(CryptographyError)
@@ -64,10 +66,10 @@ extension EnrolmentFault {
     /// The row of the table it is answered by.
     public var error: EnrolmentError {
         switch self {
-        case .contentMalformed, .memberMissing, .memberUnknown, .tokenMalformed: .badRequest
+        case .contentMalformed, .memberMissing, .memberUnknown, .tokenMalformed, .tokenMembers: .badRequest
         case .valueFormat: .validation
-        case .tokenMembers, .tokenAlgorithm, .tokenType, .tokenKey, .tokenKeyID, .tokenAudience, .tokenIssuer,
-            .tokenIssuedAt, .tokenExpiry, .tokenSignature:
+        case .tokenAlgorithm, .tokenType, .tokenKey, .tokenKeyID, .tokenAudience, .tokenIssuer, .tokenIssuedAt,
+            .tokenExpiry, .tokenSignature:
             .invalidRequest
         case .admission(.checkFailed): .server
         case .admission: .invalidRequest
@@ -77,13 +79,14 @@ extension EnrolmentFault {
             .keysExhausted, .approvalPending, .appRefused:
             .invalidRequest
         case .riskTooHigh, .extensions, .extensionWithheld: .integrityCheck
+        case .systemOutdated: .osOutdated
         case .instanceUnknown: .notFound
         case .storeUnavailable: .temporarilyUnavailable
         case .checkFailed: .server
         }
     }
 
-    /// In how many seconds the same may succeed, with a new nonce and new proofs; nil if waiting mends nothing.
+    /// Seconds after which the same request may succeed with a new nonce and new proofs; nil if waiting does not help.
     public var retryAfter: Int? {
         switch self {
         case .approvalPending: 60
@@ -98,37 +101,38 @@ extension EnrolmentFault {
         switch self {
         case .contentMalformed(let fault): "\(fault.reason)"
         case .memberMissing(let member): "\(member.rawValue) is missing"
-        case .memberUnknown: "there is a member that has no place here"
-        case .valueFormat(let member): "\(member.rawValue) is not of its form"
+        case .memberUnknown: "there is an unknown member"
+        case .valueFormat(let member): "\(member.rawValue) is malformed"
         case .tokenMalformed: "the assertion is not a JWT in compact form"
-        case .tokenMembers: "a header member or claim of the JWT is unknown, or there twice"
+        case .tokenMembers: "a header member or claim of the JWT is unknown or duplicated"
         case .tokenAlgorithm: "alg is not ES256"
         case .tokenType: "typ is not rp-kb+jwt"
         case .tokenKey: "cnf.jwk is not a P-256 public key of kty, crv, x and y"
         case .tokenKeyID: "kid is not the thumbprint of cnf.jwk"
         case .tokenAudience: "aud is not the URL of this service"
         case .tokenIssuer: "iss is not the URL of this service, /instance/ and the thumbprint of cnf.jwk"
-        case .tokenIssuedAt: "iat is not the time now, within 60 s"
-        case .tokenExpiry: "exp is past, or more than 300 s after iat"
-        case .tokenSignature: "the JWT's signature is not one of cnf.jwk"
+        case .tokenIssuedAt: "iat is not within 60 s of the current time"
+        case .tokenExpiry: "exp is in the past, or more than 300 s after iat"
+        case .tokenSignature: "the JWT's signature does not verify with cnf.jwk"
         case .admission(let fault): "\(fault.reason)"
         case .attestation(let fault): fault.reason
         case .assertion(let fault): "\(fault.reason)"
         case .extensions(let fault): fault.reason
         case .extensionWithheld: "an extension is absent that the key shows at the same time"
-        case .nonceRefused: "the nonce is not ours, expired or used"
-        case .instanceKnown: "the hardware key is registered already"
+        case .nonceRefused: "the nonce is unknown, expired or used"
+        case .instanceKnown: "the hardware key is already registered"
         case .instanceUnknown: "no app instance has this hardware_key_tag"
         case .instanceRevoked: "the app instance is revoked"
         case .counterSpent: "the assertion was used before"
-        case .counterLate: "the assertion is older than others that were used: make a new one"
+        case .counterLate: "the assertion is older than one that was used: make a new one"
         case .keyRefused: "the new key cannot be bound to this app instance"
         case .keysExhausted: "the app instance has bound too many keys: initialize one with a new hardware key"
-        case .approvalPending: "an operator has yet to approve the app instance: ask again later, with a new nonce"
-        case .appRefused: "the app is not admitted"
-        case .riskTooHigh: "too many keys were attested on this device lately"
-        case .storeUnavailable: "the registry cannot be asked"
-        case .checkFailed: "a check could not be made"
+        case .approvalPending: "an operator must approve the app instance: try again later with a new nonce"
+        case .appRefused: "the app is not allowed"
+        case .riskTooHigh: "too many keys were attested on this device recently"
+        case .systemOutdated: "the system version that was attested is below the minimum"
+        case .storeUnavailable: "the registry is not available"
+        case .checkFailed: "a check could not be completed"
         }
     }
 
@@ -150,6 +154,7 @@ extension AttestationFault {
             .extensions:
             .validation
         case .validationCategory, .bundleVersion, .platformRefused: .integrityCheck
+        case .systemVersion: .osOutdated
         case .rpIDMismatch, .counterNotZero, .environmentMismatch, .certificateUnreadable, .leafKey, .keyIDMismatch,
             .credentialIDMismatch, .coseKeyKind, .coseKeyMismatch, .nonceExtensionCount, .nonceExtensionForm,
             .nonceMismatch, .platformForm, .leafIsAuthority, .intermediateIsNoAuthority, .outsideValidity, .untrusted,

@@ -25,7 +25,7 @@ public struct EnrolmentResponse: Equatable, Sendable {
     }
 
     /// `GET /nonce`. - Parameter nonce: base64url.
-    public static func nonce(_ nonce: EnrolmentNonce) -> EnrolmentResponse {
+    public static func nonce(_ nonce: IssuedNonce) -> EnrolmentResponse {
         EnrolmentResponse(200, #"{"nonce":"\#(String(decoding: nonce.text, as: UTF8.self))"}"#)
     }
 
@@ -46,7 +46,7 @@ public struct EnrolmentResponse: Equatable, Sendable {
     }
 
     /// A refusal before any endpoint has looked at the content.
-    static func refusal(_ fault: RequestFault) -> EnrolmentResponse {
+    static func refusal(_ fault: EnrolmentRequestFault) -> EnrolmentResponse {
         let allowed = fault.allowed.map { [Field(name: "Allow", value: $0)] } ?? []
         return refusal(
             fault.status, fault.error.row.code, fault.description, retryAfter: fault.retryAfter, further: allowed)

@@ -26,7 +26,7 @@ extension JSONFault {
         case .malformed: "the text is not JSON"
         case .trailingBytes: "bytes follow the JSON value"
         case .duplicateName: "a JSON object has the same name twice"
-        case .tooDeep: "the JSON value is nested too deep"
+        case .tooDeep: "the JSON value is nested too deeply"
         case .tooMany: "a JSON object or array has too many members"
         case .notAnObject: "the JSON value is not an object"
         }

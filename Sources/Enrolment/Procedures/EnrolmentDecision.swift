@@ -26,8 +26,8 @@ public struct EnrolmentDecision: Sendable {
     public let device: String?
     public let app: String?
     public let outcome: Outcome
-    /// Refusals before this one that were not told, since there were too many in one second.
-    public let untold: Int
+    /// Earlier refusals that were not logged because there were too many in one second.
+    public let omitted: Int
 }
 
 extension EnrolmentDecision: CustomStringConvertible {
@@ -42,7 +42,7 @@ extension EnrolmentDecision: CustomStringConvertible {
         }
         if let device { text += " device=\(device)" }
         if let app { text += " app=\(app)" }
-        if untold > 0 { text += " untold=\(untold)" }
+        if omitted > 0 { text += " omitted=\(omitted)" }
         if case .refused(let fault) = outcome {
             text += ": \(fault.reason)"
             if case .checkFailed(let error) = fault { text += " (\(error))" }
@@ -60,8 +60,8 @@ extension EnrolmentDecision: CustomStringConvertible {
 struct EnrolmentAudit {
     private let tell: (EnrolmentDecision) -> Void
     private var second: Int64 = 0
-    private var told = 0
-    private var untold = 0
+    private var reported = 0
+    private var omitted = 0
 
     private static let refusalsPerSecond = 20
 
@@ -74,16 +74,16 @@ struct EnrolmentAudit {
         _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ outcome: EnrolmentDecision.Outcome, now: Int64
     ) {
         if case .refused = outcome {
-            if now != second { (second, told) = (now, 0) }
-            guard told < Self.refusalsPerSecond else {
-                untold += 1
+            if now != second { (second, reported) = (now, 0) }
+            guard reported < Self.refusalsPerSecond else {
+                omitted += 1
                 return
             }
-            told += 1
+            reported += 1
         }
         tell(
             EnrolmentDecision(
-                event: endpoint.name, device: subject.device, app: subject.app, outcome: outcome, untold: untold))
-        untold = 0
+                event: endpoint.name, device: subject.device, app: subject.app, outcome: outcome, omitted: omitted))
+        omitted = 0
     }
 }

@@ -27,7 +27,7 @@ final class EnrolmentNonces {
     ) throws(CryptographyError) -> ChallengeIssuer {
         let scope = ChallengeScope(
             purpose: .enrolment, store: identity.store.bytes, epoch: identity.epoch.bytes)
-        guard let scope else { preconditionFailure("ids of a store have 16 bytes") }
+        guard let scope else { preconditionFailure("a store id has 16 bytes") }
         return try ChallengeIssuer(scope, current: secrets.current, previous: secrets.previous, library)
     }
 
@@ -38,16 +38,16 @@ final class EnrolmentNonces {
     }
 
     /// - Parameter now: in seconds since 1970.
-    func issue(now: Int64) throws(EnrolmentFault) -> EnrolmentNonce {
+    func issue(now: Int64) throws(EnrolmentFault) -> IssuedNonce {
         let challenge = try EnrolmentFault.checking { () throws(CryptographyError) in
             try issuer.issue(now: UInt64(max(0, now)))
         }
-        guard let nonce = EnrolmentNonce(challenge.bytes) else { preconditionFailure("a challenge is base64url") }
+        guard let nonce = IssuedNonce(challenge.bytes) else { preconditionFailure("a challenge is base64url") }
         return nonce
     }
 
     /// What the registry spends, if the nonce is ours and fresh.
-    func singleUse(of nonce: EnrolmentNonce, now: Int64) throws(EnrolmentFault) -> SingleUse {
+    func singleUse(of nonce: IssuedNonce, now: Int64) throws(EnrolmentFault) -> SingleUse {
         let text = nonce.text
         let verdict = try EnrolmentFault.checking { () throws(CryptographyError) in
             try issuer.verify(text.span, now: UInt64(max(0, now)), life: life)

@@ -12,7 +12,7 @@ extension EnrolmentRules {
     ///   - subject: filled with whom it is about, as soon as that is known.
     func initialization(
         _ content: [UInt8], now: Int64, _ subject: inout EnrolmentSubject
-    ) throws(EnrolmentFault) -> Registry.InstanceInitialization {
+    ) throws(EnrolmentFault) -> InstanceRegistration {
         let request = try InstanceInitialization(content, library)
         subject.device = label(of: request.keyID)
         let nonce = try nonces.singleUse(of: request.nonce, now: now)
@@ -24,12 +24,12 @@ extension EnrolmentRules {
         if let ceiling = app.settings.maximumRisk, let risk = verified.receipt?.fields.riskMetric, risk > ceiling {
             throw .riskTooHigh
         }
-        return Registry.InstanceInitialization(
+        return InstanceRegistration(
             identity: try identity(verified, app.settings), attestation: try record(verified, of: request),
             shown: verified.shown, nonce: nonce, epoch: nonces.epoch)
     }
 
-    /// The app that the attestation names. Nothing is verified by that, but its hash cannot be told without the app.
+    /// The app that the attestation names. This verifies nothing yet, but the expected hash depends on the app.
     private func app(named request: InstanceInitialization) throws(EnrolmentFault) -> App {
         let attestation = request.attestation
         do throws(AttestationFault) {
@@ -56,7 +56,9 @@ extension EnrolmentRules {
         guard let platform = Platform(verified.system.platform) else {
             throw .attestation(.platformRefused(verified.system.platform))
         }
-        guard let point = PublicPoint(verified.publicKey) else { preconditionFailure("a verified key is such a point") }
+        guard let point = PublicPoint(verified.publicKey) else {
+            preconditionFailure("a verified key is an uncompressed point")
+        }
         return DeviceIdentity(
             app: app.id, platform: platform, environment: AttestationEnvironment(app.attested.environment),
             hardwareKey: verified.keyID, point: point)
@@ -79,7 +81,8 @@ extension EnrolmentRules {
         let receipt = verified.receiptBytes.isEmpty ? nil : verified.receiptBytes
         let record = AttestationRecord(
             digest: Fingerprint(digest), certificateKey: key, receipt: receipt,
-            riskMetric: verified.receipt?.fields.riskMetric)
+            riskMetric: verified.receipt?.fields.riskMetric,
+            systemVersion: verified.system.version.flatMap(SystemVersion.init))
         guard let record else { throw .attestation(.tooLong) }
         return record
     }

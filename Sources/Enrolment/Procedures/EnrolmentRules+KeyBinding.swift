@@ -30,17 +30,24 @@ extension EnrolmentRules {
     func command(
         _ shown: ShownBinding, _ planned: PlannedClientCertificate, of details: DeviceDetails,
         _ subject: inout EnrolmentSubject
-    ) throws(EnrolmentFault) -> Registry.KeyBinding {
+    ) throws(EnrolmentFault) -> BindingRequest {
         let device = details.device
         subject.app = device.identity.app.description
         guard device.state != .revoked else { throw .instanceRevoked }
         let (app, rpIDHash) = try app(of: device.identity)
         let assertion = try verifyProof(of: shown.binding, device, app.settings, rpIDHash)
-        // Told to the device alone. The newest receipt counts: that of the attestation seldom has a metric.
+        // Only the device learns of this refusal. The newest receipt counts: that of the attestation seldom has a
+        // metric.
         if let ceiling = app.settings.maximumRisk, let risk = details.attestation?.riskMetric, risk > ceiling {
             throw .riskTooHigh
         }
-        return Registry.KeyBinding(
+        // The minimum may have been raised since the attestation.
+        if let minimum = app.settings.attested.extensions.minimumSystem,
+            minimum.refusal(of: details.attestation?.systemVersion) != nil
+        {
+            throw .systemOutdated
+        }
+        return BindingRequest(
             hardwareKey: shown.binding.hardwareKeyID, key: shown.binding.keyID, nonce: shown.nonce, epoch: shown.epoch,
             counter: assertion.counter, shown: assertion.extensions.shown, mode: app.settings.counters,
             admission: try admission(of: shown.binding), overlap: overlap, serial: planned.serial,
@@ -70,7 +77,7 @@ extension EnrolmentRules {
         return verified
     }
 
-    private func admission(of binding: KeyBinding) throws(EnrolmentFault) -> Registry.Admission {
+    private func admission(of binding: KeyBinding) throws(EnrolmentFault) -> Registry.AdmissionGrant {
         switch admission {
         case .open: return .open
         case .approval: return .approval

@@ -70,7 +70,7 @@ struct EnrolmentRules {
     ) throws -> TrustedRoot {
         let certificates = try Certificate.all(inPEM: pem, library)
         guard certificates.count == 1 else {
-            throw EnrolmentStartError("app \(app.id): attestation_root: one certificate is wanted")
+            throw EnrolmentStartError("app \(app.id): attestation_root: exactly one certificate is required")
         }
         return try TrustedRoot(certificates[0], library)
     }

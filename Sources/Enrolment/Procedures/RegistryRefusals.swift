@@ -19,7 +19,7 @@ extension EnrolmentFault {
             case .deviceUnknown: .instanceUnknown
             case .deviceRevoked: .instanceRevoked
             case .extensionWithheld: .extensionWithheld
-            case .serialUsed: .checkFailed(CryptographyError(doing: "draw a serial number that nobody has had"))
+            case .serialUsed: .checkFailed(CryptographyError(doing: "generate an unused serial number"))
             case .keyBound, .keyMismatch: .keyRefused
             case .tooManyKeys: .keysExhausted
             case .awaitingApproval: .approvalPending

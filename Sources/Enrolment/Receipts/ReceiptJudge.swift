@@ -14,7 +14,7 @@ struct ReceiptJudge {
     /// - Parameters:
     ///   - receipt: the one that is kept of the device.
     ///   - now: in seconds since 1970.
-    func examine(_ receipt: [UInt8], of device: DeviceIdentity, now: Int64) -> KeptReceipt {
+    func examine(_ receipt: [UInt8], of device: DeviceIdentity, now: Int64) -> ReceiptRenewability {
         let expectation = ReceiptExpectation(appID: appID, publicKey: device.point.bytes)
         do throws(ReceiptFault) {
             let fields = try verifier.verify(receipt, expectation, at: now).fields
@@ -58,9 +58,9 @@ enum FreshReceiptFault: Error, Equatable {
     var reason: String {
         switch self {
         case .receipt(let fault): fault.reason
-        case .notRefreshed: "it came with an attestation, not in exchange"
-        case .environment: "it was made for another environment"
-        case .older: "it was made before the one that is kept"
+        case .notRefreshed: "it is from an attestation, not from an exchange"
+        case .environment: "it is for another environment"
+        case .older: "it is older than the stored one"
         }
     }
 }

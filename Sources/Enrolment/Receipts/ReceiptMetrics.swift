@@ -49,7 +49,7 @@ public struct ReceiptMetrics: Equatable, Sendable {
             "Devices whose risk metric is above their app's maximum_risk; counted up to 10000.")
         for app in aboveCeiling { above.add(app.count, ["app": app.app]) }
         var paused = MetricFamily(
-            .gauge, "attestgate_receipt_calls_paused", "Whether no calls are made for now, by the reason.")
+            .gauge, "attestgate_receipt_calls_paused", "1 while calls are paused, by reason.")
         for reason in RefreshSchedule.Pause.allCases {
             paused.add(pause == reason ? 1 : 0, ["reason": reason.rawValue])
         }
@@ -57,7 +57,7 @@ public struct ReceiptMetrics: Equatable, Sendable {
             results, above, paused,
             MetricFamily(
                 .gauge, "attestgate_receipt_oldest_overdue_seconds",
-                "How long the receipt that waits for longest has been due to be looked at.", oldestOverdue),
+                "Time since the oldest overdue receipt was due, in seconds.", oldestOverdue),
         ]
     }
 }

@@ -5,7 +5,7 @@ public struct ReceiptNotice: Equatable, Sendable, CustomStringConvertible {
     public enum Severity: Sendable {
         /// As it should be.
         case info
-        /// Something failed that mends itself, or concerns one device.
+        /// A failure that recovers by itself, or that concerns one device.
         case warning
         /// An operator has to do something.
         case error
@@ -39,13 +39,13 @@ extension ReceiptNotice {
             ReceiptNotice(
                 severity: .error,
                 description: "paused=token_refused seconds=\(seconds): Apple refuses the token, so `team`, `key_id` and"
-                    + " `key` do not belong together, the key is not enabled for DeviceCheck, or the clock is wrong")
+                    + " `key` do not match, the key is not enabled for DeviceCheck, or the clock is wrong")
         case .throttled:
             ReceiptNotice(
-                severity: .warning, description: "paused=throttled seconds=\(seconds): Apple is asked too often")
+                severity: .warning, description: "paused=throttled seconds=\(seconds): Apple receives too many calls")
         case .failing:
             ReceiptNotice(
-                severity: .warning, description: "paused=failing seconds=\(seconds): one call after the other fails")
+                severity: .warning, description: "paused=failing seconds=\(seconds): consecutive calls fail")
         }
     }
 }
@@ -59,7 +59,8 @@ extension ReceiptNotice {
         case .recovered(let server): self.init(severity: .info, description: "\(server) is resolved again")
         case .refused(let server, let address, let reason):
             self.init(
-                severity: .warning, description: "\(server) leads to \(address.host), which \(reason): it is not used")
+                severity: .warning,
+                description: "\(server) resolves to \(address.host), which \(reason): it is not used")
         }
     }
 }

@@ -1,7 +1,7 @@
 internal import EventLoop
 internal import Registry
 
-/// What comes of a device's turn: counted, told and written down.
+/// The outcome of a device's turn: counted, reported and stored.
 extension ReceiptRefresher {
     func conclude(_ work: ReceiptWork, _ answer: RefreshAnswer) {
         let device = work.device
@@ -10,28 +10,28 @@ extension ReceiptRefresher {
         case .unchanged:
             count(.unchanged)
             tell(.info, "unchanged", device)
-            settle(work, .unchanged, .unchanged)
+            record(work, .unchanged, .unchanged)
         case .malformed:
             count(.malformed)
-            tell(.warning, "malformed", device, because: "Apple takes the receipt for none of its own")
-            settle(work, .malformed, .malformed)
+            tell(.warning, "malformed", device, because: "Apple does not accept the receipt as its own")
+            record(work, .malformed, .malformed)
         case .unknown:
             count(.unknown)
-            tell(.info, "unknown", device, because: "Apple knows nothing of the device")
-            settle(work, .unknown, .unknown)
+            tell(.info, "unknown", device, because: "Apple does not know the device")
+            record(work, .unknown, .unknown)
         // Nothing that concerns the device: it keeps its turn.
         case .tokenRefused:
             count(.tokenRefused)
             tell(.error, "failed", device, because: "\(host(of: work)): token_refused: status 401")
-            settle(work, .failed, .paused)
+            record(work, .failed, .paused)
         case .tooMany:
             count(.throttled)
             tell(.warning, "failed", device, because: "\(host(of: work)): throttled: status 429")
-            settle(work, .failed, .paused)
+            record(work, .failed, .paused)
         case .failed(let reason):
             count(.failed)
             tell(.warning, "failed", device, because: "\(host(of: work)): \(reason)")
-            settle(work, .failed, .failed)
+            record(work, .failed, .failed)
         }
     }
 
@@ -41,7 +41,7 @@ extension ReceiptRefresher {
     private func keep(_ bytes: [UInt8], _ work: ReceiptWork) {
         do throws(FreshReceiptFault) {
             let fields = try work.judge.judge(bytes, of: work.device.device.identity, kept: work.times, now: now)
-            guard let newer = ReceiptResult.Newer(content: bytes, riskMetric: fields.riskMetric) else {
+            guard let newer = ReceiptResult.NewerReceipt(content: bytes, riskMetric: fields.riskMetric) else {
                 throw .receipt(.tooLong)
             }
             count(.refreshed)
@@ -51,23 +51,23 @@ extension ReceiptRefresher {
                 isAbove ? .warning : .info, "refreshed", work.device, risk: fields.riskMetric,
                 because: isAbove ? "above maximum_risk" : nil)
             let times = ReceiptTimes(createdAt: fields.creation.seconds, notBefore: fields.notBefore?.seconds)
-            settle(work.device, work.receipt, .refreshed, .refreshed, times: times, newer: newer, askedAt: now)
+            record(work.device, work.receipt, .refreshed, .refreshed, times: times, newer: newer, askedAt: now)
         } catch {
             count(.refused)
-            tell(.warning, "refused", work.device, because: "the receipt that came is not kept: \(error.reason)")
-            settle(work, .refused, .refused)
+            tell(.warning, "refused", work.device, because: "the received receipt was not stored: \(error.reason)")
+            record(work, .refused, .refused)
         }
     }
 
     // MARK: - Settling
 
-    private func settle(_ work: ReceiptWork, _ outcome: ReceiptOutcome, _ decided: RefreshSchedule.DeviceOutcome) {
-        settle(work.device, work.receipt, outcome, decided, times: work.times, askedAt: now)
+    private func record(_ work: ReceiptWork, _ outcome: ReceiptOutcome, _ decided: RefreshSchedule.DeviceOutcome) {
+        record(work.device, work.receipt, outcome, decided, times: work.times, askedAt: now)
     }
 
-    func settle(
+    func record(
         _ device: DeviceDetails, _ previous: [UInt8], _ outcome: ReceiptOutcome,
-        _ decided: RefreshSchedule.DeviceOutcome, times: ReceiptTimes?, newer: ReceiptResult.Newer? = nil,
+        _ decided: RefreshSchedule.DeviceOutcome, times: ReceiptTimes?, newer: ReceiptResult.NewerReceipt? = nil,
         askedAt: Int64? = nil
     ) {
         let failures = failures(of: device, after: decided)
@@ -98,7 +98,7 @@ extension ReceiptRefresher {
     }
 
     /// What cannot be written down now is due again when the claim ends.
-    private func send(_ result: ReceiptResult) { surroundings.questions.ask(.settleReceipt(result)) { _ in } }
+    private func send(_ result: ReceiptResult) { surroundings.questions.ask(.recordReceipt(result)) { _ in } }
 
     // MARK: - Telling
 

@@ -13,8 +13,8 @@ final class ReceiptRefresher {
     let settings: ReceiptSettings
     let rules: EnrolmentRules
     private let services: ReceiptServices
-    let figures: ReceiptFigures
-    let surroundings: EnrolmentGeneration.Surroundings
+    let figures: ReceiptFigureCollector
+    let surroundings: EnrolmentGeneration.EnrolmentContext
     var schedule: RefreshSchedule
     private var token: RefreshToken
 
@@ -36,12 +36,12 @@ final class ReceiptRefresher {
 
     init(
         _ settings: ReceiptSettings, _ apps: [EnrolmentSettings.App], _ rules: EnrolmentRules,
-        _ surroundings: EnrolmentGeneration.Surroundings
+        _ surroundings: EnrolmentGeneration.EnrolmentContext
     ) throws(EnrolmentStartError) {
         self.settings = settings
         self.rules = rules
         self.surroundings = surroundings
-        figures = ReceiptFigures(apps, surroundings)
+        figures = ReceiptFigureCollector(apps, surroundings)
         schedule = RefreshSchedule(
             RefreshSchedule.Rules(
                 concurrency: settings.concurrency, callsPerMinute: settings.callsPerMinute, interval: settings.interval,
@@ -160,18 +160,18 @@ final class ReceiptRefresher {
         let identity = device.device.identity
         let service = services.firstIndex(for: identity.environment)
         guard let service, let app = try? rules.app(of: identity).0 else {
-            return settle(device, receipt, .unasked, .unasked, times: nil)
+            return record(device, receipt, .unasked, .unasked, times: nil)
         }
         switch app.receipts.examine(receipt, of: identity, now: now) {
         case .exchangeable(let times):
             let work = ReceiptWork(
                 device: device, receipt: receipt, times: times, judge: app.receipts, service: service, claimEnd: end)
             if isRunning { waiting.append(work) } else { release(work) }
-        case .waiting(let times, _): settle(device, receipt, .waiting, .waiting, times: times)
-        case .expired: settle(device, receipt, .expired, .expired, times: nil)
-        // Told by `device show` alone: there may be as many as devices, if phones send rubbish.
+        case .waiting(let times, _): record(device, receipt, .waiting, .waiting, times: times)
+        case .expired: record(device, receipt, .expired, .expired, times: nil)
+        // Only `device show` reports these: if phones send invalid receipts, there may be one for each device.
         case .unverified:
-            settle(device, receipt, .unverified, .unverified, times: nil)
+            record(device, receipt, .unverified, .unverified, times: nil)
         }
     }
 
@@ -180,7 +180,7 @@ final class ReceiptRefresher {
     private func ask(_ work: ReceiptWork) {
         let authorization: String
         do throws(CryptographyError) { authorization = try token.text(now: now) } catch {
-            tell(.error, "failed", work.device, because: "no token can be made: \(error)")
+            tell(.error, "failed", work.device, because: "a token cannot be created: \(error)")
             return ended(work, .failed("token"))
         }
         let call = services.call(work, authorization) { [weak self] result in

@@ -17,7 +17,7 @@ final class ReceiptServices {
     private static let namePatience = TimeSpan.seconds(2)
 
     init(
-        _ settings: ReceiptSettings, _ surroundings: EnrolmentGeneration.Surroundings
+        _ settings: ReceiptSettings, _ surroundings: EnrolmentGeneration.EnrolmentContext
     ) throws(EnrolmentStartError) {
         self.settings = settings
         loop = surroundings.loop

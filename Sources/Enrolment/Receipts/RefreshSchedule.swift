@@ -1,7 +1,7 @@
 internal import EventLoop
 
-/// When Apple is asked, and when again: how many calls may begin, and when the next look at a device makes sense. A value: what
-/// time it is, it is told.
+/// When Apple is asked, and when again: how many calls may begin, and when the next look at a device makes sense. A
+/// value: the caller passes the time.
 struct RefreshSchedule {
     struct Rules {
         /// Calls at once.
@@ -15,7 +15,7 @@ struct RefreshSchedule {
 
     /// Why nobody is asked about for a while.
     enum Pause: String, CaseIterable {
-        /// 401: an operator has to mend it.
+        /// 401: an operator has to correct the key or the team.
         case tokenRefused = "token_refused"
         /// 429.
         case throttled
@@ -81,9 +81,9 @@ struct RefreshSchedule {
     /// A call was given up, for no fault of anybody.
     mutating func abandoned() { underWay -= 1 }
 
-    /// Goes on with a pause that began before these rules.
+    /// Continues a pause that began before these rules.
     mutating func resume(_ earlier: (reason: Pause, until: Instant)?) {
-        // What an operator has to mend, a new configuration may have mended.
+        // The new configuration may contain the operator's correction.
         guard let earlier, earlier.reason != .tokenRefused else { return }
         pause = earlier
     }
@@ -95,7 +95,7 @@ struct RefreshSchedule {
         return isNew
     }
 
-    /// A wrong key or team does not mend itself.
+    /// A wrong key or team stays wrong until an operator corrects it.
     private static let tokenPause: Int64 = 3_600
     /// Of a 429 that says nothing.
     private static let usualPause: Int64 = 900

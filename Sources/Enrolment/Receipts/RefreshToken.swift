@@ -1,8 +1,8 @@
 internal import Challenges
 internal import Cryptography
 
-/// What Apple knows us by: a JSON Web Token (RFC 7519), ES256 by the developer's key, made anew now and then. It is nobody
-/// else's to see: no log has it.
+/// The credential for Apple: a JSON Web Token (RFC 7519), signed with ES256 by the developer's key, renewed now and
+/// then. It is a secret: no log contains it.
 struct RefreshToken {
     /// How long one is shown, in seconds. Apple takes them for up to an hour.
     static let life: Int64 = 20 * 60
@@ -35,12 +35,12 @@ struct RefreshToken {
     private func make(_ now: Int64) throws(CryptographyError) -> String {
         let header = Array(#"{"alg":"ES256","kid":"\#(keyID)"}"#.utf8)
         let claims = Array(#"{"iss":"\#(team)","iat":\#(now)}"#.utf8)
-        let signed = "\(Base64URL.encode(header.span)).\(Base64URL.encode(claims.span))"
+        let signed = "\(Base64URLText.encode(header.span)).\(Base64URLText.encode(claims.span))"
         let input = Array(signed.utf8)
         let signature = try key.sign(digest: try library.sha256(of: input.span))
         guard let fixed = ECDSASignature.fixedWidth(der: signature.span) else {
-            throw CryptographyError(doing: "sign a token: the signature is of another form")
+            throw CryptographyError(doing: "sign a token: the signature has an unexpected form")
         }
-        return "\(signed).\(Base64URL.encode(fixed.span))"
+        return "\(signed).\(Base64URLText.encode(fixed.span))"
     }
 }

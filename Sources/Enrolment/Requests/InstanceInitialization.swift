@@ -4,7 +4,7 @@ public import Vocabulary
 
 /// The content of `POST /instance-initialization`: the right form, nothing verified.
 public struct InstanceInitialization: Equatable, Sendable {
-    public let nonce: EnrolmentNonce
+    public let nonce: IssuedNonce
     /// The hardware key's key id, which is what `hardware_key_tag` stands for.
     public let keyID: KeyID
     /// The attestation, CBOR.
@@ -37,7 +37,7 @@ public struct InstanceInitialization: Equatable, Sendable {
     /// What `AttestationVerifier` is asked about. The verdict is about the nonce only if the app it names is configured for
     /// this form.
     public func evidence(
-        _ form: ClientDataForm, _ library: LibraryContext
+        _ form: ClientDataFormat, _ library: LibraryContext
     ) throws(EnrolmentFault) -> AttestationEvidence {
         let hash = try clientDataHash(form, library)
         return AttestationEvidence(attestation: attestation, clientDataHash: hash.bytes, keyID: keyID)

@@ -7,7 +7,7 @@ public import Vocabulary
 /// Still to be done: the nonce is ours, fresh and unused; the device exists and is not revoked; `verifyProof`; the counter
 /// is unspent; no other device ever had the key.
 public struct KeyBinding: Equatable, Sendable {
-    public let nonce: EnrolmentNonce
+    public let nonce: IssuedNonce
     /// The device that binds, by its hardware key.
     public let hardwareKeyID: KeyID
     /// The uncompressed point of `keypair_mTLS`, the key that is bound: 65 bytes, on the curve.

@@ -25,7 +25,7 @@ public struct KeyBindingVerifier {
     ///   - content: of `POST /key-binding`.
     ///   - now: in seconds since 1970.
     public func verify(_ content: [UInt8], now: Int64) throws(EnrolmentFault) -> KeyBinding {
-        let token = try KeyBindingToken(content)
+        let token = try ReceivedKeyBindingToken(content)
         try checkAdmissionMember(token)
         try checkHeader(token)
         let thumbprint = try EnrolmentFault.checking { () throws(CryptographyError) in
@@ -44,17 +44,17 @@ public struct KeyBindingVerifier {
 
     /// Where no token is asked for, the app must not believe that one was looked at. Where one is, a device that was let
     /// in before needs no other: whether this one was, is for who keeps state.
-    private func checkAdmissionMember(_ token: KeyBindingToken) throws(EnrolmentFault) {
+    private func checkAdmissionMember(_ token: ReceivedKeyBindingToken) throws(EnrolmentFault) {
         if admission == nil, token.admissionToken != nil { throw .tokenMembers }
     }
 
     /// The algorithm is never the sender's to choose (RFC 8725 section 3.1), nor is the kind of token (section 3.11).
-    private func checkHeader(_ token: KeyBindingToken) throws(EnrolmentFault) {
+    private func checkHeader(_ token: ReceivedKeyBindingToken) throws(EnrolmentFault) {
         guard token.algorithm.spells("ES256") else { throw .tokenAlgorithm }
         guard token.type.spells("rp-kb+jwt") else { throw .tokenType }
     }
 
-    private func checkTimes(_ token: KeyBindingToken, _ now: Int64) throws(EnrolmentFault) {
+    private func checkTimes(_ token: ReceivedKeyBindingToken, _ now: Int64) throws(EnrolmentFault) {
         // Bounded, so that no sum overflows: the year 9999 is as far as any date here goes.
         guard let issuedAt = token.issuedAt.integer, NumericDate.range.contains(issuedAt),
             abs(now - issuedAt) <= Self.clockTolerance
@@ -65,8 +65,8 @@ public struct KeyBindingVerifier {
         else { throw .tokenExpiry }
     }
 
-    /// The new key itself signed: whoever sends this has its private half.
-    private func checkSignature(_ token: KeyBindingToken) throws(EnrolmentFault) {
+    /// The new key itself signed: the sender has its private half.
+    private func checkSignature(_ token: ReceivedKeyBindingToken) throws(EnrolmentFault) {
         let key: P256VerificationKey
         do throws(CryptographyError) {
             key = try P256VerificationKey(point: token.key.point.span, library)
@@ -80,7 +80,7 @@ public struct KeyBindingVerifier {
     }
 
     private func admission(
-        _ token: KeyBindingToken, _ thumbprint: String, _ now: Int64
+        _ token: ReceivedKeyBindingToken, _ thumbprint: String, _ now: Int64
     ) throws(EnrolmentFault) -> Admission? {
         guard let admission, let text = token.admissionToken else { return nil }
         do throws(AdmissionFault) {

@@ -49,15 +49,17 @@ extension JSONObject {
         return text
     }
 
-    func nonce() throws(EnrolmentFault) -> EnrolmentNonce {
-        guard let nonce = EnrolmentNonce(try text(.nonce)) else { throw .valueFormat(.nonce) }
+    func nonce() throws(EnrolmentFault) -> IssuedNonce {
+        guard let nonce = IssuedNonce(try text(.nonce)) else { throw .valueFormat(.nonce) }
         return nonce
     }
 
     /// Bytes in base64url, in its one spelling. - Parameter lengths: how many bytes there may be.
     func bytes(_ member: RequestMember, _ lengths: ClosedRange<Int>) throws(EnrolmentFault) -> [UInt8] {
         let text = try text(member)
-        guard let bytes = Base64URL.decode(text.span), lengths.contains(bytes.count) else { throw .valueFormat(member) }
+        guard let bytes = Base64URLText.decode(text.span), lengths.contains(bytes.count) else {
+            throw .valueFormat(member)
+        }
         return bytes
     }
 

@@ -19,12 +19,12 @@ final class EnrolmentGeneration {
     private let receipts: ReceiptRefresher?
 
     /// What a generation is made with, and what outlives it.
-    struct Surroundings {
+    struct EnrolmentContext {
         let loop: Loop
         let pool: BufferPool
         let library: LibraryContext
         let registry: DeviceRegistry
-        let questions: RegistryQuestions
+        let questions: RegistryRequests
         let shared: EnrolmentShared
         let audit: (EnrolmentDecision) -> Void
         let tell: (ReceiptNotice) -> Void
@@ -32,17 +32,17 @@ final class EnrolmentGeneration {
 
     /// - Parameter identity: of the store, as it is now.
     init(
-        _ settings: EnrolmentSettings, _ identity: StoreIdentity, _ surroundings: Surroundings
+        _ settings: EnrolmentSettings, _ identity: StoreIdentity, _ surroundings: EnrolmentContext
     ) throws(EnrolmentStartError) {
         self.settings = settings
         loop = surroundings.loop
         rules = try EnrolmentRules(settings, identity, surroundings.library)
         contexts = try Self.contexts(settings, surroundings.library)
-        let desk = EnrolmentDesk(
+        let handler = EnrolmentHandler(
             rules, surroundings.registry, surroundings.questions, surroundings.shared,
             audit: EnrolmentAudit(surroundings.audit))
         let application = EnrolmentApplication(
-            desk: desk, contentLimit: min(settings.contentLimit, RequestContent.lengthLimit),
+            handler: handler, contentLimit: min(settings.contentLimit, RequestContent.lengthLimit),
             rates: AddressLimits.Rates(
                 requestsPerMinute: settings.requestsPerMinute, connections: settings.connectionsPerAddress),
             shared: surroundings.shared)

@@ -38,7 +38,7 @@ public struct EnrolmentMetrics: Sendable {
             .counter, "attestgate_enrolment_requests_total", "Requests to the enrolment endpoints, by result.")
         var times = MetricFamily(
             .histogram, "attestgate_enrolment_request_duration_seconds",
-            "From the end of the head to the answer, the wait for the registry included.")
+            "Time from the end of the request head to the response, including the registry.")
         for (row, endpoint) in Self.endpoints.enumerated() {
             for (place, result) in Self.results.enumerated() {
                 answers.add(requests[row][place], ["endpoint": endpoint, "result": result])
@@ -46,12 +46,12 @@ public struct EnrolmentMetrics: Sendable {
             times.add(durations[row], ["endpoint": endpoint])
         }
         var attestations = MetricFamily(
-            .counter, "attestgate_enrolment_attestations_total", "Attestations that were examined, by verdict.")
+            .counter, "attestgate_enrolment_attestations_total", "Verified attestations, by verdict.")
         attestations.add(attestationsVerified, ["result": "verified"])
         attestations.add(attestationsRefused, ["result": "refused"])
         var limited = MetricFamily(
             .counter, "attestgate_enrolment_limited_total",
-            "Requests answered 503, and connections closed, because of a limit; or of HTTP/2 that was broken.")
+            "Requests refused with 503 and connections closed, because of a limit or an HTTP/2 violation.")
         limited.add(requestsLimited, ["limit": "requests"])
         limited.add(connectionsLimited, ["limit": "connections"])
         limited.add(connectionsBroken, ["limit": "protocol"])
@@ -62,11 +62,11 @@ public struct EnrolmentMetrics: Sendable {
                 certificatesIssued),
             MetricFamily(
                 .counter, "attestgate_enrolment_proxy_headers_refused_total",
-                "Connections of trusted proxies to the enrolment listener that did not begin with a valid PROXY header.",
+                "Connections of trusted proxies to the enrolment listener without a valid PROXY header.",
                 proxyHeadersRefused),
             MetricFamily(
                 .counter, "attestgate_enrolment_handshakes_failed_total",
-                "Connections to the enrolment listener that ended before the TLS handshake was complete.",
+                "Connections to the enrolment listener that closed before the end of the TLS handshake.",
                 handshakesFailed),
         ] + (receipts?.families ?? [])
     }

@@ -8,7 +8,7 @@ internal import Synchronization
 /// The enrolment endpoints, served by a thread of their own: what verifies attestations and holds the CA's key shares
 /// neither loop nor library context with the workers.
 ///
-/// Whoever starts it hands over listening sockets and is told by reports, on the service's thread, how each command ended.
+/// The caller hands over listening sockets and receives reports, on the service's thread, on how each command ended.
 /// Settings change in two steps, as those of the workers do: `prepare` makes everything and can fail, `adopt` cannot.
 public final class EnrolmentService: Sendable {
     public enum Report: Equatable, Sendable {
@@ -17,8 +17,8 @@ public final class EnrolmentService: Sendable {
         case prepared(fault: String?)
         case adopted
         case pong
-        /// Descriptors by the listeners' names; whoever hears of it owns them. Nil if there are not enough left.
-        case lent([String: Int32]?)
+        /// Descriptors by the listeners' names; the receiver owns them. Nil if there are not enough left.
+        case duplicated([String: Int32]?)
         /// Something failed that no request is answered by; for the log.
         case failed(String)
         /// What came of a device's receipt; for the log.
@@ -31,7 +31,7 @@ public final class EnrolmentService: Sendable {
         case adopt
         case discard
         case ping
-        case lend
+        case duplicateSockets
         case drain
         case stop
     }
@@ -45,7 +45,7 @@ public final class EnrolmentService: Sendable {
     /// - Parameters:
     ///   - settings: which `check` has found right.
     ///   - sockets: descriptors of listening sockets by the listeners' names; taken over.
-    ///   - audit: told of each decision, on the service's thread.
+    ///   - audit: receives each decision, on the service's thread.
     ///   - report: called on the service's thread.
     ///   - failed: called on that thread if it cannot begin, which is for want of memory or descriptors.
     public init(
@@ -91,8 +91,9 @@ public final class EnrolmentService: Sendable {
     /// `Report.pong` follows if the loop goes round.
     public func ping() { tell(.ping) }
 
-    /// `Report.lent` follows, with a second descriptor of each listening socket: for another process, or for another service.
-    public func lend() { tell(.lend) }
+    /// A report follows, with a duplicate descriptor of each listening socket: for another process, or for another
+    /// service.
+    public func duplicateSockets() { tell(.duplicateSockets) }
 
     /// Accepts no more, lets requests finish, then ends.
     public func drain() { tell(.drain) }
@@ -100,11 +101,11 @@ public final class EnrolmentService: Sendable {
     /// Ends now.
     public func stop() { tell(.stop) }
 
-    /// No command is lost. Whoever asks something (settings to be made ready, a ping) asks again only when it is answered, and
-    /// the rest is told once: so no more than a few wait, however long the thread stands still.
+    /// No command is lost. A command that is answered (settings to be prepared, a ping) is sent again only after its
+    /// answer, and all others are sent once: so no more than a few wait, however long the thread stands still.
     private func tell(_ command: Command) {
         let isTaken = mailbox.post(command)
-        precondition(isTaken, "enrolment was told more than it was asked to answer")
+        precondition(isTaken, "enrolment received more replies than it expects")
     }
 
     /// Waits until the thread has ended.

@@ -8,8 +8,8 @@ public import Server
 public import TLS
 public import Vocabulary
 
-/// All that an enrolment service is made of: a configuration with its files read. Plain values, so that whoever reads files
-/// hands them over, and the service's thread alone makes keys of them.
+/// All inputs of an enrolment service: a configuration with its files read. Plain values: the reader of the files hands
+/// them over, and only the service's thread makes keys from them.
 public struct EnrolmentSettings: Sendable {
     /// Where it listens, and how it shows itself there. Clients are asked for no certificate.
     public struct Listener: Sendable {
@@ -44,7 +44,7 @@ public struct EnrolmentSettings: Sendable {
         public var id: AppID
         /// What its attestations must be; of the same id.
         public var attested: AttestedApp
-        public var form: ClientDataForm
+        public var form: ClientDataFormat
         /// What attestations of its simulators lead to, in PEM; nil if it is none of a simulator.
         public var simulatorRoot: [UInt8]?
         /// The greatest risk metric of a receipt, where one says any. Nil: whatever it says.
@@ -52,7 +52,7 @@ public struct EnrolmentSettings: Sendable {
         public var counters: CounterMode
 
         public init(
-            id: AppID, attested: AttestedApp, form: ClientDataForm = .nonceAndTag, simulatorRoot: [UInt8]? = nil,
+            id: AppID, attested: AttestedApp, form: ClientDataFormat = .nonceAndTag, simulatorRoot: [UInt8]? = nil,
             maximumRisk: UInt32? = nil, counters: CounterMode
         ) {
             self.id = id

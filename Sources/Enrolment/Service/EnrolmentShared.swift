@@ -4,7 +4,7 @@ internal import Synchronization
 /// What all generations of one service have in common. Belongs to the service's thread; the counts may be read by any.
 final class EnrolmentShared {
     var limits = AddressLimits()
-    /// Until when Apple is not asked, told by the generation that was told so.
+    /// Until when Apple is not asked; set by the generation that received the refusal.
     var receiptPause: (reason: RefreshSchedule.Pause, until: Instant)?
     private let counts: EnrolmentCounts
 

@@ -7,7 +7,7 @@ internal import Registry
 /// The thread of one enrolment service: its loop, and the generations it serves, the current one and those that still have
 /// connections.
 final class EnrolmentThread {
-    private let surroundings: EnrolmentGeneration.Surroundings
+    private let surroundings: EnrolmentGeneration.EnrolmentContext
     private let loop: Loop
     private let report: (EnrolmentService.Report) -> Void
     private var identity: StoreIdentity
@@ -19,7 +19,7 @@ final class EnrolmentThread {
     private var cleaner: LoopTimer?
     private var isDraining = false
 
-    /// Where the epoch is told to, before there is a thread to tell.
+    /// Receives a new epoch before the thread exists.
     private final class Renewal {
         var tell: (StoreIdentity) -> Void = { _ in }
     }
@@ -31,11 +31,11 @@ final class EnrolmentThread {
     ) throws {
         let loop = try Loop()
         let renewal = Renewal()
-        let questions = try RegistryQuestions(registry, loop: loop) { renewal.tell($0) }
+        let questions = try RegistryRequests(registry, loop: loop) { renewal.tell($0) }
         self.loop = loop
         self.report = report
         identity = registry.identity
-        surroundings = EnrolmentGeneration.Surroundings(
+        surroundings = EnrolmentGeneration.EnrolmentContext(
             loop: loop, pool: BufferPool(idleLimit: 16), library: try LibraryContext(), registry: registry,
             questions: questions, shared: EnrolmentShared(counts), audit: audit, tell: { report(.receipt($0)) })
         let generation = try EnrolmentGeneration(settings, identity, surroundings)
@@ -46,7 +46,7 @@ final class EnrolmentThread {
         cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
     }
 
-    /// Serves until told to end. Blocks the thread.
+    /// Serves until a stop or drain command ends the loop. Blocks the thread.
     func run(_ mailbox: Mailbox<EnrolmentService.Command>) {
         let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { [self] in receive($0) }
         report(.serving)
@@ -61,7 +61,7 @@ final class EnrolmentThread {
         case .adopt: adopt()
         case .discard: discard()
         case .ping: report(.pong)
-        case .lend: report(.lent(lend()))
+        case .duplicateSockets: report(.duplicated(duplicateSockets()))
         case .drain: drain()
         case .stop:
             for generation in generations { generation.abort() }
@@ -76,7 +76,7 @@ final class EnrolmentThread {
         for generation in generations + (prepared.map { [$0.generation] } ?? []) {
             do throws(CryptographyError) { try generation.renew(identity) } catch {
                 // Its nonces are of an epoch that has ended, and the registry refuses them.
-                report(.failed("nonces of the new epoch cannot be made: \(error)"))
+                report(.failed("nonces of the new epoch cannot be created: \(error)"))
             }
         }
     }
@@ -91,7 +91,7 @@ final class EnrolmentThread {
             let generation = try EnrolmentGeneration(settings, identity, surroundings)
             for name in generation.names where sockets[name] == nil {
                 guard let descriptor = current?.duplicateListener(name) else {
-                    throw EnrolmentStartError("listener \(name): no descriptor is left to hand it over by")
+                    throw EnrolmentStartError("listener \(name): there is no free descriptor to hand it over")
                 }
                 sockets[name] = descriptor
             }
@@ -131,7 +131,7 @@ final class EnrolmentThread {
     }
 
     /// Second descriptors of the listening sockets. - Returns: nil if there are not enough left.
-    private func lend() -> [String: Int32]? {
+    private func duplicateSockets() -> [String: Int32]? {
         guard let current else { return nil }
         var sockets: [String: Int32] = [:]
         for name in current.names { sockets[name] = current.duplicateListener(name) }
@@ -142,7 +142,7 @@ final class EnrolmentThread {
 
     // MARK: - The end
 
-    /// What was asked of the registry is seen to its end there; whoever waited for it is told, for connections that serve a
+    /// Commands to the registry run to completion there, and their requests are answered: connections that serve a
     /// request are waited for.
     private func drain() {
         guard !isDraining else { return }

@@ -3,7 +3,7 @@ internal import Server
 
 /// How much one client address may ask for: a bucket of requests that fills again evenly, and connections open at once.
 ///
-/// Bounded; whoever has more addresses than there are buckets shares theirs with others.
+/// Bounded: when there are more addresses than buckets, several addresses share one.
 struct AddressLimits {
     /// What a configuration sets; nil for no limit.
     struct Rates: Equatable, Sendable {

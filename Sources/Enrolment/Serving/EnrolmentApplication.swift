@@ -3,21 +3,21 @@ internal import Server
 
 /// What the listeners of one generation do with connections and requests.
 final class EnrolmentApplication: Application {
-    let desk: EnrolmentDesk
+    let handler: EnrolmentHandler
     let contentLimit: Int
     private let rates: AddressLimits.Rates
     private let shared: EnrolmentShared
     private var dateField = DateField()
 
-    init(desk: EnrolmentDesk, contentLimit: Int, rates: AddressLimits.Rates, shared: EnrolmentShared) {
-        self.desk = desk
+    init(handler: EnrolmentHandler, contentLimit: Int, rates: AddressLimits.Rates, shared: EnrolmentShared) {
+        self.handler = handler
         self.contentLimit = contentLimit
         self.rates = rates
         self.shared = shared
     }
 
     override func makeExchange(for connection: ServerConnection) -> Exchange {
-        EnrolmentExchange(connection: connection, application: self)
+        EnrolmentServerExchange(connection: connection, application: self)
     }
 
     override func admits(_ connection: ServerConnection) -> Bool {

@@ -34,7 +34,7 @@ package struct CompactJWS: Equatable, Sendable {
     }
 
     private static func bytes(_ part: ArraySlice<UInt8>) throws(JWSFault) -> [UInt8] {
-        guard let bytes = Base64URL.decode(part.span) else { throw .malformed }
+        guard let bytes = Base64URLText.decode(part.span) else { throw .malformed }
         return bytes
     }
 

@@ -1,5 +1,6 @@
-/// Where nothing is forwarded to, whatever a name resolves to: to listeners of our own, which take requests of the gateway for
-/// those of an operator or a phone (DNS rebinding), and to what is nobody's address.
+/// Addresses that nothing is forwarded to, even if a name resolves to them. These are our own listeners, which would
+/// take requests of the gateway for those of an operator or a phone (DNS rebinding), and addresses that belong to no
+/// host.
 public struct ForbiddenAddresses: Sendable {
     public struct Listener: Sendable {
         public let address: SocketAddress
@@ -26,8 +27,8 @@ public struct ForbiddenAddresses: Sendable {
     ) -> String? {
         // ::ffff:127.0.0.1 leads where 127.0.0.1 does.
         let address = address.with(port: address.port)
-        if address.isUnspecified { return "is no machine's address" }
-        if address.isForMany { return "is the address of many machines" }
+        if address.isUnspecified { return "is not the address of a machine" }
+        if address.isForMany { return "is a multicast address" }
         let reached = listeners.first { listener in
             guard listener.address.port == address.port else { return false }
             if listener.address == address { return true }
@@ -35,6 +36,6 @@ public struct ForbiddenAddresses: Sendable {
             guard listener.address.isUnspecified, listener.address.isIPv6 == address.isIPv6 else { return false }
             return address.isLoopback || machine().contains { $0.with(port: address.port) == address }
         }
-        return reached.map { "is where \($0.purpose) listens" }
+        return reached.map { "is the address of \($0.purpose)" }
     }
 }

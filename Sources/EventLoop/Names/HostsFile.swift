@@ -5,7 +5,7 @@ enum HostsFile {
     /// One that is larger is no file that somebody wrote.
     private static let limit = 1 << 20
 
-    /// What the file says of a name. Read anew each time: it is small, and lookups are rare.
+    /// The addresses that the file has for a name. Reads the file each time: it is small, and lookups are rare.
     static func addresses(of name: String, port: UInt16, path: String = "/etc/hosts") -> [SocketAddress] {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { return [] }

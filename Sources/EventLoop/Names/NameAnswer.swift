@@ -40,12 +40,12 @@ public enum NameFault: Int, CaseIterable, Sendable {
     /// For people.
     public var text: String {
         switch self {
-        case .nonexistent: "no such name, or no address of it"
-        case .timeout: "no nameserver answers, or none knows"
-        case .refused: "the nameserver refuses to answer"
+        case .nonexistent: "the name does not exist or has no address"
+        case .timeout: "no nameserver has answered"
+        case .refused: "the nameserver refused the query"
         case .truncated: "the answer does not fit into a UDP message"
         case .malformed: "the nameserver's answer is malformed"
-        case .forbidden: "none of its addresses may be forwarded to"
+        case .forbidden: "none of its addresses may be used"
         case .exhausted: "out of memory or descriptors"
         }
     }

@@ -5,7 +5,9 @@
 /// turn; each has `NameRecord.addressLimit` addresses at most.
 public final class NameBook {
     public enum Event: Equatable, Sendable {
-        /// Lookups begin to fail. - kept: how many addresses of before go on to be used.
+        /// Lookups begin to fail.
+        ///
+        /// - Parameter kept: how many earlier addresses stay in use.
         case failing(NamedServer, NameFault, kept: Int)
         /// They succeed again.
         case recovered(NamedServer)
@@ -31,7 +33,7 @@ public final class NameBook {
         var record: NameRecord
         var lookup: NameLookup?
         var counts = Counts()
-        /// Refused in the last answer, and told so.
+        /// Refused in the last answer, and reported.
         var refused: Set<SocketAddress> = []
     }
 
@@ -43,9 +45,9 @@ public final class NameBook {
     private var timer: LoopTimer?
     /// Who waits until each server has been looked up once.
     private var waiting: (completion: () -> Void, timer: LoopTimer)?
-    /// Told which servers have other addresses now.
+    /// Called with the servers whose addresses have changed.
     public var onChange: ([NamedServer]) -> Void = { _ in }
-    /// Told what an operator should know.
+    /// Called with events that an operator should know.
     public var onEvent: (Event) -> Void = { _ in }
 
     private static let lookupLimit = 16

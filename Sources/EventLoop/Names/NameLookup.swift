@@ -37,7 +37,8 @@ public final class NameLookup {
             ask(name, isIPv6: false)
             ask(name, isIPv6: true)
         }
-        // Ours, for evdns waits without end where it has no nameserver, and for each search domain anew.
+        // Our own timeout: evdns waits without end where it has no nameserver, and restarts its timeout for each search
+        // domain.
         timer = LoopTimer(loop: loop, startsIn: pending == 0 ? .milliseconds(0) : settings.patience) {
             [unowned self] in finish()
         }
@@ -162,7 +163,7 @@ private nonisolated func nameAnswered(
     _ result: Int32, _: CChar, _ count: Int32, _ ttl: Int32, _ addresses: UnsafeMutableRawPointer?,
     _ context: UnsafeMutableRawPointer?
 ) {
-    guard let context else { preconditionFailure("an answer without its question") }
+    guard let context else { preconditionFailure("an answer without its query") }
     let question = Unmanaged<NameQuestion>.fromOpaque(context).takeRetainedValue()
     guard let lookup = question.lookup else { return }
     lookup.refreshClock()

@@ -1,9 +1,10 @@
-/// What is known of one name, and when it is to be looked up next. A value that is told what came of a lookup, and when.
+/// What is known of one name, and when it is looked up next. A value: the caller passes the result of each lookup, and
+/// the time.
 ///
 /// What was known last stays so while lookups fail: a nameserver that is down must not take the services down with it
 /// (RFC 8767 does the same), and whether a service still runs at its address shows when it is asked.
 struct NameRecord {
-    enum News: Equatable {
+    enum Change: Equatable {
         /// As before.
         case nothing
         /// There are other addresses now.
@@ -31,7 +32,7 @@ struct NameRecord {
     }
 
     /// - Returns: whether the addresses are others than before. Another order of the same is none.
-    mutating func take(_ answer: NameAnswer, at now: Instant, _ settings: ResolverSettings) -> News {
+    mutating func take(_ answer: NameAnswer, at now: Instant, _ settings: ResolverSettings) -> Change {
         isAnswered = true
         guard let ttl = Self.ttl(of: answer) else {
             failures += 1
@@ -49,7 +50,7 @@ struct NameRecord {
     }
 
     /// Forgets addresses that must not be used any more.
-    mutating func remove(where isRefused: (SocketAddress) -> Bool) -> News {
+    mutating func remove(where isRefused: (SocketAddress) -> Bool) -> Change {
         ipv4.removeAll(where: isRefused)
         ipv6.removeAll(where: isRefused)
         return arrange()
@@ -77,7 +78,7 @@ struct NameRecord {
         }
     }
 
-    private mutating func arrange() -> News {
+    private mutating func arrange() -> Change {
         var arranged: [SocketAddress] = []
         for place in 0..<max(ipv4.count, ipv6.count) {
             if place < ipv4.count, !arranged.contains(ipv4[place]) { arranged.append(ipv4[place]) }

@@ -1,5 +1,5 @@
-/// One worker's latest decisions, for whoever looks at the gateway right now: refusals and what was broken off whole, of all else
-/// a sample, and that only while somebody asks. Belongs to the worker's thread.
+/// One worker's latest decisions, for operators who watch the gateway now. Contains all refusals and aborted requests,
+/// and a sample of the others, which is taken only while an operator asks. Belongs to the worker's thread.
 ///
 /// Bounded: what nobody has fetched in time makes room for what comes, and is counted. The price of a request that is forwarded
 /// is one comparison.

@@ -54,7 +54,8 @@ struct DenialResponses {
         body.append(hex: trace.low, digits: 16)
         body.append(Self.bodyEnd)
     }
-    /// Appends what a gRPC client is told, in place of a body: status, code, and a message of all that a body has.
+    /// Appends the fields that a gRPC client receives in place of a body: status, code, and a message with everything
+    /// that a body has.
     func appendFields(of refusal: Refusal, _ trace: TraceID, to output: inout ByteBuffer) {
         output.append(fields[Int(refusal.denial.rawValue)])
         if let component = refusal.component {

@@ -12,8 +12,8 @@ enum GRPCCall {
         return false
     }
 
-    /// `application/grpc`, also with the format of its messages (`+proto`) or parameters behind. What begins with it and goes on otherwise
-    /// is something else: `application/grpc-web` has its status in the content, even over HTTP/2.
+    /// `application/grpc`, also with the format of its messages (`+proto`) or parameters behind. A longer type with the
+    /// same beginning is another one: `application/grpc-web` has its status in the content, even over HTTP/2.
     static func isMeant(by contentType: Span<UInt8>) -> Bool {
         let length = mediaType.count
         guard contentType.count >= length, contentType.extracting(first: length).equals(lowercase: mediaType) else {

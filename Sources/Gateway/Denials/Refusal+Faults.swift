@@ -23,7 +23,7 @@ extension Refusal {
     init(_ fault: AssertionFault) {
         let reason = String(describing: fault.reason)
         switch fault {
-        case .checkFailed(let error): self.init(.storeUnavailable, error.description)
+        case .checkFailed(let error): self.init(.internalError, error.description)
         case .tooLong, .malformed, .unknownEntry, .entryMissing, .authenticatorData:
             self.init(.proofMalformed, reason)
         case .rpIDMismatch, .counterZero, .signatureInvalid: self.init(.proofInvalid, reason)
@@ -41,7 +41,7 @@ extension Refusal {
 
     /// Another request of the device, at the same time, has shown more than this one.
     private static var extensionWithheld: Refusal {
-        Refusal(.appRefused, "an extension is absent that the key shows at the same time")
+        Refusal(.appRefused, "an extension is absent that the same key has shown before")
     }
 
     /// - Parameter counter: that was not accepted, or was.
@@ -52,7 +52,7 @@ extension Refusal {
         case .late(let highest): self = .late(counter, highest)
         case .deviceRevoked: self.init(Denial.deviceRevoked)
         case .extensionWithheld: self = .extensionWithheld
-        case .storeUnavailable: self.init(.storeUnavailable, "the registry takes no counters")
+        case .storeUnavailable: self.init(.storeUnavailable, "the registry accepts no counters")
         }
     }
 
@@ -74,7 +74,7 @@ extension Refusal {
         case .extensionWithheld: self = .extensionWithheld
         case .unknown: self.init(.deviceUnknown)
         case .epochChanged: self.init(.challengeRequired, "the store's epoch has changed")
-        case .storeUnavailable: self.init(.storeUnavailable, "the counter could not be made durable; it stays spent")
+        case .storeUnavailable: self.init(.storeUnavailable, "the counter could not be committed; it stays spent")
         }
     }
 }

@@ -95,7 +95,7 @@ package final class Enforcement {
         client = try RegistryClient(registry, loop: loop) { event in
             switch event {
             case .device(let token, let lookup): waits.leave(token)?.registryAnswered(lookup)
-            case .counter(let token, let outcome): waits.leave(token)?.counterSettled(outcome)
+            case .counter(let token, let outcome): waits.leave(token)?.counterDecided(outcome)
             case .barred(let keys):
                 // They know by themselves why they end; the connections of the others just do.
                 tunnels.confirm(keys)
@@ -145,7 +145,7 @@ package final class Enforcement {
 
     /// Spends the counter of a verified proof.
     ///
-    /// - Returns: the token of a wait, `counterSettled` follows; or why not.
+    /// - Returns: the token of a wait, `counterDecided` follows; or why not.
     func spend(
         _ proof: VerifiedProof, of device: DeviceSnapshot, app: Int, for exchange: ForwardingExchange
     ) -> Result<UInt64, Refusal> {
@@ -166,11 +166,12 @@ package final class Enforcement {
 
     func standing(
         of lookup: DeviceLookup, isSelfSigned: Bool, on requirement: Requirement, admitting apps: AppSet
-    ) -> Standing {
-        Standing(lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps) { device in
+    ) -> RouteAccess {
+        RouteAccess(lookup, isSelfSigned: isSelfSigned, on: requirement, admitting: apps) { device in
             self.apps.place(of: device.app).map { place in
-                Standing.App(
-                    place: place, environment: self.apps[place].environment, maximumRisk: self.apps[place].maximumRisk)
+                RouteAccess.App(
+                    place: place, environment: self.apps[place].environment, maximumRisk: self.apps[place].maximumRisk,
+                    minimumSystem: self.apps[place].extensions.minimumSystem)
             }
         }
     }
@@ -202,13 +203,14 @@ package final class Enforcement {
         return ProvenContent(digests, CollectedContent(from: device.id, pool: pool, budget: budget))
     }
 
-    // MARK: - What is told
+    // MARK: - Values for clients, upstreams and logs
 
     /// Appends `Accept-Signature` for a request of this route, or of none.
     func appendAcceptSignature(to output: inout ByteBuffer, for head: RequestHead, route: Int?) {
         let coverage = route.map { coverages[$0] } ?? Coverage()
         challenges.appendField(
-            asking: coverage.components(for: ProofFields.traits(of: head)), now: UInt64(max(0, WallClock.seconds)),
+            asking: coverage.components(for: ReceivedProofFields.traits(of: head)),
+            now: UInt64(max(0, WallClock.seconds)),
             to: &output)
     }
 

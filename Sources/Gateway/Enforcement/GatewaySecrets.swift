@@ -50,14 +50,14 @@ package struct GatewaySecrets: Sendable {
 
     /// Says where, never what: the file holds secrets.
     package struct Malformed: Error, Equatable {
-        /// From 1; nil if a line is missing, or one too many.
+        /// From 1; nil if it has a line too few or too many.
         package let line: Int?
     }
 
     /// The text of a new file.
     package static func fresh(_ library: LibraryContext) throws(CryptographyError) -> String {
         """
-        # Secrets of AttestGate: whoever knows them can make challenges, and link devices across services.
+        # Secrets of AttestGate: with them anyone can make challenges, and link devices across services.
         # All gateways that share a registry have the same file. To change the challenge secret, put a new line with the
         # next number above the old one; remove the old one when its challenges have expired.
         challenge 1 \(Hexadecimal.encode(try library.randomBytes(length)))

@@ -35,7 +35,7 @@ final class ProofVerifier {
     private let maxAge: Int64
     private var keys: VerificationKeyCache
     // Kept for their room.
-    private var fields: ProofFields?
+    private var fields: ReceivedProofFields?
     private var input: SignatureInput?
     private var signature: ProofSignature?
     private var base = SignatureBase()
@@ -58,7 +58,7 @@ final class ProofVerifier {
         _ head: RequestHead, _ bytes: Span<UInt8>, by device: DeviceSnapshot, of app: AdmittedApp,
         covering coverage: Coverage, now: Int64
     ) -> Verdict {
-        var fields = self.fields.take() ?? ProofFields()
+        var fields = self.fields.take() ?? ReceivedProofFields()
         fields.collect(head, bytes)
         let verdict = verify(&fields, head, bytes, device, app, coverage, now)
         self.fields = consume fields
@@ -66,7 +66,7 @@ final class ProofVerifier {
     }
 
     private func verify(
-        _ fields: inout ProofFields, _ head: RequestHead, _ bytes: Span<UInt8>, _ device: DeviceSnapshot,
+        _ fields: inout ReceivedProofFields, _ head: RequestHead, _ bytes: Span<UInt8>, _ device: DeviceSnapshot,
         _ app: AdmittedApp, _ coverage: Coverage, _ now: Int64
     ) -> Verdict {
         do throws(Refusal) {
@@ -100,7 +100,7 @@ final class ProofVerifier {
 
     // MARK: - The steps, in order
 
-    private func parseInput(_ fields: borrowing ProofFields) throws(Refusal) -> SignatureInput {
+    private func parseInput(_ fields: borrowing ReceivedProofFields) throws(Refusal) -> SignatureInput {
         guard !fields.signatureInput.isAbsent else { throw Refusal(.proofRequired, "no Signature-Input") }
         // Taken first, so that parsing has the only reference and writes in place.
         let old = input.take()
@@ -111,7 +111,7 @@ final class ProofVerifier {
         }
     }
 
-    private func parseSignature(_ fields: borrowing ProofFields) throws(Refusal) -> ProofSignature {
+    private func parseSignature(_ fields: borrowing ReceivedProofFields) throws(Refusal) -> ProofSignature {
         guard !fields.signature.isAbsent else { throw Refusal(.proofRequired, "no Signature") }
         let old = signature.take()
         do throws(ProofFault) {
@@ -128,15 +128,15 @@ final class ProofVerifier {
         do throws(CryptographyError) {
             verdict = try challenges.verdict(on: input.nonce, now: UInt64(max(0, now)))
         } catch {
-            throw Refusal(.storeUnavailable, error.description)
+            throw Refusal(.internalError, error.description)
         }
         switch verdict {
         case .fresh(let issuedAt, let pastHalfLife): return (Int64(clamping: issuedAt), pastHalfLife)
         case .expired: throw Refusal(.challengeRequired, "the challenge has expired")
         case .premature:
-            throw Refusal(.challengeRequired, "the challenge is of a time to come")
-        case .foreign: throw Refusal(.challengeRequired, "the challenge is not of this store and epoch")
-        case .malformed: throw Refusal(.challengeRequired, "the nonce is no challenge")
+            throw Refusal(.challengeRequired, "the challenge is from the future")
+        case .foreign: throw Refusal(.challengeRequired, "the challenge belongs to another store or epoch")
+        case .malformed: throw Refusal(.challengeRequired, "the nonce is not a challenge")
         }
     }
 
@@ -146,16 +146,16 @@ final class ProofVerifier {
             challengeIssuedAt: challengeIssuedAt)
         switch freshness {
         case .fresh: return
-        case .ahead: throw Refusal(.proofStale, "created lies \(input.created - now) s in the future")
-        case .tooOld: throw Refusal(.proofStale, "created lies \(now - input.created) s in the past")
-        case .precedesChallenge: throw Refusal(.proofStale, "created lies before the challenge was issued")
-        case .expired: throw Refusal(.proofStale, "expires has come")
+        case .ahead: throw Refusal(.proofStale, "created is \(input.created - now) s in the future")
+        case .tooOld: throw Refusal(.proofStale, "created is \(now - input.created) s in the past")
+        case .precedesChallenge: throw Refusal(.proofStale, "created is before the challenge was issued")
+        case .expired: throw Refusal(.proofStale, "expires is in the past")
         }
     }
 
     /// Also where there is no content: what is claimed of it must be true.
     private func readDigest(
-        _ fields: borrowing ProofFields, _ input: SignatureInput, _ coverage: Coverage
+        _ fields: borrowing ReceivedProofFields, _ input: SignatureInput, _ coverage: Coverage
     ) throws(Refusal) -> ContentDigest? {
         do throws(ProofFault) {
             try coverage.check(input, for: fields.traits)
@@ -194,7 +194,7 @@ final class ProofVerifier {
             hash = try library.sha256(of: signed.span)
             key = try keys.verifier(of: device.hardwareKey, device.point, library)
         } catch {
-            throw Refusal(.storeUnavailable, error.description)
+            throw Refusal(.internalError, error.description)
         }
         do throws(AssertionFault) {
             return try AssertionVerifier.verify(

@@ -23,7 +23,9 @@ struct ProvenContent: ~Copyable {
         self.streamed = streamed
     }
 
-    /// How it goes on, once it may. - Parameter framing: the client's.
+    /// The framing of the content towards the upstream, once it may be forwarded.
+    ///
+    /// - Parameter framing: the client's.
     func framing(replacing framing: ContentFraming) -> ContentFraming {
         switch collected {
         case .none: framing

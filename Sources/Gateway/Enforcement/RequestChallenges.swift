@@ -33,7 +33,7 @@ final class RequestChallenges {
         guard
             let scope = ChallengeScope(
                 purpose: .request, store: identity.store.bytes, epoch: identity.epoch.bytes)
-        else { preconditionFailure("ids of a store have 16 bytes") }
+        else { preconditionFailure("a store id has 16 bytes") }
         return try ChallengeIssuer(scope, current: secrets.current, previous: secrets.previous, library)
     }
 

@@ -1,8 +1,8 @@
 internal import HTTP
 internal import Upstream
 
-/// Content that goes on as it comes, but for its last byte: until that has gone no upstream can take the message for
-/// complete, whatever becomes of the connection.
+/// Content that is forwarded as it arrives, except for its last byte. Until that byte is sent, no upstream can take the
+/// message for complete, even if the connection breaks.
 ///
 /// Where the length is known, the last byte is. Of chunks each byte may be the last one, until another follows.
 struct StreamedContent {

@@ -19,7 +19,7 @@ final class ClientMemory: ConnectionMemory {
     let keyID: KeyID?
     /// Whether only the registry can say whose the certificate is.
     let isSelfSigned: Bool
-    /// Whose share of an upstream its requests are. Swift's hashing is seeded anew by each process.
+    /// The client whose share of an upstream its requests use. Each process seeds Swift's hashing differently.
     private(set) lazy var key = connection.identity?.keyID.hashValue ?? 0
     /// How the log calls the connection's device, which hardly ever becomes another one.
     var label: (device: DeviceID, label: DeviceLabel?)?

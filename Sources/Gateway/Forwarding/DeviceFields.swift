@@ -3,8 +3,7 @@ internal import Cryptography
 internal import HTTP
 internal import Registry
 
-/// What an upstream is told about the device whose request it serves. Fields of these names that a client sent were taken
-/// out before.
+/// The fields that describe the device to an upstream. Fields of these names that a client sent were removed before.
 struct DeviceFields {
     /// HMAC-SHA-256 of the key id under a key of this upstream alone.
     let pseudonym: Digest256

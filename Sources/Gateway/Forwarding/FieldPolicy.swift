@@ -56,7 +56,7 @@ struct FieldPolicy {
     ///   - name: the field's name as sent; at least one byte.
     ///   - known: what HTTP knows it as.
     func verdict(_ name: Span<UInt8>, _ known: FieldName) -> Verdict {
-        // Framing is written anew; 100-continue is answered here.
+        // The gateway writes the framing itself, and answers 100-continue here.
         if known.isHopByHop || known == .contentLength || known == .expect { return .strip }
         guard initials & Self.initial(name[0]) != 0 else { return .forward }
         if refuses(name, known) { return .refuse }

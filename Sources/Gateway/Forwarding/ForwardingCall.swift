@@ -25,5 +25,5 @@ final class ForwardingCall: UpstreamCall {
     override func failed(_ failure: UpstreamFailure, again: Repetition) {
         exchange?.upstreamFailed(failure, again: again)
     }
-    override func settle() { exchange?.settle() }
+    override func finishEvent() { exchange?.advance() }
 }

@@ -36,7 +36,7 @@ extension ForwardingExchange {
 
     func decide(by head: RequestHead) {
         switch judge(head, headBytes.readable) {
-        case .misdirected: deny(.misdirected, "Host is not what the handshake was for")
+        case .misdirected: deny(.misdirected, "Host is not the name of the handshake")
         case .forChallenge: identify(for: .certificate)
         case .headerRefused: deny(.headerRefused, "a field that overrides method or target")
         case .matched(let match): follow(match, opensWebSocket: head.opensWebSocket)
@@ -47,7 +47,7 @@ extension ForwardingExchange {
         switch match {
         // Which of the two, and nothing of what was asked for: a path may say who a patient is.
         case .hostUnknown: deny(.routeUnknown, "no route has this host")
-        case .pathUnknown: deny(.routeUnknown, "no route of this host fits the path")
+        case .pathUnknown: deny(.routeUnknown, "no route of this host matches the path")
         case .methodRefused(let index):
             route = index
             deny(.methodRefused)
@@ -79,7 +79,7 @@ extension ForwardingExchange {
             // A configuration that admits these has a registry; without one nobody vouches for them.
             guard !isSelfSigned else { return deny(.deviceUnknown) }
             // Without a registry there are only routes for certificates, and TLS let nobody in without one.
-            precondition(requirement == .certificate, "a route demands devices, and there is no registry")
+            precondition(requirement == .certificate, "a route requires devices, but there is no registry")
             return forwardWithinRate()
         }
         let lookup = lookUp(in: enforcement)
@@ -102,7 +102,7 @@ extension ForwardingExchange {
         guard stage != .tunnel else { return judgeTunnel(by: lookup) }
         identified(lookup, route.map { gateway.routes.routes[$0].requirement } ?? .certificate)
         resumeRequest()
-        settle()
+        advance()
     }
 
     /// The rest of the request has waited for the registry, or for its turn.
@@ -173,7 +173,7 @@ extension ForwardingExchange {
         waiting = nil
         prove()
         resumeRequest()
-        settle()
+        advance()
     }
 
     private func prove() {
@@ -198,9 +198,9 @@ extension ForwardingExchange {
                 content = try enforcement.content(
                     of: proof, from: device, streaming: isStreamed ? head.framing : nil)
             } catch {
-                return deny(.storeUnavailable, error.description)
+                return deny(.internalError, error.description)
             }
-            // Not one byte goes on before the counter is durable.
+            // Not one byte is forwarded before the counter is durable.
             guard !isStreamed else { return spend() }
             stage = .collecting
             // Only now: before, nobody knew who sends.
@@ -224,7 +224,7 @@ extension ForwardingExchange {
         do throws(CryptographyError) {
             if try content?.collect(bytes) != true { deny(.overloaded) }
         } catch {
-            deny(.storeUnavailable, error.description)
+            deny(.internalError, error.description)
         }
         return bytes.count
     }
@@ -244,7 +244,7 @@ extension ForwardingExchange {
             if try content?.verify() == true { return true }
             deny(.bodyDigestMismatch)
         } catch {
-            deny(.storeUnavailable, error.description)
+            deny(.internalError, error.description)
         }
         return false
     }
@@ -254,7 +254,7 @@ extension ForwardingExchange {
     /// Denies the request if the proof has aged while the content came.
     private func isProofGood() -> Bool {
         guard connection.loop.now >= proofEnd else { return true }
-        deny(.proofStale, "the proof, its challenge or the certificate ended while the content came")
+        deny(.proofStale, "the proof, its challenge or the certificate expired while the content arrived")
         return false
     }
 
@@ -272,12 +272,12 @@ extension ForwardingExchange {
     }
 
     /// The counter's fate is known.
-    func counterSettled(_ outcome: CounterOutcome) {
+    func counterDecided(_ outcome: CounterOutcome) {
         waiting = nil
         timings.commit = .now - phaseBegan
         if let refusal = Refusal(outcome, of: proof?.counter ?? 0) { deny(refusal) } else { forward() }
         resumeRequest()
-        settle()
+        advance()
     }
 
     // MARK: - Waiting
@@ -288,13 +288,13 @@ extension ForwardingExchange {
         // A proof is verified once the device is known, and the counter is spent in another stage.
         let refusal =
             stage == .deciding && device != nil
-            ? Refusal(.overloaded, "too many proofs wait to be verified")
-            : Refusal(.storeUnavailable, "the registry takes too long to answer")
+            ? Refusal(.overloaded, "the queue of proofs to verify is full")
+            : Refusal(.storeUnavailable, "the registry did not answer in time")
         if stage == .committing { timings.commit = .now - phaseBegan }
         guard stage != .tunnel else { return denyTunnel(refusal) }
         deny(refusal)
         contentWanted()
-        settle()
+        advance()
     }
 
     func stopWaiting() {
@@ -305,7 +305,7 @@ extension ForwardingExchange {
 
     // MARK: - What the gateway answers itself
 
-    /// A new challenge, for whoever has a certificate.
+    /// Answers a client that has a certificate with a new challenge.
     private func answerChallenge() {
         guard head.method == .get || head.method == .head else { return deny(.methodRefused) }
         stage = .answered

@@ -13,7 +13,8 @@ extension ForwardingExchange {
         noteBegunConnection()
         call.cancel()
         stopWaiting()
-        // What the client was told stays what the log says; what cuts off the upstream's response is told to the log alone.
+        // The log keeps the denial that the client received; the reason why an upstream's response was cut off goes to
+        // the log alone.
         if !isAnswered || !isRefused { self.refusal = refusal }
         stage = .answered
         if decision == nil { decision = .denied }

@@ -15,7 +15,7 @@ extension ForwardingExchange {
         if client.label?.device != device.id { client.label = (device.id, enforcement.label(of: device)) }
     }
 
-    /// For whoever looks at the gateway right now.
+    /// Records the decision for operators who watch the gateway now.
     func noteDecision(in recent: RecentDecisions) {
         guard recent.wants(isOrdinary: !isRefused && !isAborted) else { return }
         let target = route.map { gateway.routes.routes[$0] }

@@ -49,7 +49,7 @@ extension ForwardingExchange {
         let hasOnlyProof = proof.map { !$0.hasCompany } ?? false
         let fields: DeviceFields?
         do throws(CryptographyError) { fields = try deviceFields(for: upstream) } catch {
-            return deny(.storeUnavailable, error.description)
+            return deny(.internalError, error.description)
         }
         let isWritten = gateway.upstreamRequest.write(
             OutgoingRequest(method, framing: framing, isUpgrade: tunnelling.key != nil), head, headBytes.readable,
@@ -108,7 +108,9 @@ extension ForwardingExchange {
         carrier.send(isComplete: isComplete)
     }
 
-    /// Content that goes on as it comes. - Returns: how much was taken.
+    /// Forwards content as it arrives.
+    ///
+    /// - Returns: how much was taken.
     func pass(_ content: Span<UInt8>) -> Int {
         guard let carrier = call.carrier else { return content.count }
         guard isWithinLimit(content.count) else {
@@ -119,7 +121,7 @@ extension ForwardingExchange {
         do throws(CryptographyError) {
             taken = try self.content?.pass(content, into: carrier) ?? carrier.write(prefixOf: content)
         } catch {
-            deny(.storeUnavailable, error.description)
+            deny(.internalError, error.description)
             return content.count
         }
         // What fits is collected and leaves in one write: a client that sends many small chunks must not cost one each.

@@ -35,7 +35,7 @@ extension ForwardingExchange {
         appendDueChallenge(to: &output)
     }
 
-    /// Whether a field of a response goes on, in its head or in its trailers.
+    /// Whether a field of a response is forwarded, in its head or in its trailers.
     private func goesOn(_ field: HeaderField) -> Bool {
         // Accept-Signature is the gateway's to say, and what it refuses.
         !field.name.isHopByHop && field.name != .contentLength && field.name != .acceptSignature

@@ -134,7 +134,7 @@ final class ForwardingExchange: Exchange {
     }
 
     override func cutOff(_ debt: ClientDebt) {
-        // What the client was told stays what the log says.
+        // The log keeps the denial that the client received.
         guard !isRefused else { return }
         if stage == .tunnel { noteTunnelEnd(.denied) }
         switch debt {
@@ -190,8 +190,8 @@ final class ForwardingExchange: Exchange {
         call.exchange = nil
         stopWaiting()
         timings.total = .now - began
-        if !connection.isHandshakeTold {
-            connection.isHandshakeTold = true
+        if !connection.wasHandshakeReported {
+            connection.wasHandshakeReported = true
             timings.handshake = connection.handshakeDuration
         }
         // How long a tunnel lasts says nothing of how long requests take.

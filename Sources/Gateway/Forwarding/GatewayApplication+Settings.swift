@@ -114,11 +114,11 @@ extension GatewayApplication {
             case .ejected(let span, let failure):
                 AccessLog.Entry(
                     event: "server_ejected",
-                    detail: "\(server): too many failures, no requests for \(span.nanoseconds / 1_000_000) ms; "
+                    detail: "\(server): too many failures, ejected for \(span.nanoseconds / 1_000_000) ms; "
                         + "the last: \(failure.text)")
             case .readmitted:
                 AccessLog.Entry(
-                    event: "server_readmitted", detail: "\(server): serves requests again after its ejection")
+                    event: "server_readmitted", detail: "\(server): receives requests again after its ejection")
             case .unhealthy(let failure):
                 AccessLog.Entry(
                     event: "server_unhealthy",

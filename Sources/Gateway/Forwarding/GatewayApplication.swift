@@ -32,17 +32,17 @@ package final class GatewayApplication: Application {
     private let tunnelLimits: TunnelLimits
     private var clientShares: ClientShares {
         @inline(__always) _read {
-            var loan = keptClientShares.lend()
-            defer { keptClientShares.end(&loan) }
-            yield loan.value
+            var borrowed = keptClientShares.borrow()
+            defer { keptClientShares.end(&borrowed) }
+            yield borrowed.value
         }
         @inline(__always) _modify {
-            var loan = keptClientShares.lend()
-            defer { keptClientShares.end(&loan) }
-            yield &loan.value
+            var borrowed = keptClientShares.borrow()
+            defer { keptClientShares.end(&borrowed) }
+            yield &borrowed.value
         }
     }
-    private var keptClientShares: Lent<ClientShares>
+    private var keptClientShares: Borrowable<ClientShares>
     /// Where routes and upstreams are counted, in the order of the configuration.
     private let routePlaces: [Int]
     private let upstreamPlaces: [Int]
@@ -74,7 +74,7 @@ package final class GatewayApplication: Application {
         self.metrics = metrics
         self.library = library
         self.tunnelLimits = tunnelLimits
-        keptClientShares = Lent(ClientShares(limit: requestsPerDevice))
+        keptClientShares = Borrowable(ClientShares(limit: requestsPerDevice))
         routePlaces = routes.routes.map { metrics.counts.placeOfRoute($0.name) }
         upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
         super.init()
@@ -134,7 +134,7 @@ package final class GatewayApplication: Application {
         events?.record(AccessLog.Entry(event: "accept_paused", detail: EventLoopError.text(of: errno)))
     }
 
-    /// For whoever looks at the gateway right now.
+    /// The latest decisions, for operators who watch the gateway now.
     var recent: RecentDecisions { metrics.recent }
 
     /// The trace of a request that cannot be read, or says nothing of one.

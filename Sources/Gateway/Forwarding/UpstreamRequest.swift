@@ -3,8 +3,8 @@ internal import HTTP
 internal import RequestProof
 internal import Upstream
 
-/// Writes the head of the request to the upstream anew from the parsed one. No byte of the client's framing, and no
-/// field that was not looked at, comes through.
+/// Writes the head of the upstream request from the parsed one. No byte of the client's framing, and no field that was
+/// not checked, comes through.
 final class UpstreamRequest {
     private let policy: FieldPolicy
     /// Kept for its room.
@@ -42,7 +42,8 @@ final class UpstreamRequest {
                 of: head, bytes, forwarded: forwarded, trace: trace, device: device, hasOnlyProof: hasOnlyProof,
                 to: &output)
             if case .made(let key) = key { output.appendField("Sec-WebSocket-Key", key.span) }
-            // Of one connection only, so it is said anew: gRPC services insist on it. Where trailers go no further, nobody is told.
+            // TE concerns one connection only, so the gateway sends its own: gRPC services insist on it. Where trailers
+            // are not forwarded, the field is left out.
             if carrier.takesTrailers, head.acceptsTrailers { output.appendField("TE", "trailers") }
         }
     }
@@ -55,7 +56,7 @@ final class UpstreamRequest {
         for index in head.fields.indices {
             let field = head.fields[index]
             switch field.name {
-            // The one stands first, already written; the other is written anew.
+            // Host stands first, already written; the gateway writes its own traceparent.
             case .host, .traceparent: continue
             // Of a trace that the request does not belong to (W3C Trace Context section 3.3).
             // One that nobody has asked for (RFC 8441 section 5).

@@ -112,13 +112,13 @@ package final class AccessLog {
         startTimer()
     }
 
-    /// Hands over what a moment has brought. To a writer that is behind it would be one more block that waits, so it goes on
-    /// being filled.
+    /// Hands over the lines of the last moment. For a writer that is behind, this would only add one more waiting
+    /// block, so the current block is filled further.
     func handOverInTime() {
         if !writer.isBehind { lines.handOver() }
     }
 
-    /// Hands over everything for the last time: what was suppressed is told now.
+    /// Hands over everything for the last time, with a count of the suppressed lines.
     func finish() {
         reportSuppressed(.max)
         lines.handOver()

@@ -28,7 +28,7 @@ struct Disclosure {
         if fields.contains(.clientAddress) { clientAddress = Array(peer.host.utf8) }
     }
 
-    /// - Parameter bytes: of the head; empty if no head was complete, and then nothing is told of it.
+    /// - Parameter bytes: of the head; empty if no head was complete, and then nothing of it is disclosed.
     mutating func add(_ fields: DisclosedFields, of head: RequestHead, _ bytes: Span<UInt8>) {
         guard !bytes.isEmpty else { return }
         if fields.contains(.path) { path = Self.copy(head.path.of(bytes)) }

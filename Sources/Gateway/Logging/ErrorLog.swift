@@ -31,7 +31,7 @@ package struct ErrorLog: LogHandler {
         let line = Self.line(
             event.message.description, event.level, members: event.metadata ?? [:], at: WallClock.seconds,
             isJSON: isJSON, hasPriority: hasPriorities)
-        // Whoever says such a thing may end the process with the next statement.
+        // The caller may end the process with its next statement.
         if event.level == .critical || writer == nil {
             _ = line.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
         } else {

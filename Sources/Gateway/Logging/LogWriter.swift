@@ -15,8 +15,8 @@ package final class LogWriter: Sendable {
         case file(String)
     }
 
-    /// What becomes of writing, told once each: when it ceases to work, and when a chunk is whole again.
-    package enum Turn: Equatable, Sendable {
+    /// A change in the state of writing, reported once: it begins to fail, or a whole chunk is written again.
+    package enum Transition: Equatable, Sendable {
         case failed(errno: Int32)
         case recovered
     }
@@ -36,8 +36,8 @@ package final class LogWriter: Sendable {
 
     private let mailbox: Mailbox<Message>
     private let dropped = Atomic<Int>(0)
-    /// How many of them have been told of.
-    private let told = Atomic<Int>(0)
+    /// How many of them have been reported.
+    private let reported = Atomic<Int>(0)
     private let isStopping = Atomic<Bool>(false)
     /// Nobody reads while the process is to end: what is left is dropped.
     private let hasGivenUp = Atomic<Bool>(false)
@@ -45,7 +45,7 @@ package final class LogWriter: Sendable {
     private let outputs: Mutex<Outputs>
 
     /// Called on the writer's thread, so it must not wait for this log.
-    private let observe: @Sendable (Turn) -> Void
+    private let observe: @Sendable (Transition) -> Void
     private let isFailing = Atomic<Bool>(false)
 
     private let waiting = Atomic<Int>(0)
@@ -62,7 +62,7 @@ package final class LogWriter: Sendable {
     private static let messageLimit = 4_096
     private static let spareLimit = 4
 
-    package init(_ destination: Destination, observe: @escaping @Sendable (Turn) -> Void = { _ in })
+    package init(_ destination: Destination, observe: @escaping @Sendable (Transition) -> Void = { _ in })
         throws(EventLoopError)
     {
         self.observe = observe
@@ -73,7 +73,7 @@ package final class LogWriter: Sendable {
         self.mailbox = mailbox
         let started = try LoopThread(name: "log") { [self] in
             // Without a loop there is no log; the process must not serve unlogged.
-            guard let loop = try? Loop() else { fatalError("out of memory: the log's event loop") }
+            guard let loop = try? Loop() else { fatalError("out of memory: the event loop of the log") }
             let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { [self] message in
                 let output = current()
                 switch message {
@@ -123,7 +123,7 @@ package final class LogWriter: Sendable {
     /// Whether chunks were dropped since this was asked last: one of all workers tells of them.
     func takesNews() -> Bool {
         let total = droppedInAll
-        return told.exchange(total, ordering: .relaxed) < total
+        return reported.exchange(total, ordering: .relaxed) < total
     }
 
     /// How many chunks were dropped since the process began.
@@ -152,7 +152,7 @@ package final class LogWriter: Sendable {
         mailbox.post(.redirected)
     }
 
-    /// Opens the file anew under its name, after somebody has moved it away.
+    /// Reopens the file under its name, after somebody has moved it away.
     ///
     /// - Returns: false if lines go to no file.
     package func reopen() throws(EventLoopError) -> Bool {
@@ -209,7 +209,7 @@ package final class LogWriter: Sendable {
                 var readiness = pollfd(fd: output.descriptor, events: Int16(POLLOUT), revents: 0)
                 guard poll(&readiness, 1, Self.pollInterval) > 0 else {
                     if isStopping.load(ordering: .relaxed) { hasGivenUp.store(true, ordering: .relaxed) }
-                    // Whoever has had it opened was told that it is written to.
+                    // `reopen` has reported to its caller that the new file is in use.
                     if hasNext { return written }
                     continue
                 }

@@ -26,7 +26,7 @@ struct RefusalBudget {
         return true
     }
 
-    /// Whether lines were left out that nobody has been told of.
+    /// Whether lines were suppressed and not yet reported.
     var owesCount: Bool { suppressed > 0 }
 
     /// How many lines were left out since it was asked last; nil if none, or if their second is not over yet.

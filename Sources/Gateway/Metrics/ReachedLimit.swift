@@ -1,6 +1,7 @@
 internal import Server
 
-/// Which limit left no room for a connection. The client is told the same, nothing; but only one of them is a crowd.
+/// The limit that left no room for a connection. The client sees no difference, for it gets no answer; but only one of
+/// these limits means a crowd.
 enum ReachedLimit: Int, CaseIterable {
     /// `limits.connections`.
     case connections

@@ -1,6 +1,6 @@
 /// The names that a metric has had since the process began, each with its place in the arrays that are counted in.
 ///
-/// A place is never given to another name, so that what is counted of a route or upstream goes on across reloads.
+/// A place is never given to another name, so the counts of a route or upstream continue across reloads.
 struct SeriesNames: Sendable {
     /// What no name of the configuration is, for they begin with a letter or digit.
     static let none = "_none"
@@ -10,7 +10,7 @@ struct SeriesNames: Sendable {
     private(set) var names: [String]
     private var places: [String: Int]
 
-    /// Names of a process that reloads ever new ones must not fill the memory, here or of whoever scrapes.
+    /// A process that reloads with new names each time must fill neither its own memory nor that of the metrics client.
     private static let limit = 1_024
 
     init() {

@@ -3,13 +3,13 @@ internal import Metrics
 /// What the workers have counted of tunnels.
 extension WorkerFamilies {
     var tunnels: [MetricFamily] {
-        var open = MetricFamily(.gauge, "attestgate_tunnels", "WebSocket tunnels that are open, by worker.")
+        var open = MetricFamily(.gauge, "attestgate_tunnels", "Open WebSockets, by worker.")
         var opened: UInt64 = 0
         var ended = MetricFamily(
             .counter, "attestgate_tunnels_ended_total",
-            "WebSocket tunnels that have ended, by what.")
+            "Closed WebSockets, by reason.")
         var bytes = MetricFamily(
-            .counter, "attestgate_tunnel_bytes_total", "Octets that went through WebSocket tunnels, by where they went."
+            .counter, "attestgate_tunnel_bytes_total", "Bytes sent through WebSockets, by direction."
         )
         for (number, snapshot) in workers {
             open.add(snapshot.counts.tunnels.open, ["worker": String(number)])
@@ -22,7 +22,7 @@ extension WorkerFamilies {
         bytes.add(workers.reduce(0) { $0 + $1.snapshot.counts.tunnelBytes.toService }, ["to": "service"])
         bytes.add(workers.reduce(0) { $0 + $1.snapshot.counts.tunnelBytes.toClient }, ["to": "client"])
         let all = MetricFamily(
-            .counter, "attestgate_tunnels_opened_total", "WebSocket tunnels that were opened.", opened)
+            .counter, "attestgate_tunnels_opened_total", "Opened WebSockets.", opened)
         return [open, all, ended, bytes]
     }
 }

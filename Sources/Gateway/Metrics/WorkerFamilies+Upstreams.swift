@@ -8,7 +8,7 @@ extension WorkerFamilies {
     private var responses: MetricFamily {
         var family = MetricFamily(
             .counter, "attestgate_upstream_responses_total",
-            "Response heads that came from the upstream, whatever their status.")
+            "Response heads received from the upstream, with any status.")
         for (upstream, columns) in sum(by: \.upstreams, columns: 1, { $0.responses[$1 + $2] }) {
             family.add(columns[0], ["upstream": upstream])
         }
@@ -17,7 +17,7 @@ extension WorkerFamilies {
 
     private var failures: MetricFamily {
         var family = MetricFamily(
-            .counter, "attestgate_upstream_failures_total", "Requests to which the upstream gave no whole answer.")
+            .counter, "attestgate_upstream_failures_total", "Requests without a complete response from the upstream.")
         let failed = sum(by: \.upstreams, columns: WorkerCounts.failureKinds) { counts, place, column in
             counts.failures[place * WorkerCounts.failureKinds + column]
         }
@@ -32,7 +32,7 @@ extension WorkerFamilies {
     private var retries: MetricFamily {
         var family = MetricFamily(
             .counter, "attestgate_upstream_retries_total",
-            "Requests that were sent once more, after their connection had ended without an answer.")
+            "Requests retried after their connection closed without a response.")
         for (upstream, columns) in sum(by: \.upstreams, columns: 1, { $0.retries[$1 + $2] }) {
             family.add(columns[0], ["upstream": upstream])
         }
@@ -44,13 +44,14 @@ extension WorkerFamilies {
         var connections = MetricFamily(
             .gauge, "attestgate_upstream_connections", "Connections to the server: busy with requests, or idle.")
         var requests = MetricFamily(
-            .gauge, "attestgate_upstream_requests", "Requests under way at the server; of HTTP/2, many on a connection."
+            .gauge, "attestgate_upstream_requests",
+            "Requests in flight at the server; with HTTP/2, many on a connection."
         )
         var waiting = MetricFamily(
             .gauge, "attestgate_upstream_waiting", "Requests that wait for a connection to the upstream.")
         var states = MetricFamily(
             .gauge, "attestgate_upstream_server_workers",
-            "Workers, by what they think of the server; during a reload one may have several opinions.")
+            "Workers, by their state of the server; during a reload a worker can have several.")
         for upstream in WorkerSnapshot.Upstream.sum(of: workers.map(\.snapshot)) {
             waiting.add(upstream.waiting, ["upstream": upstream.name])
             for server in upstream.servers {
@@ -58,7 +59,7 @@ extension WorkerFamilies {
                 for (state, count) in [("busy", server.busy), ("idle", server.idle)] {
                     connections.add(count, ["upstream": upstream.name, "server": server.name, "state": state])
                 }
-                for standing in ServerStanding.allCases {
+                for standing in ServerCondition.allCases {
                     states.add(
                         server.standings[standing.rawValue],
                         ["upstream": upstream.name, "server": server.name, "state": standing.name])
@@ -71,13 +72,13 @@ extension WorkerFamilies {
     private var ofServers: [MetricFamily] {
         var requests = MetricFamily(
             .counter, "attestgate_upstream_server_requests_total",
-            "Requests that began at the server; one that was tried at two counts for both.")
+            "Requests sent to the server; a retried request counts at both servers.")
         var failures = MetricFamily(
             .counter, "attestgate_upstream_server_failures_total",
-            "Requests that failed at the server, also those that succeeded at the next one.")
+            "Requests that failed at the server, including those that succeeded at another.")
         var ejections = MetricFamily(
             .counter, "attestgate_upstream_server_ejections_total",
-            "How often a worker has ejected the server for its failures.")
+            "Ejections of the server by a worker.")
         var checks = MetricFamily(
             .counter, "attestgate_upstream_server_checks_total", "Health checks of the server, by result.")
         for (upstream, servers) in serverCounts {

@@ -23,8 +23,7 @@ package struct WorkerFamilies {
         var family = MetricFamily(
             .counter, "attestgate_requests_total",
             """
-            Requests that have ended, by route and by what became of them; abandoned: the client left before that was \
-            decided.
+            Completed requests, by route and decision; abandoned: the client disconnected before the decision.
             """)
         let decisions = Decision.allCases.map { String(describing: $0.name) } + ["abandoned"]
         let sums = sum(by: \.routes, columns: WorkerCounts.decisions) { counts, place, column in
@@ -41,14 +40,14 @@ package struct WorkerFamilies {
     private var denials: MetricFamily {
         var family = MetricFamily(
             .counter, "attestgate_denials_total",
-            "Requests and connections refused or cut off, by the code of the denial.")
+            "Denied requests and connections, by denial code.")
         for (code, count) in byCode(\.denials, of: Denial.allCases) { family.add(count, ["code": code]) }
         return family
     }
 
     private var rateExcesses: MetricFamily {
         var family = MetricFamily(
-            .counter, "attestgate_rate_limited_total", "Requests refused as too frequent, by whose rate was exceeded.")
+            .counter, "attestgate_rate_limited_total", "Requests refused by a rate limit, by the kind of limit.")
         for (place, scope) in RateScope.allCases.enumerated() {
             family.add(workers.reduce(0) { $0 + $1.snapshot.counts.rateExcesses[place] }, ["rate": scope.rawValue])
         }
@@ -59,8 +58,8 @@ package struct WorkerFamilies {
         var family = MetricFamily(
             .counter, "attestgate_proxy_headers_total",
             """
-            PROXY headers of trusted proxies: client, whose address counts from then on; own, of a connection of the proxy's \
-            own, such as a health check; refused.
+            PROXY headers of trusted proxies: client (has a client address), own (the proxy's own connection, such \
+            as a health check) or refused.
             """)
         family.add(total(\.proxyHeaders.withSource), ["result": "client"])
         family.add(total(\.proxyHeaders.withoutSource), ["result": "own"])
@@ -73,7 +72,7 @@ package struct WorkerFamilies {
     private var withoutRoom: MetricFamily {
         var family = MetricFamily(
             .counter, "attestgate_connections_limited_total",
-            "Connections ended before their handshake for want of room, by the limit that was reached.")
+            "Connections closed before their handshake, by the limit that was reached.")
         for limit in ReachedLimit.allCases {
             let count = workers.reduce(0) { $0 + $1.snapshot.counts.withoutRoom[limit.rawValue] }
             family.add(count, ["limit": String(describing: limit)])
@@ -85,7 +84,7 @@ package struct WorkerFamilies {
         var family = MetricFamily(
             .counter, "attestgate_handshakes_total",
             """
-            TLS handshakes that have ended: full, resumed, abandoned by the client, or refused, by the code of the denial.
+            Completed TLS handshakes: full, resumed, abandoned by the client, or refused, by denial code.
             """)
         family.add(total(\.fullHandshakes), ["result": "full"])
         family.add(total(\.resumedHandshakes), ["result": "resumed"])
@@ -99,7 +98,7 @@ package struct WorkerFamilies {
     private var durations: MetricFamily {
         var family = MetricFamily(
             .histogram, "attestgate_request_duration_seconds",
-            "How long requests took in total, and each phase that they had.")
+            "Duration of requests, in total and by phase.")
         let phases: [(String, KeyPath<WorkerCounts, LatencyHistogram>)] = [
             ("total", \.total), ("handshake", \.handshake), ("verification", \.verification), ("commit", \.commit),
             ("upstream", \.upstream),
@@ -114,24 +113,24 @@ package struct WorkerFamilies {
 
     private var perWorker: [MetricFamily] {
         var up = MetricFamily(
-            .gauge, "attestgate_worker_up", "Whether the worker has answered this scrape within a second.")
+            .gauge, "attestgate_worker_up", "1 if the worker answered this scrape within a second.")
         var requests = MetricFamily(
-            .counter, "attestgate_worker_requests_total", "Requests that have ended, by worker.")
+            .counter, "attestgate_worker_requests_total", "Completed requests, by worker.")
         var connections = MetricFamily(.gauge, "attestgate_connections", "Open client connections.")
         var accepted = MetricFamily(
-            .counter, "attestgate_connections_total", "Client connections whose TLS handshake was completed.")
+            .counter, "attestgate_connections_total", "Client connections with a completed TLS handshake.")
         var chains = MetricFamily(
             .counter, "attestgate_client_chains_total",
             """
-            Full TLS handshakes that were completed: hit, the worker had verified this client's chain before and needed not \
-            again; miss, it had not.
+            Completed full TLS handshakes: hit if the worker had already verified the client's chain, else miss.
             """)
         var generation = MetricFamily(
-            .gauge, "attestgate_worker_generation", "The generation of the configuration that the worker serves.")
+            .gauge, "attestgate_worker_generation", "The configuration generation that the worker serves.")
         var retired = MetricFamily(
-            .gauge, "attestgate_worker_retired_generations", "Earlier generations that still have connections.")
+            .gauge, "attestgate_worker_retired_generations", "Earlier configuration generations with open connections.")
         var lag = MetricFamily(
-            .histogram, "attestgate_loop_lag_seconds", "How late the worker's loop came to a timer, twice a second.")
+            .histogram, "attestgate_loop_lag_seconds",
+            "Delay of a timer in the worker's event loop, measured twice a second.")
         for (number, snapshot) in workers {
             let worker = String(number)
             let counts = snapshot.counts
@@ -150,7 +149,7 @@ package struct WorkerFamilies {
 
     private var buffers: MetricFamily {
         var family = MetricFamily(
-            .gauge, "attestgate_buffer_blocks", "Blocks of 32 KiB: with bytes on their way, or kept for the next.")
+            .gauge, "attestgate_buffer_blocks", "Buffers of 32 KiB: in use, or pooled.")
         family.add(workers.reduce(0) { $0 + $1.snapshot.buffersInUse }, ["state": "used"])
         family.add(workers.reduce(0) { $0 + $1.snapshot.buffersIdle }, ["state": "idle"])
         return family
@@ -159,7 +158,7 @@ package struct WorkerFamilies {
     private var acceptPauses: MetricFamily {
         MetricFamily(
             .counter, "attestgate_accept_pauses_total",
-            "How often no connection could be accepted for want of descriptors or memory.", total(\.acceptPauses))
+            "Failures to accept a connection for lack of descriptors or memory.", total(\.acceptPauses))
     }
 
     // MARK: - Sums over workers

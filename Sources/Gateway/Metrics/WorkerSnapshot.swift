@@ -1,6 +1,6 @@
 package import Upstream
 
-/// One worker's counts, and what it holds, at one moment: what it sends to whoever scrapes.
+/// One worker's counts and gauges at one moment, sent to the thread that serves metrics.
 package struct WorkerSnapshot: Sendable {
     package struct Upstream: Sendable {
         package let name: String
@@ -93,7 +93,7 @@ extension WorkerSnapshot.Upstream {
 
 extension WorkerSnapshot.Server {
     init(_ server: ServerSnapshot) {
-        var standings = [Int](repeating: 0, count: ServerStanding.allCases.count)
+        var standings = [Int](repeating: 0, count: ServerCondition.allCases.count)
         standings[server.standing.rawValue] = 1
         self.init(
             name: server.name, requests: server.requests, busy: server.busy, idle: server.idle,

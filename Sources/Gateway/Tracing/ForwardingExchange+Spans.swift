@@ -2,7 +2,7 @@ internal import EventLoop
 internal import HTTP
 internal import Server
 
-/// What is told of a request in spans.
+/// Spans of a request.
 extension ForwardingExchange {
     func record(in spans: RequestSpans) {
         spans.record(

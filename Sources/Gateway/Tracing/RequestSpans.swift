@@ -181,7 +181,7 @@ struct RecordedRequest {
     /// Nil if it is none that a route could admit.
     var methodName: StaticString? { isConnect ? "CONNECT" : method?.name }
 
-    /// No answer came: what the client was told is ours.
+    /// The upstream did not answer: the response to the client is the gateway's own.
     var upstreamFailed: Bool { denial != nil }
 
     func identity(

@@ -158,7 +158,8 @@ extension ForwardingExchange {
     /// To be said once, when a tunnel, or a request for one, has ended.
     func leaveTunnel() {
         if stage == .tunnel {
-            // A service whose client has left in order, or was made to leave, is told the end; of one that is lost it sees a break.
+            // A service whose client closed in order, or was made to, receives an orderly end; if the client is lost,
+            // the service sees the connection break.
             if tunnelling.end != .clientLost { call.carrier?.finishSending() }
             gateway.enforcement?.tunnels.leave(self)
             gateway.tunnelEnded(tunnelling.end ?? .client)
@@ -175,7 +176,7 @@ struct Tunnelling {
     var key: WebSocketKey?
     /// That the certificate is bound to, whatever the route demands.
     var device: DeviceID?
-    /// It is one of as many as may be.
+    /// Its place among the limited number of tunnels.
     var place: TunnelPlace?
     /// Of the head, which an open tunnel does not keep.
     var disclosed = Disclosure()

@@ -1,4 +1,5 @@
-/// The place of one tunnel, open or about to be: it counts for whoever has it, for the worker and for the upstream.
+/// The place of one tunnel, open or about to be. It counts against the limits of its holder, the worker and the
+/// upstream.
 struct TunnelPlace {
     let holder: TunnelHolder
     /// By its place in the configuration.

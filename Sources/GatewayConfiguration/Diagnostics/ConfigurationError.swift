@@ -1,6 +1,6 @@
 /// Why a conf file was refused: everything that was found wrong in it, in the order of the file.
 public struct ConfigurationError: Error, Equatable {
-    /// Never empty; at least one is an error. Warnings are among them, so that all can be mended in one go.
+    /// Never empty; at least one is an error. Warnings are among them, so that all can be corrected together.
     public let diagnostics: [Diagnostic]
     /// How many more were found and not kept.
     public let omitted: Int
@@ -19,8 +19,8 @@ public struct ConfigurationError: Error, Equatable {
 }
 
 extension ConfigurationError: CustomStringConvertible {
-    /// The diagnostics, an empty line between any two. Errors come first: whoever reads that nothing was reloaded takes
-    /// what stands next for the reason.
+    /// The diagnostics, an empty line between any two. Errors come first: after "nothing was reloaded", a reader takes
+    /// the next line for the reason.
     public var description: String {
         let errors = diagnostics.filter { $0.severity == .error }
         let others = diagnostics.filter { $0.severity != .error }

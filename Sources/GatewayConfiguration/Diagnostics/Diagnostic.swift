@@ -1,4 +1,4 @@
-/// One thing that is wrong, or doubtful, in a conf file: said so that an operator can mend it without other help.
+/// One error or doubtful setting in a conf file, described so that an operator can correct it without other help.
 public struct Diagnostic: Equatable, Sendable {
     public enum Severity: String, Sendable {
         /// The conf file is refused.

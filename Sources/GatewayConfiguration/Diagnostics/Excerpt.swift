@@ -28,8 +28,8 @@ public struct Excerpt: Equatable, Sendable {
             + String(repeating: "~", count: max(0, marked.reduce(0) { $0 + DisplayWidth.of($1) } - 1))
     }
 
-    /// Diagnostics end up in logs. Whoever writes a passphrase or a token into the conf file, where only the place of one belongs, must
-    /// not find it there too.
+    /// Diagnostics end up in logs. If the conf file contains a passphrase or a token, where only the path of one
+    /// belongs, the secret must not appear there too.
     private static func withoutPassphrase(_ line: Substring.UnicodeScalarView) -> Substring.UnicodeScalarView {
         let text = Substring(line).lowercased()
         let names = ["passphrase", "password", "token"]

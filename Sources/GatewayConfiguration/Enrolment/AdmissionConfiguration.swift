@@ -1,4 +1,4 @@
-/// Whom besides the app itself it takes to let a device in.
+/// What is required, besides the app itself, to admit a device.
 public enum AdmissionConfiguration: Equatable, Sendable {
     /// Nobody: any genuine app is let in.
     case open
@@ -39,9 +39,9 @@ public struct AdmissionTokenConfiguration: Equatable, Sendable {
 
 extension AdmissionTokenConfiguration.Draft {
     enum Keys {
-        static let issuer = Key("issuer", .issuerURL, whenMissing: .refused, "Who issues the tokens: their `iss`.")
+        static let issuer = Key("issuer", .issuerURL, whenMissing: .refused, "The issuer of the tokens: their `iss`.")
         static let audience = Key(
-            "audience", .serviceURL, whenMissing: .allowed, "Whom the tokens are for: their `aud`.")
+            "audience", .serviceURL, whenMissing: .allowed, "The audience of the tokens: their `aud`.")
         // As many as `AdmissionTokenVerifier` tries: each may cost a verification.
         static let keys = Key(
             "keys", .distinct(.file("a readable PEM file"), minimum: 1, maximum: 8), whenMissing: .refused,

@@ -22,7 +22,7 @@ extension EnrolmentAuthorityConfiguration {
             "certificate", .file("a readable PEM file"), whenMissing: .refused, "The CA's certificate.")
         static let key = Key(
             "key", .secretFile("a readable PEM file"), whenMissing: .refused,
-            "The private key of the certificate; encrypted, if one of the next two stands.")
+            "The private key of the certificate; encrypted if one of the next two settings is present.")
         static let passphraseFile = Key(
             "passphrase_file", .secretFile("a readable file"), whenMissing: .allowed,
             "The file with the passphrase of the key.")
@@ -44,7 +44,7 @@ extension EnrolmentAuthorityConfiguration {
         let passphraseVariable = reader.read(Keys.passphraseVariable)
         if reader.has(Keys.passphraseFile), reader.has(Keys.passphraseVariable) {
             reading.refuse(
-                reader.place(of: Keys.passphraseVariable), "`passphrase_file` says the passphrase already",
+                reader.place(of: Keys.passphraseVariable), "`passphrase_file` already names the passphrase",
                 expected: "one of the two")
             return nil
         }

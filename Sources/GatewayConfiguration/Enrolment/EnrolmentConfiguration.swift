@@ -13,7 +13,7 @@ public struct EnrolmentConfiguration: Equatable, Sendable {
     public let authority: EnrolmentAuthorityConfiguration
     /// Of the certificates that are issued; whole seconds.
     public let certificateLife: Duration
-    /// How long an old key's binding goes on after a new one was bound; whole seconds, perhaps none.
+    /// How long an old key's binding stays valid after a new one was bound; whole seconds, zero is allowed.
     public let rotationOverlap: Duration
     /// Whole seconds.
     public let nonceLife: Duration
@@ -37,57 +37,58 @@ extension EnrolmentConfiguration {
             .text(
                 "a literal address and a port, for example 127.0.0.1:8444", matching: ServerAddress.literalPattern,
                 ServerAddress.parseLiteral),
-            whenMissing: .refused, "The address and port to listen on, another than those of all other listeners.")
+            whenMissing: .refused, "The address and port to listen on; not one of another listener.")
         static let proxyProtocol = Key(
             "proxy_protocol",
             .section(ProxyProtocolConfiguration.enrolmentSection) {
                 ProxyProtocolConfiguration($0, in: ProxyProtocolConfiguration.enrolmentSection, $1)
             },
-            whenMissing: .allowed, "Load balancers before the listener that say where their phones are.")
+            whenMissing: .allowed,
+            "Load balancers in front of the listener that send the phone's address (PROXY protocol).")
         static let protocols = ProtocolName.key
         static let tls = Key(
             "tls",
             .section(EnrolmentConfiguration.tlsSection) {
                 ListenerConfiguration.TLS($0, in: EnrolmentConfiguration.tlsSection, $1)
             },
-            whenMissing: .refused, "How the listener shows itself to phones.")
+            whenMissing: .refused, "The listener's certificate.")
         static let url = Key(
-            "url", .serviceURL, whenMissing: .refused, "The URL that phones know the listener under.")
+            "url", .serviceURL, whenMissing: .refused, "The listener's public URL.")
         static let authority = Key(
             "authority", .section(EnrolmentAuthorityConfiguration.Keys.section, EnrolmentAuthorityConfiguration.init),
             whenMissing: .refused,
-            "The GMS CA, which issues the certificates of phones.")
+            "The GMS CA, which issues the phones' certificates.")
         static let certificateLife = Key(
             "certificate_life", .wholeSeconds(.seconds(60) ... .seconds(31_536_000)), unit: "since it was issued",
-            whenMissing: .means("30d"), "How long a phone's certificate is valid.")
+            whenMissing: .means("30d"), "The validity of a phone's certificate.")
         static let rotationOverlap = Key(
             "rotation_overlap", .wholeSeconds(.zero ... .seconds(604_800)), unit: "since the new key was bound",
-            whenMissing: .means("10m"), "How long a phone's old key goes on to be accepted beside its new one.")
+            whenMissing: .means("10m"), "How long a phone's old key is still accepted beside its new one.")
         static let nonceLife = Key(
             "nonce_life", .wholeSeconds(.seconds(10) ... .seconds(3600)), unit: "since the nonce was issued",
-            whenMissing: .means("5m"), "How long a nonce can be used.")
+            whenMissing: .means("5m"), "The lifetime of a nonce.")
         static let admission = Key(
             "admission", .choice as Kind<AdmissionConfiguration.Name>, whenMissing: .refused,
-            "Whom besides the app itself it takes to let a device in.")
+            "What is required, besides the app itself, to admit a device.")
         static let token = Key(
             "token", .section(AdmissionTokenConfiguration.Draft.Keys.section, AdmissionTokenConfiguration.Draft.init),
             whenMissing: .allowed,
-            "Who signs admission tokens.")
+            "The issuer of admission tokens.")
         static let receipts = Key(
             "receipts", .section(ReceiptsConfiguration.Keys.section, ReceiptsConfiguration.init), whenMissing: .allowed,
-            "How Apple is asked for the risk metric of each device.")
+            "How the risk metric of each device is requested from Apple.")
         static let contentLimit = Key(
             "content_limit", .size((32 << 10)...(64 << 10)), unit: "bytes", whenMissing: .means("64KiB"),
-            "The largest content of a request.")
+            "The maximum size of request content.")
         static let requestsPerMinute = Key(
             "requests_per_minute", .integer(1...100_000), unit: "requests per client address",
-            whenMissing: .means("60"), "How many requests are answered in a minute.")
+            whenMissing: .means("60"), "The maximum rate of requests.")
         static let connections = Key(
             "connections", .integer(1...100_000), unit: "connections", whenMissing: .means("1000"),
-            "How many client connections may be open.")
+            "The maximum number of open client connections.")
         static let connectionsPerAddress = Key(
             "connections_per_address", .integer(1...100_000), unit: "connections per client address",
-            whenMissing: .means("32"), "How many of them one client may have.")
+            whenMissing: .means("32"), "The maximum number of open connections of one client.")
 
         static let section = Section(
             path: "enrolment",
@@ -161,12 +162,12 @@ extension EnrolmentConfiguration {
             return url.flatMap { url in token.map { .token(AdmissionTokenConfiguration($0, audience: url)) } }
         case (.token, false):
             reading.refuse(
-                reader.place(of: Keys.admission), "`admission: token` needs to know who signs the tokens",
+                reader.place(of: Keys.admission), "`admission: token` needs the issuer of the tokens",
                 expected: "`token`, with `issuer` and `keys`")
             return nil
         case (.open, true), (.approval, true):
             reading.refuse(
-                reader.place(of: Keys.token), "`token` means nothing with `admission: \(name.rawValue)`",
+                reader.place(of: Keys.token), "`token` has no effect with `admission: \(name.rawValue)`",
                 expected: "`admission: token`, or no `token`")
             return nil
         case (.open, false): return .open

@@ -32,8 +32,8 @@ enum EnrolmentReferences {
             guard let item = root["apps"]?.elements[index] else { continue }
             reading.refuse(
                 item.place(of: "environment"),
-                "devices of the app `\(app.id)` could not be enrolled: software phones have no root of Apple's",
-                expected: "`attestation_root`, their own authority's certificate")
+                "devices of the app `\(app.id)` cannot enrol: Apple's root does not attest software phones",
+                expected: "`attestation_root`, the certificate of the simulated authority")
         }
     }
 
@@ -48,8 +48,8 @@ enum EnrolmentReferences {
             }
             reading.warn(
                 item.place(of: "maximum_risk"),
-                "`maximum_risk` of the app `\(app.id)` hardly ever applies: the first receipt of a device has no risk metric,"
-                    + " and newer ones are not asked for",
+                "`maximum_risk` of the app `\(app.id)` rarely applies: the first receipt of a device has no risk metric,"
+                    + " and newer receipts are not requested",
                 expected: "the section `enrolment.receipts`")
         }
     }
@@ -65,8 +65,8 @@ enum EnrolmentReferences {
         for app in apps where app.environment == .simulator {
             reading.warn(
                 enrolment.place(of: "receipts"),
-                "nobody is asked about devices of the app `\(app.id)`: Apple knows no software phones",
-                expected: "`base_url`, a service that answers in Apple's place")
+                "no risk metric is requested for the app `\(app.id)`: Apple does not know software phones",
+                expected: "`base_url` of a service that replaces Apple's")
         }
     }
 
@@ -93,7 +93,7 @@ enum EnrolmentReferences {
         if !trusted.contains(where: { WrittenFiles.segments(of: $0) == authority }) {
             reading.warn(
                 item["authority"]?.place(of: "certificate") ?? item.place,
-                "no listener trusts \(Printable.quoted(path)): phones would be issued certificates that no listener"
+                "no listener trusts \(Printable.quoted(path)): phones would receive certificates that no listener"
                     + " takes",
                 expected: "the same file among `clients.authorities` of a listener")
         }

@@ -34,31 +34,31 @@ public struct ReceiptsConfiguration: Equatable, Sendable {
 
 extension ReceiptsConfiguration {
     enum Keys {
-        static let team = Key("team", .appleID, whenMissing: .refused, "The team whose apps these are.")
+        static let team = Key("team", .appleID, whenMissing: .refused, "The team id of the apps.")
         static let keyID = Key("key_id", .appleID, whenMissing: .refused, "The id of the key.")
         static let key = Key(
             "key", .secretFile("a readable PEM file"), whenMissing: .refused,
-            "The private key, as Apple hands it out: enabled for DeviceCheck.")
+            "The private key from Apple, enabled for DeviceCheck.")
         static let baseURL = Key(
-            "base_url", .outboundURL, whenMissing: .allowed, "Where another service answers in Apple's place.")
+            "base_url", .outboundURL, whenMissing: .allowed, "The URL of a service that replaces Apple's.")
         static let authorities = Key(
             "authorities", .file("a readable PEM file"), whenMissing: .means(systemBundle),
-            "What certificates of the service lead to.")
+            "The authorities of the service's certificate.")
         static let interval = Key(
-            "interval", .wholeSeconds(.seconds(1) ... .seconds(7_776_000)), unit: "between two questions",
-            whenMissing: .means("1d"), "How long a device is not asked about again, at least.")
+            "interval", .wholeSeconds(.seconds(1) ... .seconds(7_776_000)), unit: "between two requests",
+            whenMissing: .means("1d"), "The minimum time between two requests about one device.")
         static let retry = Key(
             "retry", .wholeSeconds(.seconds(1) ... .seconds(86_400)), unit: "since the call",
-            whenMissing: .means("5m"), "When a call is repeated that failed; each further failure doubles it.")
+            whenMissing: .means("5m"), "The delay before a failed call is retried; it doubles with each failure.")
         static let timeout = Key(
             "timeout", .duration(.milliseconds(100) ... .seconds(60)), unit: "since the call began",
-            whenMissing: .means("20s"), "How long a call may take, connecting included.")
+            whenMissing: .means("20s"), "The timeout of a call, including the connection.")
         static let concurrency = Key(
             "concurrency", .integer(1...64), unit: "calls", whenMissing: .means("4"),
-            "How many calls may be under way.")
+            "The maximum number of calls in flight.")
         static let callsPerMinute = Key(
             "calls_per_minute", .integer(1...60_000), unit: "calls", whenMissing: .means("60"),
-            "How many calls begin in a minute.")
+            "The maximum rate of calls.")
 
         static let section = Section(
             path: "enrolment.receipts",
@@ -85,7 +85,7 @@ extension ReceiptsConfiguration {
         else { return nil }
         if let baseURL, !baseURL.isEncrypted, reader.has(Keys.authorities) {
             reading.warn(
-                item.place(of: "authorities"), "`authorities` vouch for nobody: \(baseURL.text) is asked without TLS",
+                item.place(of: "authorities"), "`authorities` has no effect: \(baseURL.text) is called without TLS",
                 expected: "an https URL as `base_url`, or no `authorities`")
         }
         if let baseURL { reading.mention(.server(baseURL.server.description), at: reader.place(of: Keys.baseURL)) }
@@ -105,7 +105,7 @@ extension ReceiptsConfiguration {
 extension Kind where Value == String {
     /// What Apple numbers teams and keys by.
     fileprivate static var appleID: Kind {
-        .text("ten capital letters and digits", shape: .textOrNumber) { text throws(Complaint) in
+        .text("ten capital letters and digits", shape: .textOrNumber) { text throws(InvalidValue) in
             let isID =
                 text.utf8.count == 10
                 && text.utf8.allSatisfy { byte in
@@ -114,7 +114,8 @@ extension Kind where Value == String {
             guard isID else {
                 let upper = text.uppercased()
                 let isCase = upper != text && upper.utf8.count == 10
-                throw Complaint("\(Printable.quoted(text)) is no id of Apple's", suggestion: isCase ? upper : nil)
+                throw InvalidValue(
+                    "\(Printable.quoted(text)) is not an id from Apple", suggestion: isCase ? upper : nil)
             }
             return text
         }

@@ -34,9 +34,9 @@ extension Kind where Value == Int {
         let bounds = "from \(SizeText.format(range.lowerBound)) to \(SizeText.format(range.upperBound))"
         let shape = Shape.either([.text(pattern: SizeText.pattern), .integer(range)])
         return .text("a size \(bounds): a whole number of bytes, or with KiB, MiB or GiB", shape: shape) {
-            text throws(Complaint) in
+            text throws(InvalidValue) in
             let size = try SizeText.parse(text)
-            guard range.contains(size) else { throw Complaint("\(Printable.quoted(text)) is out of range") }
+            guard range.contains(size) else { throw InvalidValue("\(Printable.quoted(text)) is out of range") }
             return size
         }
     }
@@ -47,16 +47,16 @@ extension Kind where Value == Int {
     static func byteRate(_ range: ClosedRange<Int>) -> Kind {
         let bounds = "from \(byteRate(range.lowerBound)) to \(byteRate(range.upperBound))"
         return .text("a rate \(bounds): a whole number with B/s, KiB/s or MiB/s", matching: "^[0-9]+([KMG]i)?B/s$") {
-            text throws(Complaint) in
+            text throws(InvalidValue) in
             let words = text.split(separator: "/", omittingEmptySubsequences: false)
             guard words.count == 2, words[1] == "s", words[0].last == "B" else {
-                throw Complaint(
-                    "\(Printable.quoted(text)) is no rate", suggestion: Decimal.parse(text[...]).map(byteRate))
+                throw InvalidValue(
+                    "\(Printable.quoted(text)) is not a rate", suggestion: Decimal.parse(text[...]).map(byteRate))
             }
             // A size has no unit for single bytes.
             let isPlain = words[0].dropLast().last.map { $0.isASCII && $0.isNumber } ?? false
             let rate = try SizeText.parse(String(isPlain ? words[0].dropLast() : words[0]))
-            guard range.contains(rate) else { throw Complaint("\(Printable.quoted(text)) is out of range") }
+            guard range.contains(rate) else { throw InvalidValue("\(Printable.quoted(text)) is out of range") }
             return rate
         }
     }
@@ -71,7 +71,7 @@ extension Kind where Value == Duration {
     /// A span of time.
     static func duration(_ range: ClosedRange<Duration>) -> Kind {
         .text("a duration \(bounds(range)): a whole number with ms, s, m, h or d", matching: DurationText.pattern) {
-            text throws(Complaint) in
+            text throws(InvalidValue) in
             try parse(text, range)
         }
     }
@@ -79,10 +79,10 @@ extension Kind where Value == Duration {
     /// A span of time that is compared with times in seconds, so that a fraction would quietly be lost.
     static func wholeSeconds(_ range: ClosedRange<Duration>) -> Kind {
         .text("a duration \(bounds(range)): a whole number with s, m, h or d", matching: DurationText.pattern) {
-            text throws(Complaint) in
+            text throws(InvalidValue) in
             let duration = try parse(text, range)
             guard duration.components.attoseconds == 0 else {
-                throw Complaint("\(Printable.quoted(text)) is not a whole number of seconds")
+                throw InvalidValue("\(Printable.quoted(text)) is not a whole number of seconds")
             }
             return duration
         }
@@ -92,9 +92,9 @@ extension Kind where Value == Duration {
         "from \(DurationText.format(range.lowerBound)) to \(DurationText.format(range.upperBound))"
     }
 
-    private static func parse(_ text: String, _ range: ClosedRange<Duration>) throws(Complaint) -> Duration {
+    private static func parse(_ text: String, _ range: ClosedRange<Duration>) throws(InvalidValue) -> Duration {
         let duration = try DurationText.parse(text)
-        guard range.contains(duration) else { throw Complaint("\(Printable.quoted(text)) is out of range") }
+        guard range.contains(duration) else { throw InvalidValue("\(Printable.quoted(text)) is out of range") }
         return duration
     }
 }

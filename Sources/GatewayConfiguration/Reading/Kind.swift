@@ -19,7 +19,7 @@ struct Kind<Value: Sendable>: Sendable {
 }
 
 /// Why text is not the value it should be.
-struct Complaint: Error {
+struct InvalidValue: Error {
     let message: String
     let suggestion: String?
 
@@ -35,20 +35,20 @@ extension Kind {
     /// - Parameter pattern: what all of it fits, and perhaps more: for editors.
     static func text(
         _ expected: String, matching pattern: String? = nil,
-        _ parse: @escaping @Sendable (String) throws(Complaint) -> Value
+        _ parse: @escaping @Sendable (String) throws(InvalidValue) -> Value
     ) -> Kind {
         text(expected, shape: .text(pattern: pattern), parse)
     }
 
     static func text(
-        _ expected: String, shape: Shape, _ parse: @escaping @Sendable (String) throws(Complaint) -> Value
+        _ expected: String, shape: Shape, _ parse: @escaping @Sendable (String) throws(InvalidValue) -> Value
     ) -> Kind {
         Kind(expected: expected, shape: shape) { item, reading in
             guard case .scalar = item.content, let text = item.text else {
                 reading.refuse(item.place, "found \(item.summary)", expected: expected)
                 return nil
             }
-            do throws(Complaint) {
+            do throws(InvalidValue) {
                 return try parse(text)
             } catch {
                 reading.refuse(item.place, error.message, expected: expected, suggestion: error.suggestion)
@@ -68,10 +68,11 @@ extension Kind where Value: RawRepresentable & CaseIterable & Sendable, Value.Ra
     static var choice: Kind {
         let names = Value.allCases.map(\.rawValue)
         let expected = names.count == 1 ? "`\(names[0])`" : "one of: \(names.joined(separator: ", "))"
-        return .text(expected, shape: .choice(names)) { text throws(Complaint) in
+        return .text(expected, shape: .choice(names)) { text throws(InvalidValue) in
             guard let value = Value(rawValue: text) else {
-                throw Complaint(
-                    "\(Printable.quoted(text)) is not known here", suggestion: Spelling.nearest(to: text, among: names))
+                throw InvalidValue(
+                    "\(Printable.quoted(text)) is not a known value",
+                    suggestion: Spelling.nearest(to: text, among: names))
             }
             return value
         }
@@ -95,7 +96,7 @@ extension Kind {
                 let first = item.entries.first?.key ?? ""
                 let isDashed = first.hasPrefix("-")
                 reading.refuse(
-                    item.place, isDashed ? "no blank stands behind the dash" : "found \(item.summary)",
+                    item.place, isDashed ? "the space after the dash is missing" : "found \(item.summary)",
                     expected: expected,
                     suggestion: item.text.map { "[\($0)]" } ?? (isDashed ? "- \(first.dropFirst())" : nil))
                 return nil
@@ -122,7 +123,7 @@ extension Kind {
         .list(of: element, minimum: minimum, maximum: maximum, isDistinct: true) { values, reading in
             var seen: Set<Element> = []
             for (value, item) in values where !seen.insert(value).inserted {
-                reading.refuse(item.place, "\(item.summary) stands in this list twice")
+                reading.refuse(item.place, "\(item.summary) is listed twice")
             }
         }
     }

@@ -10,15 +10,15 @@ final class Reading {
     private var files: FileInspector
     private var diagnostics: [Diagnostic] = []
     /// What was named so far.
-    private(set) var mentions: Mentions
+    private(set) var mentions: SourceReferences
     private var omitted = 0
 
-    /// Enough to mend in one go; a file that is no conf file at all would have one for every line.
+    /// Enough to correct together; a file that is no conf file at all would have one for every line.
     static let mostDiagnostics = 100
 
     init(source: SourceText, files: FileInspector, role: Role = .both) {
         sources = [source]
-        mentions = Mentions(file: source.file)
+        mentions = SourceReferences(file: source.file)
         self.role = role
         self.files = files
     }
@@ -28,7 +28,7 @@ final class Reading {
 
     func source(of place: Place) -> SourceText { sources[place.source] }
 
-    /// Keeps where something is named, for whoever finds it at fault.
+    /// Stores where a subject is named, for a diagnostic about it.
     func mention(_ subject: Subject, at place: Place) { mentions.add(subject, at: place, in: source(of: place)) }
 
     /// Reads the text of a file that is included, and takes it in; what speaks against it is reported.
@@ -46,7 +46,7 @@ final class Reading {
     /// Where files that are included come from.
     var library: SourceLibrary { files.library }
 
-    /// The line of something, told to whoever looks at `place`.
+    /// The line of something, as a diagnostic at `place` names it.
     func line(of other: Place, from place: Place) -> String {
         other.source == place.source
             ? "on line \(other.line)" : "on line \(other.line) of \(Printable.quoted(source(of: other).file))"
@@ -101,21 +101,21 @@ final class Reading {
         return sorted
     }
 
-    /// - Throws: everything reported: whoever calls this has no value because something was refused.
+    /// - Throws: everything reported. The caller has no value because something was refused.
     func fail() throws(ConfigurationError) -> Never {
         _ = try finish()
-        preconditionFailure("a part of the conf file was not read, and nothing reported why")
+        preconditionFailure("a part of the conf file was not read for an unknown reason")
     }
 
-    /// Says nothing of what stands in a file that seems to be none of settings, be it in the words of a complaint; and says so once.
+    /// Says nothing of what stands in a file that seems to be none of settings, be it in the words of a invalid; and says so once.
     private func addForeign(_ severity: Diagnostic.Severity, _ source: SourceText, _ place: Place) {
         let isKnown = diagnostics.contains { $0.place?.source == source.number && $0.severity == severity }
         guard !isKnown else { return }
         diagnostics.append(
             Diagnostic(
                 severity: severity, file: source.file, place: place,
-                message: "this is no file of settings, so nothing of it is shown",
-                expected: "lines that begin with a setting and a colon, as in a conf file", suggestion: nil,
+                message: "this is not a configuration file, so its lines are not shown",
+                expected: "lines that begin with a setting and a colon", suggestion: nil,
                 excerpt: nil))
     }
 

@@ -11,7 +11,7 @@ struct SectionReader {
             if section.path.isEmpty, item.text != nil {
                 reading.refuse(
                     item.place,
-                    "no line of the file is a setting: if it is another program's, its settings are not taken",
+                    "no line of the file is a setting; settings of other programs are not accepted",
                     expected: "`key: value`, beginning with one of: \(Self.list(section.names))")
                 return nil
             }
@@ -29,7 +29,7 @@ struct SectionReader {
                 let key = String(entry.key[..<colon])
                 meant.insert(key)
                 reading.refuse(
-                    entry.keyPlace, "no blank stands behind the colon of \(Printable.quoted(key))",
+                    entry.keyPlace, "the space is missing after the colon of \(Printable.quoted(key))",
                     expected: "`key: value`")
                 continue
             }
@@ -61,8 +61,8 @@ struct SectionReader {
         }
     }
 
-    /// A number that is part of another one. Its default is less where that is: whoever lowers the whole need not think of all
-    /// its parts.
+    /// A number that is part of another one. Its default is smaller if the whole is: an operator who lowers the whole
+    /// need not think of all its parts.
     func read(_ key: Key<Int>, within whole: Int?) -> Int? {
         let value = read(key)
         guard let whole, !has(key) else { return value }

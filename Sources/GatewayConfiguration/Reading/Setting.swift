@@ -48,7 +48,7 @@ public struct Section: Equatable, Sendable {
     /// The key of this section that was probably meant by an unknown one.
     func meant(by key: String) -> String? {
         if let now = former[key] { return now }
-        // Whoever writes a secret where only its place belongs.
+        // For an operator who writes a secret where only its path belongs.
         if names.contains(key + "_file") { return key + "_file" }
         return Spelling.nearest(to: key, among: names) ?? ForeignNames.meant(by: key, among: names)
     }

@@ -1,4 +1,4 @@
-/// What a value looks like in the file, as far as that shows without reading it: what editors are told.
+/// What a value looks like in the file, as far as that shows without reading it. The schema for editors has this form.
 public indirect enum Shape: Equatable, Sendable {
     /// A plain decimal number.
     case integer(ClosedRange<Int>)

@@ -15,7 +15,8 @@ public enum ConfigurationSchema {
             members["then"] = .object(["required": required])
         }
         members["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-        members["title"] = .text(isPart ? "A part of AttestGate's conf file" : "AttestGate's conf file")
+        members["title"] = .text(
+            isPart ? "A part of an AttestGate configuration file" : "An AttestGate configuration file")
         members["$defs"] = .object(
             Dictionary(
                 uniqueKeysWithValues: Section.all.filter { $0.path != top.path }.map {

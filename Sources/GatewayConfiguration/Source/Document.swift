@@ -61,7 +61,7 @@ extension Document {
                 return item
             } catch YamlError.duplicatedKeysInMapping(let keys, let context) {
                 guard let next = mask(keys.first ?? "", at: context.mark, in: source) else {
-                    reading.refuse(place(context.mark), "a key of this mapping stands in it twice")
+                    reading.refuse(place(context.mark), "a key occurs twice in this mapping")
                     return nil
                 }
                 source = next
@@ -121,7 +121,7 @@ extension Document {
 
     private func convert(_ scalar: Node.Scalar, at place: Place) -> Item? {
         guard !scalar.string.unicodeScalars.contains(where: { $0.value < 0x20 || $0.value == 0x7F }) else {
-            reading.refuse(place, "a value may have no line breaks, tabs or other control characters")
+            reading.refuse(place, "a value must not contain line breaks, tabs or other control characters")
             return nil
         }
         return Item(content: .scalar(.init(text: scalar.string, isPlain: scalar.style == .plain)), place: place)
@@ -137,17 +137,18 @@ extension Document {
                 reading.refuse(
                     place(of: key), "a key cannot be a list or a mapping",
                     expected: isTemplate
-                        ? "the value: `{{` and `}}` are a template's, to be filled in before" : "a name")
+                        ? "the value: fill in the template (`{{` and `}}`) first" : "a name")
                 continue
             }
             let place = place(of: key)
             let name = scalar.mark.flatMap { masked[Position($0)] } ?? scalar.string
             if name == "<<", scalar.style == .plain {
-                reading.refuse(place, "merge keys are not taken", expected: "every setting where it applies")
+                reading.refuse(place, "merge keys are not supported", expected: "each setting where it applies")
             } else if let line = lines[name] {
                 reading.refuse(
                     place, "duplicate key \(Printable.quoted(name)), first set on line \(line)",
-                    expected: "it once; where it is of a further entry of a list, `- ` before the first key of that")
+                    expected:
+                        "it once; if it belongs to another list entry, put `- ` before the first key of that entry")
             } else {
                 lines[name] = place.line
                 let item = convert(value, depth: depth + 1) ?? .refused(at: self.place(of: value))
@@ -173,7 +174,7 @@ extension Document {
         else {
             let isInclude = tag.rawValue == "!include"
             reading.refuse(
-                place(of: node), "tags are not taken",
+                place(of: node), "tags are not supported",
                 expected: isInclude ? "`include: FILE` at the top of the file" : "the value without \(tag.rawValue)")
             return true
         }

@@ -74,10 +74,10 @@ struct Inclusion {
         switch reading.library.matches(path) {
         case .success(let paths):
             // Of a directory that may be empty nobody must be kept from starting; a misspelt one shows all the same.
-            if paths.isEmpty { reading.warn(pattern.place, "no file fits \(Printable.quoted(path))") }
+            if paths.isEmpty { reading.warn(pattern.place, "no file matches \(Printable.quoted(path))") }
             return paths
         case .failure(let reason):
-            _ = refuse(pattern.place, "\(Printable.quoted(path)) cannot be looked for: \(reason.text)")
+            _ = refuse(pattern.place, "\(Printable.quoted(path)) cannot be searched: \(reason.text)")
             return []
         }
     }
@@ -88,12 +88,12 @@ struct Inclusion {
             let loop = chain[start...].map(\.path) + [path]
             return refuse(
                 pattern.place, "\(Printable.quoted(path)) includes itself: \(loop.joined(separator: " -> "))",
-                expected: pattern.isGlob ? "a pattern that this file does not fit" : "another file")
+                expected: pattern.isGlob ? "a pattern that does not match this file" : "another file")
         }
         if let other = places[identity] {
             return refuse(
                 pattern.place,
-                "\(Printable.quoted(path)) is included already, \(reading.line(of: other, from: pattern.place))",
+                "\(Printable.quoted(path)) is already included, \(reading.line(of: other, from: pattern.place))",
                 expected: "each file once")
         }
         places[identity] = pattern.place
@@ -114,7 +114,7 @@ struct Inclusion {
         case .failure(let reason):
             return refuse(
                 pattern.place, "the file \(Printable.quoted(path)) cannot be included: \(reason.text)",
-                expected: "the path of a file, from the directory of this one, or a pattern such as conf.d/*.yaml")
+                expected: "the path of a file relative to this one's directory, or a pattern such as conf.d/*.yaml")
         }
     }
 

@@ -1,4 +1,4 @@
-/// Where the lines of a YAML file begin, for whoever has to say where one should have begun.
+/// Where the lines of a YAML file begin, for diagnostics that say where a line should begin.
 struct Indentation {
     private let source: SourceText
 

@@ -34,8 +34,8 @@ struct SettingsMerge {
         case .integer, .text, .choice, .version, .section, .either, nil:
             reading.refuse(
                 second.keyPlace,
-                "\(Printable.quoted(second.key)) stands already \(reading.line(of: first.keyPlace, from: second.keyPlace))",
-                expected: "it in one of the files that are put together")
+                "\(Printable.quoted(second.key)) is already set \(reading.line(of: first.keyPlace, from: second.keyPlace))",
+                expected: "it in only one of the merged files")
             return nil
         }
     }
@@ -61,9 +61,9 @@ struct SettingsMerge {
                 }
                 reading.refuse(
                     name.keyPlace,
-                    "\(Printable.quoted(name.key)) stands in `\(second.key)` already "
+                    "\(Printable.quoted(name.key)) is already in `\(second.key)` "
                         + reading.line(of: other.keyPlace, from: name.keyPlace),
-                    expected: "a name of its own")
+                    expected: "another name")
                 isGood = false
             }
         }

@@ -20,12 +20,12 @@ enum SourceGuard {
         let source = SourceText(file: file, text: text, number: number)
         if let (place, scalar) = firstUnreadable(in: source.text) {
             let name = "U+" + hexadecimal(scalar.value)
-            throw refusal(source, at: place, message: "the control character \(name) may not stand in YAML")
+            throw refusal(source, at: place, message: "the control character \(name) is not allowed in YAML")
         }
         if let place = firstTooDeep(in: source.text) {
             throw refusal(
                 source, at: place, message: "this is nested more than \(deepestNesting) levels deep",
-                expected: "no more levels than the settings have")
+                expected: "fewer levels of nesting")
         }
         return source
     }

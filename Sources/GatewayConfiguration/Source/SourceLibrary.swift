@@ -19,8 +19,8 @@ struct SourceLibrary: Sendable {
         switch unsafe Glibc.glob(pattern, GLOB_ERR | GLOB_NOSORT, nil, &found) {
         case 0: break
         case GLOB_NOMATCH: return .success([])
-        case GLOB_NOSPACE: return .failure(FileReader.Failure("there is no memory for the files that fit"))
-        default: return .failure(FileReader.Failure("a directory of it is missing or cannot be read"))
+        case GLOB_NOSPACE: return .failure(FileReader.Failure("not enough memory for the matching files"))
+        default: return .failure(FileReader.Failure("one of its directories is missing or cannot be read"))
         }
         var paths: [String] = []
         for index in 0..<Int(unsafe found.gl_pathc) {

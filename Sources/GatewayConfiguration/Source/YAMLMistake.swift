@@ -44,13 +44,13 @@ private struct Finder {
             return nil
         }
         return YAMLMistake(
-            source.place(line: number, column: 1), "a conflict of two versions was left in the file",
-            "one of the two versions, without the marks of the conflict")
+            source.place(line: number, column: 1), "the file contains the markers of a merge conflict",
+            "one of the two versions, without the markers")
     }
 
     var tab: YAMLMistake? {
         guard source.scalar(at: place) == "\t" || problem.contains("tab character") else { return nil }
-        return YAMLMistake(place, "a tab stands where lines begin", "spaces: YAML is never indented by tabs")
+        return YAMLMistake(place, "the line begins with a tab", "spaces: YAML does not allow tabs as indentation")
     }
 
     /// What is never closed is found missing far below; it is the opening one to look at.
@@ -61,11 +61,11 @@ private struct Finder {
             guard problem.contains("escape") else {
                 return YAMLMistake(
                     beginning, "the quote \(opening) is never closed",
-                    "the end of what begins here: the same quote once more")
+                    "the closing quote")
             }
             return YAMLMistake(
-                place, "a backslash in double quotes stands for another character",
-                "single quotes around the text, in which a backslash is one")
+                place, "a backslash in double quotes starts an escape sequence",
+                "single quotes around the text, in which a backslash is literal")
         }
         guard beginning.line == place.line else {
             return YAMLMistake(
@@ -78,40 +78,40 @@ private struct Finder {
         }
         if problem.contains("node content") {
             return YAMLMistake(
-                place, "between two commas, or behind a bracket, a value is missing", "a value, or no comma")
+                place, "a value is missing between two commas or after a bracket", "a value, or no comma")
         }
         return YAMLMistake(
-            place, "\(opening) goes on after a value without a comma",
-            "`,` between two entries, and the closing bracket behind the last one")
+            place, "\(opening) has no comma after a value",
+            "`,` between two entries, and the closing bracket after the last one")
     }
 
     /// What no value can be without quotes.
     var scalar: YAMLMistake? {
         if problem.contains("cannot start any token"), let first = source.scalar(at: place) {
-            return YAMLMistake(place, "no value begins with `\(first)`", "quotes around the value")
+            return YAMLMistake(place, "a value cannot begin with `\(first)`", "quotes around the value")
         }
         if doing.contains("directive") {
-            return YAMLMistake(place, "no line of a conf file begins with `%`", "a setting, or `#` before a comment")
+            return YAMLMistake(place, "a line cannot begin with `%`", "a setting, or `#` before a comment")
         }
         if problem.contains("document start") {
             return YAMLMistake(
-                place, "what the file begins with has ended on a line above",
-                "settings alone, each with a colon: `listeners:`, not `[listeners]`")
+                place, "the list or mapping at the top of the file has already ended",
+                "only settings, each with a colon: `listeners:`, not `[listeners]`")
         }
         if doing.contains("block scalar") {
             return YAMLMistake(
-                place, "`|` and `>` begin text of several lines, which no setting is", "quotes around the text")
+                place, "`|` and `>` start text of several lines, which no setting accepts", "quotes around the text")
         }
         guard problem.contains("did not find expected key"), let last = before.last(where: { $0 != " " }) else {
             return nil
         }
         if last == "\"" || last == "'" {
             return YAMLMistake(
-                place, "there is more behind the closing quote",
-                "nothing behind it; around text with an apostrophe double quotes")
+                place, "text follows the closing quote",
+                "nothing after it; put text with an apostrophe in double quotes")
         }
         if let here = source.scalar(at: place), here == "]" || here == "}" {
-            return YAMLMistake(place, "there is one `\(here)` too many", "as many as were opened")
+            return YAMLMistake(place, "there is one `\(here)` too many", "as many closing as opening brackets")
         }
         return nil
     }
@@ -125,19 +125,19 @@ private struct Finder {
         }
         if problem.contains("block sequence entries are not allowed") {
             return YAMLMistake(
-                place, "a list does not begin on the line of its key",
-                "each entry on a line of its own, further to the right, or `[` and `]` around all of them on this line")
+                place, "a list cannot begin on the line of its key",
+                "each entry on its own line, indented further, or `[` and `]` around all of them on this line")
         }
         if Indentation(source).expected(of: place.line) != nil { return nil }
         if problem.contains("did not find expected '-' indicator") {
             return YAMLMistake(
-                place, "the line stands below the dashes of a list, and is none of its entries",
-                "it below the first key of its entry, two columns further to the right")
+                place, "the line is aligned with the dashes of a list but is not an entry",
+                "it aligned with the first key of its entry, two columns further right")
         }
         if problem.contains("did not find expected key"), source.scalar(at: place) == "-" {
             return YAMLMistake(
-                place, "an entry of a list stands among keys",
-                "`- ` before the first of these keys too, or none here")
+                place, "a list entry is among keys",
+                "`- ` before the first of these keys too, or no `- ` here")
         }
         return nil
     }
@@ -151,14 +151,14 @@ private struct Finder {
         else { return nil }
         if problem.contains("mapping values"), let number = textAbove { return noColon(number) }
         if let columns = Indentation(source).expected(of: place.line) {
-            return YAMLMistake(place, "the line is indented as none above it that it could belong to", columns)
+            return YAMLMistake(place, "the indentation matches no line above", columns)
         }
         guard before.contains(": ") else { return nil }
         return YAMLMistake(
-            place, "a value has a colon with a blank, or nothing, behind it", "quotes around the whole value")
+            place, "a value contains a colon followed by a space or by nothing", "quotes around the whole value")
     }
 
-    /// The line above, if it is nothing but text: what was to be a key goes on over two lines then.
+    /// The line above, if it is nothing but text: the intended key then spans two lines.
     private var textAbove: Place? {
         var number = place.line - 1
         while number >= 1, Self.text(of: source.line(number)).isEmpty { number -= 1 }
@@ -180,18 +180,18 @@ private struct Finder {
     private func noColon(_ place: Place) -> YAMLMistake {
         let text = Self.text(of: source.line(place.line))
         if text.hasPrefix("-") {
-            return YAMLMistake(place, "no blank stands behind the dash", "`- ` before the first key of an entry")
+            return YAMLMistake(place, "the space after the dash is missing", "`- ` before the first key of an entry")
         }
         if text.unicodeScalars.contains("\u{A0}") {
             return YAMLMistake(
-                place, "a no-break space (U+00A0) stands where a blank should", "an ordinary blank behind the colon")
+                place, "a no-break space (U+00A0) is in place of a space", "an ordinary space after the colon")
         }
         if text.contains("="), !text.contains(":") {
             return YAMLMistake(
-                place, "a setting is not written with `=`", "a colon and a blank behind the key: `key: value`")
+                place, "a setting is written with `:`, not `=`", "a colon and a space after the key: `key: value`")
         }
         return YAMLMistake(
-            place, "no key ends here",
-            "a colon and a blank behind the key: `key: value`; before a comment `#`")
+            place, "there is no key here",
+            "a colon and a space after the key: `key: value`; before a comment `#`")
     }
 }

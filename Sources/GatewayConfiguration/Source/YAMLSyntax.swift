@@ -2,8 +2,8 @@ internal import Yams
 
 /// Turns what the YAML parser complains of into what an operator can act upon.
 enum YAMLSyntax {
-    static let aliasMessage = "anchors and aliases are not taken"
-    static let aliasExpected = "every value where it applies; text that begins with `*` or `&` in quotes"
+    static let aliasMessage = "anchors and aliases are not supported"
+    static let aliasExpected = "each value where it applies; put text that begins with `*` or `&` in quotes"
 
     static func report(_ error: any Error, in source: SourceText, _ reading: Reading) {
         switch error as? YamlError {
@@ -28,7 +28,7 @@ enum YAMLSyntax {
             let meant: String? =
                 line.contains("*:")
                 ? "0.0.0.0 to listen on every address, not `*`"
-                : line.contains("*.") ? "hosts by their names, each by its own: patterns are not taken" : nil
+                : line.contains("*.") ? "the full name of each host: patterns are not supported" : nil
             reading.refuse(beginning ?? place, aliasMessage, expected: meant ?? aliasExpected)
         } else {
             let mistake = YAMLMistake(problem, doing, at: place, since: beginning, in: source)

@@ -8,15 +8,15 @@ enum CounterRuleText {
     /// As a regular expression.
     static let pattern = "^(strict|window [1-9][0-9]{0,3})$"
 
-    static func parse(_ text: String) throws(Complaint) -> AppConfiguration.CounterRule {
+    static func parse(_ text: String) throws(InvalidValue) -> AppConfiguration.CounterRule {
         if text == "strict" { return .strict }
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         guard words.count == 2, words[0] == "window", let window = Decimal.parse(words[1]) else {
-            throw Complaint(
-                "\(Printable.quoted(text)) is no rule for a counter",
+            throw InvalidValue(
+                "\(Printable.quoted(text)) is not a counter rule",
                 suggestion: Spelling.nearest(to: text, among: ["strict"]))
         }
-        guard windows.contains(window) else { throw Complaint("\(Printable.quoted(text)) is out of range") }
+        guard windows.contains(window) else { throw InvalidValue("\(Printable.quoted(text)) is out of range") }
         return .window(window)
     }
 }

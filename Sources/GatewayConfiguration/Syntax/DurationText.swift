@@ -8,25 +8,25 @@ enum DurationText {
     /// As a regular expression.
     static let pattern = "^(0|[1-9][0-9]*)(ms|s|m|h|d)$"
 
-    static func parse(_ text: String) throws(Complaint) -> Duration {
+    static func parse(_ text: String) throws(InvalidValue) -> Duration {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         let unit = text[digits.endIndex...]
         guard let number = Decimal.parse(digits) else {
-            throw Complaint("\(Printable.quoted(text)) is not a duration")
+            throw InvalidValue("\(Printable.quoted(text)) is not a duration")
         }
-        guard !unit.isEmpty else { throw Complaint("\(Printable.quoted(text)) has no unit", suggestion: "\(text)s") }
+        guard !unit.isEmpty else { throw InvalidValue("\(Printable.quoted(text)) has no unit", suggestion: "\(text)s") }
         if unit.first == "." || unit.first == "," {
-            throw Complaint("\(Printable.quoted(text)) is no whole number", suggestion: inSmallerUnit(text))
+            throw InvalidValue("\(Printable.quoted(text)) is not a whole number", suggestion: inSmallerUnit(text))
         }
         if let sum = sum(text) {
-            throw Complaint("\(Printable.quoted(text)) has several units", suggestion: format(.milliseconds(sum)))
+            throw InvalidValue("\(Printable.quoted(text)) has several units", suggestion: format(.milliseconds(sum)))
         }
         guard let factor = units.first(where: { $0.name == unit })?.milliseconds else {
-            throw Complaint(
+            throw InvalidValue(
                 "\(Printable.quoted(String(unit))) is not a unit of time", suggestion: suggestion(number, unit))
         }
         let (milliseconds, isTooLong) = number.multipliedReportingOverflow(by: factor)
-        guard !isTooLong else { throw Complaint("\(Printable.quoted(text)) is out of range") }
+        guard !isTooLong else { throw InvalidValue("\(Printable.quoted(text)) is out of range") }
         return .milliseconds(milliseconds)
     }
 

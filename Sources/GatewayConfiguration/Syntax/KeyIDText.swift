@@ -7,10 +7,10 @@ enum KeyIDText {
     /// As a regular expression.
     static let pattern = "^[A-Za-z0-9+/]{43}=$"
 
-    static func parse(_ text: String) throws(Complaint) -> KeyID {
+    static func parse(_ text: String) throws(InvalidValue) -> KeyID {
         let bytes = decode(text)
         guard let bytes, let id = KeyID(digest: bytes.span) else {
-            throw Complaint("\(Printable.quoted(text)) is not a key id")
+            throw InvalidValue("\(Printable.quoted(text)) is not a key id")
         }
         return id
     }

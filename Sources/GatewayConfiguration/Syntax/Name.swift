@@ -5,11 +5,11 @@ enum Name {
     /// As a regular expression.
     static let pattern = "^[a-z0-9-]{1,63}$"
 
-    static func parse(_ text: String) throws(Complaint) -> String {
+    static func parse(_ text: String) throws(InvalidValue) -> String {
         guard isName(text) else {
             let lower = text.lowercased()
             let isCase = lower != text && isName(lower)
-            throw Complaint("\(Printable.quoted(text)) is not a name", suggestion: isCase ? lower : nil)
+            throw InvalidValue("\(Printable.quoted(text)) is not a name", suggestion: isCase ? lower : nil)
         }
         return text
     }

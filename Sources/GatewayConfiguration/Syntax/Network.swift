@@ -11,24 +11,24 @@ public struct Network: Hashable, Sendable {
 
     static let expected = "an address or a network, for example 10.0.0.0/8, 192.0.2.7 or \"2001:db8::/32\""
 
-    /// Bits behind the prefix must be zero: whoever wrote others meant another network, or one address.
-    static func parse(_ text: String) throws(Complaint) -> Network {
+    /// Bits behind the prefix must be zero: other bits mean that another network, or one address, was intended.
+    static func parse(_ text: String) throws(InvalidValue) -> Network {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let address = IPLiteral(String(parts[0])) else {
             let isBracketed = parts[0].hasPrefix("[") && parts[0].hasSuffix("]")
-            throw Complaint(
+            throw InvalidValue(
                 "\(Printable.quoted(String(parts[0]))) is not an address",
                 suggestion: isBracketed ? IPLiteral(String(parts[0].dropFirst().dropLast()))?.text : nil)
         }
         let bits = 8 * address.octets.count
         guard parts.count == 2 else { return Network(octets: address.octets, length: bits) }
         guard let length = Decimal.parse(parts[1]), length <= bits else {
-            throw Complaint("\(Printable.quoted(String(parts[1]))) is not a number of bits from 0 to \(bits)")
+            throw InvalidValue("\(Printable.quoted(String(parts[1]))) is not a number of bits from 0 to \(bits)")
         }
         let lowest = Network(address.octets, masked: length)
         guard lowest.octets == address.octets else {
-            throw Complaint(
-                "\(Printable.quoted(text)) has bits behind the first \(length)",
+            throw InvalidValue(
+                "\(Printable.quoted(text)) has bits set after the first \(length)",
                 suggestion: IPLiteral(octets: lowest.octets).map { "\($0.text)/\(length)" })
         }
         return lowest

@@ -10,7 +10,7 @@ public struct OutboundURL: Hashable, Sendable {
     /// What comes before the paths of the service: nothing, or a slash and more, without one at the end.
     public let path: String
 
-    static func parse(_ text: String) throws(Complaint) -> OutboundURL {
+    static func parse(_ text: String) throws(InvalidValue) -> OutboundURL {
         let isPlain = text.hasPrefix("http://")
         let scheme = isPlain ? "http://" : "https://"
         _ = try ServiceURL.parse(text, scheme: scheme, mayEndWithSlash: false)
@@ -19,7 +19,7 @@ public struct OutboundURL: Hashable, Sendable {
         let hasPort = authority.contains(":") && !authority.hasSuffix("]")
         let server = try ServerAddress.parse(hasPort ? authority : "\(authority):\(isPlain ? 80 : 443)")
         guard !isPlain || server.isLoopback else {
-            throw Complaint("\(Printable.quoted(text)) would be asked in the clear", suggestion: "https://" + rest)
+            throw InvalidValue("\(Printable.quoted(text)) would be called unencrypted", suggestion: "https://" + rest)
         }
         return OutboundURL(
             text: text, isEncrypted: !isPlain, server: server, authority: authority,
@@ -30,7 +30,7 @@ public struct OutboundURL: Hashable, Sendable {
 extension Kind where Value == OutboundURL {
     static var outboundURL: Kind {
         .text(
-            "an https URL without a slash at the end, or an http one of this machine alone",
+            "an https URL without a slash at the end, or an http URL of this machine",
             matching: "^https?://.*[^/]$",
             OutboundURL.parse)
     }

@@ -1,27 +1,28 @@
 /// Paths of routes in their one admitted spelling, the same that is demanded of requests: a route that could be
 /// spelt differently from the requests it is meant for would never match them, or match others.
 enum PathPrefix {
-    static let expected = "a path: `/`, or begins with `/`, ends without it, and has one spelling"
+    static let expected = "a path: `/`, or one that begins with `/`, does not end with `/`, and is in normal form"
     /// What all of them fit, as a regular expression.
     static let pattern = "^/([^/]+(/[^/]+)*)?$"
     private static let longest = 1024
 
-    static func parse(_ text: String) throws(Complaint) -> String {
+    static func parse(_ text: String) throws(InvalidValue) -> String {
         guard text.hasPrefix("/") else {
             if let first = text.unicodeScalars.first, "“”„‘’«»".unicodeScalars.contains(first) {
-                throw Complaint("`\(first)` is no quote of YAML, but a part of the path", suggestion: unquoted(text))
+                throw InvalidValue("`\(first)` is not a YAML quote but part of the path", suggestion: unquoted(text))
             }
             if text.hasPrefix("~") || text.hasPrefix("^") || text.contains(" ") {
-                throw Complaint(
-                    "\(Printable.quoted(text)) is a pattern, and routes have none: a path fits all below it")
+                throw InvalidValue(
+                    "\(Printable.quoted(text)) is a pattern, which routes do not support: a path matches all paths below it"
+                )
             }
-            throw Complaint("\(Printable.quoted(text)) does not begin with `/`", suggestion: "/" + text)
+            throw InvalidValue("\(Printable.quoted(text)) does not begin with `/`", suggestion: "/" + text)
         }
-        guard text.utf8.count <= longest else { throw Complaint("the path is longer than \(longest) bytes") }
+        guard text.utf8.count <= longest else { throw InvalidValue("the path is longer than \(longest) bytes") }
         if text == "/" { return text }
         guard !text.hasSuffix("/") else {
             let trimmed = String(text.reversed().drop { $0 == "/" }.reversed())
-            throw Complaint("\(Printable.quoted(text)) ends with `/`", suggestion: trimmed.isEmpty ? "/" : trimmed)
+            throw InvalidValue("\(Printable.quoted(text)) ends with `/`", suggestion: trimmed.isEmpty ? "/" : trimmed)
         }
         for segment in text.dropFirst().split(separator: "/", omittingEmptySubsequences: false) {
             try check(segment)
@@ -34,35 +35,35 @@ enum PathPrefix {
         return (try? parse(path)) == nil ? nil : path
     }
 
-    private static func check(_ segment: Substring) throws(Complaint) {
-        guard !segment.isEmpty else { throw Complaint("the path has an empty segment: `//`") }
-        guard segment != ".", segment != ".." else { throw Complaint("the path has the dot segment `\(segment)`") }
+    private static func check(_ segment: Substring) throws(InvalidValue) {
+        guard !segment.isEmpty else { throw InvalidValue("the path has an empty segment: `//`") }
+        guard segment != ".", segment != ".." else { throw InvalidValue("the path has the dot segment `\(segment)`") }
         var bytes = segment.utf8[...]
         while let byte = bytes.popFirst() {
             if byte == UInt8(ascii: "%") {
                 try checkEncoded(bytes.prefix(2))
                 bytes = bytes.dropFirst(2)
             } else if !isCharacter(byte) {
-                throw Complaint("the path has \(name(of: byte, in: segment)), which may not stand in it")
+                throw InvalidValue("the path has \(name(of: byte, in: segment)), which is not allowed")
             }
         }
     }
 
     /// An encoded octet is refused when it has another spelling (RFC 3986 section 2.3: the unreserved ones), or when
     /// decoding it could change how the path divides: slash, backslash, NUL, and the percent sign itself.
-    private static func checkEncoded(_ digits: Substring.UTF8View) throws(Complaint) {
+    private static func checkEncoded(_ digits: Substring.UTF8View) throws(InvalidValue) {
         let text = String(Substring(digits))
         guard text.utf8.count == 2, let octet = UInt8(text, radix: 16), !text.hasPrefix("+") else {
-            throw Complaint("`%` is not followed by two hexadecimal digits")
+            throw InvalidValue("`%` is not followed by two hexadecimal digits")
         }
         guard text == text.uppercased() else {
-            throw Complaint("`%\(text)` is not in upper case")
+            throw InvalidValue("`%\(text)` is not in upper case")
         }
         guard !isUnreserved(octet) else {
-            throw Complaint("`%\(text)` stands for `\(Unicode.Scalar(octet))`, which is written as itself")
+            throw InvalidValue("`%\(text)` encodes `\(Unicode.Scalar(octet))`, which must not be encoded")
         }
         guard ![0, UInt8(ascii: "/"), UInt8(ascii: "\\"), UInt8(ascii: "%")].contains(octet) else {
-            throw Complaint("`%\(text)` is refused in every request, so no route can have it")
+            throw InvalidValue("`%\(text)` is refused in every request, so a route cannot contain it")
         }
     }
 
@@ -81,6 +82,6 @@ enum PathPrefix {
     }
 
     private static func name(of byte: UInt8, in segment: Substring) -> String {
-        byte < 0x80 ? "`\(Unicode.Scalar(byte))`" : "a character beyond ASCII"
+        byte < 0x80 ? "`\(Unicode.Scalar(byte))`" : "a non-ASCII character"
     }
 }

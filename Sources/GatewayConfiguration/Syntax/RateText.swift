@@ -17,15 +17,15 @@ enum RateText {
     private static let range = 1...1_000_000
 
     static let expected =
-        "a rate `N/s` or `N/m`, perhaps with `burst N` behind it, each N from \(range.lowerBound) to \(range.upperBound)"
+        "a rate `N/s` or `N/m`, optionally followed by `burst N`, each N from \(range.lowerBound) to \(range.upperBound)"
 
-    static func parse(_ text: String) throws(Complaint) -> RateConfiguration {
+    static func parse(_ text: String) throws(InvalidValue) -> RateConfiguration {
         let words = text.split(separator: " ", omittingEmptySubsequences: false)
         let parts = words[0].split(separator: "/", omittingEmptySubsequences: false)
         guard parts.count == 2, let requests = Decimal.parse(parts[0]),
             let period = RateConfiguration.Period(rawValue: String(parts[1]))
         else {
-            throw Complaint("\(Printable.quoted(text)) is no rate", suggestion: suggestion(parts, words))
+            throw InvalidValue("\(Printable.quoted(text)) is not a rate", suggestion: suggestion(parts, words))
         }
         let burst: Int
         switch words.count {
@@ -33,10 +33,10 @@ enum RateText {
         case 3:
             guard words[1] == "burst", let number = Decimal.parse(words[2]) else { fallthrough }
             burst = number
-        default: throw Complaint("\(Printable.quoted(text)) is no rate")
+        default: throw InvalidValue("\(Printable.quoted(text)) is not a rate")
         }
         guard range.contains(requests), range.contains(burst) else {
-            throw Complaint("\(Printable.quoted(text)) is out of range")
+            throw InvalidValue("\(Printable.quoted(text)) is out of range")
         }
         return RateConfiguration(requests: requests, period: period, burst: burst)
     }

@@ -12,23 +12,23 @@ public struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
     ///   - mayEndWithSlash: some issuers do; what a path is appended to does not.
     static func parse(
         _ text: String, scheme: String = "https://", mayEndWithSlash: Bool
-    ) throws(Complaint) -> ServiceURL {
+    ) throws(InvalidValue) -> ServiceURL {
         guard text.hasPrefix(scheme) else {
             let rest = text.firstRange(of: "://").map { text[$0.upperBound...] } ?? text[...]
-            throw Complaint(
+            throw InvalidValue(
                 "\(Printable.quoted(text)) does not begin with \(scheme)",
                 suggestion: (try? parse(scheme + rest, scheme: scheme, mayEndWithSlash: mayEndWithSlash))?.text)
         }
         guard text.utf8.count <= longest, text.utf8.allSatisfy(isCharacter) else {
-            throw Complaint("\(Printable.quoted(text)) is not a URL of scheme, host, port and path")
+            throw InvalidValue("\(Printable.quoted(text)) is not a URL of scheme, host, port and path")
         }
         if !mayEndWithSlash, text.hasSuffix("/") {
-            throw Complaint(
+            throw InvalidValue(
                 "\(Printable.quoted(text)) ends with a slash",
                 suggestion: (try? parse(String(text.dropLast()), scheme: scheme, mayEndWithSlash: false))?.text)
         }
         let authority = String(text.dropFirst(scheme.count).prefix { $0 != "/" })
-        do throws(Complaint) {
+        do throws(InvalidValue) {
             // A port, unless the last colon is one of an IPv6 address.
             if authority.contains(":"), !authority.hasSuffix("]") {
                 _ = try ServerAddress.parse(authority)
@@ -37,7 +37,7 @@ public struct ServiceURL: Hashable, Sendable, CustomStringConvertible {
             }
         } catch {
             let path = text.dropFirst(scheme.count + authority.count)
-            throw Complaint(error.message, suggestion: error.suggestion.map { scheme + $0 + path })
+            throw InvalidValue(error.message, suggestion: error.suggestion.map { scheme + $0 + path })
         }
         return ServiceURL(text: text)
     }
@@ -59,15 +59,15 @@ extension Kind where Value == ServiceURL {
         .text(
             "an https URL without a slash at the end, for example https://localhost:8444", matching: "^https://.*[^/]$"
         ) {
-            text throws(Complaint) in
+            text throws(InvalidValue) in
             try ServiceURL.parse(text, mayEndWithSlash: false)
         }
     }
 
     /// Somebody else's, who may have put a slash there.
     static var issuerURL: Kind {
-        .text("an https URL, exactly as the issuer writes it into its tokens", matching: "^https://.+") {
-            text throws(Complaint) in
+        .text("an https URL, exactly as it is in the issuer's tokens", matching: "^https://.+") {
+            text throws(InvalidValue) in
             try ServiceURL.parse(text, mayEndWithSlash: true)
         }
     }

@@ -5,20 +5,20 @@ enum SizeText {
     /// As a regular expression.
     static let pattern = "^(0|[1-9][0-9]*)([KMG]iB)?$"
 
-    static func parse(_ text: String) throws(Complaint) -> Int {
+    static func parse(_ text: String) throws(InvalidValue) -> Int {
         let digits = text.prefix { $0.isASCII && $0.isNumber }
         let unit = text[digits.endIndex...]
-        guard let number = Decimal.parse(digits) else { throw Complaint("\(Printable.quoted(text)) is not a size") }
+        guard let number = Decimal.parse(digits) else { throw InvalidValue("\(Printable.quoted(text)) is not a size") }
         guard !unit.isEmpty else { return number }
         if unit.first == "." || unit.first == "," {
-            throw Complaint("\(Printable.quoted(text)) is no whole number", suggestion: inSmallerUnit(text))
+            throw InvalidValue("\(Printable.quoted(text)) is not a whole number", suggestion: inSmallerUnit(text))
         }
         guard let factor = units.first(where: { $0.name == unit })?.bytes else {
-            throw Complaint(
+            throw InvalidValue(
                 "\(Printable.quoted(String(unit))) is not a unit of size", suggestion: suggestion(number, unit))
         }
         let (size, isTooLarge) = number.multipliedReportingOverflow(by: factor)
-        guard !isTooLarge else { throw Complaint("\(Printable.quoted(text)) is out of range") }
+        guard !isTooLarge else { throw InvalidValue("\(Printable.quoted(text)) is out of range") }
         return size
     }
 

@@ -2,19 +2,19 @@
 enum URIPrefix {
     static let expected = "the beginning of a URI, for example https://example.org/denials#"
 
-    static func parse(_ text: String) throws(Complaint) -> String {
+    static func parse(_ text: String) throws(InvalidValue) -> String {
         guard text.utf8.count <= 1024, let colon = text.firstIndex(of: ":") else {
-            throw Complaint("\(Printable.quoted(text)) is not the beginning of a URI")
+            throw InvalidValue("\(Printable.quoted(text)) is not the beginning of a URI")
         }
         let scheme = text[..<colon].utf8
         guard let first = scheme.first, isLetter(first),
             scheme.allSatisfy({ isLetter($0) || isDigit($0) || "+-.".utf8.contains($0) })
         else {
-            throw Complaint("\(Printable.quoted(text)) has no scheme")
+            throw InvalidValue("\(Printable.quoted(text)) has no scheme")
         }
         guard text.utf8.allSatisfy({ isLetter($0) || isDigit($0) || "-._~:/?#[]@!$&'()*+,;=%".utf8.contains($0) })
         else {
-            throw Complaint("\(Printable.quoted(text)) has characters that no URI has")
+            throw InvalidValue("\(Printable.quoted(text)) has characters that a URI cannot contain")
         }
         return text
     }

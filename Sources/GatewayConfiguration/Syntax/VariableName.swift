@@ -1,16 +1,17 @@
 /// Names of environment variables, as POSIX has them (XBD section 8.1).
 enum VariableName {
-    static let expected = "the name of an environment variable: capital letters, digits and _, no digit first"
+    static let expected =
+        "the name of an environment variable: capital letters, digits and _, not beginning with a digit"
 
     /// As a regular expression.
     static let pattern = "^[A-Z_][A-Z0-9_]*$"
 
-    static func parse(_ text: String) throws(Complaint) -> String {
+    static func parse(_ text: String) throws(InvalidValue) -> String {
         guard isName(text) else {
             let isShell = text.hasPrefix("$") && isName(String(text.dropFirst()))
             // Not quoted: it may be what the variable was to hold.
-            throw Complaint(
-                "this is no name of a variable",
+            throw InvalidValue(
+                "this is not the name of a variable",
                 suggestion: isShell ? String(text.dropFirst()) : nil)
         }
         return text

@@ -1,4 +1,4 @@
-/// When a server that fails requests gets none for a while.
+/// Ejection of servers that fail requests.
 public struct EjectionConfiguration: Equatable, Sendable {
     /// One after the other.
     public let failures: Int
@@ -14,16 +14,16 @@ extension EjectionConfiguration {
     enum Keys {
         static let failures = Key(
             "failures", .integer(1...1_000), unit: "failures", whenMissing: .means("5"),
-            "After how many failures, one after the other, a server is ejected.")
+            "The number of consecutive failures after which a server is ejected.")
         static let time = Key(
             "for", .duration(.milliseconds(100) ... .seconds(3600)), whenMissing: .means("10s"),
-            "For how long it gets no requests; twice as long each time after.")
+            "The first ejection time; it doubles each time.")
         static let longest = Key(
             "at_most", .duration(.milliseconds(100) ... .seconds(86_400)), whenMissing: .means("5m"),
-            "For how long at most.")
+            "The maximum ejection time.")
         static let minimumServers = Key(
             "minimum_servers", .integer(1...64), unit: "servers", whenMissing: .means("1"),
-            "How many servers are left, whatever they do.")
+            "The minimum number of servers that are not ejected.")
 
         static let section = Section(
             path: "upstreams.ejection",

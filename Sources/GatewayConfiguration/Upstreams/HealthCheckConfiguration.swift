@@ -1,4 +1,4 @@
-/// How servers are asked whether they are well.
+/// Health checks of the servers.
 public struct HealthCheckConfiguration: Equatable, Sendable {
     public let path: String
     /// Nil: each server's own address.
@@ -16,25 +16,25 @@ extension HealthCheckConfiguration {
     enum Keys {
         static let path = Key(
             "path", .text(PathPrefix.expected, matching: PathPrefix.pattern, PathPrefix.parse), whenMissing: .refused,
-            "What each server is asked for, with GET.")
+            "The path of the GET request to each server.")
         static let host = Key(
             "host", .text("a host: a name or address, without a port", matching: HostName.pattern, HostName.parse),
             whenMissing: .allowed,
-            "What the request calls the host.")
+            "The Host field of the request.")
         static let interval = Key(
             "interval", .duration(.milliseconds(100) ... .seconds(3600)), unit: "from one check to the next",
-            whenMissing: .means("5s"), "How often each worker asks each server.")
+            whenMissing: .means("5s"), "How often each worker checks each server.")
         static let timeout = Key(
             "timeout", .duration(.milliseconds(10) ... .seconds(300)), unit: "for a whole check",
-            whenMissing: .means("2s"), "How long a check may take.")
+            whenMissing: .means("2s"), "The timeout of a check.")
         static let healthyAfter = Key(
             "healthy_after", .integer(1...100), unit: "checks", whenMissing: .means("2"),
-            "After how many checks that pass, one after the other, a server is used again.")
+            "The number of consecutive successful checks after which a server is used again.")
         static let unhealthyAfter = Key(
             "unhealthy_after", .integer(1...100), unit: "checks", whenMissing: .means("3"),
-            "After how many checks that fail, one after the other, a server is not used.")
+            "The number of consecutive failed checks after which a server is not used.")
         static let status = Key(
-            "status", .integer(200...599), whenMissing: .allowed, "The one status that passes.")
+            "status", .integer(200...599), whenMissing: .allowed, "The status of a successful check.")
 
         static let section = Section(
             path: "upstreams.health",

@@ -14,7 +14,7 @@ extension Kind where Value == [String: UpstreamConfiguration] {
             }
             var upstreams: [String: UpstreamConfiguration] = [:]
             for entry in entries {
-                do throws(Complaint) {
+                do throws(InvalidValue) {
                     let name = try Name.parse(entry.key)
                     upstreams[name] = read(entry, reading)
                 } catch {

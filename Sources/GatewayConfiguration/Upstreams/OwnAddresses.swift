@@ -1,5 +1,6 @@
-/// Where nothing may be forwarded to: listeners of our own, which would take requests of the gateway for those of an operator or
-/// a phone, or send them round and round; and addresses that are nobody's. Names are looked at when they are resolved.
+/// Where nothing may be forwarded to: listeners of our own, which would take requests of the gateway for those of an
+/// operator or a phone, or send them round and round; and addresses that belong to no host. Names are checked when they
+/// are resolved.
 struct OwnAddresses {
     private let listeners: [(address: ServerAddress, purpose: String)]
 
@@ -29,8 +30,8 @@ struct OwnAddresses {
         // ::ffff:127.0.0.1 leads where 127.0.0.1 does.
         let literal = server.isLiteral ? IPLiteral(server.host)?.unmapped : nil
         if let literal {
-            if literal.isUnspecified { return "is no machine's address" }
-            if literal.isForMany { return "is the address of many machines" }
+            if literal.isUnspecified { return "is not the address of a machine" }
+            if literal.isForMany { return "is a multicast address" }
         }
         let listener = listeners.first { listener, _ in
             guard listener.port == server.port else { return false }

@@ -61,63 +61,63 @@ extension UpstreamConfiguration {
                     "an address or name and a port, for example 127.0.0.1:9000", matching: ServerAddress.pattern,
                     ServerAddress.parse), minimum: 1,
                 maximum: 64),
-            whenMissing: .refused, "Where the service runs; requests are spread over all of them.")
+            whenMissing: .refused, "The servers of the service; requests are distributed over all of them.")
         static let tls = Key(
             "tls", .section(UpstreamTLSConfiguration.Keys.section, UpstreamTLSConfiguration.init),
             whenMissing: .allowed,
-            "Speaks TLS with the servers; needed unless every server is on this machine.")
+            "TLS to the servers; required unless every server is on this machine.")
         static let speaks = Key(
             "protocol", .choice as Kind<ProtocolName>, whenMissing: .means("http/1.1"),
-            "What is spoken with the servers.")
+            "The protocol to the servers.")
         static let balance = Key(
             "balance", .choice as Kind<Balance>, whenMissing: .means("round-robin"),
-            "By what rule a request's server is chosen.")
+            "How the server of a request is selected.")
         static let plaintext = Key(
             "plaintext", .choice as Kind<Plaintext>, whenMissing: .allowed,
-            "Says that the network to the servers is trusted, so that TLS is not needed for those on other machines.")
+            "Accepts unencrypted connections to servers on other machines, over a trusted network.")
         static let connections = Key(
             "connections", .integer(1...65_535), unit: "connections per worker", whenMissing: .means("1024"),
-            "How many connections may be open to this upstream.")
+            "The maximum number of connections to this upstream.")
         static let connectionsPerServer = Key(
             "connections_per_server", .integer(1...65_535), unit: "connections per worker", whenMissing: .allowed,
-            "How many of them may be open to one server.")
+            "The maximum number of connections to one server.")
         static let streams = Key(
             "streams", .integer(1...1000), unit: "requests per connection", whenMissing: .means("100"),
-            "How many requests share one connection of HTTP/2.")
+            "The maximum number of requests in flight on an HTTP/2 connection.")
         static let idleConnections = Key(
             "idle_connections", .integer(0...65_535), unit: "connections per worker", whenMissing: .means("128"),
-            "How many unused connections are kept for the next request.")
+            "The maximum number of idle connections that are kept.")
         static let requests = Key(
             "requests", .integer(1...1_000_000), unit: "requests per worker", whenMissing: .allowed,
-            "How many requests may be under way or wait; one more is refused at once.")
+            "The maximum number of requests in flight or queued; further requests are refused at once.")
         static let waiting = Key(
             "waiting", .integer(0...65_535), unit: "requests per worker", whenMissing: .means("256"),
-            "How many requests may wait for a connection.")
+            "The maximum number of requests that wait for a connection.")
         static let waitingTimeout = Key(
             "waiting_timeout", .duration(.milliseconds(10) ... .seconds(300)), whenMissing: .means("2s"),
-            "How long a request waits for a connection.")
+            "The maximum time that a request waits for a connection.")
         static let connectTimeout = Key(
             "connect_timeout", .duration(.milliseconds(10) ... .seconds(300)),
             unit: "until the connection is established", whenMissing: .means("5s"),
-            "How long to wait for a server to accept a connection.")
+            "The timeout of a connection attempt.")
         static let responseTimeout = Key(
             "response_timeout", .duration(.milliseconds(100) ... .seconds(3600)),
             unit: "until the head of the response",
-            whenMissing: .means("60s"), "How long to wait for a server to answer.")
+            whenMissing: .means("60s"), "The timeout of a response head.")
         static let contentTimeout = Key(
             "content_timeout", .duration(.milliseconds(100) ... .seconds(3600)), unit: "between two reads",
-            whenMissing: .allowed, "How long to wait for more of a response's content.")
+            whenMissing: .allowed, "The timeout between two reads of response content.")
         static let idleTimeout = Key(
             "idle_timeout", .duration(.seconds(1) ... .seconds(3600)), unit: "since the last response",
-            whenMissing: .means("60s"), "When an unused connection is closed.")
+            whenMissing: .means("60s"), "The timeout of an idle connection.")
         static let ejection = Key(
             "ejection", .section(EjectionConfiguration.Keys.section, EjectionConfiguration.init),
             whenMissing: .means("{}"),
-            "When a server that fails requests gets none for a while.")
+            "Ejection of servers that fail requests.")
         static let health = Key(
             "health", .section(HealthCheckConfiguration.Keys.section, HealthCheckConfiguration.init),
             whenMissing: .allowed,
-            "How servers are asked whether they are well.")
+            "Health checks of the servers.")
 
         static let section = Section(
             path: "upstreams",
@@ -161,7 +161,7 @@ extension UpstreamConfiguration {
         }
         if waiting == 0, reader.has(Keys.waitingTimeout) {
             reading.refuse(
-                reader.place(of: Keys.waitingTimeout), "nobody waits: `waiting` is 0",
+                reader.place(of: Keys.waitingTimeout), "`waiting` is 0, so no request waits",
                 expected: "`waiting` of at least 1, or no `waiting_timeout`")
         }
         if speaks == .http11, reader.has(Keys.streams) {
@@ -213,7 +213,7 @@ extension UpstreamConfiguration {
         guard ejection.minimumServers > servers.count else { return }
         reading.refuse(
             item["ejection"]?.place(of: "minimum_servers") ?? item.place,
-            "`minimum_servers` (\(ejection.minimumServers)) is more than there are servers (\(servers.count))",
+            "`minimum_servers` (\(ejection.minimumServers)) is more than the number of servers (\(servers.count))",
             expected: "`minimum_servers` of at most \(servers.count)")
     }
 
@@ -224,7 +224,7 @@ extension UpstreamConfiguration {
         switch (reader.has(Keys.tls), reader.has(Keys.plaintext)) {
         case (true, true):
             reading.refuse(
-                reader.place(of: Keys.plaintext), "the servers are spoken to by `tls`: nothing is in plaintext",
+                reader.place(of: Keys.plaintext), "`tls` already encrypts the connections to the servers",
                 expected: "`tls` or `plaintext`, not both")
         case (false, false): if let servers { checkLoopback(servers, item, reading) }
         case (true, false), (false, true): break
@@ -236,7 +236,7 @@ extension UpstreamConfiguration {
         guard let (server, item) = zip(servers, items).first(where: { !$0.0.isLoopback }) else { return }
         reading.refuse(
             item.place,
-            "\(server) is not on this machine, and patients' data would cross the network in clear",
+            "\(server) is not on this machine, and patient data would be sent unencrypted",
             expected: "`tls` in this upstream, or `plaintext: accepted` if the network to its servers is trusted")
     }
 }

@@ -20,15 +20,15 @@ extension UpstreamTLSConfiguration {
     enum Keys {
         static let authorities = Key(
             "authorities", .files("a readable PEM file, or a list of them"), whenMissing: .refused,
-            "The authorities to one of which a server's certificate must chain; those of the system are not asked.")
+            "The authorities of the servers' certificates; the system's authorities are not used.")
         static let serverName = Key(
             "server_name",
             .text("a host: a name or address, without a port", matching: HostName.pattern, HostName.parse),
             whenMissing: .allowed,
-            "The name that the certificate must bear, and that servers are asked for; the server's host where missing.")
+            "The name in the servers' certificates and in SNI; by default the server's host.")
         static let certificate = Key(
             "certificate", .file("a readable PEM file"), whenMissing: .allowed,
-            "The gateway's certificate for services that ask for one, leaf first.")
+            "The gateway's client certificate for services that require one, leaf first.")
         static let key = Key(
             "key", .keyFile("a readable PEM file"), whenMissing: .allowed, "The private key of the certificate.")
         static let policy = TLSPolicyName.key
@@ -49,8 +49,8 @@ extension UpstreamTLSConfiguration {
         if reader.has(Keys.certificate) != reader.has(Keys.key) {
             let (there, missing) = reader.has(Keys.key) ? (Keys.key, "certificate") : (Keys.certificate, "key")
             reading.refuse(
-                reader.place(of: there), "`\(there.setting.name)` stands without `\(missing)`",
-                expected: "`certificate` and `key`, or none of them")
+                reader.place(of: there), "`\(there.setting.name)` requires `\(missing)`",
+                expected: "both `certificate` and `key`, or neither")
             return nil
         }
         guard let authoritiesPaths, let policy, serverName != nil || !reader.has(Keys.serverName),

@@ -121,7 +121,8 @@ struct FrameWatch {
             let isPreface = type == FrameType.settings && UInt8(truncatingIfNeeded: header) & Self.acknowledgement == 0
             if isFirst, !isPreface { return .prefaceMissing }
             isFirst = false
-            // Whoever has read our settings, which came before any request, promises nothing (RFC 9113 section 8.4).
+            // A server that has read our settings, which came before any request, sends no push promise (RFC 9113
+            // section 8.4).
             if type == FrameType.pushPromise { return .violation(.protocolError) }
         }
         // RFC 9113 section 6.3; the library does not look at what has no meaning any more.
@@ -148,8 +149,8 @@ struct FrameWatch {
         }
     }
 
-    /// A new stream, its trailers, or fields for a stream that is no longer there: these are decoded as well, for the sake
-    /// of the table, and lead to nothing.
+    /// A new stream, its trailers, or fields for a stream that no longer exists. These are decoded as well, to keep the
+    /// compression table correct, and then dropped.
     private mutating func beginBlock(_ length: Int, _ flags: UInt8, _ stream: UInt32, _ now: Instant) -> HTTP2Excess? {
         isBlockOpen = flags & Self.endHeaders == 0
         continuations = 0
@@ -202,12 +203,13 @@ struct FrameWatch {
     /// In the server role, when the library has read all that was looked at: counts DATA of streams that are over, which it reads
     /// over and does not tell of.
     ///
-    /// - Parameter told: how many that were looked at it has told of so far, but those without content or END_STREAM.
-    mutating func settleData(told: UInt64, now: Instant) -> HTTP2Excess? {
+    /// - Parameter reported: how many of the frames seen here the library has reported so far, except those without content
+    ///   or END_STREAM.
+    mutating func checkData(reported: UInt64, now: Instant) -> HTTP2Excess? {
         // Of one whose payload is not complete nobody knows yet.
         let open: UInt64 = type == FrameType.data && skip > 0 ? 1 : 0
-        guard data > told + lateData + open else { return nil }
-        for _ in 0..<(data - told - lateData - open) {
+        guard data > reported + lateData + open else { return nil }
+        for _ in 0..<(data - reported - lateData - open) {
             lateData += 1
             guard !spend(&lateDataCredit) else { continue }
             if let excess = countEmptyFrame(now: now) { return excess }

@@ -12,10 +12,10 @@ public enum HTTP2Fault: Error, Equatable, Sendable {
     /// For the log.
     public var reason: StaticString {
         switch self {
-        case .prefaceMissing: "the connection does not begin with HTTP/2's preface"
+        case .prefaceMissing: "the connection does not begin with the HTTP/2 preface"
         case .violation(let code): code.reason
         case .excess(let excess): excess.reason
-        case .failed: "the HTTP/2 library gave up"
+        case .failed: "the HTTP/2 library reported a fatal error"
         }
     }
 }
@@ -30,14 +30,14 @@ public enum HTTP2Excess: UInt8, CaseIterable, Sendable {
         case .settings: "too many SETTINGS frames"
         case .pings: "too many PING frames"
         case .resets: "too many streams reset by the peer"
-        case .provokedResets: "too many requests that had to be reset"
+        case .provokedResets: "too many requests that were reset"
         case .emptyFrames: "too many frames without content"
         case .priorities: "too many PRIORITY frames"
         case .windowUpdates: "too many WINDOW_UPDATE frames"
         case .otherFrames: "too many frames that mean nothing"
         case .continuations: "too many CONTINUATION frames"
         case .headerBlock: "a header block that is too large"
-        case .headerList: "a header block that decodes to many times what is admitted"
+        case .headerList: "a header block that decodes to many times the limit"
         case .outboundFrames: "too many frames that the peer does not read"
         }
     }

@@ -16,5 +16,6 @@ extension AppExtensionPolicy {
             }
             minimumVersion = MinimumVersion(minimum, absence: absence)
         }
+        minimumSystem = demands.minimumSystem.map { MinimumSystem($0, absence: absence) }
     }
 }

@@ -57,26 +57,26 @@ extension Blueprint {
     }
 
     /// Who has the token of a listener that is for less has no business at one that is for more.
-    static func concerns(of listeners: [AdministrationListener], _ administration: AdministrationConfiguration?)
-        -> [Concern]
+    static func warnings(of listeners: [AdministrationListener], _ administration: AdministrationConfiguration?)
+        -> [StartupWarning]
     {
-        var concerns: [Concern] = []
+        var warnings: [StartupWarning] = []
         for less in listeners {
             let path = administration?.listeners.first { $0.address.description == less.name }?.tokenPath
             for more in listeners where more.level > less.level && more.sharesToken(with: less) {
-                concerns.append(
-                    Concern(
-                        "administration listener \(less.name): its token opens \(more.name), too, whose level is "
-                            + "\(more.level.rawValue): give each a token of its own", of: path.map { .file($0) }))
+                warnings.append(
+                    StartupWarning(
+                        "administration listener \(less.name): its token also opens \(more.name), whose level is "
+                            + "\(more.level.rawValue): use a different token for each", of: path.map { .file($0) }))
             }
         }
-        return concerns
+        return warnings
     }
 
     private static func readToken(_ path: String) throws -> AdministrationToken {
         guard let token = AdministrationToken(try FileContents.readPrivate(path)) else {
             throw StartupError(
-                "\(path): a token has at least \(AdministrationToken.shortest) characters, printable and without blanks",
+                "\(path): a token must have at least \(AdministrationToken.shortest) printable characters and no spaces",
                 of: .file(path))
         }
         return token

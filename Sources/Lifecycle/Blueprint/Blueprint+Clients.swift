@@ -36,7 +36,8 @@ extension Blueprint {
             }
             // No list would be found to be signed by it: what is wrong is the authority, and not the list.
             if let none = certificates.first(where: { !$0.isAuthority }) {
-                throw StartupError("\(file.path): \(none.subject) is no certification authority", of: .file(file.path))
+                throw StartupError(
+                    "\(file.path): \(none.subject) is not a certification authority", of: .file(file.path))
             }
             trusted += certificates
         }
@@ -46,7 +47,7 @@ extension Blueprint {
             do throws(CryptographyError) {
                 for list in try SignedRevocationList.all(in: file, signedBy: trusted, library) {
                     guard !lists.contains(where: { $0.authority == list.authority }) else {
-                        throw CryptographyError(doing: "use a second revocation list of \(list.issuer)")
+                        throw CryptographyError(doing: "a second revocation list of \(list.issuer)")
                     }
                     lists.append(list)
                 }

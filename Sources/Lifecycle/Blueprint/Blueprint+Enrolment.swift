@@ -22,7 +22,7 @@ struct EnrolmentBlueprint: Sendable {
     /// The listener's own, the GMS CA, and what attestations of software phones lead to.
     private(set) var certificates: [CertificateExpiry] = []
     /// What is doubtful but no reason not to start.
-    private(set) var warnings: [Concern] = []
+    private(set) var warnings: [StartupWarning] = []
     /// Of the listener's certificate; nil if nothing is stapled.
     var staple: StapledResponse? { settings.listeners.lazy.compactMap(\.staple).first }
     var protocols: [ApplicationProtocol] { settings.listeners.first?.protocols ?? [] }
@@ -85,7 +85,7 @@ struct EnrolmentBlueprint: Sendable {
             settings.connectionsPerAddress = enrolment.connectionsPerAddress
             settings.server = Self.server(enrolment, configuration.timeouts)
             settings.shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
-            var doubts: [Concern] = []
+            var doubts: [StartupWarning] = []
             if let receipts = enrolment.receipts {
                 settings.receipts = try ReceiptSettings(receipts, configuration, warnings: &doubts)
             }
@@ -98,9 +98,9 @@ struct EnrolmentBlueprint: Sendable {
             }
             let shown = try Certificate.all(inPEM: listener.certificates, library)
             doubts += Blueprint.missingStaple(shown, listener.staple).map {
-                Concern($0, of: .file(enrolment.tls.certificatePath))
+                StartupWarning($0, of: .file(enrolment.tls.certificatePath))
             }
-            warnings = doubts.map { Concern("enrolment: \($0)", of: $0.subject) }
+            warnings = doubts.map { StartupWarning("enrolment: \($0)", of: $0.subject) }
             certificates = shown.map { CertificateExpiry($0, role: .server, listener: name) }
             certificates.append(
                 CertificateExpiry(issuer.certificate, role: .issuer, listener: name))
@@ -180,7 +180,7 @@ struct EnrolmentBlueprint: Sendable {
         }
     }
 
-    private static func form(_ form: AttestationDemands.ClientData) -> ClientDataForm {
+    private static func form(_ form: AttestationDemands.ClientData) -> ClientDataFormat {
         switch form {
         case .nonceAndTag: .nonceAndTag
         case .nonce: .nonce

@@ -40,7 +40,7 @@ extension Blueprint {
         var label: String? { names.first?.text }
     }
 
-    /// A file's bytes, and its name for whoever has to mend it.
+    /// A file's bytes, and its name for a diagnostic.
     struct PEMFile: Sendable {
         let path: String
         let bytes: [UInt8]
@@ -54,12 +54,12 @@ extension Blueprint {
     /// Builds every TLS context once and drops it, so that a bad certificate is found before anything is started.
     ///
     /// - Returns: the certificates, and what is doubtful but no reason not to start.
-    func checkTLS() throws(StartupError) -> ([CertificateExpiry], warnings: [Concern]) {
+    func checkTLS() throws(StartupError) -> ([CertificateExpiry], warnings: [StartupWarning]) {
         let library: LibraryContext
         do throws(CryptographyError) { library = try LibraryContext() } catch { throw StartupError(error.description) }
         let sessions = SessionTable(limit: 1)
         var known: [CertificateExpiry] = []
-        var warnings: [Concern] = []
+        var warnings: [StartupWarning] = []
         if let enrolment {
             known += enrolment.certificates
             warnings += enrolment.warnings
@@ -83,12 +83,12 @@ extension Blueprint {
 
     /// Hosts of routes that no certificate names by which they are served: clients refuse the connection before a request. Those
     /// of a listener's `hosts` are looked at by their own names.
-    private func unnamedHosts(_ library: LibraryContext) throws(StartupError) -> [Concern] {
-        var concerns: [Concern] = []
-        var told: Set<String> = []
+    private func unnamedHosts(_ library: LibraryContext) throws(StartupError) -> [StartupWarning] {
+        var warnings: [StartupWarning] = []
+        var checked: Set<String> = []
         for route in routes {
             let name = String(decoding: route.host, as: UTF8.self)
-            guard !Self.isAddress(name), told.insert(name).inserted else { continue }
+            guard !Self.isAddress(name), checked.insert(name).inserted else { continue }
             var strange: Host?
             var isNamed = false
             for listener in listeners where !listener.hosts.contains(where: { $0.names.contains { $0.text == name } }) {
@@ -99,10 +99,10 @@ extension Blueprint {
             }
             guard let strange, !isNamed else { continue }
             let path = strange.certificates.path
-            let subject = "the certificate does not name \(name), which the route `\(route.name)` is for"
-            concerns.append(Concern("\(strange.place): \(path): \(subject)", of: .file(path)))
+            let subject = "the certificate does not contain the name \(name) of the route `\(route.name)`"
+            warnings.append(StartupWarning("\(strange.place): \(path): \(subject)", of: .file(path)))
         }
-        return concerns
+        return warnings
     }
 
     /// Of routes: a name's last label has a letter.
@@ -146,7 +146,7 @@ extension Blueprint.Host {
     ) throws(StartupError) {
         // The configuration admits no name that is none here.
         self.names = names.compactMap { ServerName($0) }
-        precondition(self.names.count == names.count, "a host has a name that no client can ask for")
+        precondition(self.names.count == names.count, "a host has a name that no client can request")
         self.place = place
         do {
             authorities = try clients.authoritiesPaths.map { try Blueprint.PEMFile($0) }
@@ -185,15 +185,15 @@ extension Blueprint.Host {
     }
 
     /// What is doubtful about its certificate, but no reason not to start.
-    func warnings(of chain: [Certificate]) -> [Concern] {
+    func warnings(of chain: [Certificate]) -> [StartupWarning] {
         let strange = names.filter { !(chain.first?.isGood(forHost: $0.text) ?? true) }
         let texts =
             Blueprint.missingStaple(chain, staple).map { "\(place): \($0)" }
             + [chain.first].compactMap(\.self).filter { !$0.isGoodForServers }.map {
-                "\(place): \(certificates.path): the certificate of \($0.subject) is none for servers, and clients will refuse it"
+                "\(place): \(certificates.path): the certificate of \($0.subject) is not a server certificate: clients will refuse it"
             }
-            + strange.map { "\(place): \(certificates.path): the certificate does not name \($0.text)" }
-        return texts.map { Concern($0, of: .file(certificates.path)) }
+            + strange.map { "\(place): \(certificates.path): the certificate does not contain the name \($0.text)" }
+        return texts.map { StartupWarning($0, of: .file(certificates.path)) }
     }
 
     func certificates(

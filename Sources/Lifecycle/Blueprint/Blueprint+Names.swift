@@ -36,15 +36,15 @@ extension Blueprint {
     /// Looks every name up once. Blocks, for five seconds at most: for `attestgate check`.
     ///
     /// - Returns: for people, the names that have no address now. That is no reason not to start.
-    public func unresolvedNames() throws -> [Concern] {
+    public func unresolvedNames() throws -> [StartupWarning] {
         let loop = try Loop()
         let names = NameBook(loop: loop, settings: resolver, forbidden: forbidden)
-        var warnings: [Concern] = []
+        var warnings: [StartupWarning] = []
         names.onEvent = { event in
             if case .refused(let server, let address, let reason) = event {
                 warnings.append(
-                    Concern(
-                        "\(server) leads to \(address.host), which \(reason): it will not be used",
+                    StartupWarning(
+                        "\(server) resolves to \(address.host), which \(reason): it will not be used",
                         of: .server("\(server)")))
             }
         }
@@ -57,7 +57,7 @@ extension Blueprint {
         if !isAnswered { loop.run() }
         return warnings
             + names.unresolved.map { server, failure in
-                Concern("\(server) cannot be resolved now: \(failure.text)", of: .server("\(server)"))
+                StartupWarning("\(server) cannot be resolved now: \(failure.text)", of: .server("\(server)"))
             }
     }
 }

@@ -24,17 +24,18 @@ extension Blueprint {
         }
     }
 
-    /// - Returns: a warning if the response is not handed out now, or clients that heed the certificate will refuse it.
+    /// - Returns: a warning if the response is not handed out now, or if clients that obey the must-staple extension
+    ///   will refuse the certificate.
     static func missingStaple(_ chain: [Certificate], _ staple: StapledResponse?) -> [String] {
         if let staple {
             guard !staple.isFresh(at: WallClock.seconds) else { return [] }
             let fault = staple.nextUpdate <= WallClock.seconds ? "stale" : "not yet valid"
-            return ["the OCSP response for \(staple.subject) is \(fault), and so not stapled"]
+            return ["the OCSP response for \(staple.subject) is \(fault) and is not stapled"]
         }
         guard let leaf = chain.first, leaf.demandsStaple else { return [] }
         return [
-            "the certificate of \(leaf.subject) says that clients are to refuse it without a stapled response (must-staple), "
-                + "and there is no `ocsp_response`"
+            "the certificate of \(leaf.subject) requires a stapled OCSP response (must-staple), "
+                + "but there is no `ocsp_response`"
         ]
     }
 

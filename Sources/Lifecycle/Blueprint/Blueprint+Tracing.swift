@@ -11,7 +11,7 @@ struct TracingBlueprint: Sendable {
     let requests: TracingSettings
     let export: ExportSettings
     /// What is doubtful in the files.
-    let warnings: [Concern]
+    let warnings: [StartupWarning]
 
     /// Where the collector is, if known by a name.
     var servers: Set<NamedServer> { Set(export.upstream.servers.compactMap(\.resolved)) }
@@ -22,7 +22,7 @@ struct TracingBlueprint: Sendable {
             limits: SpanQueue.Limits(
                 octets: tracing.queue, requestsPerSecond: tracing.requestsPerSecond,
                 interval: TimeSpan(tracing.interval)))
-        var doubts: [Concern] = []
+        var doubts: [StartupWarning] = []
         let tls =
             tracing.endpoint.isEncrypted
             ? try OutboundService.tls(tracing.authoritiesPath, of: "tracing", &doubts) : nil
@@ -48,7 +48,7 @@ struct TracingBlueprint: Sendable {
         while let last = bytes.last, last == 0x0a || last == 0x0d { bytes.removeLast() }
         guard (1...4_096).contains(bytes.count), bytes.allSatisfy({ (0x21...0x7e).contains($0) }) else {
             throw StartupError(
-                "tracing: token_file: \(path): it is not one line of printable characters without spaces",
+                "tracing: token_file: \(path): it must be one line of printable characters without spaces",
                 of: .file(path))
         }
         return String(decoding: bytes, as: UTF8.self)

@@ -5,34 +5,35 @@ internal import GatewayConfiguration
 /// Whether the certificates that the conf file names are good now. Those that are not are no reason not to start: a restart must
 /// not fail because of a date that nobody looked at.
 extension Blueprint {
-    static func concernsOfValidity(_ configuration: Configuration) throws(StartupError) -> [Concern] {
+    static func validityWarnings(_ configuration: Configuration) throws(StartupError) -> [StartupWarning] {
         let library: LibraryContext
         do throws(CryptographyError) { library = try LibraryContext() } catch { throw StartupError(error.description) }
-        var concerns: [Concern] = []
+        var warnings: [StartupWarning] = []
         for (place, path) in configuration.certificateFiles {
             do {
                 for certificate in try Certificate.all(inPEM: try FileContents.read(path), library) {
                     guard let fault = fault(of: certificate) else { continue }
-                    concerns.append(
-                        Concern(
-                            "\(place): \(path): the certificate of \(certificate.subject) in it \(fault)",
+                    warnings.append(
+                        StartupWarning(
+                            "\(place): \(path): the certificate of \(certificate.subject) \(fault)",
                             of: .file(path)))
                 }
             } catch {
                 throw StartupError(in: "\(place): \(path)", error, of: .file(path))
             }
         }
-        return concerns
+        return warnings
     }
 
     /// One whose dates cannot be read counts as over.
     private static func fault(of certificate: Certificate) -> String? {
         let now = WallClock.seconds
         guard let notAfter = certificate.notAfter, notAfter > now else {
-            return certificate.notAfter.map { "has expired, \(age(of: now - $0)) ago" } ?? "has no end that can be read"
+            return certificate.notAfter.map { "has expired, \(age(of: now - $0)) ago" }
+                ?? "has an unreadable expiry date"
         }
         guard let notBefore = certificate.notBefore, notBefore > now else { return nil }
-        return "is not valid yet: its time begins in \(age(of: notBefore - now))"
+        return "is not valid yet: it becomes valid in \(age(of: notBefore - now))"
     }
 
     private static func age(of seconds: Int64) -> String {

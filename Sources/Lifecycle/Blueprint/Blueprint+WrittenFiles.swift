@@ -25,7 +25,7 @@ extension Blueprint {
         var status = stat()
         guard lstat(journal, &status) != 0 || status.st_mode & S_IFMT == S_IFREG else {
             throw StartupError(
-                "registry: revocations: \(journal): no ordinary file, such as a link or a directory: name the file itself",
+                "registry: revocations: \(journal): not a regular file but, for example, a link or a directory: name the file itself",
                 of: .file(journal))
         }
     }
@@ -33,31 +33,31 @@ extension Blueprint {
     func checkLog() throws(StartupError) {
         guard case .file(let path) = log.access else { return }
         var objection = Self.isThere(path) ? nil : Self.objection(toMaking: path)
-        if Self.isThere(path), Glibc.access(path, W_OK) != 0 { objection = "\(path): this user may not write it" }
+        if Self.isThere(path), Glibc.access(path, W_OK) != 0 { objection = "\(path): this user cannot write it" }
         if let objection { throw StartupError("log: access: \(objection)", of: .file(path)) }
     }
 
-    /// Parts of one registry of which one is gone: `run` refuses that unless it is told that it is meant.
-    var concernsOfRegistry: [Concern] {
+    /// Parts of one registry of which one is gone: `run` refuses that unless an option permits it.
+    var registryWarnings: [StartupWarning] {
         guard let registry, case .file(let path) = registry.store else { return [] }
         let journal = registry.revocationsPath
         switch (Self.isThere(path), Self.isThere(journal), Self.isThere(journal + ".mark")) {
         case (false, true, _), (false, _, true):
             return [
-                Concern(
-                    "the registry \(path) is not there, though its revocation journal or mark is: `run` will refuse to begin "
-                        + "without devices; `attestgate registry import` takes a backup over", of: .file(path))
+                StartupWarning(
+                    "the registry \(path) is missing, but its revocation journal or commit mark exists: `run` will refuse to start "
+                        + "without devices; restore a backup with `attestgate registry import`", of: .file(path))
             ]
         case (true, false, true):
             return [
-                Concern(
-                    "the revocation journal \(journal) is not there, though the registry and its mark are: `run` will "
-                        + "refuse to forget who was revoked", of: .file(journal))
+                StartupWarning(
+                    "the revocation journal \(journal) is missing, but the registry and its commit mark exist: `run` will "
+                        + "refuse to start, because revocations would be lost", of: .file(journal))
             ]
         case (true, _, _) where !Self.isThere(registry.secretPath):
             return [
-                Concern(
-                    "the secret \(registry.secretPath) is not there, though the registry is: `run` will refuse to make a new one, "
+                StartupWarning(
+                    "the secret \(registry.secretPath) is missing, but the registry exists: `run` will refuse to create a new one, "
                         + "unless the registry has no devices", of: .file(registry.secretPath))
             ]
         default: return []
@@ -70,11 +70,11 @@ extension Blueprint {
     private static func objection(toUsing path: String) -> String? {
         if let objection = objection(toMaking: path) { return objection }
         let isGood = !isThere(path) || Glibc.access(path, R_OK | W_OK) == 0
-        return isGood ? nil : "\(path): this user may not read and write it"
+        return isGood ? nil : "\(path): this user cannot read and write it"
     }
 
     private static func objection(toMaking path: String) -> String? {
         let directory = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
-        return Glibc.access(directory, W_OK | X_OK) == 0 ? nil : "\(directory): files cannot be made in it by this user"
+        return Glibc.access(directory, W_OK | X_OK) == 0 ? nil : "\(directory): this user cannot create files in it"
     }
 }

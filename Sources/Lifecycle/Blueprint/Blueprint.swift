@@ -75,9 +75,9 @@ public struct Blueprint: Sendable {
     /// The certificates of all listeners, those of enrolment and administration included.
     private(set) var certificates: [CertificateExpiry] = []
     /// What is doubtful but no reason not to start.
-    public private(set) var warnings: [Concern] = []
+    public private(set) var warnings: [StartupWarning] = []
     /// Where the conf file names what turns out to be at fault.
-    public let mentions: Mentions
+    public let mentions: SourceReferences
 
     public init(_ configuration: Configuration) throws(StartupError) {
         role = configuration.role
@@ -142,8 +142,8 @@ public struct Blueprint: Sendable {
         mentions = configuration.mentions
         (certificates, warnings) = try checkTLS()
         certificates += try Self.expiries(of: administrationListeners)
-        warnings += try Self.concernsOfValidity(configuration) + (tracing?.warnings ?? [])
-        warnings += Self.concerns(of: administrationListeners, configuration.administration) + concernsOfRegistry
+        warnings += try Self.validityWarnings(configuration) + (tracing?.warnings ?? [])
+        warnings += Self.warnings(of: administrationListeners, configuration.administration) + registryWarnings
         try checkRegistry()
         try checkLog()
     }
@@ -158,7 +158,7 @@ public struct Blueprint: Sendable {
         }
         do throws(StartupError) {
             var blueprint = try Blueprint(loaded.configuration)
-            blueprint.warnings = loaded.warnings.map { Concern($0.description) } + blueprint.warnings
+            blueprint.warnings = loaded.warnings.map { StartupWarning($0.description) } + blueprint.warnings
             return blueprint
         } catch {
             throw StartupError(loaded.configuration.mentions.diagnostic(error).description)

@@ -50,7 +50,7 @@ struct CertificateExpiry: Equatable, Sendable {
         return "listener \(listener ?? "")" + (host.map { ", host \($0)" } ?? "")
     }
 
-    /// Whether somebody who renews it has to be told both apart.
+    /// Whether both certificates have the same place, so that a message must distinguish them.
     func isOfSamePlace(as other: CertificateExpiry) -> Bool {
         listener == other.listener && upstream == other.upstream && host == other.host && role == other.role
     }

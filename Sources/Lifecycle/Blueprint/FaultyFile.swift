@@ -1,8 +1,8 @@
 internal import Cryptography
 internal import GatewayConfiguration
 
-/// Finds which of the files that are used together is at fault, once something of them is: what OpenSSL complains of is a
-/// call, and operators mend files.
+/// Finds which of the files that are used together is at fault: OpenSSL names the failed call, but operators correct
+/// files.
 enum FaultyFile {
     /// - Parameter authorities: what others' certificates must chain to.
     /// - Returns: nil if each by itself, and the key beside the certificate, is what it should be.

@@ -65,8 +65,8 @@ struct FileWatch {
 }
 
 extension Configuration {
-    /// What is read anew by itself once it has changed: certificates, keys and what goes with them, of all that this process
-    /// does. Not the registry's secret, which is changed in steps that wait for each other.
+    /// Files that the gateway reads again when they change: certificates, keys and what belongs to them, for everything
+    /// that this process does. Not the registry's secret, which changes in steps that wait for each other.
     var watchedFiles: [String] {
         var files: [String] = []
         if role.servesRequests { files += listeners.flatMap(\.files) + upstreamFiles }

@@ -12,11 +12,12 @@ extension GatewaySecrets {
         return secrets
     }
 
-    /// Reads it for a process that has it already: one that is gone is put back, not made anew, and names are made as before.
+    /// Reads the file for a process that has the secrets already. A missing file must be restored, not made again:
+    /// otherwise names would change.
     static func reload(_ path: String, of running: GatewaySecrets) throws(StartupError) -> GatewaySecrets {
-        guard let secrets = try read(path) else { throw failure(path, "there is no such file: put it back") }
+        guard let secrets = try read(path) else { throw failure(path, "the file is missing: restore it") }
         guard try secrets.check(at: path) == running.check(at: path) else {
-            throw failure(path, "the line `pseudonyms` is another one: put the old one back")
+            throw failure(path, "the line `pseudonyms` has changed: restore the old line")
         }
         return secrets
     }
@@ -39,7 +40,7 @@ extension GatewaySecrets {
             throw failure(path, error.reason)
         }
         do throws(Malformed) { return try GatewaySecrets(parsing: String(decoding: bytes, as: UTF8.self)) } catch {
-            throw failure(path, error.line.map { "line \($0) is malformed" } ?? "a line is missing, or one too many")
+            throw failure(path, error.line.map { "line \($0) is malformed" } ?? "it has a line too few or too many")
         }
     }
 
@@ -51,12 +52,12 @@ extension GatewaySecrets {
         }
         let beside = "\(path).\(getpid())"
         let descriptor = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw failure(path, "cannot be made: \(String(cString: strerror(errno)))") }
+        guard descriptor >= 0 else { throw failure(path, "cannot be created: \(String(cString: strerror(errno)))") }
         defer { unlink(beside) }
         let isWritten = write(descriptor, text, text.utf8.count) == text.utf8.count && fsync(descriptor) == 0
         close(descriptor)
         guard isWritten, link(beside, path) == 0 || errno == EEXIST, syncDirectory(of: path) else {
-            throw failure(path, "cannot be made: \(String(cString: strerror(errno)))")
+            throw failure(path, "cannot be created: \(String(cString: strerror(errno)))")
         }
     }
 

@@ -10,19 +10,19 @@ enum OutboundService {
     ///   - section: of the conf file, for messages.
     ///   - warnings: what is doubtful in the file is added.
     static func tls(
-        _ path: String, of section: String, _ warnings: inout [Concern]
+        _ path: String, of section: String, _ warnings: inout [StartupWarning]
     ) throws(StartupError) -> ClientContext.Settings {
         do {
             // Another package's mistake, or an operator's who added a service's own certificate, is no reason not to start.
             let authorities = try TrustedAuthorities(
                 pem: [try FileContents.read(path)], skipsOthers: path == ReceiptsConfiguration.systemBundle)
             guard !authorities.certificates.isEmpty else {
-                throw StartupError("it holds no certificate of a certification authority")
+                throw StartupError("it contains no certificate of a certification authority")
             }
             if authorities.skipped > 0 {
                 warnings.append(
-                    Concern(
-                        "\(section): authorities: \(path): passed over what is no certification authority, certificates:"
+                    StartupWarning(
+                        "\(section): authorities: \(path): ignored certificates that are not of a certification authority:"
                             + " \(authorities.skipped)", of: .file(path)))
             }
             // What these services offer is theirs to say: TLS 1.2 will do.

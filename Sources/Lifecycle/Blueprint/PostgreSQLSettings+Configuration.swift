@@ -13,7 +13,7 @@ extension PostgreSQLSettings {
         self.init(
             hosts: configuration.hosts, port: configuration.port, database: configuration.database,
             user: configuration.user, security: security,
-            // A file that cannot be read any more is told by the database, which refuses whoever comes without a password.
+            // If a file can no longer be read, the database reports it: it refuses connections without a password.
             password: { (try? Self.readPassword(configuration)) ?? nil })
     }
 
@@ -29,7 +29,7 @@ extension PostgreSQLSettings {
             let culprit = FaultyFile.among(certificate: certificate, key: key)
         else { return }
         throw StartupError(
-            "registry: postgresql: \(certificate), \(key): they are no certificate and its key", of: culprit)
+            "registry: postgresql: \(certificate), \(key): they are not a certificate and its key", of: culprit)
     }
 
     /// The file's first line. - Returns: nil if there is to be none.
@@ -42,7 +42,7 @@ extension PostgreSQLSettings {
         let line = bytes.prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         guard !line.isEmpty, !line.contains(0) else {
             throw StartupError(
-                "registry: postgresql: password_file: \(path): its first line holds no password", of: .file(path))
+                "registry: postgresql: password_file: \(path): its first line has no password", of: .file(path))
         }
         return String(decoding: line, as: UTF8.self)
     }

@@ -9,7 +9,7 @@ extension ReceiptSettings {
     ///
     /// - Parameter warnings: what is doubtful in them is added.
     init(
-        _ receipts: ReceiptsConfiguration, _ configuration: Configuration, warnings: inout [Concern]
+        _ receipts: ReceiptsConfiguration, _ configuration: Configuration, warnings: inout [StartupWarning]
     ) throws(StartupError) {
         let places: [(OutboundURL, Set<AttestationEnvironment>)]
         if let url = receipts.baseURL {

@@ -11,7 +11,7 @@ public struct StartupError: Error, CustomStringConvertible, Sendable {
         self.subject = subject
     }
 
-    /// The same, told where it happened: "listener 127.0.0.1:8443".
+    /// The same error with the place where it happened: "listener 127.0.0.1:8443".
     ///
     /// - Parameter otherwise: what is at fault if the error does not say it.
     init(in place: String, _ error: any Error, of otherwise: Subject? = nil) {
@@ -26,7 +26,7 @@ public struct StartupError: Error, CustomStringConvertible, Sendable {
 }
 
 /// What is doubtful about a conf file and what it names, but no reason not to start.
-public struct Concern: CustomStringConvertible, Equatable, Sendable {
+public struct StartupWarning: CustomStringConvertible, Equatable, Sendable {
     public let description: String
     public let subject: Subject?
 
@@ -36,7 +36,7 @@ public struct Concern: CustomStringConvertible, Equatable, Sendable {
     }
 }
 
-extension Mentions {
+extension SourceReferences {
     /// With the line of the conf file that names what is at fault.
     public func diagnostic(_ error: StartupError) -> Diagnostic {
         diagnostic(.error, of: error.subject, error.description)
@@ -47,7 +47,7 @@ extension Mentions {
         error.subject == nil ? error.description : diagnostic(error).description
     }
 
-    public func diagnostic(_ concern: Concern) -> Diagnostic {
-        diagnostic(.warning, of: concern.subject, concern.description)
+    public func diagnostic(_ warning: StartupWarning) -> Diagnostic {
+        diagnostic(.warning, of: warning.subject, warning.description)
     }
 }

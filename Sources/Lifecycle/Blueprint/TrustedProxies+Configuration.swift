@@ -8,7 +8,7 @@ extension TrustedProxies {
         self.init(
             (configuration?.from ?? []).map { network in
                 guard let prefix = NetworkPrefix(octets: network.octets, length: network.length) else {
-                    preconditionFailure("the configuration admits no network that is none")
+                    preconditionFailure("a configured network is always valid")
                 }
                 return prefix
             })

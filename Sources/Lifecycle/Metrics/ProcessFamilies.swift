@@ -7,7 +7,7 @@ internal import Tracing
 /// Metrics of what the process has once, for all workers.
 enum ProcessFamilies {
     static var build: [MetricFamily] {
-        var family = MetricFamily(.gauge, "attestgate_build_info", "Which AttestGate this is; always 1.")
+        var family = MetricFamily(.gauge, "attestgate_build_info", "The version of AttestGate; always 1.")
         family.add(1, ["version": GatewayVersion.text])
         return [family]
     }
@@ -16,7 +16,7 @@ enum ProcessFamilies {
     static func certificates(of blueprint: Blueprint) -> [MetricFamily] {
         var family = MetricFamily(
             .gauge, "attestgate_certificate_expiry_timestamp_seconds",
-            "When a certificate of the configuration ends, in seconds since 1970.")
+            "Expiry of a configured certificate, in seconds since 1970.")
         var ends: [CertificateExpiry] = []
         for certificate in blueprint.certificates {
             let place = ends.firstIndex {
@@ -47,12 +47,12 @@ enum ProcessFamilies {
         }
         var family = MetricFamily(
             .gauge, "attestgate_crl_next_update_timestamp_seconds",
-            "Until when the revocation list of an authority is fresh, in seconds since 1970.")
+            "End of validity of an authority's revocation list, in seconds since 1970.")
         var made = MetricFamily(
             .gauge, "attestgate_crl_this_update_timestamp_seconds",
-            "When the revocation list of an authority was made, in seconds since 1970.")
+            "Creation of an authority's revocation list, in seconds since 1970.")
         var entries = MetricFamily(
-            .gauge, "attestgate_crl_entries", "How many certificates the revocation list of an authority names.")
+            .gauge, "attestgate_crl_entries", "Number of certificates in an authority's revocation list.")
         for listener in blueprint.listeners {
             for host in listener.allHosts {
                 // Of several authorities with one name, the list that is stale first.
@@ -76,7 +76,7 @@ enum ProcessFamilies {
         guard !staples.isEmpty else { return [] }
         var family = MetricFamily(
             .gauge, "attestgate_ocsp_next_update_timestamp_seconds",
-            "Until when the OCSP response for a server certificate is stapled, in seconds since 1970.")
+            "End of validity of a stapled OCSP response, in seconds since 1970.")
         for (listener, host, response) in staples {
             family.add(response.nextUpdate, ["listener": listener, "host": host, "subject": response.subject])
         }
@@ -85,7 +85,7 @@ enum ProcessFamilies {
 
     static func apps(of blueprint: Blueprint) -> [MetricFamily] {
         var family = MetricFamily(
-            .gauge, "attestgate_app_simulator", "Whether software phones of the app are admitted: never in production.")
+            .gauge, "attestgate_app_simulator", "1 if software phones of the app are accepted: never in production.")
         for app in blueprint.apps { family.add(app.environment == .simulator ? 1 : 0, ["app": app.id.description]) }
         return [family]
     }
@@ -93,23 +93,23 @@ enum ProcessFamilies {
     static func spans(_ counts: SpanExportCounts, waiting: Int) -> [MetricFamily] {
         var spans = MetricFamily(
             .counter, "attestgate_spans_total",
-            "Spans by what has become of them; a request beyond the rate counts as one.")
-        for fate in SpanExportCounts.Fate.allCases { spans.add(counts.count(of: fate), ["result": fate.name]) }
-        var calls = MetricFamily(.counter, "attestgate_span_exports_total", "Calls that carry spans to the collector.")
+            "Spans, by outcome; a request above the rate counts as one.")
+        for fate in SpanExportCounts.SpanOutcome.allCases { spans.add(counts.count(of: fate), ["result": fate.name]) }
+        var calls = MetricFamily(.counter, "attestgate_span_exports_total", "Export calls to the collector.")
         for outcome in SpanExportCounts.Outcome.allCases {
             calls.add(counts.count(of: outcome), ["result": outcome.name])
         }
         return [
             spans, calls,
             MetricFamily(
-                .gauge, "attestgate_spans_waiting_bytes", "Spans that the collector has not taken yet.", waiting),
+                .gauge, "attestgate_spans_waiting_bytes", "Spans queued for the collector.", waiting),
         ]
     }
 
     static func refusals(_ refusals: AdministrationRefusals) -> MetricFamily {
         var family = MetricFamily(
             .counter, "attestgate_administration_refused_total",
-            "Requests and connections turned away from the administration, by what was missing or wrong.")
+            "Requests and connections that the administration refused, by reason.")
         for reason in AdministrationRefusals.Reason.allCases {
             family.add(refusals.count(of: reason), ["reason": reason.rawValue])
         }
@@ -119,35 +119,36 @@ enum ProcessFamilies {
     static func registry(_ registry: DeviceRegistry) -> [MetricFamily] {
         let metrics = registry.metrics
         var batches = MetricFamily(
-            .histogram, "attestgate_registry_batch_size", "Counters that were made durable together.")
+            .histogram, "attestgate_registry_batch_size", "Counters per commit.")
         batches.add(
             buckets: metrics.batchSizes.map(UInt64.init), upTo: RegistryMetrics.batchBounds, sum: metrics.counters)
-        var waiting = MetricFamily(.gauge, "attestgate_registry_waiting", "What waits for the store now.")
+        var waiting = MetricFamily(.gauge, "attestgate_registry_waiting", "Operations queued for the store.")
         waiting.add(metrics.waiting, ["kind": "counter"])
         waiting.add(metrics.waitingLookups, ["kind": "lookup"])
         waiting.add(metrics.waitingCommands, ["kind": "command"])
         return [
             MetricFamily(
-                .gauge, "attestgate_registry_available", "Whether counters can be made durable.",
+                .gauge, "attestgate_registry_available", "1 if the store accepts commits.",
                 registry.isAvailable ? 1 : 0),
             MetricFamily(
-                .counter, "attestgate_registry_counters_committed_total", "Counters made durable.", metrics.counters),
+                .counter, "attestgate_registry_counters_committed_total", "Counters committed to the store.",
+                metrics.counters),
             MetricFamily(
-                .counter, "attestgate_registry_commits_total", "Transactions that made counters durable.",
+                .counter, "attestgate_registry_commits_total", "Transactions that committed counters.",
                 metrics.commits),
             batches, waiting,
             MetricFamily(
                 .counter, "attestgate_registry_overflows_total",
-                "Requests refused because as many as may waited for the store.", metrics.overflows),
+                "Requests refused because the store's queue was full.", metrics.overflows),
             MetricFamily(
-                .counter, "attestgate_registry_loads_total", "Lookups answered from the file, not from memory.",
+                .counter, "attestgate_registry_loads_total", "Lookups answered from the store, not from memory.",
                 metrics.loads),
             MetricFamily(
-                .counter, "attestgate_registry_errors_total", "Errors after which the store was opened again.",
+                .counter, "attestgate_registry_errors_total", "Errors after which the store was reopened.",
                 metrics.storeErrors),
             MetricFamily(
                 .gauge, "attestgate_registry_journal_complete",
-                "Whether every revocation stands in the revocation journal, too.",
+                "1 if the revocation journal contains every revocation.",
                 registry.isJournalComplete == false ? 0 : 1),
         ]
     }
@@ -156,12 +157,12 @@ enum ProcessFamilies {
 extension ReloadState {
     func families(generation: Int) -> [MetricFamily] {
         var reloads = MetricFamily(
-            .counter, "attestgate_reloads_total", "Changes of configuration asked for, by outcome.")
+            .counter, "attestgate_reloads_total", "Configuration reloads, by outcome.")
         reloads.add(succeeded, ["result": "success"])
         reloads.add(failed, ["result": "failure"])
         var families = [
             MetricFamily(
-                .gauge, "attestgate_generation", "The generation of the configuration that is served; 1 at the start.",
+                .gauge, "attestgate_generation", "The configuration generation that is served; 1 at start.",
                 generation),
             reloads,
         ]
@@ -169,13 +170,13 @@ extension ReloadState {
         let isGood = if case .failed = last?.outcome { false } else { true }
         families.append(
             MetricFamily(
-                .gauge, "attestgate_last_reload_success", "Whether the last reload succeeded; 1 before the first.",
+                .gauge, "attestgate_last_reload_success", "1 if the last reload succeeded, or there was none.",
                 isGood ? 1 : 0))
         if let last {
             families.append(
                 MetricFamily(
                     .gauge, "attestgate_last_reload_timestamp_seconds",
-                    "When the last reload ended, in seconds since 1970.", last.at))
+                    "End of the last reload, in seconds since 1970.", last.at))
         }
         return families
     }

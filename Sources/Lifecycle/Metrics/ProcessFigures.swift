@@ -7,15 +7,16 @@ enum ProcessFigures {
     static func families(startedAt: Int64) -> [MetricFamily] {
         var families = [
             MetricFamily(
-                .gauge, "process_start_time_seconds", "When the process began, in seconds since 1970.", startedAt)
+                .gauge, "process_start_time_seconds", "Start of the process, in seconds since 1970.", startedAt)
         ]
         var cpu = MetricFamily(
-            .counter, "process_cpu_seconds_total", "Time of processors used, in user mode and kernel.")
+            .counter, "process_cpu_seconds_total", "CPU time used, user and system, in seconds.")
         cpu.add(seconds: cpuSeconds)
         families.append(cpu)
         if let (virtual, resident) = memory {
             families.append(MetricFamily(.gauge, "process_virtual_memory_bytes", "Virtual memory.", virtual))
-            families.append(MetricFamily(.gauge, "process_resident_memory_bytes", "Memory in RAM.", resident))
+            families.append(
+                MetricFamily(.gauge, "process_resident_memory_bytes", "Resident memory, in bytes.", resident))
         }
         if let open = openDescriptors {
             families.append(MetricFamily(.gauge, "process_open_fds", "Open file descriptors.", open))
@@ -23,7 +24,8 @@ enum ProcessFigures {
         var limit = rlimit()
         if getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 {
             families.append(
-                MetricFamily(.gauge, "process_max_fds", "File descriptors that may be open.", UInt64(limit.rlim_cur)))
+                MetricFamily(
+                    .gauge, "process_max_fds", "Maximum number of open file descriptors.", UInt64(limit.rlim_cur)))
         }
         return families
     }

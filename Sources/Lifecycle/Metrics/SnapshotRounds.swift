@@ -13,7 +13,7 @@ final class SnapshotRounds {
         rounds = WorkerRounds(.snapshot, loop: loop, workers: workers)
     }
 
-    /// - Parameter completion: called once, within a second; at once with whoever asks while others wait.
+    /// - Parameter completion: called once, within a second. A call during a round gets the result of that round.
     func collect(_ completion: @escaping (Result) -> Void) {
         rounds.begin { [unowned self] answered in completion((latest, answered)) }
     }

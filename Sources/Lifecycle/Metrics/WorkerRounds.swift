@@ -20,8 +20,8 @@ final class WorkerRounds {
         timer = LoopTimer(loop: loop, interval: Self.patience) { [unowned self] in finish() }
     }
 
-    /// - Parameter completion: called once, within a second, with those that have answered; at once with whoever asks while others
-    ///   wait.
+    /// - Parameter completion: called once, within a second, with the workers that have answered. A call during a round
+    ///   gets the result of that round.
     func begin(_ completion: @escaping (_ answered: Set<Int>) -> Void) {
         waiting.append(completion)
         guard waiting.count == 1 else { return }
@@ -29,7 +29,7 @@ final class WorkerRounds {
         silent = asked
         for worker in asked where owing.insert(worker).inserted { workers.tell(worker, question) }
         if silent.isEmpty { return finish() }
-        // Its time begins anew, whatever was left of the last one.
+        // Restarts the full time, regardless of what was left of the last round.
         timer?.start()
     }
 

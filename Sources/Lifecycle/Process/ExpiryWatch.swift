@@ -18,7 +18,7 @@ struct ExpiryWatch {
 
     private var said: [Item: Stage] = [:]
 
-    /// - Parameter items: all there are now; what is forgotten here would be said anew.
+    /// - Parameter items: all current items; an item that is left out is forgotten and would be reported again.
     /// - Returns: what has not been said yet.
     mutating func news(of items: [Item], at now: Int64) -> [String] {
         var stages: [Item: Stage] = [:]
@@ -54,7 +54,7 @@ extension Blueprint {
         }
         let lists = listeners.flatMap(\.allHosts).flatMap { host in
             host.revocationLists.map { list in
-                // Lists are made anew well before: a quarter of the life is late, whether that is an hour or a week.
+                // Lists are renewed well before: a quarter of the life is late, whether that is an hour or a week.
                 ExpiryWatch.Item(
                     name: "\(host.place): the revocation list of \(list.issuer)", end: list.nextUpdate,
                     lead: max(0, list.nextUpdate - list.thisUpdate) / 4)
@@ -63,13 +63,13 @@ extension Blueprint {
         return certificates + lists + staples.map(Self.expiry)
     }
 
-    /// Responses are fetched anew when half their life is over: half of the rest is late.
+    /// Responses are fetched again when half their life is over: half of the rest is late.
     private static func expiry(of staple: (listener: String, host: String?, response: StapledResponse))
         -> ExpiryWatch.Item
     {
         let place = "listener \(staple.listener)" + (staple.host.map { ", host \($0)" } ?? "")
         return ExpiryWatch.Item(
-            name: "\(place): the OCSP response that is stapled for \(staple.response.subject)",
+            name: "\(place): the stapled OCSP response for \(staple.response.subject)",
             end: staple.response.nextUpdate,
             lead: max(0, staple.response.nextUpdate - staple.response.thisUpdate) / 4)
     }

@@ -13,7 +13,7 @@ extension GatewayProcess {
             case .serving:
                 begun.insert(Self.enrolmentNumber)
                 tellServing()
-            case .lent(let sockets): lent(sockets, by: Self.enrolmentNumber)
+            case .duplicated(let sockets): duplicated(sockets, by: Self.enrolmentNumber)
             case .prepared(let fault): prepared(by: Self.enrolmentNumber, fault: fault)
             case .adopted: adopted(by: Self.enrolmentNumber)
             case .pong: watchdog?.answered(Self.enrolmentNumber)
@@ -36,7 +36,7 @@ extension GatewayProcess {
             case .serving:
                 begun.insert(worker)
                 tellServing()
-            case .lent(let sockets): lent(sockets, by: worker)
+            case .duplicated(let sockets): duplicated(sockets, by: worker)
             case .woundUp: woundUp(by: worker)
             case .snapshot(let snapshot): snapshots.received(snapshot, from: worker)
             case .decisions(let batch): decisions.received(batch, from: worker)

@@ -3,12 +3,12 @@ internal import Gateway
 internal import Metrics
 internal import Upstream
 
-/// Names of upstreams' servers: resolved on the main thread's loop, once for all workers, which are told what has changed.
+/// Names of upstreams' servers: resolved on the main thread's loop, once for all workers, which receive the changes.
 extension GatewayProcess {
     /// How long the first answers are waited for: without them the first requests would fail.
     static let namePatience = TimeSpan.seconds(2)
 
-    /// Before workers begin. Ends early if the process is told to stop.
+    /// Before workers begin. Ends early if the process begins to stop.
     func resolveNames() {
         names.onEvent = { [unowned self] in tell($0) }
         names.follow(order.blueprint.namedServers)
@@ -20,7 +20,7 @@ extension GatewayProcess {
         if !isAnswered { loop.run() }
         order.blueprint = order.blueprint.located(by: names.addresses)
         for (server, _) in names.unresolved where !names.counts(of: server).isFailing {
-            logger.warning("\(server) is not resolved yet: it gets no requests until it is")
+            logger.warning("\(server) is not resolved yet and receives no requests until it is")
         }
         names.onChange = { [unowned self] in moved($0) }
     }
@@ -28,14 +28,13 @@ extension GatewayProcess {
     private func tell(_ event: NameBook.Event) {
         switch event {
         case .failing(let server, let fault, 0):
-            logger.warning("\(server) cannot be resolved, and gets no requests until it is: \(fault.text)")
+            logger.warning("\(server) cannot be resolved and receives no requests until it can be: \(fault.text)")
         case .failing(let server, let fault, let kept):
-            let addresses = kept == 1 ? "the address" : "the \(kept) addresses"
-            logger.warning(
-                "\(server) cannot be resolved any more, \(addresses) of before will go on to be used: \(fault.text)")
+            let addresses = kept == 1 ? "its address is" : "its \(kept) addresses are"
+            logger.warning("\(server) can no longer be resolved, \(addresses) still used: \(fault.text)")
         case .recovered(let server): logger.notice("\(server) is resolved again")
         case .refused(let server, let address, let reason):
-            logger.warning("\(server) leads to \(address.host), which \(reason): it is not used")
+            logger.warning("\(server) resolves to \(address.host), which \(reason): it is not used")
         }
     }
 
@@ -59,7 +58,7 @@ extension GatewayProcess {
 
     /// Those of a configuration that is to be served as well, from now on.
     ///
-    /// - Parameter completion: told when they have been resolved, or that takes too long.
+    /// - Parameter completion: called when they have been resolved, or when that takes too long.
     func follow(alsoNamesOf next: Blueprint, _ completion: @escaping () -> Void) {
         names.configure(next.resolver, next.forbidden)
         names.follow(order.blueprint.namedServers.union(next.namedServers))
@@ -74,12 +73,13 @@ extension ProcessFamilies {
         var lookups = MetricFamily(
             .counter, "attestgate_name_lookups_total", "Lookups of a server's name, by result.")
         var addresses = MetricFamily(
-            .gauge, "attestgate_name_addresses", "Addresses of the server that are known; 0: it gets no requests.")
+            .gauge, "attestgate_name_addresses", "Known addresses of the server; with 0 it receives no requests.")
         var stale = MetricFamily(
-            .gauge, "attestgate_name_stale", "Whether the last lookup of the server's name has failed.")
+            .gauge, "attestgate_name_stale", "1 if the last lookup of the server's name failed.")
         var refused = MetricFamily(
             .counter, "attestgate_name_addresses_refused_total",
-            "Addresses in answers that are not used: the gateway's own listeners, and what is no machine's address.")
+            "Addresses in answers that are not used: the gateway's own listeners, and addresses that are not of a machine."
+        )
         for server in names.servers {
             let counts = names.counts(of: server)
             let name = server.description

@@ -8,10 +8,10 @@ internal import Tracing
 /// Changing the configuration while serving: read on a thread of its own, its names resolved, made ready by all workers, then
 /// served by all. If any step fails, nothing has changed.
 extension GatewayProcess {
-    /// - Parameter completion: told once how it ended.
+    /// - Parameter completion: called once with the outcome.
     func reloadAsked(_ completion: @escaping (ReloadState.Outcome) -> Void) {
         guard !isStopping else { return completion(.failed("the gateway is stopping")) }
-        guard upgrade == nil else { return completion(.failed("an upgrade is under way")) }
+        guard upgrade == nil else { return completion(.failed("an upgrade is in progress")) }
         guard !reload.isUnderWay else { return reload.waitingForNext.append(completion) }
         reload.isUnderWay = true
         reload.waiting = [completion]
@@ -30,7 +30,7 @@ extension GatewayProcess {
     }
 
     func loaded(_ result: Result<Blueprint, StartupError>) {
-        // Not if the process has been told to end since.
+        // Not if the process has begun to stop since.
         guard reload.isUnderWay else { return }
         do throws(StartupError) {
             let blueprint = try result.get()
@@ -40,7 +40,7 @@ extension GatewayProcess {
             for warning in reload.warnings { logger.warning("\(warning)") }
             if let obstacle = order.blueprint.obstacle(to: blueprint) { throw StartupError(obstacle) }
             follow(alsoNamesOf: blueprint) { [unowned self] in
-                // Not if the process has been told to end since.
+                // Not if the process has begun to stop since.
                 guard reload.isUnderWay else { return }
                 do throws(StartupError) { try prepare(blueprint.located(by: names.addresses)) } catch {
                     let place = error.subject.map { _ in blueprint.mentions.diagnostic(error).description }
@@ -65,7 +65,7 @@ extension GatewayProcess {
         } catch {
             throw StartupError(error.description)
         }
-        // What it sends to is told when the change is served.
+        // The exporter receives its destination when the change is served.
         if exporter == nil { exporter = try ProcessResources.openExporter(blueprint, logger) }
         let enrolling = try prepareEnrolment(blueprint, enforcement)
         let sockets: [[String: Int32]]
@@ -136,7 +136,7 @@ extension GatewayProcess {
         }
     }
 
-    /// The process is told to end: workers drop what they have not begun to serve, and say no more of it.
+    /// The process stops: workers drop what they have not begun to serve, and report nothing more of it.
     func reloadInterrupted() {
         reloadEnded(.failed("the gateway is stopping"))
     }
@@ -148,10 +148,10 @@ extension GatewayProcess {
         administration?.discard()
         switch outcome {
         case .done(let generation): logger.notice("reloaded: generation \(generation)")
-        case .failed(let reason): logger.error("not reloaded, nothing has changed: \(reason)")
+        case .failed(let reason): logger.error("not reloaded, nothing changed: \(reason)")
         }
         if case .failed(let reason) = outcome { servesAgain(reason) } else { servesAgain(nil) }
-        // Whoever was told that the process stops must not hear that it is ready.
+        // The service manager knows that the process stops: no message of readiness may follow.
         if !isStopping { notifier?.ready("generation \(order.number)") }
         let (waiting, next) = (reload.waiting, reload.waitingForNext)
         reload.waiting = []
@@ -209,22 +209,23 @@ extension Blueprint {
     /// - Returns: why it cannot be served by this process; nil if it can.
     func obstacle(to next: Blueprint) -> String? {
         let orUpgrade = ", or `attestgate upgrade`"
-        if next.workers < workers { return "workers: fewer threads take a restart" }
-        if next.workers > workers { return "workers: more threads take a restart\(orUpgrade)" }
+        if next.workers < workers { return "workers: fewer threads require a restart" }
+        if next.workers > workers { return "workers: more threads require a restart\(orUpgrade)" }
         if (next.enrolment == nil) != (enrolment == nil) {
-            return "enrolment: beginning or ending to enrol takes a restart\(orUpgrade)"
+            return "enrolment: adding or removing the section requires a restart\(orUpgrade)"
         }
-        if next.registry != registry { return "registry: another registry takes a restart\(orUpgrade)" }
+        if next.registry != registry { return "registry: another registry requires a restart\(orUpgrade)" }
         let places = [self, next].map { blueprint in
             blueprint.administration.map { [$0.socketPath] + $0.listeners.map(\.address.description).sorted() }
         }
         if places[0] != places[1] {
-            return "administration: another socket or address takes a restart\(orUpgrade), --socket the one of now"
+            return
+                "administration: another socket or address requires a restart\(orUpgrade); name the current socket with --socket"
         }
         if (next.accessDestination == nil) != (accessDestination == nil) {
-            return "log: access: beginning or ending to log takes a restart\(orUpgrade)"
+            return "log: access: turning the log on or off requires a restart\(orUpgrade)"
         }
-        if next.log.level != log.level { return "log: level: another level takes a restart\(orUpgrade)" }
+        if next.log.level != log.level { return "log: level: another level requires a restart\(orUpgrade)" }
         return nil
     }
 }

@@ -30,7 +30,7 @@ extension GatewayProcess {
                     enrolment, mayOverlap: permissions.mayOverlap, inherited: inheritance.sockets))
         }
         for socket in inheritance.sockets?.left ?? [] {
-            logger.warning("\(socket) came as a listening socket with the process, and no listener is for it: closed")
+            logger.warning("the inherited listening socket \(socket) belongs to no listener and was closed")
         }
         inheritance.closeSockets()
         for sockets in sockets { try workers.start(order, sockets: sockets) }
@@ -42,7 +42,7 @@ extension GatewayProcess {
             logger.info("\(host.place): serving \(host.names.map(\.text).joined(separator: ", "))")
         }
         hasBegun = true
-        // Whoever takes over is heard by the service manager when it is told of him.
+        // The service manager accepts messages of a successor only once the predecessor has announced it.
         if predecessor == nil { beginNotifying() }
         watchFiles()
         warnOfExpiries()

@@ -168,20 +168,20 @@ extension GatewayProcess {
         families.append(
             MetricFamily(
                 .gauge, "attestgate_sandboxed",
-                "Whether files that the conf file does not lead to are out of reach.", confinement.isInForce ? 1 : 0))
+                "1 if the process has no access to files outside the configuration.", confinement.isInForce ? 1 : 0))
         families.append(
             MetricFamily(
-                .gauge, "attestgate_ready", "Whether the gateway should get new connections, as /health/ready says.",
+                .gauge, "attestgate_ready", "1 if the gateway accepts new connections, as in /health/ready.",
                 obstacles.isEmpty ? 1 : 0))
         families.append(
             MetricFamily(
-                .gauge, "attestgate_sessions", "TLS sessions kept for resumption, expired ones included.",
+                .gauge, "attestgate_sessions", "TLS sessions stored for resumption, including expired ones.",
                 order.sessions.count))
         if let administration { families.append(ProcessFamilies.refusals(administration.refusals)) }
         families.append(
             MetricFamily(
                 .counter, "attestgate_error_log_dropped_total",
-                "Lines of standard error, those of the audit log among them, that could not be written.",
+                "Lines for standard error, including the audit log, that could not be written.",
                 errorWriter.droppedInAll))
         if let log = order.log {
             families.append(
@@ -200,7 +200,7 @@ extension StatusDocument.Upstream {
         self.init(
             name: upstream.name, busy: upstream.busy, idle: upstream.idle, waiting: upstream.waiting,
             servers: upstream.servers.map { server in
-                let counted = zip(ServerStanding.allCases, server.standings).filter { $1 > 0 }
+                let counted = zip(ServerCondition.allCases, server.standings).filter { $1 > 0 }
                 return StatusDocument.Server(
                     name: server.name, busy: server.busy, idle: server.idle,
                     states: Dictionary(uniqueKeysWithValues: counted.map { ($0.name, $1) }),

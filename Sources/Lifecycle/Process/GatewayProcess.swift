@@ -11,7 +11,7 @@ internal import Tracing
 
 /// The running gateway: starts the workers, waits for signals, changes their configuration, stops them in order.
 public final class GatewayProcess {
-    /// Reads the configuration anew. Called on a thread of its own.
+    /// Reads the configuration again. Called on a thread of its own.
     public typealias Source = @Sendable () throws(StartupError) -> Blueprint
 
     enum Event: Sendable {
@@ -35,7 +35,7 @@ public final class GatewayProcess {
     /// The addresses of servers that are known by a name, and which workers know them.
     let names: NameBook
     var addressDelivery = AddressDelivery()
-    /// Nil where nobody is told, and once another process is watched in place of this one.
+    /// Nil without a service manager, and once another process is watched in place of this one.
     var notifier = ServiceNotifier.system
     /// What is served now.
     var order: GenerationOrder
@@ -62,14 +62,14 @@ public final class GatewayProcess {
     var expiryWatch = ExpiryWatch()
     var expiryTimer: LoopTimer?
     var watchdog: Watchdog?
-    /// What this process has from whoever started it.
+    /// What this process has inherited from its parent.
     let inheritance: Inheritance
     /// Which files are out of reach.
     let confinement: Confinement
     /// The process that this one takes over from, until that has handed over everything.
     var predecessor: UpgradeChannel?
     var hasBegun = false
-    var hasToldServing = false
+    var hasReportedServing = false
     /// The program and the arguments of a process that is to take over from this one.
     let successorCommand: [String]
     /// Under way; once another process serves it stays.
@@ -134,9 +134,9 @@ public final class GatewayProcess {
     ///
     /// - Parameters:
     ///   - file: the absolute path of the conf file.
-    ///   - source: reads it anew, for a reload.
+    ///   - source: reads it again, for a reload.
     ///   - permissions: what the operator has allowed for this start.
-    ///   - inheritance: what this process has from whoever started it.
+    ///   - inheritance: what this process has inherited from its parent.
     ///   - successor: the program and the arguments by which an upgrade starts another process.
     ///   - sandbox: whether to give up access to other files.
     /// - Throws: `StartupError` if it cannot start, and nothing was served then; or if an upgrade has failed, and it cannot go on.
@@ -169,10 +169,10 @@ public final class GatewayProcess {
     }
 
     private func serve() throws {
-        // Before anything listens: whoever sees the gateway listen may stop it in order.
+        // Before anything listens: a program that sees the gateway listen may stop it in order.
         watchSignals()
         resolveNames()
-        // Unless it was told to end meanwhile.
+        // Unless it has begun to stop meanwhile.
         if !isStopping { awaitRelease() }
         if !isStopping {
             if !isRegistryOpen { try openRegistry() }
@@ -209,7 +209,7 @@ public final class GatewayProcess {
             auditLogger.tell(.act(AdministrationAct("reload", "reload", .begun, by: "SIGHUP")))
             reloadAsked { _ in }
         }
-        // What goes wrong is told in the log.
+        // A failure is reported in the log.
         watch(SIGUSR1) { [self] in _ = try? ProcessResources.reopen(order.log, logger) }
         watch(SIGUSR2) { [self] in
             auditLogger.tell(.act(AdministrationAct("upgrade", "upgrade", .begun, by: "SIGUSR2")))
@@ -223,7 +223,7 @@ public final class GatewayProcess {
     func stopAsked() {
         if isStopping { return endNow() }
         isStopping = true
-        logger.info("stopping: finishing open requests")
+        logger.info("stopping: finishing requests in flight")
         notifier?.stopping()
         upgradeInterrupted()
         reloadInterrupted()

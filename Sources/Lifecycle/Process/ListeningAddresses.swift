@@ -1,8 +1,8 @@
 internal import EventLoop
 internal import Glibc
 
-/// Binds the addresses of listeners, for all workers at once and before any of them is told: an address in use is found
-/// while nothing has changed yet.
+/// Binds the addresses of listeners, for all workers at once and before any of them receives its sockets: an address in
+/// use is found while nothing has changed yet.
 enum ListeningAddresses {
     /// - Parameters:
     ///   - mayOverlap: whether another process may be listening on them.
@@ -68,8 +68,7 @@ enum ListeningAddresses {
         guard descriptors.count <= workers else {
             throw refuse(
                 """
-                \(descriptors.count) listening sockets came with the process, for \(workers) workers: fewer workers take a \
-                restart
+                \(descriptors.count) listening sockets were inherited for \(workers) workers: fewer workers require a restart
                 """)
         }
         for worker in descriptors.count..<workers {
@@ -95,8 +94,8 @@ enum ListeningAddresses {
             return try Socket.listen(on: address, isShared: isShared)
         } catch {
             var hint = ""
-            if case .system(_, EACCES) = error { hint = "; ports below 1024 take CAP_NET_BIND_SERVICE" }
-            if case .system(_, EADDRINUSE) = error { hint = "; `ss --listening --tcp --processes` tells by whom" }
+            if case .system(_, EACCES) = error { hint = "; ports below 1024 require CAP_NET_BIND_SERVICE" }
+            if case .system(_, EADDRINUSE) = error { hint = "; `ss --listening --tcp --processes` shows the process" }
             throw StartupError("listener \(name): \(error.text)\(hint)", of: .address(address.description))
         }
     }

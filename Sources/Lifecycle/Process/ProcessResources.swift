@@ -15,7 +15,7 @@ enum ProcessResources {
                 switch turn {
                 case .failed(let errno):
                     logger.error(
-                        "access log: \(EventLoopError.text(of: errno)): lines are lost until it can be written again")
+                        "access log: \(EventLoopError.text(of: errno)): records are lost until it can be written again")
                 case .recovered: logger.notice("access log: can be written again")
                 }
             }
@@ -40,19 +40,19 @@ enum ProcessResources {
 
     /// After logrotate has moved the file away.
     ///
-    /// - Returns: whether there was one to open anew.
+    /// - Returns: whether there was a log file to reopen.
     /// - Throws: with the reason why the old one is still written to.
     @discardableResult
     static func reopen(_ log: LogWriter?, _ logger: Logger) throws(StartupError) -> Bool {
         do throws(EventLoopError) {
             guard try log?.reopen() == true else {
-                logger.info("access is not logged to a file, nothing to reopen")
+                logger.info("there is no access log file to reopen")
                 return false
             }
             logger.info("access log reopened")
             return true
         } catch {
-            logger.error("access log not reopened, the old file is kept: \(error.text)")
+            logger.error("access log not reopened, the old file is still in use: \(error.text)")
             throw StartupError(error.text)
         }
     }
@@ -74,8 +74,8 @@ enum ProcessResources {
         if limit.rlim_max < rlim_t(wanted) {
             logger.warning(
                 """
-                this process may open \(limit.rlim_max) files; all connections of limits.connections would take \(wanted): \
-                raise LimitNOFILE of the unit, or `ulimit -Hn`, or lower limits.connections
+                this process can open \(limit.rlim_max) files, but limits.connections can require \(wanted): raise \
+                LimitNOFILE of the unit or `ulimit -Hn`, or lower limits.connections
                 """)
         }
     }

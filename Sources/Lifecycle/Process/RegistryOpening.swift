@@ -12,7 +12,7 @@ struct RegistryOpening {
     private let settings: Blueprint.RegistrySettings
     private let permissions: StartPermissions
     private let logger: Logger
-    private let held: HeldSecrets
+    private let held: StartupSecrets
 
     /// Reads the secret, if there is one.
     init(
@@ -21,7 +21,7 @@ struct RegistryOpening {
         self.settings = settings
         self.permissions = permissions
         self.logger = logger
-        held = HeldSecrets(settings.secretPath, try GatewaySecrets.read(settings.secretPath))
+        held = StartupSecrets(settings.secretPath, try GatewaySecrets.read(settings.secretPath))
     }
 
     /// Opens the store, and makes it where there is none; the secret too, where nobody has a name by another.
@@ -64,7 +64,7 @@ struct RegistryOpening {
             let registry = try DeviceRegistry.start(
                 path: path, creating: true, witness: witness, secret: claim, limits: limits, durability: durability,
                 observe: observe)
-            if isNew { logger.notice("registry: there was no \(path): a new one was made, without devices") }
+            if isNew { logger.notice("registry: \(path) did not exist: created a new registry without devices") }
             return registry
         case .postgresql(let database):
             var database = PostgreSQLSettings(database)
@@ -77,9 +77,9 @@ struct RegistryOpening {
     private var observe: @Sendable (StoreEvent) -> Void {
         { [logger] event in
             switch event {
-            case .failed(let reason): logger.error("registry: \(reason): what needs it is refused")
-            case .cannotReopen(let reason): logger.error("registry: cannot be opened again: \(reason)")
-            case .recovered: logger.notice("registry: serves again")
+            case .failed(let reason): logger.error("registry: \(reason): requests that need it are refused")
+            case .cannotReopen(let reason): logger.error("registry: cannot be reopened: \(reason)")
+            case .recovered: logger.notice("registry: available again")
             }
         }
     }
@@ -108,7 +108,7 @@ struct RegistryOpening {
 }
 
 /// The secret of a process that starts: read, or made when the store has said that it may be.
-private final class HeldSecrets: Sendable {
+private final class StartupSecrets: Sendable {
     private let path: String
     private let state: Mutex<(secrets: GatewaySecrets?, failure: StartupError?)>
 

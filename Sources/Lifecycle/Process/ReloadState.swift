@@ -8,16 +8,16 @@ struct ReloadState {
         case failed(String)
     }
 
-    /// Who is told how it ended.
+    /// Called with the outcome.
     var waiting: [(Outcome) -> Void] = []
     /// Asked for while another was under way, which may have read the file before it was written.
     var waitingForNext: [(Outcome) -> Void] = []
     var isUnderWay = false
     /// Reads the files. Joined before the process ends: it must not be in the middle of OpenSSL when that is taken down.
     var loader: LoopThread?
-    /// What is doubtful in what was read last, for whoever has asked.
+    /// Doubtful settings in the last configuration read, for the client that asked for the reload.
     var warnings: [String] = []
-    /// Told to the workers, and not yet served by all of them.
+    /// Sent to the workers, and not yet served by all of them.
     var change: (GenerationChange, GenerationOrder)?
     /// The last one, and when it ended, in seconds since 1970; nil if there was none.
     private(set) var last: (outcome: Outcome, at: Int64)?

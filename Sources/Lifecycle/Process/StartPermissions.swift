@@ -2,11 +2,11 @@
 public struct StartPermissions: Sendable {
     /// Whether another process may be serving still, to be stopped once this one does.
     public var mayOverlap: Bool
-    /// Whether a revocation journal that is gone may be made anew, and what it said be forgotten.
+    /// Whether a lost revocation journal may be made again, and its contents be forgotten.
     public var acceptsLostRevocations: Bool
-    /// Whether a registry that is gone may be made anew, without devices.
+    /// Whether a lost registry may be made again, without devices.
     public var acceptsLostRegistry: Bool
-    /// Whether a secret that is gone may be made anew, though devices have names by the old one.
+    /// Whether a lost secret may be made again, though devices have names by the old one.
     public var acceptsNewSecret: Bool
 
     public init(

@@ -25,8 +25,8 @@ final class Watchdog {
     }
 
     private func ask() {
-        // Those that have ended owe no answer. Whoever owes one is not asked again: its mailbox must have room for more than
-        // questions.
+        // Those that have ended owe no answer. A worker that owes one is not asked again: its mailbox must have room
+        // for more than pings.
         silent.formIntersection(running())
         guard silent.isEmpty else { return }
         silent = ping()

@@ -27,7 +27,7 @@ enum Landlock {
 
     /// What comes of it where there is no version.
     static var missing: Confinement {
-        .unavailable(reason: "this kernel has no Landlock, or it is switched off")
+        .unavailable(reason: "this kernel does not support Landlock, or it is disabled")
     }
 
     /// To be called before any other thread is started. Paths that are not there give no right.

@@ -32,9 +32,9 @@ extension Confinement {
         switch self {
         case .none: nil
         case .landlock(let version):
-            "sandbox: Landlock \(version): files that the conf file does not lead to are out of reach"
-        case .inherited: "sandbox: that of the process before"
-        case .unavailable(let reason): "sandbox: none, files are not out of reach: \(reason)"
+            "sandbox: Landlock \(version): no access to files outside the configuration"
+        case .inherited: "sandbox: inherited from the previous process"
+        case .unavailable(let reason): "sandbox: none, access to files is not restricted: \(reason)"
         }
     }
 }

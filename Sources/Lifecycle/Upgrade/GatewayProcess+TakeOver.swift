@@ -3,8 +3,8 @@ internal import Glibc
 
 /// Taking over from another process: the other half of `GatewayProcess+Upgrade`.
 extension GatewayProcess {
-    /// Says that everything is ready, and waits until the other process has stopped accepting and has let go of the registry. Who
-    /// connects meanwhile waits in the sockets' queues. Ends early if this process is told to stop.
+    /// Announces that everything is ready, and waits until the other process has stopped accepting and has released the
+    /// registry. Clients that connect meanwhile wait in the sockets' queues. Ends early if this process begins to stop.
     func awaitRelease() {
         guard let descriptor = inheritance.predecessor else { return }
         var isReleased = false
@@ -16,7 +16,8 @@ extension GatewayProcess {
                 isReleased = true
                 announced()
             case .announced: announced()
-            // It serves on, or ends because it was told to. Its end alone would look as if it had been killed.
+            // The other process continues to serve, or ends in order. Its end alone would look as if it had been
+            // killed.
             case .cancelled: if !hasBegun, !isStopping { stopAsked() }
             case .started, .prepared, .serving, .failed, .unknown: break
             }
@@ -30,8 +31,8 @@ extension GatewayProcess {
 
     /// Once every thread serves.
     func tellServing() {
-        guard let predecessor, running.isSubset(of: begun), !hasToldServing else { return }
-        hasToldServing = true
+        guard let predecessor, running.isSubset(of: begun), !hasReportedServing else { return }
+        hasReportedServing = true
         predecessor.tell(.serving)
     }
 

@@ -10,14 +10,15 @@ internal import Registry
 extension GatewayProcess {
     /// For its files to be read, its names to be looked up, its database to be reached.
     private static let startPatience = TimeSpan.seconds(60)
-    /// For what is under way to be decided. Whoever connects meanwhile waits; an upload that takes longer is refused.
+    /// For requests under way to be decided. Clients that connect meanwhile wait; an upload that takes longer is
+    /// refused.
     private static let windUpPatience = TimeSpan.seconds(3)
     /// For the other process to open the registry and to serve.
     private static let servingPatience = TimeSpan.seconds(30)
     /// For its lock on the registry to go with it.
     static let lockPatience = TimeSpan.seconds(5)
 
-    /// - Parameter completion: told once how it ended.
+    /// - Parameter completion: called once with the outcome.
     func upgradeAsked(_ completion: @escaping (UpgradeState.Outcome) -> Void) {
         if let obstacle = obstacleToUpgrade {
             logger.error("not upgraded: \(obstacle)")
@@ -26,22 +27,22 @@ extension GatewayProcess {
         }
         logger.notice("upgrading: starting \(successorCommand.first ?? "")")
         upgrade = UpgradeState(missing: running, completion: completion)
-        workers.tellAll(.lend)
-        if running.contains(Self.enrolmentNumber) { enrolment?.lend() }
+        workers.tellAll(.duplicateSockets)
+        if running.contains(Self.enrolmentNumber) { enrolment?.duplicateSockets() }
     }
 
     private var obstacleToUpgrade: String? {
         if isStopping { return "the gateway is stopping" }
-        if upgrade != nil { return "another upgrade is under way" }
-        if reload.isUnderWay { return "a reload is under way" }
+        if upgrade != nil { return "another upgrade is in progress" }
+        if reload.isUnderWay { return "a reload is in progress" }
         if !hasBegun || !running.isSubset(of: begun) { return "the gateway has just started" }
         // Whose end is the container's.
-        if getpid() == 1 { return "this is process 1, which nothing can outlive: replace the container" }
+        if getpid() == 1 { return "this is process 1, and its exit would end the container: replace the container" }
         return nil
     }
 
-    func lent(_ sockets: [String: Int32]?, by number: Int) {
-        guard let upgrade, upgrade.phase == .lending, upgrade.missing.remove(number) != nil else {
+    func duplicated(_ sockets: [String: Int32]?, by number: Int) {
+        guard let upgrade, upgrade.phase == .duplicating, upgrade.missing.remove(number) != nil else {
             return ListeningAddresses.release([sockets ?? [:]])
         }
         if let sockets { upgrade.sockets[number] = sockets } else { upgrade.isShort = true }
@@ -50,7 +51,7 @@ extension GatewayProcess {
     }
 
     private func startSuccessor(_ upgrade: UpgradeState) throws(StartupError) {
-        let own = administration == nil ? [] : administration?.lend()
+        let own = administration == nil ? [] : administration?.duplicateSockets()
         defer { for descriptor in own ?? [] { close(descriptor) } }
         guard !upgrade.isShort, let own else { throw StartupError("there are not enough descriptors left") }
         let (ours, theirs) = try UpgradeChannel.pair()
@@ -74,7 +75,7 @@ extension GatewayProcess {
     // MARK: - What the new process says
 
     /// A process that is killed, or is no gateway, says nothing here; what it says went where this process writes its own.
-    private static let endedItself = "it ended before it served, and has not said why"
+    private static let endedItself = "it exited before it served, without a reason"
 
     private func heard(_ word: UpgradeChannel.Word?) {
         guard let upgrade else { return }
@@ -87,14 +88,14 @@ extension GatewayProcess {
             windUp(upgrade)
         case (.serving, .released): succeeded(upgrade)
         // Its end follows: it may be in the middle of telling it on standard error.
-        case (.failed(let reason), _): upgrade.told = reason
-        // It is gone after all. This process has promised to end, and whoever watches them starts another.
+        case (.failed(let reason), _): upgrade.reportedFailure = reason
+        // It is gone after all. This process has promised to end, and the service manager starts another.
         case (nil, .served): upgrade.channel = nil
         case (nil, _):
             // Its parent's end says why nothing was started, where it says anything.
-            let reason = upgrade.told ?? upgrade.reap(looks: 200) ?? Self.endedItself
+            let reason = upgrade.reportedFailure ?? upgrade.reap(looks: 200) ?? Self.endedItself
             upgradeFailed("\(successorCommand.first ?? ""): \(reason)")
-        default: upgradeFailed("the new process does not speak as one of ours")
+        default: upgradeFailed("the new process did not follow the upgrade protocol")
         }
     }
 
@@ -114,7 +115,7 @@ extension GatewayProcess {
         switch upgrade.phase {
         case .windingUp: release(upgrade)
         case .served: finishUpgrade()
-        case .lending, .starting, .released: break
+        case .duplicating, .starting, .released: break
         }
     }
 
@@ -145,7 +146,7 @@ extension GatewayProcess {
         upgrade.channel?.tell(.announced)
         ListeningAddresses.release(Array(upgrade.sockets.values))
         upgrade.sockets = [:]
-        logger.notice("upgraded: process \(process) serves, this one finishes what is open")
+        logger.notice("upgraded: process \(process) serves, this process finishes its open requests")
         isStopping = true
         upgrade.completion(.done(process: process))
         administration?.handOver()
@@ -160,7 +161,7 @@ extension GatewayProcess {
 
     // MARK: - It does not
 
-    /// The process is told to end while another one is about to take over: neither is to serve.
+    /// The process stops while another one is about to take over: neither is to serve.
     func upgradeInterrupted() {
         guard let upgrade, upgrade.phase != .served else { return }
         self.upgrade = nil
@@ -188,7 +189,7 @@ extension GatewayProcess {
         if isEnrolmentRunning { enrolment?.stop() } else { serveAgain() }
     }
 
-    /// Once the enrolment of before has ended.
+    /// Once the previous enrolment thread has ended.
     func serveAgain() {
         guard let upgrade, upgrade.failure != nil, upgrade.phase < .served else { return }
         do {
@@ -206,7 +207,7 @@ extension GatewayProcess {
             // Should a worker fail, the registry is still this one's to close.
             order.enforcement = enforcement
             enrolment?.join()
-            if let lent = upgrade.sockets.removeValue(forKey: Self.enrolmentNumber) { try startEnrolment(lent) }
+            if let sockets = upgrade.sockets.removeValue(forKey: Self.enrolmentNumber) { try startEnrolment(sockets) }
             let sockets = workers.running.sorted().map { upgrade.sockets.removeValue(forKey: $0) ?? [:] }
             reload.isUnderWay = true
             reload.change = (GenerationChange(workers: workers.running), next)

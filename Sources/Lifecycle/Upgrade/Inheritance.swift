@@ -1,7 +1,8 @@
 internal import EventLoop
 internal import Glibc
 
-/// What a process has from whoever started it: listening sockets and, if it takes over from another gateway, the way to that.
+/// What a process inherits from its parent: listening sockets and, if it takes over from another gateway, the channel
+/// to it.
 public final class Inheritance {
     /// Nil if there are none.
     private(set) var sockets: InheritedSockets?
@@ -43,7 +44,7 @@ public final class Inheritance {
             unsetenv(variable)
             let words = text.split(separator: " ")
             guard words.count == 2, let count = Int32(words[1]), (0...4096).contains(count) else {
-                throw StartupError("\(variable) is for a gateway to set, and no gateway has set this: \(text)")
+                throw StartupError("\(variable) is set only by a gateway and has an invalid value: \(text)")
             }
             guard words[0] == "second" else {
                 let process = Successor.spawn(
@@ -66,7 +67,7 @@ public final class Inheritance {
 
     private static func sockets(from first: Int32, count: Int32) throws(StartupError) -> InheritedSockets {
         do throws(EventLoopError) { return try InheritedSockets(first..<(first + count)) } catch {
-            throw StartupError("what came as a listening socket with the process is none: \(error.text)")
+            throw StartupError("an inherited descriptor is not a listening socket: \(error.text)")
         }
     }
 

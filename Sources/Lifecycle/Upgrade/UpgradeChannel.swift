@@ -14,7 +14,7 @@ final class UpgradeChannel: SocketHandler {
         case serving
         /// By the new one, last: why it does not come to that.
         case failed(reason: String)
-        /// By the old one: the service manager has been told.
+        /// By the old one: the service manager knows of the new one.
         case announced
         /// By the old one: nobody is to take over from it. Of one that is killed nothing is heard but its end, and then somebody is.
         case cancelled
@@ -44,7 +44,7 @@ final class UpgradeChannel: SocketHandler {
     /// Of the longest reason, with its word before it; a conf file may have any number of faults.
     static let wordLimit = 4_096
 
-    /// A word that cannot be sent is lost with the other one: then `hear` is told so.
+    /// A word that cannot be sent is lost with the other process: `hear` then receives nil.
     func tell(_ word: Word) { Self.tell(word, through: descriptor) }
 
     static func tell(_ word: Word, through descriptor: Int32) {

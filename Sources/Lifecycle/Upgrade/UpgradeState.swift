@@ -3,12 +3,12 @@ internal import Glibc
 
 /// An upgrade under way: another process is about to take over from this one.
 ///
-///     lending -> starting -> windingUp -> released -> nothing is left but to end
+///     duplicating -> starting -> windingUp -> released -> nothing is left but to end
 ///        \______________________\____________\_____ failed: this process serves on, or again
 final class UpgradeState {
     enum Phase: Comparable {
         /// The threads make second descriptors of their sockets.
-        case lending
+        case duplicating
         /// The other process makes everything ready.
         case starting
         /// This one accepts no more, and decides what it has been asked.
@@ -22,16 +22,16 @@ final class UpgradeState {
     enum Outcome {
         /// - process: the one that serves.
         case done(process: Int32)
-        /// This one goes on as if nothing had been asked.
+        /// This process continues as if no upgrade had been asked for.
         case failed(String)
     }
 
     let completion: (Outcome) -> Void
-    var phase = Phase.lending
+    var phase = Phase.duplicating
     /// Whose answers are waited for, by number.
     var missing: Set<Int>
-    /// Second descriptors of listening sockets, by the number of the thread that lent them, and by address: for the other process, and
-    /// for this one should it have to serve again.
+    /// Duplicate descriptors of listening sockets, by the number of the thread that owns the originals, and by address:
+    /// for the other process, and for this one should it have to serve again.
     var sockets: [Int: [String: Int32]] = [:]
     /// Some thread had no descriptors left.
     var isShort = false
@@ -43,7 +43,7 @@ final class UpgradeState {
     /// Of the phase.
     var timer: LoopTimer?
     /// What the other process has said last, of why it does not serve.
-    var told: String?
+    var reportedFailure: String?
     /// Why it fails, once it does: the rest is to serve again.
     var failure: String?
 
@@ -73,8 +73,8 @@ final class UpgradeState {
         }
         parent = nil
         // wait(2): the low seven bits are the signal, the next octet is the status.
-        if status & 0x7f != 0 { return "it was ended by signal \(status & 0x7f)" }
+        if status & 0x7f != 0 { return "it was killed by signal \(status & 0x7f)" }
         let code = status >> 8 & 0xff
-        return code == 0 ? nil : "it ended with status \(code)"
+        return code == 0 ? nil : "it exited with status \(code)"
     }
 }

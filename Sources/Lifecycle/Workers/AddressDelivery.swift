@@ -1,11 +1,11 @@
 internal import EventLoop
 
-/// Which workers have yet to be told that servers have other addresses. Each is told of one change at a time, and of all that
-/// came about meanwhile when it has taken that up: however long a worker stands still, one message waits for it.
+/// The workers that have yet to learn new addresses of servers. Each receives one change at a time, and after taking it
+/// up all changes that came meanwhile: however long a worker stands still, one message waits for it.
 ///
 /// A value without I/O: the process tells the workers what it answers.
 struct AddressDelivery {
-    /// By worker: what it is to be told when it has taken up what it was told.
+    /// By worker: what it receives next, once it has taken up the last message.
     private var waiting: [Int: Set<NamedServer>] = [:]
 
     /// - Returns: the workers to tell now.

@@ -102,7 +102,7 @@ final class Generation {
         acceptor.drain(ended)
     }
 
-    /// The same, but for no longer than a process may take that is told to end.
+    /// The same, but for no longer than a stopping process may take.
     func expire(ended: @escaping () -> Void) {
         drain(ended: ended)
         patience = LoopTimer(loop: loop, interval: shutdownTimeout) { [unowned self] in abort() }

@@ -23,7 +23,7 @@ final class Worker {
         /// Servers that are known by a name have these addresses from now on.
         case readdress([(server: NamedServer, addresses: [SocketAddress])])
         /// Give away a second descriptor of each listening socket.
-        case lend
+        case duplicateSockets
         /// Stop accepting, decide what is under way or may be on its way right now, and say when that is done.
         case windUp
         /// Stop accepting, finish what is under way, then end.
@@ -45,8 +45,8 @@ final class Worker {
         case readdressed
         /// Many connections have closed.
         case crowdLeft
-        /// By address; whoever hears of it owns them. Nil if there are not enough descriptors left.
-        case lent([String: Int32]?)
+        /// By address; the receiver owns them. Nil if there are not enough descriptors left.
+        case duplicated([String: Int32]?)
         /// Nothing more is asked of the registry that anybody waits for.
         case woundUp
         case ended
@@ -57,7 +57,7 @@ final class Worker {
     private let library: LibraryContext
     private let report: (Report) -> Void
     private let metrics = WorkerMetrics()
-    private var crowdWatch = CrowdWatch()
+    private var crowdWatch = ConnectionPeakWatch()
     private var lagTimer: LoopTimer?
     private var lagExpected = Instant.now
     private var current: Generation
@@ -84,7 +84,7 @@ final class Worker {
         cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
     }
 
-    /// Serves until told to end. Blocks the thread.
+    /// Serves until a stop or drain command ends the loop. Blocks the thread.
     func run(_ mailbox: Mailbox<Command>) {
         let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { [self] in receive($0) }
         watchLag()
@@ -106,7 +106,7 @@ final class Worker {
         case .readdress(let servers):
             for (server, addresses) in servers { readdress(server, to: addresses) }
             report(.readdressed)
-        case .lend: report(.lent(lend()))
+        case .duplicateSockets: report(.duplicated(duplicateSockets()))
         case .windUp: windUp()
         case .drain: drain()
         case .stop:
@@ -125,7 +125,7 @@ final class Worker {
             let generation = try Generation(order, loop: loop, pool: pool, library: library, metrics: metrics)
             for address in generation.addresses where sockets[address] == nil {
                 guard let descriptor = current.duplicateListener(address) else {
-                    throw StartupError("listener \(address): no descriptor is left to hand it over by")
+                    throw StartupError("listener \(address): there is no free descriptor to hand it over")
                 }
                 sockets[address] = descriptor
             }
@@ -151,7 +151,8 @@ final class Worker {
         current = next
         retired.append(previous)
         previous.retire { [unowned self] in forget(previous) }
-        // A copy: whoever loses its last connection leaves in an event of its own, but may do so before this is over.
+        // A copy: a generation that loses its last connection is removed in an event of its own, which may come before
+        // this loop ends.
         for old in Array(retired) { old.bar(by: next) }
         for old in retired.dropLast(Self.retiredLimit) where !old.isDraining {
             old.expire { [unowned self] in forget(old) }
@@ -182,7 +183,7 @@ final class Worker {
         }
     }
 
-    // MARK: - What is told
+    // MARK: - Snapshot and loop lag
 
     private var snapshot: WorkerSnapshot {
         let generations = retired + [current]
@@ -213,7 +214,7 @@ final class Worker {
 
     private var windingUp: LoopTimer?
 
-    private func lend() -> [String: Int32]? {
+    private func duplicateSockets() -> [String: Int32]? {
         var sockets: [String: Int32] = [:]
         for address in current.addresses { sockets[address] = current.duplicateListener(address) }
         guard sockets.count < current.addresses.count else { return sockets }

@@ -41,13 +41,14 @@ final class WorkerGroup {
         for (index, sockets) in sockets.enumerated() { tell(index, .prepare(order, sockets: sockets)) }
     }
 
-    /// No command is lost: a reload would be half told, a stop never come about. Whoever asks something (a generation to be
-    /// made ready, a ping, a snapshot, decisions, other addresses, its sockets, to wind up) asks again only when it is answered, and the
-    /// rest is told once. So however long a worker stands still, no more than these wait: how one change ended, the next one, a
-    /// ping, a snapshot, decisions, addresses, lend, wind up, drain, stop.
+    /// No command is lost: workers would otherwise miss half of a reload, or a stop. A command that is answered (a
+    /// generation to be prepared, a ping, a snapshot, decisions, other addresses, its sockets, winding up) is sent
+    /// again only after its answer, and all others are sent once. So however long a worker stands still, no more than
+    /// these wait: the end of one change, the next one, a ping, a snapshot, decisions, addresses, sockets, wind up,
+    /// drain, stop.
     func tell(_ worker: Int, _ command: Worker.Command) {
         let isTaken = workers[worker].mailbox.post(command)
-        precondition(isTaken, "a worker was told more than it was asked to answer")
+        precondition(isTaken, "a worker received more replies than it expects")
     }
 
     /// Those that have ended hear nothing any more.

@@ -100,6 +100,7 @@ extension ExportLineWriter {
             object("attestation") {
                 $0.bytes("digest", attestation.digest.bytes)
                 $0.bytes("certificate_key", attestation.certificateKey?.bytes)
+                $0.text("os_version", attestation.systemVersion?.description)
             }
         }
         if let receipt = device.receipt { object("receipt") { $0.write(receipt) } }

@@ -20,17 +20,17 @@ struct ExportLineReader {
     // MARK: - Structure
 
     mutating func begin() throws(ExportFault) {
-        guard skip("{") else { throw ExportFault("no JSON object as an export has it") }
+        guard skip("{") else { throw ExportFault("not a JSON object of an export") }
         hasMember = false
     }
 
     mutating func end() throws(ExportFault) {
-        guard skip("}") else { throw ExportFault("a member is unknown, or stands in another place") }
+        guard skip("}") else { throw ExportFault("a member is unknown or in the wrong place") }
         hasMember = true
     }
 
     mutating func finish() throws(ExportFault) {
-        guard position == text.endIndex else { throw ExportFault("something stands behind the object") }
+        guard position == text.endIndex else { throw ExportFault("there is data after the object") }
     }
 
     /// - Returns: whether the next member has that name; its value is next then.
@@ -58,7 +58,7 @@ struct ExportLineReader {
         var values: [Value] = []
         guard !skip("]") else { return values }
         repeat { values.append(try braced(body)) } while skip(",")
-        guard skip("]") else { throw ExportFault("'\(name)' is no list of objects") }
+        guard skip("]") else { throw ExportFault("'\(name)' is not a list of objects") }
         return values
     }
 
@@ -82,7 +82,7 @@ struct ExportLineReader {
         while position < text.endIndex, Self.isDigit(text[position]) { position += 1 }
         let digits = String(decoding: text[start..<position], as: UTF8.self)
         guard let number = Int64(digits), String(number) == digits, range.contains(number) else {
-            throw ExportFault("'\(name)' is no whole number from \(range.lowerBound) to \(range.upperBound)")
+            throw ExportFault("'\(name)' is not a whole number from \(range.lowerBound) to \(range.upperBound)")
         }
         return number
     }
@@ -100,14 +100,14 @@ struct ExportLineReader {
     ) throws(ExportFault) -> Value? {
         guard has(name) else { return nil }
         guard skip("\""), let end = text[position...].firstIndex(of: UInt8(ascii: "\"")) else {
-            throw ExportFault("'\(name)' is no text")
+            throw ExportFault("'\(name)' is not text")
         }
         let found = text[position..<end]
         position = end + 1
         // Escapes would be another spelling, and no value has a character that needs one.
         guard found.allSatisfy({ (0x20...0x7e).contains($0) && $0 != UInt8(ascii: "\\") }),
             let value = read(String(decoding: found, as: UTF8.self))
-        else { throw ExportFault("'\(name)' has a value that is unknown here") }
+        else { throw ExportFault("'\(name)' has an unknown value") }
         return value
     }
 
@@ -121,7 +121,7 @@ struct ExportLineReader {
         _ name: StaticString, _ read: ([UInt8]) -> Value?
     ) throws(ExportFault) -> Value? {
         guard has(name) else { return nil }
-        guard skip("\"") else { throw ExportFault("'\(name)' is no text") }
+        guard skip("\"") else { throw ExportFault("'\(name)' is not text") }
         var bytes: [UInt8] = []
         while text.endIndex - position >= 2, let high = Self.nibble(text[position]),
             let low = Self.nibble(text[position + 1])
@@ -141,7 +141,7 @@ struct ExportLineReader {
     }
 
     private func missing(_ name: StaticString) -> ExportFault {
-        ExportFault("'\(name)' is missing, or stands in another place")
+        ExportFault("'\(name)' is missing or in the wrong place")
     }
 
     private mutating func skip(_ word: StaticString) -> Bool {
@@ -168,7 +168,7 @@ struct ExportLineReader {
 extension ExportLineReader {
     mutating func record() throws(ExportFault) -> ExportRecord {
         if let word = try textIfThere("format", { $0 }) {
-            guard word == ExportLine.format else { throw ExportFault("no export of a registry of attestgate") }
+            guard word == ExportLine.format else { throw ExportFault("not an export of an attestgate registry") }
             return .head(try head())
         }
         if let device = try object("device", { line throws(ExportFault) in try line.device() }) {
@@ -193,7 +193,7 @@ extension ExportLineReader {
         }
         if let barred { return .barredKey(barred) }
         if let end = try object("end", { line throws(ExportFault) in try line.exportEnd() }) { return .end(end) }
-        throw ExportFault("no line that an export has")
+        throw ExportFault("not a line of an export")
     }
 
     private mutating func head() throws(ExportFault) -> ExportHead {
@@ -223,7 +223,10 @@ extension ExportLineReader {
             attestation: try object("attestation") { line throws(ExportFault) in
                 ExportedAttestation(
                     digest: try line.bytes("digest", Fingerprint.init),
-                    certificateKey: try line.keyIfThere("certificate_key"))
+                    certificateKey: try line.keyIfThere("certificate_key"),
+                    systemVersion: try line.textIfThere("os_version") { text in
+                        SystemVersion(text).flatMap { $0.description == text ? $0 : nil }
+                    })
             },
             receipt: try object("receipt") { line throws(ExportFault) in try line.receipt() })
         if device.receipt != nil, device.attestation == nil { throw ExportFault("a receipt without an attestation") }

@@ -13,17 +13,17 @@ public struct ExportOrder {
 
     /// Takes the next record.
     public mutating func add(_ record: ExportRecord) throws(ExportFault) {
-        guard !hasEnded else { throw ExportFault("something stands behind the last line") }
+        guard !hasEnded else { throw ExportFault("there is data after the last line") }
         if case .head = record {
-            guard section == nil else { throw ExportFault("the head stands there twice") }
+            guard section == nil else { throw ExportFault("the head occurs twice") }
             section = .devices
             return
         }
-        guard let section else { throw ExportFault("no export of a registry: its first line is no head") }
+        guard let section else { throw ExportFault("not an export of a registry: its first line is not a head") }
         switch record {
         case .head: break
         case .device:
-            guard section == .devices else { throw ExportFault("a device stands behind what follows the devices") }
+            guard section == .devices else { throw ExportFault("a device is after the section of devices") }
             counts.devices += 1
         case .certificate(let certificate):
             try follow(.certificates, certificate.serial.bytes)
@@ -39,14 +39,14 @@ public struct ExportOrder {
             counts.barredKeys += 1
         case .end(let end):
             hasEnded = true
-            guard end.counts == counts else { throw ExportFault("the last line counts other lines than there are") }
+            guard end.counts == counts else { throw ExportFault("the counts in the last line are wrong") }
         }
     }
 
     private mutating func follow(_ next: ExportSection, _ place: [UInt8]) throws(ExportFault) {
-        guard let section, section <= next else { throw ExportFault("the line stands behind those of another kind") }
+        guard let section, section <= next else { throw ExportFault("the line is after the section of its kind") }
         if section == next, !last.lexicographicallyPrecedes(place) {
-            throw ExportFault("the line stands there twice, or not in the order of its bytes")
+            throw ExportFault("the line is a duplicate or out of order")
         }
         self.section = next
         last = place

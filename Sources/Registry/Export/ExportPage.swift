@@ -13,7 +13,7 @@ public struct ExportPage: Equatable, Sendable {
     public static let rows = 256
     /// Characters, about, after which a page ends: devices may have receipts of 16 KiB, and many bindings.
     static let weight = 1 << 20
-    /// For whoever holds up counters meanwhile.
+    /// Bounds the time for which a page delays counters.
     static let time = TimeSpan.milliseconds(2)
 }
 

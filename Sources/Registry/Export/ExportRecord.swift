@@ -80,6 +80,8 @@ public struct ExportedBinding: Equatable, Sendable {
 public struct ExportedAttestation: Equatable, Sendable {
     public let digest: Fingerprint
     public let certificateKey: KeyID?
+    /// Nil if the attestation states none, and in exports of versions that did not keep it.
+    public var systemVersion: SystemVersion?
 }
 
 /// A receipt with what is known of exchanging it.

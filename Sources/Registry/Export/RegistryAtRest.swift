@@ -30,7 +30,7 @@ public final class RegistryAtRest {
         } catch is PostgreSQLSchema.Missing {
             throw .missing(path: settings.name)
         } catch {
-            throw .failed(path: settings.name, detail: "\(DatabaseTrouble(error))")
+            throw .failed(path: settings.name, detail: "\(DatabaseFailure(error))")
         }
     }
 

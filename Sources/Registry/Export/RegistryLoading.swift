@@ -33,7 +33,7 @@ public enum RegistryLoadError: Error, Equatable, Sendable {
     case notEmpty
     /// A line cannot be taken beside those before it.
     case refused(line: Int, Conflict)
-    /// Whoever hands over the records has found that they are not to be kept.
+    /// The caller that supplies the records has found that they must not be kept.
     case abandoned
     /// The store failed.
     case failed(String)
@@ -47,7 +47,7 @@ public enum RegistryLoadError: Error, Equatable, Sendable {
 
     static func detail(_ error: any Error) -> String {
         error is DatabaseFault || error is RegistryDatabase.Unknown
-            ? "\(DatabaseTrouble(error))" : StoreFault(error).detail
+            ? "\(DatabaseFailure(error))" : StoreFault(error).detail
     }
 }
 
@@ -55,10 +55,10 @@ extension RegistryLoadError.Conflict: CustomStringConvertible {
     /// For people.
     public var description: String {
         switch self {
-        case .hardwareKeyTwice: "the hardware key stands in a line before"
-        case .bindingKeyTwice: "a certificate key stands in a line before"
+        case .hardwareKeyTwice: "the hardware key is in an earlier line"
+        case .bindingKeyTwice: "a certificate key is in an earlier line"
         case .madeAhead:
-            "it was exported at a time that is still to come: the clock of this machine, or of the one it comes from, is wrong"
+            "it was exported in the future: the clock of this machine, or of the exporting one, is wrong"
         }
     }
 }

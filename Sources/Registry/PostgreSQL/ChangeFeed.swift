@@ -31,7 +31,7 @@ struct ChangeFeed {
     }
 
     func isBehind(_ last: Int64) throws -> Bool {
-        guard last >= position else { throw DatabaseFault("the database has gone back") }
+        guard last >= position else { throw DatabaseFault("the database was rolled back") }
         return last > position
     }
 
@@ -53,7 +53,7 @@ struct ChangeFeed {
         return waiting.map(\.done)
     }
 
-    struct News {
+    struct Update {
         var position: Int64
         var devices: Set<DeviceID> = []
         var changes: [StoreChange] = []
@@ -64,12 +64,12 @@ struct ChangeFeed {
     /// From the rows of `CounterStatements.changes`: one for each change and each binding of its device.
     ///
     /// - Parameter time: seconds since 1970-01-01T00:00:00Z.
-    func changes(_ result: DatabaseResult, at time: Int64) throws -> News {
-        var news = News(position: position)
+    func changes(_ result: DatabaseResult, at time: Int64) throws -> Update {
+        var news = Update(position: position)
         var row = 0
         while row < result.rows {
             let number = try result.integer(row, 0)
-            // Older ones are removed after an hour: whoever did not look for so long has missed some.
+            // Older changes are removed after an hour: a gateway that did not look for so long has missed some.
             guard number == news.position + 1 else { throw DatabaseFault("changes were missed") }
             news.position = number
             var end = row + 1
@@ -82,7 +82,7 @@ struct ChangeFeed {
         return news
     }
 
-    private func read(_ result: DatabaseResult, _ rows: Range<Int>, into news: inout News) throws {
+    private func read(_ result: DatabaseResult, _ rows: Range<Int>, into news: inout Update) throws {
         let first = rows.lowerBound
         let device = try result.device(first, 1, "change")
         let isRevoked = try result.boolean(first, 6)
@@ -102,7 +102,7 @@ struct ChangeFeed {
         if !result.isNull(first, 2) { news.changes.append(.ended([try result.key(first, 2, "change")])) }
     }
 
-    private func witness(_ result: DatabaseResult, _ rows: Range<Int>, _ time: Int64, into news: inout News) throws {
+    private func witness(_ result: DatabaseResult, _ rows: Range<Int>, _ time: Int64, into news: inout Update) throws {
         let key = try result.key(rows.lowerBound, 10, "device")
         let revokedAt = try result.optionalInteger(rows.lowerBound, 11)
         news.entries.append(revokedAt.map { .revoked(key, at: $0) } ?? .restored(key, at: time))

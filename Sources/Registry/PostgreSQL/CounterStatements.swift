@@ -13,9 +13,9 @@ enum CounterStatements {
     }
 
     private static let all = [
-        // One row for each device. Only where everything is as the gateway knew it when it decided: what is spent, what was shown,
-        // and by its number whether device and bindings are good. What was changed meanwhile is looked at in its newest version,
-        // also after a wait for whoever changes it.
+        // One row for each device. Writes only where everything is as the gateway knew it when it decided: the spent
+        // values, the shown extensions and, by its number, the state of device and bindings. If another transaction
+        // changes a row meanwhile, the newest version is compared, even after a wait for that transaction.
         commit: """
         UPDATE counter SET highest = new.highest, bits = new.bits, shown_extensions = new.shown
         FROM unnest(
@@ -38,9 +38,10 @@ enum CounterStatements {
         CROSS JOIN store
         """,
         find: """
-        SELECT \(DeviceIdentity.databaseColumns), bits, standing, binding.ended_at IS NULL, risk_metric
+        SELECT \(DeviceIdentity.databaseColumns), bits, standing, binding.ended_at IS NULL, risk_metric,
+            os_version
         FROM binding JOIN device ON device.id = binding.device JOIN counter ON counter.device = device.id
-        LEFT JOIN receipt ON receipt.device = device.id
+        LEFT JOIN receipt ON receipt.device = device.id LEFT JOIN attestation ON attestation.device = device.id
         WHERE binding.key = $1
         """,
         // What has become of the devices of some changes: a row for each change, and each binding of its device.
@@ -65,14 +66,14 @@ enum CounterStatements {
         let deadline = { Instant.now + settings.limits.answering }
         for (name, sql) in all { try connection.prepare(name, sql, until: deadline()) }
         try connection.prepare(confirm, confirmation(kind), until: deadline())
-        // Before the first look: what changes from here on is told, or found by looking.
+        // Before the first look: every later change is then notified, or found by looking.
         if kind.notifies { _ = try connection.execute("LISTEN attestgate", until: deadline()) }
         let row = try connection.run(confirmation(kind), [], until: deadline())
         // Another server, for one was promoted in between, or an epoch drawn meanwhile: to be opened once more.
         let found = try DatabaseMark.read(kind) { try connection.run($0, [], until: deadline()) }
         guard found == mark, row.rows == 1, row.bytes(0, 0) == identity.store.bytes,
             row.bytes(0, 1) == identity.epoch.bytes
-        else { throw DatabaseFault("two connections lead to different databases, or to different epochs of one") }
+        else { throw DatabaseFault("two connections reached different databases, or different epochs of one") }
         let position = try row.integer(0, 2)
         try connection.enterPipeline()
         return (connection, position)

@@ -3,9 +3,9 @@ internal import Vocabulary
 
 /// Counters on their way to the database: what waits, what is under way, what is known of devices, and what is owed.
 ///
-/// A value is answered as committed only when the end of the transaction that wrote it has been. A row that was not written is
-/// known to be another than was thought, so each of its values is decided anew; where it is not known what became of a statement,
-/// all its values are spent, and none is let through.
+/// A value is answered as committed only when the transaction that wrote it has ended. A row that was not written
+/// differs from what was assumed, so each of its values is decided again. If the outcome of a statement is unknown, all
+/// its values count as spent, and none is admitted.
 final class CounterTraffic {
     private let limits: PostgreSQLSettings.Limits
     private let signal: (StoreSignal) -> Void
@@ -18,7 +18,7 @@ final class CounterTraffic {
     /// Values spent in memory whose fate in the database is unknown, or which it could not take.
     private(set) var owed: [DeviceID: [UInt32]] = [:]
 
-    /// Times that a value is decided anew. Each means that another gateway has just used the same device.
+    /// How often a value is decided again. Each repetition means that another gateway has just used the same device.
     private static let attempts = 4
     /// Owed values beyond which they are to be written down at once.
     private static let owedLimit = 4_096
@@ -157,7 +157,7 @@ final class CounterTraffic {
             ended(readings.map(\.device))
             switch outcome {
             case .done(let result):
-                do { try found(readings, result) } catch { pipeline.lose("\(DatabaseTrouble(error))") }
+                do { try found(readings, result) } catch { pipeline.lose("\(DatabaseFailure(error))") }
             case .refused(let fault) where fault.isPassing: again(readings.flatMap(\.pending))
             case .refused(let fault):
                 for reading in readings { reading.pending.forEach(giveUp) }

@@ -5,7 +5,7 @@ internal import Glibc
 /// One connection to a database. Owns the `PGconn`. Used by one thread at a time, and given up after whatever it did not expect.
 final class DatabaseConnection {
     private let connection: OpaquePointer
-    /// Warnings that have come so far. A commit may be told as done with a warning that it is not.
+    /// Warnings received so far. The server may report a commit as done, with a warning that it is not.
     private(set) var warnings = 0
     private var prepared: [String: String] = [:]
 
@@ -79,7 +79,7 @@ final class DatabaseConnection {
     /// What the server reports of itself: "server_version", ...
     func report(_ name: String) -> String? { PQparameterStatus(connection, name).map { String(cString: $0) } }
 
-    // MARK: - For whoever waits with a loop
+    // MARK: - Methods that do not wait
 
     func enterPipeline() throws(DatabaseFault) {
         guard PQenterPipelineMode(connection) == 1 else { throw error() }
@@ -119,7 +119,7 @@ final class DatabaseConnection {
         return found
     }
 
-    // MARK: - For whoever may wait
+    // MARK: - Methods that wait
 
     /// Prepares a statement, and waits for that.
     func prepare(_ name: String, _ sql: String, until deadline: Instant) throws(DatabaseFault) {

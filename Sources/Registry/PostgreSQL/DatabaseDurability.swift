@@ -19,7 +19,7 @@ struct DatabaseDurability {
         }
         // Another host may be promoted: it must have everything that was acknowledged.
         guard ["on", "remote_apply"].contains(commit) else {
-            throw refusal("with several hosts synchronous_commit must be on or remote_apply, and is \(commit)")
+            throw refusal("with several hosts synchronous_commit must be on or remote_apply, not \(commit)")
         }
         guard try !setting("synchronous_standby_names").isEmpty else {
             throw refusal("with several hosts synchronous_standby_names must not be empty")

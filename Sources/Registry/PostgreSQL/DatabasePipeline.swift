@@ -31,7 +31,7 @@ final class DatabasePipeline: SocketHandler {
 
     /// - Parameters:
     ///   - patience: how long a statement may take.
-    ///   - notified: somebody has told of a change.
+    ///   - notified: called when the database has notified a change.
     ///   - lost: called once, after all that was under way has been answered.
     init?(
         _ connection: DatabaseConnection, loop: Loop, patience: TimeSpan, notified: @escaping () -> Void,
@@ -110,8 +110,8 @@ final class DatabasePipeline: SocketHandler {
 
     private func finishFirst(_ connection: DatabaseConnection) {
         let statement = statements[0]
-        // A cancelled wait for a synchronous standby is told as done, with a warning. Which of those under way it belongs to is
-        // not looked at: it is the end of all of them.
+        // The server reports a cancelled wait for a synchronous standby as done, with a warning. It does not matter
+        // which statement under way the warning belongs to: it ends all of them.
         guard connection.warnings == statement.warnings else { return lose("a commit was answered with a warning") }
         if let fault = statement.fault {
             // Anything else may come from a server that is going down, in the middle of a commit.

@@ -91,8 +91,8 @@ struct DatabaseFault: Error {
     /// 23505 unique_violation, where somebody else has inserted what was just not there.
     var isPassing: Bool { ["40001", "40P01", "23505"].contains(state) }
 
-    /// Nothing was done, and the connection is as good as before: 57014 query_canceled, which is how the statement's timeout is
-    /// told, and 55P03 lock_not_available.
+    /// Nothing was done, and the connection is as good as before: 57014 query_canceled, which reports the statement's
+    /// timeout, and 55P03 lock_not_available.
     var isRefusal: Bool { ["57014", "55P03"].contains(state) }
 }
 

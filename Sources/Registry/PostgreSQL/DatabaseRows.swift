@@ -80,7 +80,7 @@ extension Binding {
 }
 
 extension AttestationRecord {
-    static let databaseColumns = "digest, certificate_key, content, risk_metric"
+    static let databaseColumns = "digest, certificate_key, content, risk_metric, os_version"
     static let databaseTables = "attestation LEFT JOIN receipt ON receipt.device = attestation.device"
 
     init(_ result: DatabaseResult, _ row: Int) throws {
@@ -88,7 +88,8 @@ extension AttestationRecord {
         let risk = try result.isNull(row, 3) ? nil : result.uint32(row, 3, "receipt")
         guard let digest = Fingerprint(result.bytes(row, 0)),
             let record = AttestationRecord(
-                digest: digest, certificateKey: key, receipt: result.optionalBytes(row, 2), riskMetric: risk)
+                digest: digest, certificateKey: key, receipt: result.optionalBytes(row, 2), riskMetric: risk,
+                systemVersion: try SystemVersion(stored: result.optionalText(row, 4)))
         else { throw UnreadableRow(table: "attestation") }
         self = record
     }

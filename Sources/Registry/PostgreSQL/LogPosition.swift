@@ -13,7 +13,7 @@ struct LogPosition {
     /// - Parameters:
     ///   - inserted: where the next record begins.
     ///   - flushed: up to where the log is on the disk.
-    mutating func heed(inserted: Int64, flushed: Int64) {
+    mutating func update(inserted: Int64, flushed: Int64) {
         if let waiting = next, waiting <= flushed {
             durable = max(durable, waiting)
             next = nil

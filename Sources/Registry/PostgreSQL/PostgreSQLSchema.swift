@@ -3,7 +3,7 @@ internal import EventLoop
 /// The tables in PostgreSQL, and how older ones are brought up to them. In the words that CockroachDB and YugabyteDB share.
 enum PostgreSQLSchema {
     /// In order; what has run once is never changed.
-    private static let migrations = [first, second, third]
+    private static let migrations = [first, second, third, fourth]
 
     /// Gateways that start together wait for each other at the version's row.
     ///
@@ -49,7 +49,7 @@ enum PostgreSQLSchema {
 
     /// The schema, with nothing in it but its version.
     private static func create(_ database: RegistryDatabase) throws {
-        // Asked first: creating needs a right that whoever prepared the schema may have kept.
+        // Asked first: creating needs a right that the user who prepared the schema may not have granted.
         let known = try database.run("SELECT 1::bigint FROM pg_namespace WHERE nspname = 'attestgate'")
         // Two who create at once can meet at the catalogue's keys in spite of IF NOT EXISTS: the second tries again.
         try database.transaction(.unordered) {
@@ -178,8 +178,8 @@ enum PostgreSQLSchema {
 
     /// What is compared with the witness outside the database, and what that has brought back.
     private static let second = [
-        // Keys that are no good although nothing else here says so: a revocation journal knew them when the database did not.
-        // Whoever registers or binds looks here.
+        // Keys that are barred although nothing else here says so: a revocation journal knew them when the database did
+        // not. Registering and binding check this table.
         """
         CREATE TABLE barred_key (
             key BYTEA NOT NULL CHECK (length(key) = 32),
@@ -202,4 +202,7 @@ enum PostgreSQLSchema {
         // Whether an import is to fill it, and has not yet: nobody else may use it. 0 or 1.
         "ALTER TABLE store ADD COLUMN is_loading BIGINT NOT NULL DEFAULT 0",
     ]
+
+    /// The system version that an attestation states. Earlier attestations are not kept, so their devices state none.
+    private static let fourth = ["ALTER TABLE attestation ADD COLUMN os_version TEXT"]
 }

@@ -1,7 +1,7 @@
 internal import EventLoop
 internal import Vocabulary
 
-// What other gateways have changed, and this one: read in one order, by whoever did it.
+// Changes by other gateways and by this one: read in one order, independent of their author.
 extension PostgreSQLStore {
     /// Looks whether anything has changed; if not, what memory knows is still true as of when that was asked.
     func look() {
@@ -15,10 +15,10 @@ extension PostgreSQLStore {
                 else { throw DatabaseFault("replaced by another store while in use") }
                 change(to: StoreIdentity(store: store, epoch: epoch))
                 epochNumber = try result.integer(0, 3)
-                logPosition.heed(inserted: try result.integer(0, 4), flushed: try result.integer(0, 5))
+                logPosition.update(inserted: try result.integer(0, 4), flushed: try result.integer(0, 5))
                 if try feed.isBehind(try result.integer(0, 2)) { return readChanges(pipeline) }
             } catch {
-                return pipeline.lose("\(DatabaseTrouble(error))")
+                return pipeline.lose("\(DatabaseFailure(error))")
             }
             if isServing { signal(.confirmed(at: asked)) }
             if feed.endLook() { look() }
@@ -35,7 +35,7 @@ extension PostgreSQLStore {
                 signal(.changes(changed.changes))
                 for done in feed.advance(to: changed.position) { done() }
             } catch {
-                return pipeline.lose("\(DatabaseTrouble(error))")
+                return pipeline.lose("\(DatabaseFailure(error))")
             }
             _ = feed.endLook()
             // There may be more.

@@ -2,7 +2,7 @@ internal import EventLoop
 internal import Vocabulary
 
 /// The registry in PostgreSQL, as the store's thread asks it: counters, lookups and the news of other gateways over one
-/// connection, in a pipeline; what may wait for locks at the desk, over another.
+/// connection, in a pipeline; what may wait for locks at the database thread, over another.
 ///
 /// After whatever it did not expect both connections are dropped, and opened again after a pause that grows, with every check of
 /// the first time.
@@ -18,19 +18,19 @@ final class PostgreSQLStore: StoreBackend {
     let settings: PostgreSQLSettings
     private(set) var identity: StoreIdentity
     private let access: DatabaseAccess
-    private let reports: Mailbox<DatabaseDesk.Report>
-    private let desk: DatabaseDesk
-    private var receiver: MailboxReceiver<DatabaseDesk.Report>?
+    private let reports: Mailbox<DatabaseThread.Report>
+    private let databaseThread: DatabaseThread
+    private var receiver: MailboxReceiver<DatabaseThread.Report>?
     private var loop: Loop?
     var signal: (StoreSignal) -> Void = { _ in }
 
     private var state = State.recovering
-    /// Whether anything was answered yet, so that what has changed since is to be told.
+    /// Whether anything was answered yet, so that later changes must be signalled.
     private var wasServing = false
     private var failures = 0
     private(set) var time: Int64 = 0
     private var isExpiring = false
-    /// What is owed that the desk is writing down.
+    /// What is owed that the database thread is writing down.
     private var paying: [DeviceID: [UInt32]] = [:]
 
     private(set) var pipeline: DatabasePipeline?
@@ -57,7 +57,7 @@ final class PostgreSQLStore: StoreBackend {
         identity = access.identity
         do {
             reports = try Mailbox(limit: .max)
-            desk = try DatabaseDesk(settings, reports: reports, access: access, witness: witness)
+            databaseThread = try DatabaseThread(settings, reports: reports, access: access, witness: witness)
         } catch {
             throw .failed(path: settings.name, detail: error.text)
         }
@@ -88,7 +88,7 @@ final class PostgreSQLStore: StoreBackend {
         self.time = time
         self.signal = signal
         traffic = CounterTraffic(settings.limits, epoch: identity.epoch) { [unowned self] in self.signal($0) }
-        receiver = MailboxReceiver(loop: loop, mailbox: reports) { [unowned self] in heed($0) }
+        receiver = MailboxReceiver(loop: loop, mailbox: reports) { [unowned self] in apply($0) }
         serve(access)
         expire()
     }
@@ -99,7 +99,7 @@ final class PostgreSQLStore: StoreBackend {
             let pipeline = DatabasePipeline(
                 connection, loop: loop, patience: settings.limits.answering,
                 notified: { [unowned self] in look() }, lost: { [unowned self] in fail($0) })
-        else { return fail("no descriptor left for the connection") }
+        else { return fail("no free descriptor for the connection") }
         self.pipeline = pipeline
         feed = ChangeFeed(position: access.position)
         lineage = access.progress.lineage
@@ -129,7 +129,7 @@ final class PostgreSQLStore: StoreBackend {
                 answer(.success(try found(result, key)))
             } catch {
                 answer(.failure(.unavailable))
-                pipeline.lose("\(DatabaseTrouble(error))")
+                pipeline.lose("\(DatabaseFailure(error))")
             }
             if finding == Self.findLimit - 1 { signal(.hasRoom) }
         }
@@ -144,7 +144,8 @@ final class PostgreSQLStore: StoreBackend {
             id: try result.device(0, 0, "device"), identity: try DeviceIdentity(result, 0),
             isRevoked: !result.isNull(0, 7), isBound: try result.boolean(0, 15), window: window,
             shown: try result.shown(0, 12),
-            riskMetric: result.isNull(0, 16) ? nil : try result.uint32(0, 16, "receipt"))
+            riskMetric: result.isNull(0, 16) ? nil : try result.uint32(0, 16, "receipt"),
+            systemVersion: try SystemVersion(stored: result.optionalText(0, 17)))
         if device.isBound, !device.isRevoked {
             traffic?.learn(
                 device.id,
@@ -160,12 +161,12 @@ final class PostgreSQLStore: StoreBackend {
         guard isAvailable else { return answer(.failure(.unavailable)) }
         tickets += 1
         commands[tickets] = (command, answer)
-        desk.order(.perform(command, at: time, ticket: tickets))
+        databaseThread.order(.perform(command, at: time, ticket: tickets))
     }
 
-    // MARK: - What the desk reports
+    // MARK: - What the database thread reports
 
-    private func heed(_ report: DatabaseDesk.Report) {
+    private func apply(_ report: DatabaseThread.Report) {
         switch report {
         case .opened(let access): opened(access)
         case .notOpened(let reason):
@@ -183,7 +184,7 @@ final class PostgreSQLStore: StoreBackend {
         }
     }
 
-    private func performed(_ ticket: Int, _ done: DeskAnswer) {
+    private func performed(_ ticket: Int, _ done: DatabaseReply) {
         guard let (_, answer) = commands.removeValue(forKey: ticket) else { return }
         if let (device, counter) = done.owed {
             traffic?.owe(counter, of: device)
@@ -194,7 +195,7 @@ final class PostgreSQLStore: StoreBackend {
             answer(done.result)
             return fail(fault)
         }
-        // Memory hears of it as that of every other gateway does, and before whoever asked.
+        // Memory learns of it like any other gateway's change, and before the command is answered.
         guard let change = done.change, feed.position < change, isAvailable else { return answer(done.result) }
         feed.wait(for: change) { answer(done.result) }
         look()
@@ -228,7 +229,7 @@ final class PostgreSQLStore: StoreBackend {
     private func expire() {
         guard !isExpiring, isAvailable else { return }
         isExpiring = true
-        desk.order(.expire(at: time, progress))
+        databaseThread.order(.expire(at: time, progress))
     }
 
     private var progress: StoreProgress {
@@ -239,19 +240,19 @@ final class PostgreSQLStore: StoreBackend {
 
     /// Whatever is marked later has been appended before.
     func attest(_ entries: [WitnessEntry]) {
-        if settings.witness != nil { desk.order(.attest(entries)) }
+        if settings.witness != nil { databaseThread.order(.attest(entries)) }
     }
 
     func finish(_ done: @escaping () -> Void) {
         // Not of a connection that has failed: what it knew last may not be so.
-        if isServing { desk.order(.mark(progress)) }
+        if isServing { databaseThread.order(.mark(progress)) }
         state = .failed(until: nil)
         signal = { _ in }
         pipeline?.lose("the end")
         pipeline = nil
         traffic?.end()
-        desk.order(.stop)
-        desk.join()
+        databaseThread.order(.stop)
+        databaseThread.join()
         done()
     }
 
@@ -264,7 +265,7 @@ final class PostgreSQLStore: StoreBackend {
         pipeline?.lose(reason)
         pipeline = nil
         traffic?.end()
-        desk.order(.abandon)
+        databaseThread.order(.abandon)
         // They have been done; memory forgets everything before it is used again.
         for done in feed.endWaiting() { done() }
         signal(was || !wasServing ? .failed(reason) : .cannotReopen(reason))
@@ -281,14 +282,14 @@ final class PostgreSQLStore: StoreBackend {
 
     private func open() {
         paying = traffic?.owed ?? [:]
-        desk.order(.open(owed: paying))
+        databaseThread.order(.open(owed: paying))
     }
 
     private func opened(_ access: DatabaseAccess) {
         traffic?.paid(paying)
         paying = [:]
         guard access.identity.store == identity.store else {
-            desk.order(.abandon)
+            databaseThread.order(.abandon)
             signal(.cannotReopen("\(settings.name): replaced by another store while in use"))
             return pause()
         }
@@ -298,7 +299,7 @@ final class PostgreSQLStore: StoreBackend {
         guard isAvailable else { return }
         change(to: access.identity)
         signal(.reopened)
-        // The desk does this after what was just asked.
+        // The database thread does this after what was just asked.
         expire()
     }
 

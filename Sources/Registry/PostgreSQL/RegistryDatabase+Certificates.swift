@@ -21,7 +21,7 @@ extension RegistryDatabase {
             guard let serial = CertificateSerial(rows.bytes(row, 0)) else {
                 throw UnreadableRow(table: "issued_certificate")
             }
-            return IssuedCertificate(
+            return CertificateRecord(
                 serial: serial, notAfter: try rows.integer(row, 1), deviceRevokedAt: try rows.optionalInteger(row, 2),
                 bindingEndedAt: try rows.optionalInteger(row, 3), bindingEndsAt: try rows.optionalInteger(row, 4))
         }
@@ -71,7 +71,7 @@ extension RegistryDatabase {
         }
     }
 
-    func settleReceipt(_ result: ReceiptResult, at time: Int64) throws -> ReceiptVerdict {
+    func recordReceipt(_ result: ReceiptResult, at time: Int64) throws -> ReceiptVerdict {
         try transaction(.changing) {
             // Only in place of the very receipt that was looked at, and never of one that was made later.
             let written = try run(
@@ -93,7 +93,7 @@ extension RegistryDatabase {
                 ])
             guard written.changed == 1 else { return .superseded }
             try note(result.device, at: time)
-            return .settled(try existing(result.device))
+            return .recorded(try existing(result.device))
         }
     }
 

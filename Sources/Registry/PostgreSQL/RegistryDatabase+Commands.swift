@@ -26,7 +26,7 @@ extension RegistryDatabase {
             .revokedCertificates(try revokedCertificates(after: after, limit: limit, at: time))
         case .drawRevocationListNumber: .revocationListNumber(try drawRevocationListNumber(at: time))
         case .claimReceipts(let claim): .claimedReceipts(try claimReceipts(claim))
-        case .settleReceipt(let result): .settledReceipt(try settleReceipt(result, at: time))
+        case .recordReceipt(let result): .recordedReceipt(try recordReceipt(result, at: time))
         case .receiptFigures(let ceilings, let due): .receiptFigures(try receiptFigures(ceilings, at: due))
         case .renewEpoch: .identity(try renewEpoch(at: time))
         case .export(let cursor, let limit): .exportPage(try exportPage(from: cursor, limit: limit, at: time))

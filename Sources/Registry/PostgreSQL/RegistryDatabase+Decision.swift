@@ -8,7 +8,7 @@ extension RegistryDatabase {
     enum Decision<Result> {
         /// Nothing is written.
         case refused(Result)
-        /// - noting: the device whose change others are told of, if they are.
+        /// - noting: the device whose change is announced to other gateways; nil if none is.
         /// - reading: what comes of it, by what the statements have answered.
         case write([DatabaseStatement], noting: DeviceID?, reading: ([DatabaseResult]) throws -> Result)
     }

@@ -4,23 +4,23 @@ internal import Vocabulary
 // then everything is written at once. Everything that can refuse is asked before the first write. Times are seconds since
 // 1970-01-01T00:00:00Z.
 extension RegistryDatabase {
-    func initialize(_ request: InstanceInitialization, at time: Int64) throws -> InitializationVerdict {
+    func initialize(_ request: InstanceRegistration, at time: Int64) throws -> InitializationVerdict {
         let key = request.identity.hardwareKey
         let details = Self.details(of: .hardwareKey(key))
         let looks =
             details + [
                 Self.useLook, Self.look(at: request.nonce, in: .nonces), Self.look(atBarred: key, .hardware),
             ]
-        // Nobody is told of a device that is bound to nothing, so it need not wait for those who tell something. What makes it
-        // the only one of its key and its nonce are the tables' keys; that nobody bars the key meanwhile, that both are
-        // serializable.
+        // A device without a binding is not announced, so it need not wait for transactions that announce a change.
+        // What makes it the only one of its key and its nonce are the tables' keys; that nobody bars the key meanwhile,
+        // that both are serializable.
         return try decide(.unordered, by: looks, at: time) { answers in
             let known = try Self.details(answers[..<details.count])
             let (store, used, barred) = (answers[details.count], answers[details.count + 1], answers[details.count + 2])
             guard Self.isCurrent(request.epoch, store) else { return .refused(.refused(.epochChanged)) }
             let nonce = try Self.standing(of: request.nonce, in: .nonces, store, used, time)
             guard nonce != .expired else { return .refused(.refused(.nonceExpired)) }
-            // Before the nonce's use is looked at: whoever repeats has used it.
+            // Before the nonce's use is checked: a repeated request has used it.
             if let known { return .refused(request.repetition(by: known)) }
             if barred.rows > 0 { return .refused(.refused(.deviceRevoked)) }
             guard nonce != .used else { return .refused(.refused(.nonceUsed)) }
@@ -44,12 +44,15 @@ extension RegistryDatabase {
     ) -> [DatabaseStatement] {
         let attested = DatabaseStatement(
             """
-            INSERT INTO attestation (device, digest, certificate_key)
-            SELECT id, $2::bytea, $3::bytea FROM device WHERE hardware_key = $1
+            INSERT INTO attestation (device, digest, certificate_key, os_version)
+            SELECT id, $2::bytea, $3::bytea, $4::text FROM device WHERE hardware_key = $1
             """,
-            [.key(hardwareKey), .bytes(attestation.digest.bytes), .bytes(attestation.certificateKey?.bytes)])
+            [
+                .key(hardwareKey), .bytes(attestation.digest.bytes), .bytes(attestation.certificateKey?.bytes),
+                .text(attestation.systemVersion?.description),
+            ])
         guard let receipt = attestation.receipt else { return [attested] }
-        // Due at once: whoever looks at it finds when it makes sense to ask.
+        // Due at once: the refresher finds when it makes sense to ask.
         let kept = DatabaseStatement(
             """
             INSERT INTO receipt (device, risk_metric, next_at, content)
@@ -64,10 +67,10 @@ extension RegistryDatabase {
     /// - Parameter spending: called with the device before its counter is written: from here on the value is spent, whatever
     ///   becomes of the transaction.
     func bindKey(
-        _ request: KeyBinding, at time: Int64, spending: (DeviceID) -> Void
+        _ request: BindingRequest, at time: Int64, spending: (DeviceID) -> Void
     ) throws -> KeyBindingVerdict {
-        try decide(.changing, by: BindingLook.questions(request), at: time) { answers in
-            let look = try BindingLook(answers)
+        try decide(.changing, by: BindingSnapshot.questions(request), at: time) { answers in
+            let look = try BindingSnapshot(answers)
             guard Self.isCurrent(request.epoch, look.store) else { return .refused(.refused(.epochChanged)) }
             guard let details = look.details else { return .refused(.refused(.deviceUnknown)) }
             if let refusal = try look.refusal(of: request, details, time) { return .refused(.refused(refusal)) }
@@ -89,7 +92,7 @@ extension RegistryDatabase {
 
     /// What was decided.
     private static func rows(
-        of request: KeyBinding, _ details: DeviceDetails, _ window: CounterWindow, _ time: Int64
+        of request: BindingRequest, _ details: DeviceDetails, _ window: CounterWindow, _ time: Int64
     ) -> ([DatabaseStatement], KeyBindingKind) {
         let device = details.device
         var changes = [

@@ -39,7 +39,7 @@ extension RegistryDatabase {
         let rows = try run(
             """
             SELECT \(DeviceIdentity.databaseColumns), bits, digest, certificate_key, content, risk_metric, created_at,
-                next_at, asked_at, outcome, failures
+                next_at, asked_at, outcome, failures, os_version
             FROM \(DeviceIdentity.databaseTables)
             LEFT JOIN attestation ON attestation.device = device.id LEFT JOIN receipt ON receipt.device = device.id
             WHERE device.id > $1 ORDER BY device.id LIMIT $2
@@ -86,7 +86,8 @@ extension RegistryDatabase {
         guard let bytes = rows.optionalBytes(row, 14) else { return nil }
         guard let digest = Fingerprint(bytes) else { throw UnreadableRow(table: "attestation") }
         let key = try rows.isNull(row, 15) ? nil : rows.key(row, 15, "attestation")
-        return ExportedAttestation(digest: digest, certificateKey: key)
+        return ExportedAttestation(
+            digest: digest, certificateKey: key, systemVersion: try SystemVersion(stored: rows.optionalText(row, 23)))
     }
 
     private func receipt(_ rows: DatabaseResult, _ row: Int) throws -> ExportedReceipt? {

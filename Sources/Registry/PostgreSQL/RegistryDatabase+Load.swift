@@ -192,12 +192,13 @@ private final class DatabaseLoader {
         guard !rows.isEmpty else { return }
         _ = try database.run(
             """
-            INSERT INTO attestation (device, digest, certificate_key)
-            SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[])
+            INSERT INTO attestation (device, digest, certificate_key, os_version)
+            SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::bytea[], $4::text[])
             """,
             [
                 .integers(rows.map(\.device)), .bytesList(rows.map(\.attestation.digest.bytes)),
                 .optionalBytesList(rows.map { $0.attestation.certificateKey?.bytes }),
+                .texts(rows.map { $0.attestation.systemVersion?.description }),
             ])
     }
 
@@ -272,7 +273,7 @@ private final class DatabaseLoader {
         barred.removeAll(keepingCapacity: true)
     }
 
-    /// What the store barred before it took anything over stays barred; challenges, nonces and tokens of before are refused.
+    /// Keys that the store barred before the import stay barred; earlier challenges, nonces and tokens are refused.
     func finish(at time: Int64) throws {
         try writeDevices()
         try writeCertificates()

@@ -10,7 +10,7 @@ extension RegistryDatabase {
     }
 
     /// Before anybody uses the database with the secret. Of gateways that start together, each with a secret of its own, one is first.
-    func settle(_ claim: SecretClaim) throws {
+    func confirm(_ claim: SecretClaim) throws {
         let (store, check) = try transaction(.changing) {
             let store = SecretClaim.Registered(
                 check: try secretCheck(), isPopulated: try isPopulated(), isShared: true, name: settings.name)
@@ -20,6 +20,6 @@ extension RegistryDatabase {
             }
             return (store, check)
         }
-        claim.settle(check, in: store)
+        claim.confirm(check, in: store)
     }
 }

@@ -11,7 +11,7 @@ extension RegistryDatabase {
         fileprivate var removed: String { self == .nonces ? "nonces_removed" : "tokens_removed" }
     }
 
-    enum SingleUseStanding {
+    enum SingleUseState {
         case unused
         case used
         case expired
@@ -36,7 +36,7 @@ extension RegistryDatabase {
     ///   - known: answers `look`.
     static func standing(
         of item: SingleUse, in uses: SingleUses, _ store: DatabaseResult, _ known: DatabaseResult, _ time: Int64
-    ) throws -> SingleUseStanding {
+    ) throws -> SingleUseState {
         let removed = try store.integer(0, uses == .nonces ? 1 : 2)
         // A clock that went back must not bring back what was removed.
         guard item.expiresAt > max(time, removed) else { return .expired }

@@ -2,7 +2,8 @@ internal import EventLoop
 internal import Glibc
 internal import Vocabulary
 
-/// The registry in PostgreSQL, for whoever may wait: what operators and enrolment do, in transactions of their own.
+/// The registry in PostgreSQL, with methods that wait: operations of operators and enrolment, in transactions of their
+/// own.
 ///
 /// Used by one thread at a time. Counters take another connection.
 final class RegistryDatabase {
@@ -31,8 +32,8 @@ final class RegistryDatabase {
         }
         mark = try DatabaseMark.read(kind) { try run($0) }
         let found = try readProgress()
-        // Before the new mark is there: whoever is refused here leaves the move to be noticed by the next.
-        let number = try witness?.settle(
+        // Before the new mark is written: if this opening is refused, the next one still notices the move.
+        let number = try witness?.reconcile(
             self, found.progress, isJournaled: found.isJournaled, mayJoin: !found.hasMoved)
         try begin(epochNumber: number ?? nil)
         // All that was written when it was read is durable, for something has been committed since.
@@ -218,7 +219,7 @@ final class RegistryDatabase {
         return fault.isPassing ? fault : Unknown(detail: "COMMIT: \(fault)\(question)")
     }
 
-    /// A cancelled wait for a synchronous standby is told as done, with a warning.
+    /// The server reports a cancelled wait for a synchronous standby as done, with a warning.
     func check(commit answer: DatabaseResult, warningsBefore warnings: Int) throws {
         guard answer.tag == "COMMIT", connection.warnings == warnings else {
             throw Unknown(detail: "COMMIT was answered with \(answer.tag) and a warning")
@@ -243,7 +244,8 @@ final class RegistryDatabase {
     /// The number of the change in a transaction that has been committed.
     func hasNoted(_ number: Int64) { lastChange = number }
 
-    /// Whether the device and its bindings are good has changed: counters that were planned by what it was are decided anew.
+    /// Whether the device and its bindings are valid has changed: counters that were planned with the old state are
+    /// decided again.
     func changeStanding(of device: DeviceID) throws {
         _ = try run("UPDATE counter SET standing = standing + 1 WHERE device = $1", [.device(device)])
     }

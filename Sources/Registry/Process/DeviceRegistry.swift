@@ -12,7 +12,7 @@ public final class DeviceRegistry: Sendable {
     private let clients = Atomic<Int>(0)
     private let witnessHealth: WitnessHealth?
 
-    /// The store as it was opened. A later epoch is told by `RegistryEvent.identity`.
+    /// The store as it was opened. `RegistryEvent.identity` reports a later epoch.
     public let identity: StoreIdentity
 
     /// Opens the store and starts its thread.
@@ -48,9 +48,9 @@ public final class DeviceRegistry: Sendable {
         path: String, creating: Bool, witness: WitnessSettings? = nil, secret: SecretClaim? = nil,
         limits: RegistryLimits, options: StoreOptions, observe: @escaping @Sendable (StoreEvent) -> Void
     ) throws(StoreOpenError) -> DeviceRegistry {
-        // Opened here, so that whoever starts the process learns what is wrong.
+        // Opened here, so that the caller learns what is wrong.
         let store = try RegistryStore(path: path, creating: creating, options: options, witness: witness)
-        if let secret { try store.settle(secret) }
+        if let secret { try store.confirm(secret) }
         do {
             return try DeviceRegistry(SQLiteBackend(store), witness, limits: limits, observe: observe)
         } catch {
@@ -107,7 +107,7 @@ public final class DeviceRegistry: Sendable {
     /// What memory knows of the device that an mTLS key is or was bound to; nil if nothing. Every revocation and every end of a
     /// binding while this process runs is in memory, and so is what a lookup has found, each for as long as there is room; what
     /// is not is found by the lookup that each request makes. For handshakes: costs some 0.1 us, and waits for nothing.
-    public func knownStanding(of key: KeyID) -> DeviceStanding? { shared.records.knownStanding(of: key) }
+    public func knownStanding(of key: KeyID) -> DeviceStatus? { shared.records.knownStanding(of: key) }
 
     public var metrics: RegistryMetrics { shared.counts.metrics }
 
@@ -115,20 +115,21 @@ public final class DeviceRegistry: Sendable {
     public var isAvailable: Bool { shared.health.takesCounters(.now) }
 
     /// Why counters cannot be expected to become durable, and since when; nil if they can.
-    public var trouble: StoreTrouble? {
+    public var trouble: StoreOutage? {
         guard !isAvailable else { return nil }
-        if let told = shared.trouble.withLock(\.self) { return told }
+        if let trouble = shared.trouble.withLock(\.self) { return trouble }
         // Its thread waits for a disk, or for a database that has not been given up yet.
         let silence = shared.health.silence(.now).nanoseconds / 1_000_000_000
-        return StoreTrouble(
-            reason: "nothing was heard of the store: its disk, or the way to its database, hangs",
+        return StoreOutage(
+            reason: "the store does not respond: its disk or the connection to its database hangs",
             since: WallClock.seconds - silence)
     }
 
     /// Whether every revocation stands in the revocation journal too; nil without one.
     public var isJournalComplete: Bool? { witnessHealth?.isComplete }
 
-    /// When all challenges of before began to be refused, in seconds since 1970; nil if that was not since this process began.
+    /// When all earlier challenges began to be refused, in seconds since 1970; nil if that was not since this process
+    /// began.
     public var epochChangedAt: Int64? {
         let time = shared.epochChange.load(ordering: .relaxed)
         return time == 0 ? nil : time

@@ -11,7 +11,7 @@ public final class RegistryClient {
     private let loop: Loop
     private let commandLimit: Int
     private let receiver: MailboxReceiver<[RegistryEvent]>
-    /// Spent in this turn of the loop, and not yet told to the store.
+    /// Spent in this turn of the loop, and not yet sent to the store.
     private var gathered: [SpendRequest] = []
     private var gatheredSince = Instant(nanoseconds: 0)
     /// Whether `turnEnds` is to be called already.

@@ -18,8 +18,8 @@ public enum RegistryCommand: Sendable {
     case count(after: DeviceID?, limit: Int)
     /// Lets a pending device bind its first key.
     case approve(DeviceID)
-    case initialize(InstanceInitialization)
-    case bindKey(KeyBinding)
+    case initialize(InstanceRegistration)
+    case bindKey(BindingRequest)
     /// Revokes the devices that were admitted for somebody, and bars new ones.
     case revokeSubject(Fingerprint)
     /// Looks through some of the certificates for those that are revoked.
@@ -28,7 +28,7 @@ public enum RegistryCommand: Sendable {
     case drawRevocationListNumber
     /// Takes receipts that are due to be looked at.
     case claimReceipts(ReceiptClaim)
-    case settleReceipt(ReceiptResult)
+    case recordReceipt(ReceiptResult)
     /// - ceilings: of apps, each the highest risk metric that is admitted.
     case receiptFigures(ceilings: [(app: AppID, highest: UInt32)], at: Int64)
     /// Draws a fresh epoch, so that every challenge handed out before is refused.
@@ -50,7 +50,7 @@ public enum RegistryReply: Equatable, Sendable {
     case revokedCertificates(RevokedCertificatePage)
     case revocationListNumber(Int64)
     case claimedReceipts(ClaimedReceipts)
-    case settledReceipt(ReceiptVerdict)
+    case recordedReceipt(ReceiptVerdict)
     case receiptFigures(ReceiptFigures)
     case exportPage(ExportPage)
 }

@@ -10,7 +10,8 @@ public enum RegistryEvent: Sendable {
     /// The device of these mTLS keys was revoked, or the binding of this key ended: open connections with them are to be
     /// closed. Lookups say so already.
     case barred([KeyID])
-    /// The store has a fresh epoch: challenges of earlier ones are refused. Told at once to a client that comes later.
+    /// The store has a fresh epoch: challenges of earlier ones are refused. A client that attaches later receives it at
+    /// once.
     case identity(StoreIdentity)
 }
 
@@ -18,7 +19,7 @@ public enum RegistryEvent: Sendable {
 public enum StoreEvent: Equatable, Sendable {
     /// The store failed; everything that needs it is refused until it has recovered.
     case failed(String)
-    /// It still cannot be opened. Told once for each reason.
+    /// It still cannot be opened. Reported once for each reason.
     case cannotReopen(String)
     case recovered
 }

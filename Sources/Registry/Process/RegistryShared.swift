@@ -10,15 +10,15 @@ final class RegistryShared: Sendable {
     let health = StoreHealth()
     let counts = RegistryCounts()
     /// Nil while all is well, as far as the store's thread has said.
-    let trouble = Mutex<StoreTrouble?>(nil)
+    let trouble = Mutex<StoreOutage?>(nil)
     /// When the store drew an epoch that was not there before, in seconds since 1970; 0 if this process has seen none.
     let epochChange = Atomic<Int64>(0)
 
     init(limits: RegistryLimits) throws(EventLoopError) {
         self.limits = limits
         records = SharedRecords(limit: limits.devices, apps: apps)
-        // Each kind is counted by whoever sends it, so there is room for all of them; the rest is for workers that come and
-        // go and for the thread's own messages.
+        // The senders count each kind, so there is room for all of them; the rest is for workers that come and go and
+        // for the thread's own messages.
         requests = try Mailbox(
             limit: limits.waitingCounters + limits.waitingLookups + RegistryLimits.waitingCommands + 1_024)
     }

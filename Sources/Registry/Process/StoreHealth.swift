@@ -2,7 +2,7 @@ internal import EventLoop
 internal import Synchronization
 
 /// Why the store takes no counters.
-public struct StoreTrouble: Equatable, Sendable {
+public struct StoreOutage: Equatable, Sendable {
     /// For people.
     public let reason: String
     /// In seconds since 1970-01-01T00:00:00Z.

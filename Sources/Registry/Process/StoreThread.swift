@@ -32,8 +32,8 @@ final class StoreThread {
     private var isStopping = false
     private var isFinishing = false
     private var lastReason: String?
-    /// What the trouble began with that others are told of; nil if there is none.
-    private var trouble: StoreTrouble?
+    /// The present trouble with its first reason, as other threads see it; nil if there is none.
+    private var trouble: StoreOutage?
 
     private static let lookupSlice = TimeSpan.milliseconds(2)
     /// How often the store is confirmed, found idle, or opened again after a failure.
@@ -49,13 +49,13 @@ final class StoreThread {
         self.observe = observe
     }
 
-    /// Serves until told to stop. Blocks the thread.
+    /// Serves until it is stopped. Blocks the thread.
     func run() {
         let receiver = MailboxReceiver(
             loop: loop, mailbox: shared.requests, receive: { [unowned self] in receive($0) },
             received: { [unowned self] in turn() })
         let timer = LoopTimer(loop: loop, interval: Self.interval, repeats: true) { [unowned self] in tick() }
-        store.start(on: loop, at: WallClock.seconds) { [unowned self] in heed($0) }
+        store.start(on: loop, at: WallClock.seconds) { [unowned self] in apply($0) }
         withExtendedLifetime((receiver, timer)) { loop.run() }
         shared.health.end()
     }
@@ -64,7 +64,7 @@ final class StoreThread {
         switch request {
         case .attach(let client, let mailbox):
             clients[client] = mailbox
-            // Whoever comes with a reload knows only the identity that the registry was opened with.
+            // A client that comes with a reload knows only the identity that the registry was opened with.
             if store.identity != opened { answer(client, .identity(store.identity)) }
         case .detach(let client): clients[client] = nil
         case .look(let key, let reference): lookups.append((key, reference))
@@ -115,9 +115,9 @@ final class StoreThread {
         answerRoom = requests.count
         for request in requests {
             // Those whose record had to go are accepted here; it may have come back, and then it decides.
-            let (entry, outcome, isPinned) = settledByRecord(request)
+            let (entry, outcome, isPinned) = decidedByRecord(request)
             if let outcome {
-                settle(entry.device, request.reference, isPinned, outcome)
+                complete(entry.device, request.reference, isPinned, outcome)
             } else {
                 entries.append(entry)
                 asked.append((entry.device, request.reference, isPinned))
@@ -128,18 +128,18 @@ final class StoreThread {
         store.commit(entries) { [unowned self, asked] index, outcome in
             unanswered -= 1
             let (device, reference, isPinned) = asked[index]
-            settle(device, reference, isPinned, outcome)
+            complete(device, reference, isPinned, outcome)
         }
     }
 
     /// - Parameter isPinned: whether the shared record holds the value as outstanding.
-    private func settle(_ device: DeviceID, _ reference: Reference, _ isPinned: Bool, _ outcome: CounterOutcome) {
-        if isPinned { shared.records.settle(device) }
+    private func complete(_ device: DeviceID, _ reference: Reference, _ isPinned: Bool, _ outcome: CounterOutcome) {
+        if isPinned { shared.records.complete(device) }
         answer(reference.client, .counter(token: reference.token, outcome))
         shared.counts.waiting.subtract(1, ordering: .relaxed)
     }
 
-    private func settledByRecord(
+    private func decidedByRecord(
         _ request: SpendRequest
     ) -> (entry: CounterEntry, outcome: CounterOutcome?, isPinned: Bool) {
         let entry = request.entry
@@ -219,7 +219,7 @@ final class StoreThread {
 
     // MARK: - What the store says by itself
 
-    private func heed(_ signal: StoreSignal) {
+    private func apply(_ signal: StoreSignal) {
         switch signal {
         case .confirmed(let time):
             shared.health.confirm(at: time)
@@ -234,10 +234,10 @@ final class StoreThread {
             observe(.failed(reason))
         case .cannotReopen(let reason):
             begin("not opened yet")
-            tell("cannot be opened again: \(reason)")
+            tell("cannot be reopened: \(reason)")
             if reason != lastReason { observe(.cannotReopen(reason)) }
             lastReason = reason
-        case .reopened: askAnew()
+        case .reopened: askAgain()
         case .recovered:
             shared.health.confirm(at: .now)
             ended()
@@ -248,15 +248,16 @@ final class StoreThread {
 
     private func begin(_ reason: String) {
         guard trouble == nil else { return }
-        let trouble = StoreTrouble(reason: reason, since: WallClock.seconds)
+        let trouble = StoreOutage(reason: reason, since: WallClock.seconds)
         self.trouble = trouble
         shared.trouble.withLock { $0 = trouble }
     }
 
-    /// What keeps it from ending, beside what it began with: that says what is to be mended, and this what is still in the way.
+    /// Adds the reason why the trouble continues to its first reason: the first one says what to repair, this one what
+    /// still prevents it.
     private func tell(_ more: String) {
         guard let trouble else { return }
-        shared.trouble.withLock { $0 = StoreTrouble(reason: "\(trouble.reason); \(more)", since: trouble.since) }
+        shared.trouble.withLock { $0 = StoreOutage(reason: "\(trouble.reason); \(more)", since: trouble.since) }
     }
 
     private func ended() {
@@ -280,8 +281,8 @@ final class StoreThread {
         }
     }
 
-    /// What was told before the failure may not be what the store says now.
-    private func askAnew() {
+    /// What memory knew before the failure may differ from the store now.
+    private func askAgain() {
         for device in shared.records.forget() {
             unanswered += 1
             store.perform(.show(.id(device)), at: WallClock.seconds) { [unowned self] result in

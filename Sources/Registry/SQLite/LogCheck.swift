@@ -23,11 +23,11 @@ struct LogCheck {
         guard var log = LogCheck(descriptor) else { return }
         let lost = log.commitsBehindDamage(upTo: (size(of: path) + size(of: path + "-wal")) / log.pageSize + 1)
         guard lost < 2 else {
-            throw .corrupted(path: path, detail: "its log is damaged, with \(lost) commits behind the damage")
+            throw .corrupted(path: path, detail: "its log is damaged, and \(lost) commits follow the damage")
         }
     }
 
-    /// Nil where SQLite sees no log: none of its frames is worth anything then, by all that can be told.
+    /// Nil where SQLite sees no log: as far as can be known, none of its frames is valid then.
     private init?(_ descriptor: Int32) {
         guard let header = Self.read(descriptor, at: 0, Self.headerSize) else { return nil }
         let magic = Self.word(header[0..<4])

@@ -43,7 +43,7 @@ extension RegistryStore {
                         ORDER BY serial
                         """),
                 arguments: [(after?.bytes ?? []).blob, max(0, limit)])
-            let certificates = try rows.map { try IssuedCertificate(row: $0) }
+            let certificates = try rows.map { try CertificateRecord(row: $0) }
             return RevokedCertificatePage(
                 certificates: certificates.compactMap { $0.revocation(at: time) },
                 next: rows.count == limit ? certificates.last?.serial : nil)
@@ -85,7 +85,7 @@ extension RegistryStore {
     }
 }
 
-extension IssuedCertificate {
+extension CertificateRecord {
     init(row: Row) throws {
         guard let serial = CertificateSerial([UInt8](row[0] as Data)) else {
             throw UnreadableRow(table: "issued_certificate")

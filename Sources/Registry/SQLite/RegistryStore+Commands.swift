@@ -28,7 +28,7 @@ extension RegistryStore {
             case .drawRevocationListNumber:
                 return .success(.revocationListNumber(try drawRevocationListNumber(at: time)))
             case .claimReceipts(let claim): return .success(.claimedReceipts(try claimReceipts(claim)))
-            case .settleReceipt(let result): return .success(.settledReceipt(try settleReceipt(result)))
+            case .recordReceipt(let result): return .success(.recordedReceipt(try recordReceipt(result)))
             case .receiptFigures(let ceilings, let due):
                 return .success(.receiptFigures(try receiptFigures(ceilings, at: due)))
             case .renewEpoch: return .success(.identity(try renewEpoch(at: time)))

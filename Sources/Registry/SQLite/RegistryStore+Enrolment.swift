@@ -7,13 +7,13 @@ internal import Vocabulary
 extension RegistryStore {
     /// Makes a pending device of an attestation, and spends its nonce.
     public func initialize(
-        _ request: InstanceInitialization, at time: Int64 = WallClock.seconds
+        _ request: InstanceRegistration, at time: Int64 = WallClock.seconds
     ) throws(StoreError) -> InitializationVerdict {
         try transaction { database in
             guard request.epoch == identity.epoch else { return .refused(.epochChanged) }
             let nonce = try standing(of: request.nonce, in: .nonces, time, database)
             guard nonce != .expired else { return .refused(.nonceExpired) }
-            // Before the nonce's use is looked at: whoever repeats has used it.
+            // Before the nonce's use is checked: a repeated request has used it.
             if let known = try device(withHardwareKey: request.identity.hardwareKey, database) {
                 return request.repetition(by: try existing(known, database))
             }
@@ -30,8 +30,11 @@ extension RegistryStore {
         _ attestation: AttestationRecord, _ device: DeviceID, _ time: Int64, _ database: Database
     ) throws {
         try database.cachedStatement(
-            sql: "INSERT INTO attestation (device, digest, certificate_key) VALUES (?, ?, ?)"
-        ).execute(arguments: [device.number, attestation.digest.blob, attestation.certificateKey?.blob])
+            sql: "INSERT INTO attestation (device, digest, certificate_key, os_version) VALUES (?, ?, ?, ?)"
+        ).execute(arguments: [
+            device.number, attestation.digest.blob, attestation.certificateKey?.blob,
+            attestation.systemVersion?.description,
+        ])
         if let receipt = attestation.receipt {
             try insertReceipt(receipt, riskMetric: attestation.riskMetric, device, time, database)
         }
@@ -40,7 +43,7 @@ extension RegistryStore {
     /// Binds an mTLS key to the device of a hardware key, and spends the nonce, the assertion's counter value and the
     /// token that is shown.
     public func bindKey(
-        _ request: KeyBinding, at time: Int64 = WallClock.seconds
+        _ request: BindingRequest, at time: Int64 = WallClock.seconds
     ) throws(StoreError) -> KeyBindingVerdict {
         var spent: DeviceID?
         do throws(StoreError) {
@@ -69,7 +72,7 @@ extension RegistryStore {
     }
 
     private func refusal(
-        of request: KeyBinding, _ details: DeviceDetails, _ time: Int64, _ database: Database
+        of request: BindingRequest, _ details: DeviceDetails, _ time: Int64, _ database: Database
     ) throws -> KeyBindingRefusal? {
         switch try standing(of: request.nonce, in: .nonces, time, database) {
         case .expired: return .nonceExpired
@@ -83,7 +86,7 @@ extension RegistryStore {
     }
 
     private func refusal(
-        of admission: Admission, _ device: Device, _ time: Int64, _ database: Database
+        of admission: AdmissionGrant, _ device: Device, _ time: Int64, _ database: Database
     ) throws -> KeyBindingRefusal? {
         let isPending = device.state == .pending
         switch admission {
@@ -115,7 +118,7 @@ extension RegistryStore {
 
     /// Writes what was decided.
     private func bind(
-        _ request: KeyBinding, _ details: DeviceDetails, _ time: Int64, _ database: Database
+        _ request: BindingRequest, _ details: DeviceDetails, _ time: Int64, _ database: Database
     ) throws -> KeyBindingVerdict {
         let device = details.device
         try journal.write(request.counter, of: device.id, try DirectStatement(database, Journal.insertion))

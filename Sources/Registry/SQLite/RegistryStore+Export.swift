@@ -61,7 +61,7 @@ extension RegistryStore {
 
     private static let exportQuery = """
         SELECT \(DeviceIdentity.columns), bits, digest, certificate_key, content, risk_metric, created_at, next_at,
-            asked_at, outcome, failures
+            asked_at, outcome, failures, os_version
         FROM \(DeviceIdentity.tables)
         LEFT JOIN attestation ON attestation.device = device.id LEFT JOIN receipt ON receipt.device = device.id
         WHERE device.id > ? ORDER BY device.id
@@ -95,7 +95,8 @@ extension RegistryStore {
         guard let digest = Fingerprint(blob: digest), (key == nil) == (certificateKey == nil) else {
             throw UnreadableRow(table: "attestation")
         }
-        return ExportedAttestation(digest: digest, certificateKey: certificateKey)
+        return ExportedAttestation(
+            digest: digest, certificateKey: certificateKey, systemVersion: try SystemVersion(stored: row[23]))
     }
 
     private func receipt(_ row: Row) throws -> ExportedReceipt? {
@@ -154,7 +155,7 @@ extension ExportSection {
     func exportQuery(parameters: (String, String, String)) -> String {
         let (first, second, third) = parameters
         return switch self {
-        case .devices: preconditionFailure("devices are read by a query of their own")
+        case .devices: preconditionFailure("devices are read by another query")
         case .certificates:
             "SELECT serial, binding, not_after FROM issued_certificate WHERE serial > \(first) ORDER BY serial LIMIT \(second)"
         case .usedTokens: "SELECT id, expires_at FROM used_token WHERE id > \(first) ORDER BY id LIMIT \(second)"

@@ -22,7 +22,7 @@ extension RegistryStore {
                     try fill(RegistryLoading(at: time) { record, line in try loader.add(record, line: line) })
                     try loader.finish(identity, at: time)
                 } catch let error as RegistryLoadError {
-                    // Any refusal undoes the transaction and keeps the connection; which one is told below.
+                    // Any refusal undoes the transaction and keeps the connection; the reason is thrown below.
                     reason = error
                     throw StoreError.keyRegistered
                 }
@@ -33,9 +33,10 @@ extension RegistryStore {
         adopt(identity)
         // The log is as long as the export.
         do throws(StoreError) { try moveLog() } catch { throw .failed(lastFault ?? "\(path): \(error)") }
-        // As at a start: whoever knows of revocations outside of the file finds another store than before, and repeats them in it.
+        // As at a start: a witness with revocations outside of the file finds another store than before, and repeats
+        // them in it.
         do throws(StoreOpenError) { try reopen() } catch {
-            throw .failed("everything is taken over, but the registry cannot be opened again: \(error)")
+            throw .failed("everything was imported, but the registry cannot be reopened: \(error)")
         }
         return self.identity
     }
@@ -116,8 +117,11 @@ private final class SQLiteLoader {
         }
         if let attestation = device.attestation {
             try run(
-                "INSERT INTO attestation (device, digest, certificate_key) VALUES (?, ?, ?)",
-                [number, attestation.digest.blob, attestation.certificateKey?.blob])
+                "INSERT INTO attestation (device, digest, certificate_key, os_version) VALUES (?, ?, ?, ?)",
+                [
+                    number, attestation.digest.blob, attestation.certificateKey?.blob,
+                    attestation.systemVersion?.description,
+                ])
         }
         if let receipt = device.receipt {
             try run(
@@ -134,7 +138,7 @@ private final class SQLiteLoader {
         }
     }
 
-    /// What the store barred before it took anything over stays barred; challenges, nonces and tokens of before are refused.
+    /// Keys that the store barred before the import stay barred; earlier challenges, nonces and tokens are refused.
     func finish(_ identity: StoreIdentity, at time: Int64) throws {
         try database.execute(
             sql: """

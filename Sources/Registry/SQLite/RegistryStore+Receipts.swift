@@ -38,7 +38,7 @@ extension RegistryStore {
     }
 
     /// Writes down what came of a claimed one.
-    public func settleReceipt(_ result: ReceiptResult) throws(StoreError) -> ReceiptVerdict {
+    public func recordReceipt(_ result: ReceiptResult) throws(StoreError) -> ReceiptVerdict {
         let details = try transaction { database -> DeviceDetails? in
             // Only in place of the very receipt that was looked at, and never of one that was made later.
             try database.cachedStatement(
@@ -63,7 +63,7 @@ extension RegistryStore {
         guard let details else { return .superseded }
         // Records change after the transaction only: it may still fail.
         if let newer = result.newer { devices.update(result.device) { $0.riskMetric = newer.riskMetric } }
-        return .settled(details)
+        return .recorded(details)
     }
 
     /// - Parameter ceilings: of apps, each the highest metric that is admitted.
@@ -90,7 +90,7 @@ extension RegistryStore {
     func insertReceipt(
         _ receipt: [UInt8], riskMetric: UInt32?, _ device: DeviceID, _ time: Int64, _ database: Database
     ) throws {
-        // Due at once: whoever looks at it finds when it makes sense to ask.
+        // Due at once: the refresher finds when it makes sense to ask.
         try database.cachedStatement(
             sql: "INSERT INTO receipt (device, risk_metric, next_at, content) VALUES (?, ?, ?, ?)"
         ).execute(arguments: [device.number, riskMetric, time, receipt.blob])

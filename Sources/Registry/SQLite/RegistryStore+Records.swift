@@ -110,13 +110,17 @@ extension RegistryStore {
         try read { database in
             guard let binding = try binding(of: key, database) else { return nil }
             let statement = try database.cachedStatement(
-                sql: "SELECT \(DeviceIdentity.columns) FROM \(DeviceIdentity.tables) WHERE device.id = ?")
+                sql: """
+                    SELECT \(DeviceIdentity.columns), os_version FROM \(DeviceIdentity.tables)
+                    LEFT JOIN attestation ON attestation.device = device.id WHERE device.id = ?
+                    """)
             guard let row = try Row.fetchOne(statement, arguments: [binding.device.number]),
                 let record = try update(binding.device, database, { $0 })
             else { throw UnreadableRow(table: "binding") }
             return FoundDevice(
                 id: binding.device, identity: try DeviceIdentity(row: row), isRevoked: record.isRevoked,
-                isBound: binding.isActive, window: record.window, shown: record.shown, riskMetric: record.riskMetric)
+                isBound: binding.isActive, window: record.window, shown: record.shown, riskMetric: record.riskMetric,
+                systemVersion: try SystemVersion(stored: row[13]))
         }
     }
 

@@ -13,7 +13,7 @@ extension RegistryStore {
     }
 
     /// Before anybody uses the store with the secret.
-    func settle(_ claim: SecretClaim) throws(StoreOpenError) {
+    func confirm(_ claim: SecretClaim) throws(StoreOpenError) {
         do {
             let store = SecretClaim.Registered(
                 check: try secretCheck(), isPopulated: try isPopulated(), isShared: false, name: path)
@@ -21,7 +21,7 @@ extension RegistryStore {
             if check != store.check {
                 try transaction { try $0.execute(sql: "UPDATE store SET secret_check = ?", arguments: [check.blob]) }
             }
-            claim.settle(check, in: store)
+            claim.confirm(check, in: store)
         } catch let error as StoreOpenError {
             throw error
         } catch {

@@ -12,7 +12,7 @@ extension RegistryStore {
         fileprivate var removed: String { self == .nonces ? "nonces_removed" : "tokens_removed" }
     }
 
-    enum SingleUseStanding {
+    enum SingleUseState {
         case unused
         case used
         case expired
@@ -20,7 +20,7 @@ extension RegistryStore {
 
     func standing(
         of item: SingleUse, in uses: SingleUses, _ time: Int64, _ database: Database
-    ) throws -> SingleUseStanding {
+    ) throws -> SingleUseState {
         let removed = try Int64.fetchOne(database, sql: "SELECT \(uses.removed) FROM store") ?? 0
         // A clock that went back must not bring back what was removed.
         guard item.expiresAt > max(time, removed) else { return .expired }

@@ -35,13 +35,13 @@ extension RegistryStore: WitnessedStore {
         try database.cachedStatement(sql: "UPDATE store SET standing = standing + 1").execute()
     }
 
-    /// Compares what was found with the witness, and begins a time of its own: a copy of before this is told from the store even if
-    /// nothing else is ever written.
-    func settle(_ found: WitnessedProgress) throws(StoreOpenError) {
+    /// Compares the state that was found with the witness, and advances the journal: an earlier copy then differs from
+    /// the store even if nothing else is ever written.
+    func reconcile(_ found: WitnessedProgress) throws(StoreOpenError) {
         guard let witness else { return }
         do {
             compared()
-            let number = try witness.settle(
+            let number = try witness.reconcile(
                 self, found.progress(at: found.position), isJournaled: found.isJournaled, mayJoin: false)
             // As after an import: which tokens were used since is not known.
             if let number {
@@ -51,7 +51,7 @@ extension RegistryStore: WitnessedStore {
             try writing { try journal.advance($0) }
             // At once, for a journal without its mark is taken for one that has lost it.
             witness.mark(try progress(), isSynced: true)
-            // The log of before was moved into the file: what was marked of that is not what to compare with.
+            // The earlier log was moved into the file: its mark is nothing to compare with.
             try moveLog()
             witness.mark(try progress(), isSynced: false)
         } catch let error as StoreOpenError {

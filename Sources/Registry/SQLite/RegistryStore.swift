@@ -60,7 +60,7 @@ public final class RegistryStore {
         let isNew = StoreFile.isEmpty(path)
         lock = try StoreLock(path: path)
         self.witness = try witness.map { settings throws(StoreOpenError) in try Witness(settings) }
-        try FileAlone.check(path, self.witness?.marked)
+        try StaleDatabaseFile.check(path, self.witness?.marked)
         let connection = try StoreConnection(path: path, creating: creating, options: options)
         identity = connection.identity
         devices = ClockCache(limit: options.recordLimit)
@@ -85,14 +85,14 @@ public final class RegistryStore {
         let found = try foundProgress(connection)
         if let witness, !isMade { try requireMet(found, witness) }
         // A journal that is gone is made only with what an import brings: by one that is killed before, the next would seem to have one.
-        if !options.isLoading || self.witness?.hasJournal == true { try settle(found) }
+        if !options.isLoading || self.witness?.hasJournal == true { try reconcile(found) }
         if isMade { witness?.notice(.storeMade(path)) }
         if let notice = try refusedTokens(at: WallClock.seconds) { witness?.notice(notice) }
     }
 
     /// Before anything is made, the lock included: its directory may be that of a disk that is not mounted.
     ///
-    /// - Returns: whether a store that is gone is to be made anew.
+    /// - Returns: whether a lost store is to be made again.
     private static func isMade(_ path: String, _ witness: WitnessSettings?) throws(StoreOpenError) -> Bool {
         guard let witness, StoreFile.isEmpty(path), try witness.knowsStore() else { return false }
         guard witness.acceptsLostStore else { throw .storeLost(path: path, witness: witness.path) }
@@ -179,10 +179,10 @@ public final class RegistryStore {
     /// returns. - Throws: nothing has changed then, and it can be tried again.
     public func reopen() throws(StoreOpenError) {
         try StoreFile.requireOrdinary(path, path + "-wal")
-        if dropped != nil { try StoreFile.settleLog(of: path) }
+        if dropped != nil { try StoreFile.replaceLog(of: path) }
         dropped = nil
         connection = nil
-        try FileAlone.check(path, witness?.marked)
+        try StaleDatabaseFile.check(path, witness?.marked)
         let connection = try StoreConnection(path: path, creating: false, options: options)
         guard connection.identity == identity else { throw .replaced(path: path) }
         // Before anything is written to it.
@@ -203,10 +203,10 @@ public final class RegistryStore {
         }
         self.connection = connection
         rememberFiles()
-        try settle(found)
+        try reconcile(found)
     }
 
-    /// How far the file has come, as its witness is told.
+    /// How far the file has come, for its witness.
     func foundProgress(_ connection: StoreConnection) throws(StoreOpenError) -> WitnessedProgress {
         do { return try connection.read(WitnessedProgress.init) } catch {
             throw StoreFault(error).openError(path: path)
@@ -271,7 +271,7 @@ public final class RegistryStore {
     private func closeDropped() {
         guard dropped != nil else { return }
         do throws(StoreOpenError) {
-            try StoreFile.settleLog(of: path)
+            try StoreFile.replaceLog(of: path)
             dropped = nil
         } catch {
             // The same is tried when the store is opened again.

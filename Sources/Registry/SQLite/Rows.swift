@@ -30,6 +30,15 @@ extension Fingerprint {
     }
 }
 
+extension SystemVersion {
+    /// Reads the column `os_version`. - Returns: nil if that is null.
+    init?(stored text: String?) throws {
+        guard let text else { return nil }
+        guard let version = SystemVersion(text) else { throw UnreadableRow(table: "attestation") }
+        self = version
+    }
+}
+
 extension DeviceIdentity {
     /// The columns this and `Device` are read from, in order.
     static let columns = """
@@ -78,7 +87,7 @@ extension Binding {
 
 extension AttestationRecord {
     /// The columns this is read from, in order.
-    static let columns = "digest, certificate_key, content, risk_metric"
+    static let columns = "digest, certificate_key, content, risk_metric, os_version"
     static let tables = "attestation LEFT JOIN receipt ON receipt.device = attestation.device"
 
     init(row: Row) throws {
@@ -86,8 +95,9 @@ extension AttestationRecord {
         let certificateKey = key.flatMap(KeyID.init(blob:))
         guard let digest = Fingerprint(blob: row[0]), (key == nil) == (certificateKey == nil),
             let record = AttestationRecord(
-                digest: digest, certificateKey: certificateKey, receipt: receipt.map { [UInt8]($0) }, riskMetric: row[3]
-            )
+                digest: digest, certificateKey: certificateKey, receipt: receipt.map { [UInt8]($0) },
+                riskMetric: row[3],
+                systemVersion: try SystemVersion(stored: row[4]))
         else { throw UnreadableRow(table: "attestation") }
         self = record
     }

@@ -109,7 +109,7 @@ final class SQLiteBackend: StoreBackend {
             // Here it was there once.
             guard case .missing(let path) = error else { return signal(.cannotReopen(error.description)) }
             return signal(
-                .cannotReopen("\(path): gone: put it back, with its -wal, or stop the gateway and restore a backup"))
+                .cannotReopen("\(path): missing: restore it with its -wal, or stop the gateway and restore a backup"))
         }
         // Of a file that had gone back meanwhile.
         if store.identity != before { signal(.changes([.identity(store.identity)])) }

@@ -19,15 +19,15 @@ final class StoreConnection {
         self.options = options
         try StoreFile.prepare(path, creating: creating)
         try LogCheck.check(path)
-        try StoreFile.settleLog(of: path)
+        try StoreFile.replaceLog(of: path)
         do {
             queue = try DatabaseQueue(path: path, configuration: Self.configuration(options))
             try Self.check(queue, path: path, creating: creating, isLoading: options.isLoading)
             // Before the first write.
             try Self.setDurability(queue, options, path: path)
-            // Whatever is written next begins the log anew: no frame of before can stand behind one of now.
+            // The next write restarts the log: no earlier frame can stand behind a current one.
             try queue.inDatabase { _ = try $0.checkpoint(.passive) }
-            try Schema.migrator(isLoading: options.isLoading).migrate(queue)
+            try SQLiteSchema.migrator(isLoading: options.isLoading).migrate(queue)
             identity = try queue.inDatabase { try StoreIdentity.read($0) }
         } catch let error as StoreOpenError {
             throw error
@@ -64,15 +64,15 @@ final class StoreConnection {
     private static func check(_ queue: DatabaseQueue, path: String, creating: Bool, isLoading: Bool) throws {
         try queue.inDatabase { database in
             let found = try Int32.fetchOne(database, sql: "PRAGMA application_id")
-            if found != Schema.applicationID {
+            if found != SQLiteSchema.applicationID {
                 // The table of migrations, with its index, is there before the first of them: all of a store whose creation
                 // was cut short.
                 let others = try Int.fetchOne(
                     database, sql: "SELECT count(*) FROM sqlite_schema WHERE tbl_name <> 'grdb_migrations'")
                 guard creating, found == 0, others == 0 else { throw StoreOpenError.foreign(path: path) }
             }
-            if !isLoading, try Schema.isBeingMade(database) { throw StoreOpenError.unfinishedImport(path: path) }
-            if try Schema.migrator.hasBeenSuperseded(database) { throw StoreOpenError.newerSchema(path: path) }
+            if !isLoading, try SQLiteSchema.isBeingMade(database) { throw StoreOpenError.unfinishedImport(path: path) }
+            if try SQLiteSchema.migrator.hasBeenSuperseded(database) { throw StoreOpenError.newerSchema(path: path) }
             let finding = try String.fetchOne(database, sql: "PRAGMA quick_check(1)") ?? ""
             guard finding == "ok" else { throw StoreOpenError.corrupted(path: path, detail: finding) }
         }
@@ -82,7 +82,8 @@ final class StoreConnection {
         try queue.inDatabase { database in
             let mode = try String.fetchOne(database, sql: "PRAGMA journal_mode = WAL") ?? ""
             guard mode == "wal" else {
-                throw StoreOpenError.failed(path: path, detail: "SQLite keeps a log of kind \(mode)")
+                throw StoreOpenError.failed(
+                    path: path, detail: "SQLite cannot use a write-ahead log here: its journal mode is \(mode)")
             }
             try database.execute(sql: "PRAGMA synchronous = \(options.durability.rawValue)")
             // Never a checkpoint inside COMMIT: it would make one request in some thousand wait for the whole log.

@@ -2,21 +2,22 @@ internal import Glibc
 
 /// The database file, and its log, before SQLite sees them.
 enum StoreFile {
-    /// Whether there is no file, or nothing in it. Not if that cannot be told.
+    /// Whether there is no file, or nothing in it. False if that is unknown.
     static func isEmpty(_ path: String) -> Bool {
         var status = stat()
         guard stat(path, &status) == 0 else { return errno == ENOENT }
         return status.st_size == 0
     }
 
-    /// Refuses links, pipes and the like, where there is anything. Behind a link SQLite would have its log beside the link's target, where
-    /// nobody looks at it; a pipe would keep whoever opens it for ever.
+    /// Refuses links, pipes and the like, where there is anything. Behind a link SQLite would have its log beside the
+    /// link's target, where nobody looks at it; a pipe would block the process that opens it for ever.
     static func requireOrdinary(_ paths: String...) throws(StoreOpenError) {
         for path in paths {
             var status = stat()
-            // What else is wrong with it is told by whoever opens it.
+            // Opening the file reports any other fault.
             guard lstat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG else { continue }
-            throw .failed(path: path, detail: "no ordinary file, such as a link or a pipe: name the file itself")
+            throw .failed(
+                path: path, detail: "not a regular file but, for example, a link or a pipe: name the file itself")
         }
     }
 
@@ -37,10 +38,11 @@ enum StoreFile {
 
     /// Makes what the log seems to hold what it does hold, before anything is built on it: a copy takes its place.
     ///
-    /// After a sync that failed, the kernel reads back what never reached the disk, and has its next sync succeed without
-    /// writing it. Commits behind such a gap would be lost with it in a power cut, and so would what was moved into the
-    /// database from there. Nobody who opens a log can tell whether that has happened to whoever had it before.
-    static func settleLog(of path: String) throws(StoreOpenError) {
+    /// After a sync that failed, the kernel reads back what never reached the disk, and has its next sync succeed
+    /// without writing it. Commits behind such a gap would be lost with it in a power cut, and so would what was moved
+    /// into the database from there. A process that opens a log cannot know whether that has happened to an earlier
+    /// one.
+    static func replaceLog(of path: String) throws(StoreOpenError) {
         let log = path + "-wal"
         let copy = log + ".copy"
         let source = open(log, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)

@@ -21,7 +21,7 @@ public final class SecretClaim: Sendable {
         /// Of the process's secret; nil if there is none yet.
         var check: Fingerprint?
         /// Whether it was ever shown: what an operator has accepted was for the start alone.
-        var isSettled = false
+        var isConfirmed = false
     }
 
     private let path: String
@@ -33,7 +33,7 @@ public final class SecretClaim: Sendable {
     /// - Parameters:
     ///   - path: of the secret's file, for messages.
     ///   - check: of the secret; nil if there is no file.
-    ///   - acceptsNew: whether names of before may be lost.
+    ///   - acceptsNew: whether existing names may be lost.
     ///   - make: makes the file where there is none.
     ///   - notice: called for what an operator should know.
     public init(
@@ -54,7 +54,7 @@ public final class SecretClaim: Sendable {
     func check(for store: Registered) throws(StoreOpenError) -> Fingerprint {
         let state = state.withLock { $0 }
         if let own = state.check {
-            guard own == store.check || mayTake(store, state.isSettled) else {
+            guard own == store.check || mayTake(store, state.isConfirmed) else {
                 throw .otherSecret(path: store.name, secret: path)
             }
             return own
@@ -64,9 +64,9 @@ public final class SecretClaim: Sendable {
     }
 
     /// The store has that check value now. - Parameter store: as it was before.
-    func settle(_ check: Fingerprint, in store: Registered) {
+    func confirm(_ check: Fingerprint, in store: Registered) {
         let isMade = state.withLock { state in
-            defer { state = State(check: check, isSettled: true) }
+            defer { state = State(check: check, isConfirmed: true) }
             return state.check == nil
         }
         if isMade {
@@ -77,9 +77,9 @@ public final class SecretClaim: Sendable {
     }
 
     /// A store that nobody shares, and where nobody has a name, may change its secret: nothing is lost.
-    private func mayTake(_ store: Registered, _ wasSettled: Bool) -> Bool {
+    private func mayTake(_ store: Registered, _ wasConfirmed: Bool) -> Bool {
         guard store.check != nil else { return true }
-        return !wasSettled && (acceptsNew || !store.isPopulated && !store.isShared)
+        return !wasConfirmed && (acceptsNew || !store.isPopulated && !store.isShared)
     }
 
     private func mayMake(_ store: Registered) -> Bool {
@@ -99,17 +99,17 @@ extension SecretNotice: CustomStringConvertible {
     /// For people.
     public var description: String {
         switch self {
-        case .made(let path, isLoss: false): "made a new secret, \(path): services know no device by an old name"
-        case .made(let path, isLoss: true): "made a new secret, \(path), as accepted: \(Self.loss)"
+        case .made(let path, isLoss: false): "created a new secret, \(path): no service knows a device by an old name"
+        case .made(let path, isLoss: true): "created a new secret, \(path), as accepted: \(Self.loss)"
         case .replaced(let path, isLoss: false):
-            "uses another secret than before, \(path): nobody had a name by the old one"
+            "uses another secret than before, \(path): the old one had named no device"
         case .replaced(let path, isLoss: true):
             "uses another secret than before, \(path), as accepted: \(Self.loss)"
         }
     }
 
     private static let loss =
-        "services take every device for a NEW one, and people who were barred are not known any more"
+        "services see every device as a NEW one, and barred people are no longer known"
 
     /// Whether names were lost.
     public var isLoss: Bool {

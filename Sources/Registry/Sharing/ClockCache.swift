@@ -79,7 +79,7 @@ struct ClockCache<Key: Hashable, Entry> {
     mutating func remove(_ key: Key) -> Entry? {
         guard let slot = index.removeValue(forKey: key) else { return nil }
         let entry = slots[slot].entry
-        // The last entry moves into the gap; whoever remembers its old place finds another key there.
+        // The last entry moves into the gap: its old place is no longer valid.
         let last = slots.removeLast()
         if slot < slots.count {
             slots[slot] = last

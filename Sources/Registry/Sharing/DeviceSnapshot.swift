@@ -10,18 +10,20 @@ public struct DeviceSnapshot: Sendable {
     public let environment: AttestationEnvironment
     public let hardwareKey: KeyID
     public let point: PublicPoint
-    public let standing: DeviceStanding
+    public let standing: DeviceStatus
     /// What it has shown so far. Another request may add to it meanwhile, so it is looked at again when the counter is
     /// spent.
     public let shown: ShownExtensions
     /// How many keys were attested on the phone lately, by its newest receipt; nil if none says.
     public internal(set) var riskMetric: UInt32?
+    /// The system version that its attestation states; nil if it states none, or there is no attestation.
+    public internal(set) var systemVersion: SystemVersion?
     /// Where its record lay, to come back to without a search. Only a hint.
     let slot: Int
 }
 
 /// Whether a device may be served over a connection with the mTLS key it was looked up by.
-public enum DeviceStanding: Sendable {
+public enum DeviceStatus: Sendable {
     case active
     case deviceRevoked
     case bindingEnded

@@ -16,7 +16,8 @@ final class SharedRecords: Sendable {
         var window: CounterWindow
         var shown: ShownExtensions
         var riskMetric: UInt32?
-        /// Values spent here whose fate the store has not told yet.
+        let systemVersion: SystemVersion?
+        /// Values spent here whose outcome the store has not reported yet.
         var outstanding: Int
     }
 
@@ -40,7 +41,7 @@ final class SharedRecords: Sendable {
         var unknown: ClockCache<KeyID, Instant>
         /// Keys that nobody may come with: never `active`. Apart as well, so that however many good devices come, those that
         /// were revoked last are known.
-        var barred: ClockCache<KeyID, DeviceStanding>
+        var barred: ClockCache<KeyID, DeviceStatus>
     }
 
     private static let shards = 16
@@ -82,10 +83,10 @@ final class SharedRecords: Sendable {
         }
     }
 
-    /// What memory knows of a key, for a question that is never worth a look into the store: whoever puts it is let go on
-    /// by nil, and is asked again by `look` later.
-    func knownStanding(of key: KeyID) -> DeviceStanding? {
-        let known = keys[Self.shard(of: key)].withLock { keys -> (link: Link?, barred: DeviceStanding?) in
+    /// What memory knows of a key, for a check that is never worth a look into the store. With nil the caller
+    /// continues; `look` checks the key again later.
+    func knownStanding(of key: KeyID) -> DeviceStatus? {
+        let known = keys[Self.shard(of: key)].withLock { keys -> (link: Link?, barred: DeviceStatus?) in
             if let barred = keys.barred.use(key) { return (nil, barred) }
             return (keys.links.use(key), nil)
         }
@@ -100,11 +101,11 @@ final class SharedRecords: Sendable {
                 environment: record.identity.environment, hardwareKey: record.identity.hardwareKey,
                 point: record.identity.point,
                 standing: record.isRevoked ? .deviceRevoked : link.isActive ? .active : .bindingEnded,
-                shown: record.shown, riskMetric: record.riskMetric, slot: slot)
+                shown: record.shown, riskMetric: record.riskMetric, systemVersion: record.systemVersion, slot: slot)
         }
     }
 
-    /// Spends a value in the device's record, which stays until `settle`.
+    /// Spends a value in the device's record, which stays until `complete`.
     ///
     /// - Parameter shown: by the assertion that carries the value. From here on no assertion of the device may show less,
     ///   whichever worker it comes to.
@@ -131,7 +132,7 @@ final class SharedRecords: Sendable {
     // MARK: - The store's thread
 
     /// The fate of one accepted value is known.
-    func settle(_ device: DeviceID) {
+    func complete(_ device: DeviceID) {
         records[Self.shard(of: device)].withLock { records in
             _ = records.update(device) { $0.outstanding -= 1 }
         }
@@ -151,7 +152,7 @@ final class SharedRecords: Sendable {
                 hardwareKey: found.identity.hardwareKey, point: found.identity.point)
             let record = Record(
                 app: app, identity: identity, isRevoked: found.isRevoked, window: found.window, shown: found.shown,
-                riskMetric: found.riskMetric, outstanding: 0)
+                riskMetric: found.riskMetric, systemVersion: found.systemVersion, outstanding: 0)
             records.insert(found.id, record, mayGrow: true) { $0.outstanding > 0 }
         }
         keys[Self.shard(of: key)].withLock { keys in

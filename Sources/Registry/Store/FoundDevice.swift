@@ -10,4 +10,5 @@ struct FoundDevice {
     let window: CounterWindow
     let shown: ShownExtensions
     var riskMetric: UInt32?
+    var systemVersion: SystemVersion?
 }

@@ -8,7 +8,7 @@ internal import Vocabulary
 /// everything until it has recovered, by itself. Memory is a floor: what was spent stays so, whatever the store says when it
 /// is back.
 protocol StoreBackend: AnyObject {
-    /// As of the last successful check. Another one is told by `StoreSignal.changes`.
+    /// As of the last successful check. `StoreSignal.changes` reports another one.
     var identity: StoreIdentity { get }
     /// Whether operations are possible.
     var isAvailable: Bool { get }
@@ -51,8 +51,9 @@ protocol StoreBackend: AnyObject {
 
 /// What a store says unasked.
 enum StoreSignal {
-    /// What memory was told of devices is still true; or would have been told otherwise by `changes`. - Parameter at: since when
-    /// that is known.
+    /// What memory knows of devices is still true: `changes` would have reported a difference.
+    ///
+    /// - Parameter at: since when that is known.
     case confirmed(at: Instant)
     /// So many counters became durable in one transaction.
     case committed(Int)
@@ -62,8 +63,8 @@ enum StoreSignal {
     case failed(String)
     /// It could not be opened again.
     case cannotReopen(String)
-    /// It can be asked again. What memory was told before may not be true any more; `recovered` follows when what is asked now
-    /// has been answered.
+    /// It can be asked again. What memory knew before may not be true any more; `recovered` follows when the present
+    /// questions are answered.
     case reopened
     /// It serves again.
     case recovered

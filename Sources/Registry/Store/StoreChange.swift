@@ -15,7 +15,7 @@ enum StoreChange {
     case identity(StoreIdentity)
 }
 
-/// What memory is told of a device that has changed.
+/// What memory learns of a device that has changed.
 struct DeviceUpdate {
     let id: DeviceID
     let isRevoked: Bool
@@ -33,8 +33,8 @@ extension DeviceUpdate {
 }
 
 extension StoreChange {
-    /// What an operation has changed, by its reply, for a store that nobody else writes to. Records come first, so that a worker
-    /// which is told to close connections finds the same in its next lookup.
+    /// Changes of an operation, by its reply, for a store with no other writer. Records come first: a worker that must
+    /// close connections finds the same in its next lookup.
     static func all(of command: RegistryCommand, _ reply: RegistryReply) -> [StoreChange] {
         switch (command, reply) {
         case (.register, .device(let details)), (.bind, .device(let details)), (.restore, .device(let details)),
@@ -46,7 +46,7 @@ extension StoreChange {
             [.device(DeviceUpdate(details)), .ended([key])]
         case (.bindKey(let request), .keyBinding(.bound(let details, _))):
             [.spent(request.counter, of: details.device.id), .device(DeviceUpdate(details))]
-        case (.settleReceipt, .settledReceipt(.settled(let details))):
+        case (.recordReceipt, .recordedReceipt(.recorded(let details))):
             [.device(DeviceUpdate(details))]
         case (.revokeSubject, .revoked(let devices)):
             devices.map { .device(DeviceUpdate($0)) } + [.barred(devices.flatMap { $0.bindings.map(\.key) })]

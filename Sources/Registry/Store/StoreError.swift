@@ -8,7 +8,7 @@ public enum StoreOpenError: Error, Equatable, Sendable {
     case foreign(path: String)
     /// The database is damaged; restore it from a backup.
     case corrupted(path: String, detail: String)
-    /// It was put back under a log that goes on from a later one: read together they are neither.
+    /// A restored file under a log that continues a later one: read together they are neither.
     case olderThanLog(path: String)
     /// The file was written by a later version.
     case newerSchema(path: String)
@@ -56,49 +56,49 @@ extension StoreOpenError: CustomStringConvertible {
     /// For people.
     public var description: String {
         switch self {
-        case .missing(let path): "\(path): no such file: a gateway makes it when it first starts"
-        case .locked(let path): "\(path): in use by another process; `lslocks` tells by which"
+        case .missing(let path): "\(path): no such file: a gateway creates it at its first start"
+        case .locked(let path): "\(path): in use by another process; `lslocks` shows which"
         case .foreign(let path): "\(path): not a registry of attestgate; if it was one: \(Self.restoring)"
         case .corrupted(let path, let detail): "\(path): damaged (\(detail)): \(Self.restoring)"
         case .olderThanLog(let path):
             """
-            \(path): damaged: it is older than its log \(path)-wal, so it was put back under the log of another. Put the copy \
-            back completely: with the -wal that was copied with it; if there was none, without. Or, with a backup of \
-            `attestgate registry export`: \(Self.restoring)
+            \(path): damaged: it is older than its log \(path)-wal, so it was restored without its own log. Restore \
+            the copy completely: with the -wal copied with it, or without a -wal if there was none. Or, with a \
+            backup of `attestgate registry export`: \(Self.restoring)
             """
         case .newerSchema(let path): "\(path): written by a later version of attestgate"
-        case .notDurable(let path, let found): "\(path): SQLite would not use synchronous=FULL (it reports \(found))"
+        case .notDurable(let path, let found): "\(path): SQLite does not use synchronous=FULL (it reports \(found))"
         case .replaced(let path): "\(path): replaced by another store while in use"
         case .storeLost(let path, let witness):
             """
-            \(path): the registry is gone, or empty, though there was one, says \(witness): mount its disk, or take a backup over \
-            with `attestgate registry import`. To begin again without devices, start once with \
+            \(path): the registry is missing or empty, but according to \(witness) there was one: mount its disk, or \
+            restore a backup with `attestgate registry import`. To start again without devices, start once with \
             `attestgate run --accept-lost-registry`
             """
         case .unfinishedImport(let path):
             """
-            \(path): an import was begun here and has not ended well, so the registry is empty: repeat \
-            `attestgate registry import`. To begin without devices, remove it, and start once with \
-            `attestgate run --accept-lost-registry`
+            \(path): an import into it failed, so the registry is empty: repeat `attestgate registry import`. To \
+            start without devices, remove it, and start once with `attestgate run --accept-lost-registry`
             """
         case .otherSecret(let path, let secret):
             """
-            secret: \(secret): the registry \(path) is used with another secret: services would take every device for a \
-            new one, and barred people would not be known. Put the file in its place that all gateways of the registry have, or \
-            the copy that was kept of it. If that is gone for good, and no other gateway runs with it, start once with \
-            `attestgate run --accept-new-secret`
+            secret: \(secret): the registry \(path) uses another secret: services would see every device as a new \
+            one, and barred people would not be known. Install the file that all gateways of the registry use, or a \
+            copy of it. If it is lost, and no other gateway runs with it, start once with `attestgate run \
+            --accept-new-secret`
             """
         case .secretMissing(let path, let secret):
             """
-            secret: \(secret): there is no such file, and the registry \(path) was used with one: put it back, or copy it from \
-            another gateway of the registry. With a new one services take every device for a new one; if that is to be, or if no \
-            gateway has ever used the registry, start once with `attestgate run --accept-new-secret`
+            secret: \(secret): the file is missing, but the registry \(path) was used with one: restore it, or copy \
+            it from another gateway of the registry. With a new secret, services see every device as a new one. If \
+            you accept that, or no gateway has ever used the registry, start once with `attestgate run \
+            --accept-new-secret`
             """
         case .revocationsLost(let path):
             """
-            \(path): the revocation journal is missing, or older than what it is compared with: put it back, from another disk \
-            or a backup. If it is gone for good, start once with `attestgate run --accept-lost-revocations`: revocations that \
-            the store does not know are forgotten then
+            \(path): the revocation journal is missing or too old: restore it from another disk or a backup. If it \
+            is lost, start once with `attestgate run --accept-lost-revocations`: revocations that the store does not \
+            know are then lost
             """
         case .revocations(let path, let detail): "\(path): the revocation journal: \(detail)"
         case .failed(let path, let detail): "\(path): \(detail)"

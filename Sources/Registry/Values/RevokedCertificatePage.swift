@@ -8,7 +8,7 @@ public struct RevokedCertificatePage: Equatable, Sendable {
 }
 
 /// A certificate, with what may have revoked it.
-struct IssuedCertificate {
+struct CertificateRecord {
     let serial: CertificateSerial
     let notAfter: Int64
     let deviceRevokedAt: Int64?

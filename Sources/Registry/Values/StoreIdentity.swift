@@ -2,7 +2,8 @@
 public struct StoreIdentity: Equatable, Sendable {
     /// Drawn when the store is created.
     public let store: RandomID
-    /// Drawn anew whenever counters may have gone back. Challenges and conditional writes of another epoch are refused.
+    /// Drawn again whenever counters may have gone back. Challenges and conditional writes of another epoch are
+    /// refused.
     public let epoch: RandomID
 
     package init(store: RandomID, epoch: RandomID) {

@@ -1,8 +1,9 @@
-/// How much of a journal is durable, and what it is: a journal that is longer, but was written anew, does not begin with it.
+/// How much of a journal is durable, and which journal it is: a longer journal that was rewritten does not begin with
+/// it.
 struct JournalExtent: Equatable, Sendable {
     /// Octets.
     var length = 0
-    /// CRC-32 of them; nil in marks of before there was one.
+    /// CRC-32 of them; nil in marks that are older than this field.
     var sum: UInt32? = 0
 
     /// What is appended costs what is appended, not all that was there.
@@ -18,7 +19,7 @@ struct JournalExtent: Equatable, Sendable {
 }
 
 /// How the journal stands to the mark beside it.
-enum JournalStanding {
+enum JournalCondition {
     /// There is none.
     case missing
     /// It lacks something of what was durable when the mark was written, or is another one. Without a mark nobody knows.

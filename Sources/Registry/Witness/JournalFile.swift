@@ -37,7 +37,7 @@ struct JournalFile: ~Copyable {
         identity = StoreFile.identity(of: path)
         descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW)
         guard descriptor >= 0 else { throw .last("open \(path)") }
-        // Synced even if nothing is cut: whoever wrote it may have been killed before its sync.
+        // Synced even if nothing is cut: the process that wrote it may have been killed before its sync.
         guard ftruncate(descriptor, off_t(extent.length)) == 0, fsync(descriptor) == 0 else {
             throw .last("write \(path)")
         }
@@ -76,7 +76,7 @@ struct JournalFile: ~Copyable {
         if descriptor >= 0 { close(descriptor) }
     }
 
-    /// Whether the file still has its name, and can be relied on: otherwise it is to be made anew.
+    /// Whether the file still has its name, and can be relied on: otherwise it must be made again.
     var isInPlace: Bool { !isDoubtful && identity != nil && StoreFile.identity(of: path) == identity }
 
     /// Appends lines, and makes them durable. - Throws: none is there then, as far as anybody can tell.

@@ -75,7 +75,7 @@ enum JournalText {
         content.length = header.utf8.count
         while let (line, end) = nextLine(bytes, content.length) {
             guard let entry = entry(line, number: content.lines + 1) else { break }
-            content.revocations.heed(entry)
+            content.revocations.apply(entry)
             content.lines += 1
             content.length = end
         }

@@ -18,10 +18,10 @@ final class Witness: Sendable {
     ///   - isJournaled: whether the store has had a journal before.
     ///   - mayJoin: whether other gateways may have journals for the same store.
     /// - Returns: the number of the fresh epoch that the store is to draw; nil if it needs none. `mark` is to follow.
-    func settle(
+    func reconcile(
         _ store: some WitnessedStore, _ progress: StoreProgress, isJournaled: Bool, mayJoin: Bool
     ) throws -> Int64? {
-        try keeper.withLock { try $0.settle(store, progress, isJournaled: isJournaled, mayJoin: mayJoin) }
+        try keeper.withLock { try $0.reconcile(store, progress, isJournaled: isJournaled, mayJoin: mayJoin) }
     }
 
     /// Whether there is a journal, of whichever store.
@@ -30,7 +30,8 @@ final class Witness: Sendable {
     /// How far the store had come when that was written down last; nil if it never was.
     var marked: StoreProgress? { keeper.withLock { $0.marked } }
 
-    /// Makes durable what of this is new. What cannot be written is as soon as it can; the caller goes on all the same.
+    /// Makes the new entries durable. Entries that cannot be written now are written as soon as possible; the caller
+    /// continues in either case.
     func append(_ entries: [WitnessEntry]) { keeper.withLock { $0.append(entries) } }
 
     /// Remembers how far the store has come. - Parameter isSynced: whether it is to be durable.

@@ -1,7 +1,7 @@
 /// What is still to be written, and when that is tried again.
 struct WitnessBacklog {
     private(set) var entries: [WitnessEntry] = []
-    /// Whether there is more than is kept here: everything is written anew then.
+    /// Whether there are more entries than are kept here: the whole journal is then rewritten.
     private(set) var isTooLong = false
     /// Ticks until the next attempt, and between that and the one after.
     private var pause = 0

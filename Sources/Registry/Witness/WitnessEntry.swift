@@ -37,7 +37,7 @@ extension WitnessEntry {
     }
 }
 
-/// What a journal says in all: its lines one after the other, each heeded.
+/// The whole content of a journal: all its lines applied in order.
 struct Revocations: Equatable, Sendable {
     private(set) var revoked: [KeyID: Int64] = [:]
     private(set) var ended: [KeyID: Int64] = [:]
@@ -54,7 +54,7 @@ struct Revocations: Equatable, Sendable {
         }
     }
 
-    mutating func heed(_ entry: WitnessEntry) {
+    mutating func apply(_ entry: WitnessEntry) {
         guard isNews(entry) else { return }
         switch entry {
         case .revoked(let key, let time): revoked[key] = time

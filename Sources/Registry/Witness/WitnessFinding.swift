@@ -6,8 +6,9 @@ enum WitnessFinding: Equatable {
     case isLost
     /// The store has gone back, or is another one: all that the journal says is done to it once more.
     ///
-    /// - needsEpoch: whether proofs of before must be refused. Not if somebody has drawn a fresh epoch for the same move already.
-    case wentBack(WentBack, needsEpoch: Bool)
+    /// - needsEpoch: whether earlier proofs must be refused. False if another process has drawn a fresh epoch for the
+    ///   same move already.
+    case wentBack(RollbackEvidence, needsEpoch: Bool)
     /// The store is where it was, or ahead.
     ///
     /// - isBehind: whether the journal may lack something.
@@ -15,14 +16,14 @@ enum WitnessFinding: Equatable {
     case isGood(isBehind: Bool, isAhead: Bool)
 
     /// What was noticed.
-    enum WentBack: String {
+    enum RollbackEvidence: String {
         case noMark = "there is no commit mark beside the revocation journal"
         case otherStore = "it is another store than before"
         case otherLineage = "the database has moved"
-        case olderEpoch = "its epoch is older than the last one known"
-        case olderPosition = "it knows less than was written"
-        case olderStanding = "it knows fewer revocations than were made"
-        case otherRows = "it lacks what the revocation journal says, though nothing was restored"
+        case olderEpoch = "its epoch is older than the last known one"
+        case olderPosition = "it has fewer commits than were written"
+        case olderStanding = "it has fewer revocations than were made"
+        case otherRows = "it lacks revocations of the revocation journal, although no device was restored"
     }
 
     /// - Parameters:
@@ -32,7 +33,7 @@ enum WitnessFinding: Equatable {
     ///   - mayJoin: whether the journal may be one that others have for the same store, so that another is made.
     ///   - lacks: whether the journal says something that the store does not. Asked last: it looks at all of both.
     init(
-        _ store: StoreProgress, isJournaled: Bool, journal: JournalStanding, mark: CommitMark?, mayJoin: Bool,
+        _ store: StoreProgress, isJournaled: Bool, journal: JournalCondition, mark: CommitMark?, mayJoin: Bool,
         lacks: () throws -> Bool
     ) rethrows {
         if journal == .missing {
@@ -68,7 +69,7 @@ enum WitnessFinding: Equatable {
             isAhead: journal == .longer)
     }
 
-    private static func reason(_ store: StoreProgress, _ mark: StoreProgress) -> WentBack? {
+    private static func reason(_ store: StoreProgress, _ mark: StoreProgress) -> RollbackEvidence? {
         if store.store != mark.store { return .otherStore }
         if store.lineage != mark.lineage { return .otherLineage }
         if store.epochNumber < mark.epochNumber { return .olderEpoch }

@@ -11,7 +11,7 @@ struct WitnessKeeper: ~Copyable {
     private var revocations: Revocations
     /// How the journal stood to its mark when it was opened. As marked once a store was compared with it: from then on nothing can be
     /// lost that is not in memory.
-    private var standing: JournalStanding
+    private var standing: JournalCondition
     private var backlog = WitnessBacklog()
     private var markFault: String?
 
@@ -35,11 +35,11 @@ struct WitnessKeeper: ~Copyable {
 
     // MARK: - The store is opened
 
-    mutating func settle(
+    mutating func reconcile(
         _ store: some WitnessedStore, _ progress: StoreProgress, isJournaled: Bool, mayJoin: Bool
     ) throws -> Int64? {
-        let time = heedClock()
-        let said = SaidByStore()
+        let time = readClock()
+        let said = StoreRevocations()
         let written = revocations
         let finding = try WitnessFinding(
             progress, isJournaled: isJournaled, journal: standing, mark: marks.mark, mayJoin: mayJoin,
@@ -74,7 +74,7 @@ struct WitnessKeeper: ~Copyable {
     }
 
     /// As long as the clock was not set back it is right. What has ended when it was later stays ended.
-    private func heedClock() -> Int64 {
+    private func readClock() -> Int64 {
         let (now, latest) = (settings.clock(), marks.mark?.time ?? 0)
         if latest - now > WitnessNotice.clockTolerance { settings.notice(.clockBehind(seconds: latest - now)) }
         return max(now, latest)
@@ -91,7 +91,7 @@ struct WitnessKeeper: ~Copyable {
         }
     }
 
-    private func replayAll(to store: some WitnessedStore, _ said: SaidByStore, at time: Int64) throws {
+    private func replayAll(to store: some WitnessedStore, _ said: StoreRevocations, at time: Int64) throws {
         defer { said.forget() }
         var slice: [WitnessEntry] = []
         for entry in revocations.entries {
@@ -114,7 +114,7 @@ struct WitnessKeeper: ~Copyable {
             news += revocations.revoked.keys.filter { said.revoked[$0] == nil }.map { .restored($0, at: time) }
         }
         guard lock != nil, journal == nil else { return append(news) }
-        for entry in news { revocations.heed(entry) }
+        for entry in news { revocations.apply(entry) }
         do throws(WitnessFault) {
             try forgetExtent()
             journal = try JournalFile(making: settings.path, revocations.entries)
@@ -128,10 +128,10 @@ struct WitnessKeeper: ~Copyable {
     mutating func append(_ entries: [WitnessEntry]) {
         var news: [WitnessEntry] = []
         for entry in entries where revocations.isNews(entry) {
-            revocations.heed(entry)
+            revocations.apply(entry)
             news.append(entry)
         }
-        // Whoever keeps the journal hears of it from the store.
+        // Without the lock, the process that keeps the journal learns of them from the store.
         guard !news.isEmpty, lock != nil else { return }
         // What waits already comes first, when its time comes.
         let isFirst = backlog.isEmpty
@@ -224,7 +224,7 @@ struct WitnessKeeper: ~Copyable {
             revocations = content.revocations
             append(Array(own.entries))
         } catch {
-            // Made anew from memory, with the next tick.
+            // Made again from memory, with the next tick.
             journal = nil
         }
     }

@@ -6,7 +6,7 @@ struct WitnessOpening: ~Copyable {
     /// Nil if there is no journal, or another process keeps it.
     var journal: JournalFile?
     let revocations: Revocations
-    let standing: JournalStanding
+    let standing: JournalCondition
 
     init(_ settings: WitnessSettings) throws(StoreOpenError) {
         let path = settings.path
@@ -36,7 +36,7 @@ struct WitnessOpening: ~Copyable {
     /// A journal as it was found.
     struct Journal {
         let content: JournalText.Content
-        let standing: JournalStanding
+        let standing: JournalCondition
 
         /// Nil if there is none. - Parameter mark: the one beside it; nil if there is none.
         init?(_ path: String, _ mark: CommitMark?) throws(WitnessFault) {
@@ -49,12 +49,12 @@ struct WitnessOpening: ~Copyable {
                 case .line(let number):
                     throw WitnessFault(
                         detail: """
-                            line \(number) is damaged: put a good copy in its place, or move it away and start once with \
-                            --accept-lost-revocations
+                            line \(number) is damaged: restore a good copy, or move the file away and start once \
+                            with --accept-lost-revocations
                             """)
                 }
             }
-            standing = JournalStanding(bytes.prefix(content.length), mark)
+            standing = JournalCondition(bytes.prefix(content.length), mark)
         }
     }
 

@@ -6,9 +6,9 @@ internal import Synchronization
 public struct WitnessSettings: Sendable {
     /// The revocation journal; the commit mark lies beside it.
     public var path: String
-    /// Whether a journal that is gone may be made anew, and what it said be forgotten.
+    /// Whether a lost journal may be made again, and its contents be forgotten.
     public var acceptsLoss: Bool
-    /// Whether a store that is gone may be made anew, without devices.
+    /// Whether a lost store may be made again, without devices.
     public var acceptsLostStore: Bool
     /// Whether another process may still keep the journal for the same store: it does so until it ends.
     public var mayShare: Bool
@@ -47,7 +47,7 @@ public struct WitnessSettings: Sendable {
 public enum WitnessNotice: Equatable, Sendable {
     /// The store has gone back, or has moved; what the journal says was done to it.
     case wentBack(reason: String, isEpochFresh: Bool)
-    /// There was no journal; one was made from the store, and a fresh epoch drawn.
+    /// There was no journal; one was created from the store, and a new epoch started.
     case lossAccepted(path: String)
     /// There was no store any more; one without devices was made.
     case storeMade(String)
@@ -65,7 +65,7 @@ public enum WitnessNotice: Equatable, Sendable {
 }
 
 extension WitnessNotice {
-    /// How far clocks may differ before that is told, in seconds.
+    /// How far clocks may differ before a notice reports it, in seconds.
     static let clockTolerance: Int64 = 30
 
     /// Nil where the clocks agree, as far as matters.
@@ -87,33 +87,33 @@ extension WitnessNotice: CustomStringConvertible {
     public var description: String {
         switch self {
         case .wentBack(let reason, let isEpochFresh):
-            "\(reason): every revocation and end of a binding in the revocation journal was made again"
-                + (isEpochFresh ? ", and a fresh epoch drawn: all challenges of before are refused" : "")
+            "\(reason): repeated all revocations and ends of bindings from the revocation journal"
+                + (isEpochFresh ? ", and started a new epoch: all earlier challenges are refused" : "")
         case .lossAccepted(let path):
-            "there was no revocation journal \(path): what it said that the store does not is LOST, as accepted; a new one "
-                + "was made from the store, and a fresh epoch drawn"
+            "there was no revocation journal \(path): revocations that the store does not know are LOST, as accepted; a new one "
+                + "was created from the store, and a new epoch started"
         case .storeMade(let store):
-            "\(store): the registry was gone: a new one WITHOUT DEVICES was made, as accepted: every phone has to enrol again"
+            "\(store): the registry was missing: created a new one WITHOUT DEVICES, as accepted: every phone must enrol again"
         case .journalExchanged(let path):
-            "\(path) is not the revocation journal that was there before, or an earlier copy of it: what it lacks was written "
-                + "into it again from the store"
+            "\(path) is not the previous revocation journal, or is an earlier copy of it: the missing entries were written "
+                + "again from the store"
         case .clockBehind(let seconds):
-            "the clock is \(seconds) seconds before the time when the registry was used last: set it, for certificates and tokens "
-                + "that have expired pass until then; what has ended stays ended"
+            "the clock is \(seconds) seconds before the last use of the registry: set the clock, because certificates and tokens "
+                + "that have expired are accepted until then; ended bindings stay ended"
         case .clocksApart(let seconds):
             "the clocks of this machine and of the database are \(seconds) seconds apart: set them"
         case .tokensRefused(let seconds):
-            "no admission token passes for \(seconds) seconds, for the clock was ahead when one expired, or is behind now: if it is "
-                + "right, `attestgate registry renew-epoch` ends that"
+            "admission tokens are refused for \(seconds) seconds: the clock was ahead when one expired, or is behind now. If it is "
+                + "right, `attestgate registry renew-epoch` shortens that to an hour"
         case .cannotWrite(let reason):
-            "the revocation journal cannot be written: \(reason): revocations stand, and a copy of the store that is put back "
-                + "would not know them"
+            "the revocation journal cannot be written: \(reason): revocations are in force, but would be missing in a registry "
+                + "restored from a copy"
         case .writesAgain: "the revocation journal is complete again"
         }
     }
 }
 
-/// Whether the journal holds everything, for whoever asks from another thread.
+/// Whether the journal holds everything, for other threads.
 final class WitnessHealth: Sendable {
     private let complete = Atomic<Bool>(true)
     private let drawn = Atomic<Bool>(false)

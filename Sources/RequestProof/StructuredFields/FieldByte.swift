@@ -21,7 +21,7 @@ enum FieldByte {
     /// What a key starts with: lcalpha or "*" (RFC 8941 section 3.1.2).
     static func startsKey(_ byte: UInt8) -> Bool { isLowercase(byte) || byte == UInt8(ascii: "*") }
 
-    /// What a key goes on with.
+    /// Whether a key may continue with this byte.
     static func continuesKey(_ byte: UInt8) -> Bool {
         startsKey(byte) || isDigit(byte) || byte == UInt8(ascii: "_") || byte == minus || byte == dot
     }

@@ -27,7 +27,7 @@ class ConnectionProtocol {
     func windUp() { drain() }
     /// Whether all that has come is decided, and nothing more is begun.
     var isDecided: Bool { false }
-    /// Takes in what has been read, as far as may be now.
+    /// Takes in what has been read, as far as that is possible now.
     func advance() {}
     /// The kernel has taken all of `output`, these octets last: there is room for more.
     func outputTaken(_ octets: Int) {}

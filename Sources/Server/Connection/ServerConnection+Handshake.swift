@@ -109,9 +109,9 @@ extension ServerConnection {
         let chosen: ConnectionProtocol
         switch applicationProtocol {
         case .http11: chosen = HTTP1Session(on: self)
-        case .http2: chosen = HTTP2Connection(on: self)
+        case .http2: chosen = HTTP2ServerConnection(on: self)
         case nil:
-            acceptor.application.connectionRefused(self, .handshake(.tls("the client has named no protocol (ALPN)")))
+            acceptor.application.connectionRefused(self, .handshake(.tls("the client offered no protocol (ALPN)")))
             return close(gracefully: false)
         }
         spoken = chosen

@@ -9,18 +9,18 @@ public import TLS
 /// none while idle. Bytes are read only while somebody takes them, so a client that sends faster than its upstream reads
 /// is stopped by TCP.
 ///
-/// The order of work in every event: read, then `settle`, which lets the protocol take what has come and writes what it
-/// answers, until nothing more can be done. Nothing below `settle` writes to the socket or calls `settle` to any effect.
+/// The order of work in every event: read, then `advance`, which lets the protocol take what has come and writes what it
+/// answers, until nothing more can be done. Nothing below `advance` writes to the socket or calls `advance` to any effect.
 ///
-/// The handshake, and what it has told, is in `ServerConnection+Handshake`, what it settles and how it closes in
-/// `ServerConnection+Settling`.
+/// The handshake and its results are in `ServerConnection+Handshake`; settling and closing are in
+/// `ServerConnection+Advancing`.
 public final class ServerConnection: SocketHandler {
-    /// Whom limits, logs and services know the connection by: the client's address; of a connection that a trusted proxy
-    /// relays, the one that its header names, as soon as it is read.
+    /// Effective client address, used for limits, logs and upstreams: the client's address; of a connection that a
+    /// trusted proxy relays, the one that its header names, as soon as it is read.
     public internal(set) var peer: SocketAddress
     /// The peer is a trusted proxy, whose header must come before anything else.
     var awaitsProxyHeader: Bool
-    /// The application has admitted it, and is told when it has ended.
+    /// The application has admitted it, and learns when it has ended.
     var isAdmitted = false
     let acceptor: Acceptor
     /// Its place among those of the acceptor, in the order in which these began to be listened on.
@@ -35,30 +35,30 @@ public final class ServerConnection: SocketHandler {
     /// What has come, and what is to go.
     var input: ByteBuffer {
         @inline(__always) _read {
-            var loan = keptInput.lend()
-            defer { keptInput.end(&loan) }
-            yield loan.value
+            var borrowed = keptInput.borrow()
+            defer { keptInput.end(&borrowed) }
+            yield borrowed.value
         }
         @inline(__always) _modify {
-            var loan = keptInput.lend()
-            defer { keptInput.end(&loan) }
-            yield &loan.value
+            var borrowed = keptInput.borrow()
+            defer { keptInput.end(&borrowed) }
+            yield &borrowed.value
         }
     }
-    private var keptInput: Lent<ByteBuffer>
+    private var keptInput: Borrowable<ByteBuffer>
     var output: ByteBuffer {
         @inline(__always) _read {
-            var loan = keptOutput.lend()
-            defer { keptOutput.end(&loan) }
-            yield loan.value
+            var borrowed = keptOutput.borrow()
+            defer { keptOutput.end(&borrowed) }
+            yield borrowed.value
         }
         @inline(__always) _modify {
-            var loan = keptOutput.lend()
-            defer { keptOutput.end(&loan) }
-            yield &loan.value
+            var borrowed = keptOutput.borrow()
+            defer { keptOutput.end(&borrowed) }
+            yield &borrowed.value
         }
     }
-    private var keptOutput: Lent<ByteBuffer>
+    private var keptOutput: Borrowable<ByteBuffer>
     /// Nil during the handshake, and when the connection is closed.
     var spoken: ConnectionProtocol?
     var isInHandshake = true
@@ -83,8 +83,8 @@ public final class ServerConnection: SocketHandler {
     /// What the application wants its requests on this connection to have in common.
     public var memory: ConnectionMemory?
 
-    /// Whether somebody has told of the handshake already: it is no request's own.
-    public var isHandshakeTold: Bool {
+    /// Whether the handshake was reported already: it belongs to no request.
+    public var wasHandshakeReported: Bool {
         get { isHandshakeReported }
         set { isHandshakeReported = newValue }
     }
@@ -96,12 +96,12 @@ public final class ServerConnection: SocketHandler {
 
     /// TLS has to write (a key update) before it can read on.
     var isReadWaitingToWrite = false
-    var isSettling = false
+    var isAdvancing = false
     /// It is settled when the loop's turn ends.
-    var isSettlingDue = false
+    var isAdvanceScheduled = false
     /// In the middle of `readable`, which sees for itself whether there is more.
     private(set) var isReceiving = false
-    /// Aborted below `settle`, where buffers are in use: the connection is closed at its end.
+    /// Aborted below `advance`, where buffers are in use: the connection is closed at its end.
     var isAborted = false
     /// Reads in one event before other connections get their turn.
     private static let readsPerEvent = 4
@@ -125,8 +125,8 @@ public final class ServerConnection: SocketHandler {
         self.listener = listener
         self.peer = peer
         awaitsProxyHeader = isProxied
-        keptInput = Lent(ByteBuffer(pool: acceptor.pool))
-        keptOutput = Lent(ByteBuffer(pool: acceptor.pool))
+        keptInput = Borrowable(ByteBuffer(pool: acceptor.pool))
+        keptOutput = Borrowable(ByteBuffer(pool: acceptor.pool))
         super.init(loop: acceptor.loop, socket: socket)
     }
 
@@ -161,7 +161,7 @@ public final class ServerConnection: SocketHandler {
             return
         }
         wantWrite(false)
-        settle()
+        advance()
         if isReadWaitingToWrite, isOpen {
             isReadWaitingToWrite = false
             readAgain()
@@ -189,7 +189,7 @@ public final class ServerConnection: SocketHandler {
         }
         switch step {
         case .done:
-            settle()
+            advance()
             return isOpen && spoken?.isInputHeld == false && transport.hasBufferedInput
         case .wantRead:
             input.releaseIfEmpty()

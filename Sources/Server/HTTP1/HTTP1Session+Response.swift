@@ -21,15 +21,19 @@ extension HTTP1Session {
         let isChunked = isLengthUnknown && exchange.receivedHead.minorVersion >= 1
         let isPersistent = allowsAnotherRequest && isLengthUnknown == isChunked && !head.isLast
         let length = head.length(isAnswerToHead: exchange.method == .head)
-        let isWritten = Self.write(head.status, length, isChunked, isPersistent, to: &connection.output, fields)
+        // HTTP/1.0 clients expect the confirmation; for the others persistence is the default (RFC 9112 section 9.3).
+        let option: StaticString? =
+            if !isPersistent { "close" } else if exchange.receivedHead.minorVersion == 0 { "keep-alive" } else { nil }
+        let isWritten = Self.write(head.status, length, isChunked, option, to: &connection.output, fields)
         guard isWritten else { return false }
         self.isChunked = isChunked
         cycle.isPersistent = isPersistent
         return true
     }
 
+    /// - Parameter option: the value of `Connection`, if it is sent.
     private static func write(
-        _ status: UInt16, _ length: UInt64?, _ isChunked: Bool, _ isPersistent: Bool, to output: inout ByteBuffer,
+        _ status: UInt16, _ length: UInt64?, _ isChunked: Bool, _ option: StaticString?, to output: inout ByteBuffer,
         _ fields: (inout ByteBuffer) -> Void
     ) -> Bool {
         let before = output.count
@@ -37,7 +41,7 @@ extension HTTP1Session {
         fields(&output)
         if let length { output.appendField("Content-Length", decimal: length) }
         if isChunked { output.appendField("Transfer-Encoding", "chunked") }
-        if !isPersistent { output.appendField("Connection", "close") }
+        if let option { output.appendField("Connection", option) }
         output.append("\r\n")
         guard output.overflowed else { return true }
         output.rollback(to: before)
@@ -66,7 +70,7 @@ extension HTTP1Session {
     /// - Returns: nil if the head does not fit; nothing was written then.
     func becomeTunnel(_ fields: (inout ByteBuffer) -> Void) -> TunnelSession? {
         guard let exchange, cycle.phase == .response, connection.spoken === self else { return nil }
-        guard Self.write(101, nil, false, true, to: &connection.output, fields) else { return nil }
+        guard Self.write(101, nil, false, nil, to: &connection.output, fields) else { return nil }
         let tunnel = TunnelSession(on: connection, for: exchange)
         self.exchange = nil
         connection.spoken = tunnel

@@ -14,7 +14,7 @@ final class HTTP1Session: ConnectionProtocol {
     var clientTime: ClientTime
     /// The content of the response under way is chunked.
     var isChunked = false
-    /// The client holds the content back until it is told to send it (RFC 9110 section 10.1.1).
+    /// The client holds the content back until it receives 100 (Continue) (RFC 9110 section 10.1.1).
     var isContentAwaited = false
     /// Octets read over since the connection was to end.
     private var lingered = 0
@@ -88,7 +88,7 @@ final class HTTP1Session: ConnectionProtocol {
             }
             cycle.isPersistent = false
             exchange.requestTimedOut()
-            connection.settle()
+            connection.advance()
         }
     }
 
@@ -106,7 +106,7 @@ final class HTTP1Session: ConnectionProtocol {
     /// An idle connection stays for as long as it may be unused, and no longer than its client's certificate is good. With a
     /// clock that is set meanwhile, the next request tells.
     func limitIdleness() {
-        // Of one that is wound up, whoever is about to send a request is waited for, and nobody else.
+        // A connection that winds up waits only for a client that is about to send a request.
         let patience =
             connection.acceptor.isWindingUp
             ? min(settings.keepAliveTimeout, ConnectionLife.notice) : settings.keepAliveTimeout
@@ -140,7 +140,7 @@ final class HTTP1Session: ConnectionProtocol {
     private func parseHead() -> Bool {
         let exchange = currentExchange()
         let connection = connection
-        // Taken out while it changes: see decisions/structure.md.
+        // Swapped out while it changes, so that no dynamic access check remains: docs/decisions, record 0036.
         var head = RequestHead()
         swap(&head, &exchange.receivedHead)
         let outcome = Self.parse(connection.input.readable, by: &parser, into: &head)
@@ -287,7 +287,7 @@ final class HTTP1Session: ConnectionProtocol {
         isInputHeld = false
         clientTime.contentWanted(now: connection.loop.now)
         awaitClient()
-        connection.settle()
+        connection.advance()
     }
 
     // MARK: - The way out
@@ -310,7 +310,7 @@ final class HTTP1Session: ConnectionProtocol {
         case .nextRequest:
             end()
             limitIdleness()
-            // One whose client was told that it stays is closed only when nothing has come any more.
+            // The last response kept the connection open, so it is closed only when no further input has arrived.
             if connection.acceptor.isDraining, !connection.acceptor.isWindingUp, connection.input.isEmpty {
                 connection.closeGracefully()
             }

@@ -4,8 +4,9 @@ internal import HTTP
 
 /// A stream that carries a WebSocket (RFC 8441): DATA both ways, as it is. The other streams of its connection go on as requests.
 ///
-/// As with `TunnelSession`: where one side ends in order, the other is told and has a moment to end as well. A client that takes
-/// nothing of what there is for it has as long as for a response, and its windows are what holds the service back.
+/// As with `TunnelSession`: when one side ends in order, the other side is notified and has a moment to end as well. A
+/// client that takes nothing of what there is for it has as long as for a response, and its windows are what holds the
+/// service back.
 extension RequestStream {
     // MARK: - Opening
 
@@ -92,7 +93,7 @@ extension RequestStream {
         disregardRequest()
         let connection = owner.connection
         conclude(exchange)
-        connection.settle()
+        connection.advance()
     }
 
     /// The client has sent what a tunnel has not.

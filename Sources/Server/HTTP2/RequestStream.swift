@@ -7,7 +7,7 @@ internal import HTTP
 /// What becomes of it as a tunnel is in `RequestStream+Tunnel`, how long its client is waited for in `RequestStream+Time`.
 final class RequestStream: HTTP2Stream {
     /// Owns the session, which owns this.
-    unowned let owner: HTTP2Connection
+    unowned let owner: HTTP2ServerConnection
     /// Its place among the connection's streams.
     let place: Int
     private(set) var exchange: Exchange?
@@ -24,7 +24,7 @@ final class RequestStream: HTTP2Stream {
     private var isReceiving = false
     /// All of the response was handed over.
     private var isComplete = false
-    /// The response was broken off, and the exchange has still to be told.
+    /// The response was aborted, and the exchange does not know of it yet.
     var isCutOff = false
     /// Octets of the response that were framed when that was looked at last.
     var framed: UInt64 = 0
@@ -54,7 +54,7 @@ final class RequestStream: HTTP2Stream {
         }
     }
 
-    init(of owner: HTTP2Connection, pool: BufferPool) {
+    init(of owner: HTTP2ServerConnection, pool: BufferPool) {
         self.owner = owner
         place = owner.streams.count
         time = ClientTime(idle: owner.settings.contentIdleTimeout, rate: owner.settings.contentRate)
@@ -217,12 +217,12 @@ final class RequestStream: HTTP2Stream {
     func resumeContent() {
         // Whatever content leads to may settle the connection, and find it broken: not while its bytes are in use.
         let connection = owner.connection
-        connection.settlingLater {
+        connection.advancingLater {
             contentWanted()
             if !isReceiving, isServing, !isContentHeld, !isContentOver { exchange?.contentPaused() }
         }
         // Windows are open again, and only what is written opens them.
-        if !isReceiving { connection.settle() }
+        if !isReceiving { connection.advance() }
     }
 
     func allowContentPauses(of idle: TimeSpan) {

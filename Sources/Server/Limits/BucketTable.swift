@@ -2,10 +2,10 @@ public import EventLoop
 
 /// The token buckets of many, in memory that never grows.
 ///
-/// Who is not known takes over the fullest bucket of a few, as it is: a full one if there is one, as good as new; if not,
-/// what its owner has used up counts for the newcomer. The fullest of those few is never fuller than before, except that
-/// time passes, so whoever has been pushed out comes back to a bucket that is no fuller than the one he lost. Nobody empties
-/// a bucket and gets a new one by bringing a crowd.
+/// An unknown client takes over the fullest bucket of a few, as it is: a full one if there is one, as good as new; if
+/// not, the newcomer starts with what its owner has used up. Apart from time passing, the fullest of those few is never
+/// fuller than before. A displaced client therefore returns to a bucket that is no fuller than the one it lost. No
+/// client can empty a bucket and get a new one by bringing a crowd.
 public struct BucketTable: Sendable {
     private struct Entry {
         var owner = 0

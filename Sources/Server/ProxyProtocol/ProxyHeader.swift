@@ -5,7 +5,7 @@ package import EventLoop
 ///
 /// A value without I/O. Version 2 is in `ProxyHeader+Binary`, version 1 in `ProxyHeader+Line`.
 package struct ProxyHeader: Sendable {
-    /// Where the client is; nil if the proxy speaks for itself or does not know, so that its own address goes on to count
+    /// Where the client is; nil if the proxy speaks for itself or does not know, so that its own address still counts
     /// (section 2.1, UNKNOWN; section 2.2, LOCAL and UNSPEC).
     package let source: SocketAddress?
     /// In bytes. What follows is the client's, whatever it looks like: there is exactly one header.

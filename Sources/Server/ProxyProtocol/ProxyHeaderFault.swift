@@ -34,16 +34,16 @@ public enum ProxyHeaderFault: Error, Equatable, Sendable {
     /// For the log. Nothing of the header is repeated.
     public var reason: String {
         switch self {
-        case .absent: "the trusted proxy's connection begins with no PROXY header"
+        case .absent: "the trusted proxy's connection does not begin with a PROXY header"
         case .late: "the PROXY header was not complete in time"
-        case .cut: "the trusted proxy ended the connection within the PROXY header"
+        case .cut: "the trusted proxy closed the connection within the PROXY header"
         case .lineTooLong: "PROXY header, version 1: no line end within 107 bytes"
         case .lineEnd: "PROXY header, version 1: the line does not end with CRLF"
         case .lineProtocol: "PROXY header, version 1: the protocol is not TCP4, TCP6 or UNKNOWN"
         case .lineWords: "PROXY header, version 1: not two addresses and two ports, one space apart"
         case .lineAddress: "PROXY header, version 1: no address of the family it names"
         case .linePort: "PROXY header, version 1: no port from 0 to 65535 in plain decimal digits"
-        case .version: "PROXY header, version 2: the version is another"
+        case .version: "PROXY header, version 2: another version"
         case .command: "PROXY header, version 2: the command is neither LOCAL nor PROXY"
         case .tooLong: "PROXY header, version 2: longer than \(ProxyHeader.longest) bytes"
         case .family: "PROXY header, version 2: the client's connection is not TCP over IPv4 or IPv6"

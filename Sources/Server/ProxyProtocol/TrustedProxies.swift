@@ -2,7 +2,8 @@ public import EventLoop
 
 /// The peers of a listener that relay other people's connections and say whose: each of theirs begins with a PROXY header.
 ///
-/// Of nobody else a header is looked for: whoever could send one would choose the address that limits and logs know it by.
+/// Other peers' connections are not searched for a header: a peer that could send one would choose the address that
+/// limits and logs use for it.
 public struct TrustedProxies: Equatable, Sendable {
     private let networks: [NetworkPrefix]
 

@@ -3,9 +3,9 @@ internal import EventLoop
 
 /// Bytes both ways on a client connection whose request has switched protocols: nothing is parsed and nothing is framed.
 ///
-/// What is read goes to the exchange, which takes as much as the service behind has room for; what is not taken is not read
-/// on. Where one side ends in order, what it had sent still goes to the other, which is told the end then and has a moment to
-/// end as well. A client that does not take what there is for it has as long as for a response.
+/// What is read goes to the exchange, which takes as much as the service behind has room for; what is not taken is not
+/// read on. Where one side ends in order, its earlier data still goes to the other, which is then notified of the end
+/// and has a moment to end as well. A client that does not take what there is for it has as long as for a response.
 final class TunnelSession: ConnectionProtocol {
     private let exchange: Exchange
     private var time: TunnelTime
@@ -15,7 +15,7 @@ final class TunnelSession: ConnectionProtocol {
     private var isInputOver = false
     /// Nothing more will be written.
     private var isOutputOver = false
-    /// The client has been told so.
+    /// The client was notified of it.
     private var isOutputShut = false
     private var isFinished = false
 
@@ -62,7 +62,7 @@ final class TunnelSession: ConnectionProtocol {
     func resumeInput() {
         guard isInputHeld else { return }
         isInputHeld = false
-        connection.settle()
+        connection.advance()
     }
 
     override func inputEnded(isOrderly: Bool) {

@@ -10,7 +10,7 @@ public enum TunnelLimit: Sendable {
     case certificate
 }
 
-/// Until when a tunnel goes on, as far as that is a matter of time. A value: the session tells it what happens.
+/// The time limits of a tunnel. A value: the session reports to it what happens.
 struct TunnelTime {
     private let idle: TimeSpan
     private let lifeEnd: Instant

@@ -34,6 +34,6 @@ final class DestinationRecord {
         let names = certificate.map {
             ": subject \($0.subject.prefix(Self.longestName)), issuer \($0.issuer.prefix(Self.longestName))"
         }
-        fault = "the server's certificate is refused, asked for as \(destination.name): \(reason)\(names ?? "")"
+        fault = "the server's certificate for \(destination.name) is refused: \(reason)\(names ?? "")"
     }
 }

@@ -63,8 +63,8 @@ public final class TLSDestination {
         return true
     }
 
-    /// A reference that is the caller's. Tickets of TLS 1.3 are used once: whoever watches the network could tell that two
-    /// connections have one client (RFC 8446 appendix C.4).
+    /// A reference that is the caller's. Tickets of TLS 1.3 are used once: an observer of the network could otherwise
+    /// see that two connections have one client (RFC 8446 appendix C.4).
     private func takeSession() -> OpaquePointer? {
         while let session = sessions.popLast() {
             guard Self.isGood(session) else {
@@ -80,7 +80,7 @@ public final class TLSDestination {
         return nil
     }
 
-    /// Whoever resumes shows no certificate again: the one it has shown must be good still.
+    /// A server that resumes a session shows no certificate again: the one it has shown must still be valid.
     private static func isGood(_ session: OpaquePointer) -> Bool {
         guard SSL_SESSION_is_resumable(session) == 1, let certificate = SSL_SESSION_get0_peer(session) else {
             return false

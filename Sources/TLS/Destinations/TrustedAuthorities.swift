@@ -29,7 +29,7 @@ public final class TrustedAuthorities: @unchecked Sendable {
         X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN))
         for authority in certificates {
             guard authority.isAuthority else {
-                throw CryptographyError(doing: "trust \(authority.subject): it is no certification authority")
+                throw CryptographyError(doing: "trust \(authority.subject): it is not a certification authority")
             }
             ERR_clear_error()
             // One that is there already is no error.

@@ -3,7 +3,8 @@ public enum ApplicationProtocol: CaseIterable, Sendable {
     case http2
     case http11
 
-    /// RFC 9113 section 3.2; RFC 7301 section 6. What HTTP/1.0 is called there is the same: whoever speaks it is understood.
+    /// RFC 9113 section 3.2; RFC 7301 section 6. The name of HTTP/1.0 is included: clients that speak it are
+    /// understood.
     private var names: [String] {
         switch self {
         case .http2: ["h2"]

@@ -31,11 +31,11 @@ enum ClientHelloFault: Error, Equatable {
         switch self {
         case .serverNameMalformed: "the extension server_name is malformed"
         case .serverNameNoHost: "the extension server_name holds no host name"
-        case .serverNameChanged: "the second ClientHello asks for another host than the first"
-        case .protocolMissing(let spoken): "the client names no protocol (ALPN); spoken here: \(Self.names(of: spoken))"
+        case .serverNameChanged: "the second ClientHello has another host than the first"
+        case .protocolMissing(let spoken): "the client offers no protocol (ALPN); supported: \(Self.names(of: spoken))"
         case .protocolUnknown(let spoken):
-            "no application protocol: the client names none (ALPN) that is spoken here: \(Self.names(of: spoken))"
-        case .noMemory: "there is no memory for the settings of the host"
+            "the client offers no supported protocol (ALPN); supported: \(Self.names(of: spoken))"
+        case .noMemory: "out of memory: the settings of the host"
         }
     }
 

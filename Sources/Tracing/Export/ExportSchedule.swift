@@ -7,13 +7,13 @@ internal import EventLoop
 struct ExportSchedule {
     enum Decision: Equatable {
         /// The spans are done with.
-        case done(SpanExportCounts.Fate, rejected: Int)
+        case done(SpanExportCounts.SpanOutcome, rejected: Int)
         /// They are sent again, after that time.
         case again(after: TimeSpan)
     }
 
-    /// What people are told: when it begins to fail, when it works again.
-    enum News: Equatable {
+    /// A change that is reported to the operator: it begins to fail, or it works again.
+    enum Transition: Equatable {
         case failing(reason: String)
         case refused(reason: String)
         /// The collector takes calls, but not all that is in them.
@@ -24,7 +24,7 @@ struct ExportSchedule {
     private(set) var failures = 0
     /// Since when the oldest spans could not be sent; nil if nothing has failed.
     private var failingSince: Instant?
-    private var told: News?
+    private var reported: Transition?
 
     /// How long a collector may be away until spans are given up: who looks at them wants to see what is.
     static let patience = TimeSpan.seconds(300)
@@ -35,14 +35,14 @@ struct ExportSchedule {
     /// - Parameter chance: 0 to 1.
     mutating func ended(
         _ answer: ExportAnswer, at now: Instant, chance: Double
-    ) -> (decision: Decision, news: News?) {
+    ) -> (decision: Decision, news: Transition?) {
         switch answer {
         case .accepted(let rejected):
             failures = 0
             failingSince = nil
             if rejected > 0 { return (.done(.exported, rejected: rejected), news(.rejecting)) }
-            let news: News? = told == nil ? nil : .recovered
-            told = nil
+            let news: Transition? = reported == nil ? nil : .recovered
+            reported = nil
             return (.done(.exported, rejected: 0), news)
         case .refused(let reason):
             // The collector is there: the next spans are sent at once.
@@ -56,7 +56,7 @@ struct ExportSchedule {
             let news = news(.failing(reason: reason))
             let wait = wait(atLeast: after, chance)
             guard now + wait - since <= Self.patience else {
-                // Those behind begin anew, but wait as long.
+                // The time of the next spans begins again, but they wait as long.
                 failingSince = nil
                 return (.done(.expired, rejected: 0), news)
             }
@@ -75,11 +75,11 @@ struct ExportSchedule {
     }
 
     /// Once for each kind of fault in a row.
-    private mutating func news(_ news: News) -> News? {
-        switch (told, news) {
+    private mutating func news(_ news: Transition) -> Transition? {
+        switch (reported, news) {
         case (.failing, .failing), (.refused, .refused), (.rejecting, .rejecting): return nil
         default:
-            told = news
+            reported = news
             return news
         }
     }

@@ -1,9 +1,9 @@
 internal import Synchronization
 
-/// What has become of spans, and of the calls that carry them. Asked for by whoever scrapes, on another thread.
+/// Counts of the outcomes of spans, and of the calls that carry them. Read on another thread, for metrics.
 package final class SpanExportCounts: Sendable {
     /// Of a span.
-    package enum Fate: Int, CaseIterable, Sendable {
+    package enum SpanOutcome: Int, CaseIterable, Sendable {
         /// The collector has taken it.
         case exported
         /// The collector took the call it came in, but not the span.
@@ -45,15 +45,15 @@ package final class SpanExportCounts: Sendable {
         }
     }
 
-    private let spans = Mutex([Int](repeating: 0, count: Fate.allCases.count))
+    private let spans = Mutex([Int](repeating: 0, count: SpanOutcome.allCases.count))
     private let calls = Mutex([Int](repeating: 0, count: Outcome.allCases.count))
 
     package init() {}
 
     /// Once for a block, or for what is dropped: not for each span that goes its way.
-    func add(_ count: Int, _ fate: Fate) { spans.withLock { $0[fate.rawValue] += count } }
+    func add(_ count: Int, _ fate: SpanOutcome) { spans.withLock { $0[fate.rawValue] += count } }
     func add(_ outcome: Outcome) { calls.withLock { $0[outcome.rawValue] += 1 } }
 
-    package func count(of fate: Fate) -> Int { spans.withLock { $0[fate.rawValue] } }
+    package func count(of fate: SpanOutcome) -> Int { spans.withLock { $0[fate.rawValue] } }
     package func count(of outcome: Outcome) -> Int { calls.withLock { $0[outcome.rawValue] } }
 }

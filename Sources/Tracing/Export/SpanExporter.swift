@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// Sends spans to a collector, from a thread of its own: a collector that is slow or gone slows no request.
 ///
-/// For all workers and generations: what a reload changes is told by `adopt`.
+/// For all workers and generations: `adopt` passes the changes of a reload.
 package final class SpanExporter: Sendable {
     enum Message: Sendable {
         case batch(SpanBatch)
@@ -31,10 +31,10 @@ package final class SpanExporter: Sendable {
             defer { hasEnded.store(true, ordering: .releasing) }
             do {
                 let loop = try Loop()
-                let desk = try ExportDesk(settings, loop: loop, counts: counts, tell: tell)
-                let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { desk.receive($0) }
+                let sender = try SpanSender(settings, loop: loop, counts: counts, tell: tell)
+                let receiver = MailboxReceiver(loop: loop, mailbox: mailbox) { sender.receive($0) }
                 withExtendedLifetime(receiver) { loop.run() }
-                desk.close()
+                sender.close()
             } catch {
                 // The settings were tried before: memory or descriptors. Spans are then dropped when the mailbox is full.
                 tell("cannot begin: \(error)", true)
@@ -54,7 +54,7 @@ package final class SpanExporter: Sendable {
     package func stop(flushes: Bool) {
         guard let thread = thread.withLock({ $0.take() }) else { return }
         // The thread takes all it is given at once, so there is room soon.
-        while !mailbox.post(.stop(flushes: flushes)), !hasEnded.load(ordering: .acquiring) { ExportDesk.rest() }
+        while !mailbox.post(.stop(flushes: flushes)), !hasEnded.load(ordering: .acquiring) { SpanSender.rest() }
         thread.join()
     }
 }

@@ -52,7 +52,7 @@ package struct SpanText: ~Copyable {
     var isTorn: Bool { line.overflowed }
     var octets: Int { line.count }
 
-    /// Appends what was written, and begins anew.
+    /// Appends what was written, and begins again.
     mutating func move(to block: inout [UInt8]) {
         line.copy(to: &block)
         clear()

@@ -20,7 +20,7 @@ public struct EnrolmentClient<Platform: Attestor>: Sendable {
         self.clock = clock
     }
 
-    /// Goes on from the record to the certificate.
+    /// Continues from the record to the certificate.
     ///
     /// - Parameters:
     ///   - key: the bound one, to renew its certificate; a new one, to rotate. The same until this has returned once.

@@ -156,9 +156,12 @@ public struct EnrolmentExchange: Equatable, Sendable {
             record.step = .initialized(key)
             return fetchNonce(.nonceForBinding(key))
         }
-        guard answer.refusal.advice(for: .initialization) == .newHardwareKey, isRepetition else {
+        let advice = answer.refusal.advice(for: .initialization)
+        guard isRepetition, advice == .newHardwareKey || advice == .updateSystem else {
             return refused(answer, .initialization)
         }
+        // The system may have been updated since the attestation was made.
+        if advice == .updateSystem { return newKey(else: .refused(answer.refusal, advice: advice)) }
         // Its nonce has ended, or the key is bound already: if the first sending arrived, the service knows the key, and
         // key binding tells.
         isRepetition = false
@@ -185,6 +188,11 @@ public struct EnrolmentExchange: Equatable, Sendable {
             hasRenewedNonce = true
             return fetchNonce(.nonceForBinding(key))
         case .newHardwareKey: return newKey(else: .refused(refusal, advice: .giveUp))
+        case .updateSystem:
+            // The same attestation would be refused for ever.
+            record.step = .begun
+            record.attestedPoint = nil
+            return end(.refused(refusal, advice: advice))
         case .later, .awaitApproval, .update, .giveUp: return end(.refused(refusal, advice: advice))
         }
     }

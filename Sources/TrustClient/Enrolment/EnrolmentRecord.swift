@@ -21,13 +21,13 @@ public struct EnrolmentRecord: Equatable, Sendable {
         case bound(KeyID)
     }
 
-    public let service: EnrolmentService
+    public let service: EnrolmentServiceAddress
     public internal(set) var step: Step
     /// The point of the one certificate key that may be bound first, where the attestation speaks for it.
     var attestedPoint: [UInt8]?
 
     /// Nothing was done yet.
-    public init(service: EnrolmentService) {
+    public init(service: EnrolmentServiceAddress) {
         self.service = service
         step = .begun
     }
@@ -53,7 +53,8 @@ extension EnrolmentRecord {
         return Array(try encoder.encode(Form(self)))
     }
 
-    /// - Parameter bytes: what `encoded` gave. Nil comes of others; who has lost the record begins anew.
+    /// - Parameter bytes: what `encoded` gave. Returns nil for any other bytes; an app that has lost the record enrols
+    ///   again.
     public init?(decoding bytes: [UInt8]) {
         guard let form = try? JSONDecoder().decode(Form.self, from: Data(bytes)), let record = form.record else {
             return nil
@@ -95,7 +96,7 @@ extension EnrolmentRecord {
         }
 
         var record: EnrolmentRecord? {
-            guard let service = EnrolmentService(url: url, provider: provider) else { return nil }
+            guard let service = EnrolmentServiceAddress(url: url, provider: provider) else { return nil }
             var record = EnrolmentRecord(service: service)
             if let attestedPoint {
                 guard let point = Base64URL.decode(attestedPoint), point.count == 65 else { return nil }

@@ -5,6 +5,7 @@ public struct EnrolmentRefusal: Equatable, Sendable, CustomStringConvertible {
         case badRequest = "bad_request"
         case invalidRequest = "invalid_request"
         case integrityCheck = "integrity_check_error"
+        case osOutdated = "os_outdated"
         case notFound = "not_found"
         case validation = "validation_error"
         case server = "server_error"
@@ -31,7 +32,7 @@ public struct EnrolmentRefusal: Equatable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What mends a refusal, if anything does.
+/// What can remedy a refusal.
 public enum EnrolmentAdvice: Equatable, Sendable, CaseIterable {
     /// The same with a new nonce.
     case newNonce
@@ -43,18 +44,25 @@ public enum EnrolmentAdvice: Equatable, Sendable, CaseIterable {
     case awaitApproval
     /// A newer version of the app or the system.
     case update
+    /// A newer version of the system, and nothing else. The record has started over: the next enrolment makes a new hardware
+    /// key, whose attestation states the newer version. A certificate key that was bound stays bound to the old one: an app
+    /// that was enrolled before enrols with a new certificate key.
+    case updateSystem
     /// Nothing that the app or its user could do: the client is wrong, or this phone is not wanted.
     case giveUp
 }
 
 extension EnrolmentRefusal {
-    /// What mends it, as far as the code tells. The same advice after it was followed means: give up.
+    /// What can remedy it, as far as the code says. The same advice after it was followed means: give up.
     public func advice(for endpoint: EnrolmentRequest.Endpoint) -> EnrolmentAdvice {
         // The request came too slowly, whatever is said besides.
         if status == 408 { return .later }
         return switch (code, endpoint) {
         case (.server, _), (.temporarilyUnavailable, _): .later
         case (.integrityCheck, _): .update
+        // The service compares what the attestation stated: if the system was updated since, only a new one says so.
+        case (.osOutdated, .keyBinding): .newHardwareKey
+        case (.osOutdated, _): .updateSystem
         // An attestation speaks for one nonce, and a key is attested once: with the nonce both are lost.
         case (.invalidRequest, .initialization): .newHardwareKey
         // Nothing is wrong with what was sent if the same may succeed by waiting: somebody has to act.
@@ -67,7 +75,8 @@ extension EnrolmentRefusal {
     }
 }
 
-/// Why an enrolment has ended without a certificate. What was reached is in the record: the next one goes on from there.
+/// Why an enrolment has ended without a certificate. The record holds what was reached: the next enrolment continues
+/// from there.
 public enum EnrolmentFailure: Error, Equatable, Sendable {
     /// The advice is never `newNonce` or `newHardwareKey`: where these promised help they were tried.
     case refused(EnrolmentRefusal, advice: EnrolmentAdvice)

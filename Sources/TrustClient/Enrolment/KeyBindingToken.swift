@@ -1,17 +1,17 @@
 #if canImport(CryptoKit)
     internal import CryptoKit
 #else
-    internal import Crypto
+    internal import Cryptography
 #endif
 internal import RequestProof
 internal import Vocabulary
 
 /// The JWT by which a hardware key hands its trust to a certificate key: made, asserted, then signed.
 struct KeyBindingToken: Equatable, Sendable {
-    /// What the service is told of times, in seconds from `iat`: the most it takes.
+    /// The lifetime that the service is sent, in seconds from `iat`: the most it takes.
     static let life: Int64 = 300
 
-    let service: EnrolmentService
+    let service: EnrolmentServiceAddress
     let nonce: EnrolmentNonce
     let hardwareKeyID: KeyID
     /// Of the certificate key: 65 bytes.
@@ -53,8 +53,16 @@ struct KeyBindingToken: Equatable, Sendable {
     /// - Parameter signature: over the signing input, in DER; nil comes of what is none.
     static func content(_ signingInput: String, signature: [UInt8]) -> [UInt8]? {
         // JOSE has r and s in 32 bytes each (RFC 7518 section 3.4).
-        guard let signature = try? P256.Signing.ECDSASignature(derRepresentation: signature) else { return nil }
-        return Array(#"{"assertion":"\#(signingInput).\#(Base64URL.encode(Array(signature.rawRepresentation)))"}"#.utf8)
+        guard let signature = fixedWidth(signature) else { return nil }
+        return Array(#"{"assertion":"\#(signingInput).\#(Base64URL.encode(signature))"}"#.utf8)
+    }
+
+    private static func fixedWidth(_ signature: [UInt8]) -> [UInt8]? {
+        #if canImport(CryptoKit)
+            (try? P256.Signing.ECDSASignature(derRepresentation: signature)).map { Array($0.rawRepresentation) }
+        #else
+            ECDSASignature.fixedWidth(der: signature.span)
+        #endif
     }
 
     /// Whether it has the characters of a JWS in compact form, and so can stand in JSON as it is.

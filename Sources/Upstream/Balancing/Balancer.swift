@@ -20,7 +20,7 @@ struct Balancer {
     }
 
     /// - Parameters:
-    ///   - key: whose request it is; equal ones stay together where devices are told apart.
+    ///   - key: whose request it is; equal ones stay together where devices are distinguished.
     ///   - tried: the servers that have failed this request already.
     /// - Returns: nil if all servers that are left have as many requests as they may.
     mutating func choose(
@@ -50,7 +50,8 @@ struct Balancer {
             case .leastConnections: leastBusy(candidates, servers)
             case .device: wanted(by: key, candidates, servers)
             }
-        // Who comes back from one that failed takes nobody's turn: otherwise every request would meet it first.
+        // A request that comes back from a failed server does not advance the turn: otherwise every request would meet
+        // that server first.
         guard tried.isEmpty else { return chosen }
         turn = balance == .leastConnections ? (chosen + 1) % servers.count : (turn + 1) & 0xffff_ffff
         return chosen

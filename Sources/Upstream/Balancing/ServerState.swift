@@ -17,7 +17,7 @@ struct ServerState {
         self.isResolved = isResolved
     }
 
-    func standing(at now: Instant) -> ServerStanding { isResolved ? health.standing(at: now) : .unresolved }
+    func standing(at now: Instant) -> ServerCondition { isResolved ? health.standing(at: now) : .unresolved }
 
     /// Whether it may get a request now, as far as it is known to be well.
     func isUsable(at now: Instant) -> Bool {

@@ -10,7 +10,7 @@ extension UpstreamConnection {
     final func beginTransport() {
         guard let destination = pool.servers[server].destination else { return completeConnecting() }
         guard let stream = TLSStream(connecting: descriptor, to: destination) else {
-            return notSent(tlsFailure("there is no memory for a TLS connection"))
+            return notSent(tlsFailure("out of memory: a TLS connection"))
         }
         transport = .tls(stream)
         stage = .handshake
@@ -28,7 +28,7 @@ extension UpstreamConnection {
             wantRead(false)
             wantWrite(true)
         case .endOfStream, .failed(.disconnected):
-            notSent(tlsFailure("the server ended the connection in the middle of the handshake"))
+            notSent(tlsFailure("the server closed the connection during the handshake"))
         case .failed(let failure): notSent(tlsFailure(failure))
         }
     }

@@ -5,7 +5,7 @@ internal import TLS
 /// One connection to a server of an upstream: how it comes about, and what the versions of HTTP have in common.
 ///
 /// Owned by its pool. Holds one block for what comes and one for what goes, and none while idle. What TLS adds is in
-/// `UpstreamConnection+TLS`, what is spoken in `HTTP1Connection` and `HTTP2Connection`.
+/// `UpstreamConnection+TLS`, what is spoken in `HTTP1Connection` and `HTTP2UpstreamConnection`.
 public class UpstreamConnection: SocketHandler {
     enum Stage {
         case connecting
@@ -43,17 +43,17 @@ public class UpstreamConnection: SocketHandler {
     /// What is to be sent.
     final var output: ByteBuffer {
         @inline(__always) _read {
-            var loan = keptOutput.lend()
-            defer { keptOutput.end(&loan) }
-            yield loan.value
+            var borrowed = keptOutput.borrow()
+            defer { keptOutput.end(&borrowed) }
+            yield borrowed.value
         }
         @inline(__always) _modify {
-            var loan = keptOutput.lend()
-            defer { keptOutput.end(&loan) }
-            yield &loan.value
+            var borrowed = keptOutput.borrow()
+            defer { keptOutput.end(&borrowed) }
+            yield &borrowed.value
         }
     }
-    private final var keptOutput: Lent<ByteBuffer>
+    private final var keptOutput: Borrowable<ByteBuffer>
     /// A byte of a request may have been handed to the kernel.
     final var hasSent = false
 
@@ -65,7 +65,7 @@ public class UpstreamConnection: SocketHandler {
         responseTimeout = pool.settings.responseTimeout
         contentTimeout = pool.settings.contentTimeout
         idleTimeout = pool.settings.idleTimeout
-        keptOutput = Lent(ByteBuffer(pool: pool.buffers))
+        keptOutput = Borrowable(ByteBuffer(pool: pool.buffers))
         super.init(loop: pool.loop, socket: socket)
         limitConnecting()
         awaitConnect()
@@ -108,7 +108,7 @@ public class UpstreamConnection: SocketHandler {
 
     // MARK: - For subclasses
 
-    /// The connection is there, and whoever is to be at its other end.
+    /// The connection is open, and its other end is the expected server.
     func established() {}
     /// Not one byte of a request was sent on this socket: another one may do.
     func notSent(_ failure: UpstreamFailure) {}

@@ -15,7 +15,7 @@ extension HTTP1Connection {
         switch step {
         // Nothing was asked yet, so this answers nothing: it may have been sent ahead, for another client to take.
         case .done where !hasSent:
-            fail(HTTP2Beginning.look(at: input.readable) == .whole ? .answeredInHTTP2(server: place) : .disconnected)
+            fail(HTTP2Preface.look(at: input.readable) == .whole ? .answeredInHTTP2(server: place) : .disconnected)
         case .done(let count):
             advance()
             // A read that left room has emptied the socket; the next one would only say so.
@@ -48,7 +48,7 @@ extension HTTP1Connection {
     }
 
     /// What there is where a response begins.
-    private enum Beginning {
+    private enum ResponseStart {
         case incomplete
         case head(length: Int)
         case http2
@@ -57,8 +57,8 @@ extension HTTP1Connection {
 
     private static func look(
         at bytes: Span<UInt8>, answering method: Method?, _ parser: inout ResponseHeadParser, _ head: inout ResponseHead
-    ) -> Beginning {
-        switch HTTP2Beginning.look(at: bytes) {
+    ) -> ResponseStart {
+        switch HTTP2Preface.look(at: bytes) {
         case .none: break
         case .part: return .incomplete
         case .whole: return .http2

@@ -19,7 +19,7 @@ extension HTTP1Connection {
             return false
         }
         phase = .tunnel
-        // More may follow, without an end that could be told.
+        // More may follow: a tunnel has no marked end.
         isRequestComplete = false
         clearDeadline()
         pool.succeeded(server)
@@ -50,7 +50,7 @@ extension HTTP1Connection {
         if isRequestComplete { endSending() }
     }
 
-    /// In a tunnel: what is in `output` still goes, nothing comes after it, and the server is told so.
+    /// In a tunnel: `output` is still sent, nothing comes after it, and the server is notified of the end.
     func finishSending() {
         guard phase == .tunnel, isOpen, !isRequestComplete else { return }
         isRequestComplete = true

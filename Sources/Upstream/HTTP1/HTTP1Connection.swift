@@ -23,30 +23,30 @@ public final class HTTP1Connection: UpstreamConnection {
     var interimResponses = 0
     var input: ByteBuffer {
         @inline(__always) _read {
-            var loan = keptInput.lend()
-            defer { keptInput.end(&loan) }
-            yield loan.value
+            var borrowed = keptInput.borrow()
+            defer { keptInput.end(&borrowed) }
+            yield borrowed.value
         }
         @inline(__always) _modify {
-            var loan = keptInput.lend()
-            defer { keptInput.end(&loan) }
-            yield &loan.value
+            var borrowed = keptInput.borrow()
+            defer { keptInput.end(&borrowed) }
+            yield &borrowed.value
         }
     }
-    private var keptInput: Lent<ByteBuffer>
+    private var keptInput: Borrowable<ByteBuffer>
     var parser: ResponseHeadParser {
         @inline(__always) _read {
-            var loan = keptParser.lend()
-            defer { keptParser.end(&loan) }
-            yield loan.value
+            var borrowed = keptParser.borrow()
+            defer { keptParser.end(&borrowed) }
+            yield borrowed.value
         }
         @inline(__always) _modify {
-            var loan = keptParser.lend()
-            defer { keptParser.end(&loan) }
-            yield &loan.value
+            var borrowed = keptParser.borrow()
+            defer { keptParser.end(&borrowed) }
+            yield &borrowed.value
         }
     }
-    private var keptParser: Lent<ResponseHeadParser>
+    private var keptParser: Borrowable<ResponseHeadParser>
     /// Of the response under way, while it has not come whole. Then it is kept for its room.
     var head = ResponseHead()
     /// Whether that response, once complete, leaves the connection to the next call.
@@ -65,8 +65,8 @@ public final class HTTP1Connection: UpstreamConnection {
     private static let readsPerEvent = 4
 
     override init(pool: UpstreamPool, server: Int, socket: consuming Socket, isCheck: Bool) {
-        keptInput = Lent(ByteBuffer(pool: pool.buffers))
-        keptParser = Lent(ResponseHeadParser(limits: pool.settings.head))
+        keptInput = Borrowable(ByteBuffer(pool: pool.buffers))
+        keptParser = Borrowable(ResponseHeadParser(limits: pool.settings.head))
         super.init(pool: pool, server: server, socket: socket, isCheck: isCheck)
     }
 
@@ -183,7 +183,7 @@ public final class HTTP1Connection: UpstreamConnection {
     private func leave(_ call: UpstreamCall) {
         isWorking = false
         if isCancelled, isOpen { discard() }
-        call.settle()
+        call.finishEvent()
     }
 
     /// Not one byte of the request was sent, so another socket gets all of them: of the same server, or of the next.

@@ -5,7 +5,7 @@ internal import HTTP
 /// One call on a connection of HTTP/2. An object carries one call after the other.
 public final class UpstreamStream {
     /// Nil while it carries no call. It keeps the connection: a response that has come whole outlives that.
-    private var owner: HTTP2Connection?
+    private var owner: HTTP2UpstreamConnection?
     private var call: UpstreamCall?
     /// Its place among those under way.
     var slot = 0
@@ -21,7 +21,7 @@ public final class UpstreamStream {
     /// client that is waited for.
     private(set) var end: Instant?
 
-    func begin(_ call: UpstreamCall, on owner: HTTP2Connection, slot: Int) {
+    func begin(_ call: UpstreamCall, on owner: HTTP2UpstreamConnection, slot: Int) {
         self.owner = owner
         self.call = call
         self.slot = slot
@@ -165,7 +165,7 @@ public final class UpstreamStream {
     func failUnsent() {
         let call = call
         fail(owner?.loss ?? .disconnected, again: .always, isJudged: false)
-        call?.settle()
+        call?.finishEvent()
     }
 
     private func fail(
@@ -208,7 +208,7 @@ public final class UpstreamStream {
         // A client whose upload the service does not take must not have it judged by all who share the connection.
         fail(.responseTimeout, again: .never, isJudged: wire?.isStarved != true)
         wire?.reset(.cancel)
-        call?.settle()
+        call?.finishEvent()
     }
 
     // MARK: - The end

@@ -13,7 +13,7 @@ public enum HealthCheckFailure: Equatable, Sendable {
         switch self {
         case .upstream(let failure): failure.text
         case .status(let status, let expected): "status \(status), expected \(expected.map { "\($0)" } ?? "200 to 299")"
-        case .timeout(let span): "no complete answer in \(span.nanoseconds / 1_000_000) ms"
+        case .timeout(let span): "no complete response within \(span.nanoseconds / 1_000_000) ms"
         }
     }
 }

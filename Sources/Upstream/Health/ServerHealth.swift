@@ -2,8 +2,8 @@ internal import EventLoop
 
 /// What one worker thinks of one server: by the requests that failed there, and by its answers to checks.
 ///
-/// A value that is told what happened and when. The two judge independently; only where both have no objection does the
-/// server get requests.
+/// A value: the caller reports what happened and when. The two judge independently; only where both have no objection
+/// does the server get requests.
 struct ServerHealth {
     private let ejection: EjectionRules
     private let checks: HealthCheckRules?
@@ -26,7 +26,7 @@ struct ServerHealth {
         self.checks = checks
     }
 
-    func standing(at now: Instant) -> ServerStanding {
+    func standing(at now: Instant) -> ServerCondition {
         if isUnhealthy { return .unhealthy }
         if now < ejectedUntil { return .ejected }
         return isOnProbation ? .onProbation : .usable
@@ -57,7 +57,7 @@ struct ServerHealth {
 
     /// - Returns: for how long.
     mutating func eject(at now: Instant) -> TimeSpan {
-        // A time that began anew needs no memory of the old ones.
+        // Earlier ejections no longer count once the server has served as long again as the last one lasted.
         if ejections > 0, !isOnProbation, now >= ejectedUntil + time(of: ejections) { ejections = 0 }
         ejections += 1
         failures = 0

@@ -44,7 +44,7 @@ public final class OutboundCall: UpstreamCall {
         begin(again: false)
     }
 
-    /// Gives it up; nobody is told.
+    /// Gives the call up without calling its completion.
     public func stop() {
         completion = nil
         timer = nil
@@ -62,8 +62,8 @@ public final class OutboundCall: UpstreamCall {
         }
     }
 
-    /// Tells it when the turn ends, with nobody's event in the middle: whoever hears of it may start another call, or end all
-    /// of them.
+    /// Calls the completion when the turn ends, outside of any other event: it may start another call, or end all of
+    /// them.
     private func end(_ result: Result<OutboundAnswer, OutboundFailure>) {
         guard !hasEnded else { return }
         hasEnded = true

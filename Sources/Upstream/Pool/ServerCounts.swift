@@ -32,19 +32,19 @@ public struct ServerFailure: Sendable {
 public final class ServerTally {
     public internal(set) var counts: ServerCounts {
         _read {
-            var loan = keptCounts.lend()
-            defer { keptCounts.end(&loan) }
-            yield loan.value
+            var borrowed = keptCounts.borrow()
+            defer { keptCounts.end(&borrowed) }
+            yield borrowed.value
         }
         @inline(__always) _modify {
-            var loan = keptCounts.lend()
-            defer { keptCounts.end(&loan) }
-            yield &loan.value
+            var borrowed = keptCounts.borrow()
+            defer { keptCounts.end(&borrowed) }
+            yield &borrowed.value
         }
     }
     /// Nil while there was none.
     public internal(set) var lastFailure: ServerFailure?
-    private var keptCounts = Lent(ServerCounts())
+    private var keptCounts = Borrowable(ServerCounts())
 
     public init() {}
 }

@@ -8,7 +8,7 @@ extension UpstreamPool {
         for place in servers.indices where settings.servers[place].resolved == server {
             servers[place].readdress(addresses)
             states[place].isResolved = !addresses.isEmpty
-            // A copy: whoever is discarded leaves the array.
+            // A copy: a discarded connection leaves the array.
             let idle = servers[place].idle
             for connection in idle where !servers[place].has(connection.address) { connection.discard() }
             let open = servers[place].open

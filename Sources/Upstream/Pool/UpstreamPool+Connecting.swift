@@ -34,7 +34,7 @@ extension UpstreamPool {
             connection.begin(call)
             call.began(on: .http1(connection))
         case .http2:
-            let connection = HTTP2Connection(pool: self, server: server, socket: socket, isCheck: true)
+            let connection = HTTP2UpstreamConnection(pool: self, server: server, socket: socket, isCheck: true)
             addCheck(connection, left)
             // It waits: the server has not shown itself.
             _ = connection.take(call)

@@ -21,7 +21,7 @@ public struct ServerSnapshot: Sendable {
     public let busy: Int
     /// Connections kept for the next one.
     public let idle: Int
-    public let standing: ServerStanding
+    public let standing: ServerCondition
     /// Of this worker; nil while there was none. Whatever was since: a server that is the only one is never ejected.
     public let lastFailure: ServerFailure?
 }

@@ -23,13 +23,15 @@ extension UpstreamPool {
             return openConnection(to: server, where: { $0.hasRoom }).map { begin(call, on: $0) } ?? .none
         }
         let connection = try connect(for: call, to: server) {
-            HTTP2Connection(pool: self, server: $0, socket: $1, isCheck: false)
+            HTTP2UpstreamConnection(pool: self, server: $0, socket: $1, isCheck: false)
         }
         servers[connection.server].open.append(connection)
         return begin(call, on: connection)
     }
 
-    private func openConnection(to server: Int, where isSuitable: (HTTP2Connection) -> Bool) -> HTTP2Connection? {
+    private func openConnection(to server: Int, where isSuitable: (HTTP2UpstreamConnection) -> Bool)
+        -> HTTP2UpstreamConnection?
+    {
         while let connection = servers[server].open.first(where: isSuitable) {
             // One that is not has left the list.
             if connection.isThere() { return connection }
@@ -37,7 +39,7 @@ extension UpstreamPool {
         return nil
     }
 
-    private func begin(_ call: UpstreamCall, on connection: HTTP2Connection) -> Place {
+    private func begin(_ call: UpstreamCall, on connection: HTTP2UpstreamConnection) -> Place {
         callBegins(call, at: connection.server)
         guard let stream = connection.take(call) else { return .awaited }
         return .carrier(.http2(stream))
@@ -73,7 +75,7 @@ extension UpstreamPool {
     }
 
     /// The server has said what its limits are, for the first time or again.
-    func capacityChanged(on connection: HTTP2Connection) {
+    func capacityChanged(on connection: HTTP2UpstreamConnection) {
         let server = servers[connection.server]
         if server.admitsNoneUntil.nanoseconds > .min, connection.hasRoom {
             server.admitsNoneUntil = Instant(nanoseconds: .min)
@@ -92,7 +94,7 @@ extension UpstreamPool {
     }
 
     /// The connection that a call waits for cannot be had: the next server is asked.
-    func move(_ call: UpstreamCall, from connection: HTTP2Connection, after failure: UpstreamFailure) {
+    func move(_ call: UpstreamCall, from connection: HTTP2UpstreamConnection, after failure: UpstreamFailure) {
         callEnded(on: connection)
         let server = connection.server
         begin(call) { () throws(UpstreamFailure) in
@@ -101,12 +103,12 @@ extension UpstreamPool {
     }
 
     /// The server admits fewer streams than calls wait for it.
-    func reassign(_ call: UpstreamCall, from connection: HTTP2Connection) {
+    func reassign(_ call: UpstreamCall, from connection: HTTP2UpstreamConnection) {
         callEnded(on: connection)
         begin(call) { () throws(UpstreamFailure) in try streamPlace(for: call) }
     }
 
-    func becameIdle(_ connection: HTTP2Connection) {
+    func becameIdle(_ connection: HTTP2UpstreamConnection) {
         idleCount += 1
         // Its server may have moved meanwhile.
         let isStale = !servers[connection.server].has(connection.address)

@@ -15,17 +15,17 @@ public final class UpstreamPool {
     /// What the balancer looks at, and what else there is of each server, by place.
     var states: [ServerState] {
         @inline(__always) _read {
-            var loan = keptStates.lend()
-            defer { keptStates.end(&loan) }
-            yield loan.value
+            var borrowed = keptStates.borrow()
+            defer { keptStates.end(&borrowed) }
+            yield borrowed.value
         }
         @inline(__always) _modify {
-            var loan = keptStates.lend()
-            defer { keptStates.end(&loan) }
-            yield &loan.value
+            var borrowed = keptStates.borrow()
+            defer { keptStates.end(&borrowed) }
+            yield &borrowed.value
         }
     }
-    private var keptStates: Lent<[ServerState]>
+    private var keptStates: Borrowable<[ServerState]>
     let servers: [UpstreamServer]
     var balancer: Balancer
     /// All connections, idle or not, by slot: who owns a connection from its first byte to its last.
@@ -47,7 +47,7 @@ public final class UpstreamPool {
     private var waitingTimer: LoopTimer?
     private var isServingWaiting = false
     var checks: [HealthCheck] = []
-    /// Told when a worker begins or ceases to use a server. Rarely.
+    /// Called when a worker begins or ceases to use a server. Rarely.
     public var onHealthChange: ((String, ServerHealthChange) -> Void)?
 
     /// - Parameters:
@@ -61,7 +61,7 @@ public final class UpstreamPool {
         self.loop = loop
         self.buffers = buffers
         self.settings = settings
-        keptStates = Lent(
+        keptStates = Borrowable(
             settings.servers.map {
                 ServerState(
                     name: $0.name, health: ServerHealth(ejection: settings.ejection, checks: settings.health),
@@ -134,7 +134,8 @@ public final class UpstreamPool {
     private func wait(_ call: UpstreamCall) throws(UpstreamFailure) {
         guard !waiting.isFull else { throw .connectionLimit }
         let end = call.waitingEnd ?? loop.now + settings.waitingTimeout
-        // It may have waited before, and a connection that it got then had no room for it: its time is not to begin anew.
+        // It may have waited before, and a connection that it got then had no room for it: its waiting time does not
+        // restart.
         guard loop.now < end else { throw .waitingTimeout }
         call.waitingEnd = end
         let isFirst = waiting.isEmpty
@@ -204,7 +205,7 @@ public final class UpstreamPool {
         } catch {
             call.failed(error, again: .never)
         }
-        call.settle()
+        call.finishEvent()
     }
 
     /// - Returns: whether one more connection may be opened.
@@ -227,7 +228,7 @@ public final class UpstreamPool {
         waiting.remove(call.ticket)
     }
 
-    /// When all events that were ready are served: whoever makes room is in the middle of its own.
+    /// When all events that were ready are served: the connection that makes room is in the middle of its own event.
     func serveWaitingSoon() {
         guard !waiting.isEmpty, !isServingWaiting else { return }
         isServingWaiting = true
@@ -258,7 +259,7 @@ public final class UpstreamPool {
                 leave(call)
                 call.failed(error, again: .never)
             }
-            call.settle()
+            call.finishEvent()
         }
     }
 
@@ -281,7 +282,7 @@ public final class UpstreamPool {
             guard let call = waiting.popFirst() else { return }
             call.queue = nil
             call.failed(.waitingTimeout, again: .never)
-            call.settle()
+            call.finishEvent()
         }
     }
 

@@ -17,19 +17,19 @@ final class UpstreamServer {
     /// Connections nobody uses; the last one given back first, so that those not needed grow old and are closed.
     var idle: [HTTP1Connection] {
         @inline(__always) _read {
-            var loan = keptIdle.lend()
-            defer { keptIdle.end(&loan) }
-            yield loan.value
+            var borrowed = keptIdle.borrow()
+            defer { keptIdle.end(&borrowed) }
+            yield borrowed.value
         }
         @inline(__always) _modify {
-            var loan = keptIdle.lend()
-            defer { keptIdle.end(&loan) }
-            yield &loan.value
+            var borrowed = keptIdle.borrow()
+            defer { keptIdle.end(&borrowed) }
+            yield &borrowed.value
         }
     }
-    private var keptIdle = Lent<[HTTP1Connection]>([])
+    private var keptIdle = Borrowable<[HTTP1Connection]>([])
     /// Those of HTTP/2, the oldest first, whether anybody uses them or not.
-    var open: [HTTP2Connection] = []
+    var open: [HTTP2UpstreamConnection] = []
 
     /// It admits no streams, as it has said: until then no new connection is opened to find out whether it still does not.
     var admitsNoneUntil = Instant(nanoseconds: .min)

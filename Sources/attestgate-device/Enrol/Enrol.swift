@@ -8,20 +8,21 @@ internal import Vocabulary
 
 struct Enrol: ParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Enrol a phone: attest its hardware key, bind its certificate key, get the certificate.",
+        abstract: "Enrol a phone: attest its hardware key, bind its certificate key, receive the certificate.",
         discussion: """
-            Makes the device if there is none. Each step is kept, so after an interruption the same command goes on; on a \
-            device that is enrolled it renews the certificate, and with --rotate it replaces the certificate's key. Then \
-            `request` works from the same directory.
+            Creates the device if there is none. Each step is saved, so the same command continues after an \
+            interruption. On an enrolled device it renews the certificate; with --rotate it replaces the \
+            certificate's key. Afterwards `request` works with the same directory.
 
-            Exit status: 0 done, 1 refused, or something is missing, 2 usage, 75 to be repeated later: the service cannot \
-            answer, or an operator has to approve the device; without a response curl's own, as in 7 no connection.
+            Exit status: 0 success, 1 refused or something is missing, 2 usage error, 75 repeat later (the service \
+            is not available, or an operator must approve the device); without a response, curl's exit status, such \
+            as 7 for no connection.
             """)
 
     @Option(help: ArgumentHelp("The enrolment service: https://HOST[:PORT][/PATH].", valueName: "URL"))
     var enrolment: String
 
-    @Option(help: ArgumentHelp("The URL the service knows itself by, if it is another.", valueName: "URL"))
+    @Option(help: ArgumentHelp("The service's own URL, if it is different.", valueName: "URL"))
     var provider: String?
 
     @Option(help: ArgumentHelp("The device.", valueName: "DIR"), completion: .directory)
@@ -29,50 +30,56 @@ struct Enrol: ParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The app, as in ABCDE12345.org.example.app; needed where there is no device yet.", valueName: "ID"))
+            "The app id, for example ABCDE12345.org.example.app; required if there is no device yet.", valueName: "ID"))
     var appId: String?
 
     @Option(
         help: ArgumentHelp(
-            "Where the simulator's authority lies, made by `ca init` (the directory of --ca).", valueName: "DIR"),
+            "The directory of the simulator's authority, created by `ca init` (default: the directory of --ca).",
+            valueName: "DIR"),
         completion: .directory)
     var attestationCa: String?
 
     @Option(
         help: ArgumentHelp(
-            "What the hardware key is attested with, as the service has it configured for the app.", valueName: "FORM"))
+            "The client data of the attestation, as configured for the app at the service.", valueName: "FORM"))
     var clientData: ClientDataForm = .nonceAndTag
 
     @Option(
-        help: ArgumentHelp("The JWT that lets the device in, where the service demands one.", valueName: "FILE|-"),
+        help: ArgumentHelp("The admission token (JWT), if the service requires one.", valueName: "FILE|-"),
         completion: .file())
     var admissionToken: String?
 
-    @Flag(help: "Replace the key of the certificate; the hardware key vouches for the new one.")
+    @Flag(help: "Replace the certificate's key; the hardware key signs for the new one.")
     var rotate = false
 
-    @Option(help: ArgumentHelp("The system whose statements look so.", valueName: "SYSTEM"))
+    @Option(help: ArgumentHelp("The operating system whose attestation form is used.", valueName: "SYSTEM"))
     var form: AssertionForm = .iOS14
 
-    @Option(help: ArgumentHelp("Put the hash of this text where the app id's belongs.", valueName: "TEXT"))
+    @Option(
+        help: ArgumentHelp(
+            "The system version that the attestation states, in place of the form's.", valueName: "VERSION"))
+    var osVersion: String?
+
+    @Option(help: ArgumentHelp("Use the hash of this text in place of the app id's.", valueName: "TEXT"))
     var rpId: String?
 
-    @Option(help: ArgumentHelp("Send one request with this wrong, whatever the answer.", valueName: "WHAT"))
+    @Option(help: ArgumentHelp("Send one request with this error, and do not retry.", valueName: "WHAT"))
     var alter: EnrolmentAlteration?
 
     @OptionGroup(title: "Transfer") var transfer: EnrolmentTransferOptions
 
     func validate() throws {
         guard service != nil else {
-            throw ValidationError("--enrolment and --provider are of the form https://HOST[:PORT][/PATH]")
+            throw ValidationError("--enrolment and --provider must have the form https://HOST[:PORT][/PATH]")
         }
         if let appId, AppID(appId) == nil { throw ValidationError("\(appId) is not of the form PREFIX.bundle.id") }
         if rotate, alter?.endpoint == .initialization {
-            throw ValidationError("--rotate initializes nothing that could be altered")
+            throw ValidationError("--rotate sends no initialization that --alter could change")
         }
     }
 
-    private var service: EnrolmentService? { EnrolmentService(url: enrolment, provider: provider) }
+    private var service: EnrolmentServiceAddress? { EnrolmentServiceAddress(url: enrolment, provider: provider) }
 
     func run() throws {
         guard let service else { return }
@@ -83,13 +90,17 @@ struct Enrol: ParsableCommand {
         let record = try device.enrolmentRecord() ?? EnrolmentRecord(service: service)
         guard record.service == service else {
             throw SimulatorError(
-                "the device in \(directory) belongs to \(record.service.provider): another service takes another device"
+                "the device in \(directory) belongs to \(record.service.provider): use another directory for another service"
             )
         }
-        if rotate, !record.isBound { throw SimulatorError("the device is not enrolled: there is no key to replace") }
+        // A device whose system was too old has started over, and its certificate key stays bound to the old hardware key.
+        let hasStartedOver = record.step == .begun && FileManager.default.fileExists(atPath: device.certificatePath)
+        if rotate, !record.isBound, !hasStartedOver {
+            throw SimulatorError("the device is not enrolled: there is no key to replace")
+        }
         if rotate { try device.beginRotation(library) }
-        if device.isRotating, !rotate { Terminal.put(line: "going on with the rotation that was begun") }
-        let attestor = SimulatedAttestor(device, authority: authority, form: form, rpID: rpId)
+        if device.isRotating, !rotate { Terminal.put(line: "continuing the rotation") }
+        let attestor = SimulatedAttestor(device, authority: authority, form: form, rpID: rpId, systemVersion: osVersion)
         let transfer = transfer
         let resolve = CurlList(transfer.resolve)
         let runner = EnrolmentRunner(
@@ -102,13 +113,13 @@ struct Enrol: ParsableCommand {
     private func openedOrMade(_ library: LibraryContext) throws -> DeviceDirectory {
         if let device = try? DeviceDirectory(opening: directory) {
             guard let appId, device.appID.description != appId else { return device }
-            throw SimulatorError("the device in \(directory) is one of \(device.appID), not of \(appId)")
+            throw SimulatorError("the device in \(directory) belongs to \(device.appID), not to \(appId)")
         }
         guard let appId, let app = AppID(appId) else {
-            throw SimulatorError("there is no device in \(directory): --app-id makes one of that app")
+            throw SimulatorError("there is no device in \(directory): create one with --app-id")
         }
         let device = try DeviceDirectory.create(directory, appID: app, library)
-        Terminal.put(line: "made a device of \(app) in \(directory)")
+        Terminal.put(line: "created a device of \(app) in \(directory)")
         return device
     }
 
@@ -119,7 +130,7 @@ struct Enrol: ParsableCommand {
     }
 
     private func token(_ path: String) throws -> String {
-        let bytes = path == "-" ? Array(FileHandle.standardInput.readDataToEndOfFile()) : try RequestContent.file(path)
+        let bytes = path == "-" ? Array(FileHandle.standardInput.readDataToEndOfFile()) : try RequestBody.file(path)
         return String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .whitespacesAndNewlines)
     }
 }

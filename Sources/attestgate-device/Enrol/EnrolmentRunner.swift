@@ -34,7 +34,7 @@ final class EnrolmentRunner {
             switch record.step {
             case .begun, .keyMade: break
             case .attested, .initialized, .bound:
-                throw SimulatorError("the device is attested already: a new directory makes a new one")
+                throw SimulatorError("the device is already attested: use a new directory for a new device")
             }
         }
         var exchange = EnrolmentExchange(record, point: key.point, form: form, admissionToken: admissionToken)
@@ -55,7 +55,7 @@ final class EnrolmentRunner {
                 case .attest(let keyID, let hash):
                     let hash = alteration?.clientDataHash(hash) ?? hash
                     let attestation = try attestor.attestation(of: keyID, clientDataHash: hash)
-                    Terminal.put(line: "attested it: \(attestation.count) bytes")
+                    Terminal.put(line: "attested the hardware key: \(attestation.count) bytes")
                     action = exchange.attested(attestation)
                 case .assert(let keyID, let hash):
                     let assertion = try attestor.assertion(by: keyID, clientDataHash: hash)
@@ -75,7 +75,7 @@ final class EnrolmentRunner {
                 case .finish(let certificate):
                     try device.keep(certificate, library)
                     return report(certificate)
-                case .fail(let failure): throw complaint(failure)
+                case .fail(let failure): throw error(for: failure)
                 }
             } catch let fault as AttestorFault {
                 action = exchange.attestorFailed(fault)
@@ -88,7 +88,7 @@ final class EnrolmentRunner {
     /// - Returns: nil if it was the altered one, whose answer is the end.
     private func answer(to request: EnrolmentRequest, _ record: EnrolmentRecord) throws -> EnrolmentAnswer? {
         if let alteration, request.endpoint == .nonce, alteration.replacesNonce, isLastNonce(record, alteration) {
-            Terminal.put(line: "took a nonce of nobody's")
+            Terminal.put(line: "used an unknown nonce")
             return EnrolmentAlteration.foreignNonce
         }
         let isAltered = request.endpoint == alteration?.endpoint
@@ -114,7 +114,8 @@ final class EnrolmentRunner {
     }
 
     private func send(
-        _ method: String, of service: EnrolmentService, _ endpoint: EnrolmentRequest.Endpoint, _ content: [UInt8]?
+        _ method: String, of service: EnrolmentServiceAddress, _ endpoint: EnrolmentRequest.Endpoint,
+        _ content: [UInt8]?
     ) throws -> EnrolmentAnswer {
         var lines: [HeaderLine] = []
         if content != nil { lines.append(HeaderLine(name: "Content-Type", value: "application/json")) }
@@ -140,23 +141,25 @@ final class EnrolmentRunner {
 
     private func showAltered(_ endpoint: EnrolmentRequest.Endpoint, _ answer: EnrolmentAnswer) throws {
         guard answer.status >= 300 else {
-            Terminal.put(line: "\(endpoint.rawValue) was accepted, altered as it was: \(answer.status)")
+            Terminal.put(line: "the altered \(endpoint.rawValue) was accepted: \(answer.status)")
             return
         }
         Terminal.say("\(endpoint.rawValue) was refused: \(answer.refusal)")
         throw ExitCode(1)
     }
 
-    private func complaint(_ failure: EnrolmentFailure) -> any Error {
+    private func error(for failure: EnrolmentFailure) -> any Error {
         guard case .refused(let refusal, let advice) = failure else {
-            return SimulatorError("the enrolment cannot be done: \(failure.inWords)")
+            return SimulatorError("the enrolment failed: \(failure.inWords)")
         }
         let hint =
             switch advice {
             case .later: "try again later"
-            case .awaitApproval: "an operator has to approve the device; then run this again"
+            case .awaitApproval: "an operator must approve the device; then run this command again"
             case .update: "the app or its system is too old for this service"
-            case .newNonce, .newHardwareKey, .giveUp: "nothing was left to try"
+            case .updateSystem:
+                "the system is too old: update it; then run this command again, with --rotate if it was enrolled before"
+            case .newNonce, .newHardwareKey, .giveUp: "all attempts failed"
             }
         Terminal.say("\(refusal); \(hint)")
         return advice == .later || advice == .awaitApproval ? Self.later : ExitCode(1)
@@ -168,10 +171,10 @@ extension EnrolmentFailure {
         switch self {
         case .refused(let refusal, _): "\(refusal)"
         case .attestor(let fault): "the hardware key or its attestation: \(fault)"
-        case .answerUnreadable(let endpoint): "the answer of \(endpoint.rawValue) is not of the form it must have"
-        case .certificateForeign: "the certificate that came is for another key"
-        case .signatureUnreadable: "the assertion or the signature made here is not of the form it must have"
-        case .admissionTokenMalformed: "the admission token is no JWT in compact form, or too long"
+        case .answerUnreadable(let endpoint): "the response of \(endpoint.rawValue) is malformed"
+        case .certificateForeign: "the received certificate is for another key"
+        case .signatureUnreadable: "the assertion or the signature created here is malformed"
+        case .admissionTokenMalformed: "the admission token is not a JWT in compact form, or is too long"
         }
     }
 }

@@ -3,7 +3,7 @@ public import DeviceSimulator
 
 /// What is to be wrong with the proof, so that every refusal can be seen.
 struct AlterationOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Sign this method, whatever is sent.", valueName: "METHOD"))
+    @Option(help: ArgumentHelp("Sign this method instead of the one that is sent.", valueName: "METHOD"))
     var signMethod: String?
     @Option(help: ArgumentHelp("Sign this path.", valueName: "PATH"))
     var signPath: String?
@@ -17,26 +17,26 @@ struct AlterationOptions: ParsableArguments {
     var signData: String?
     @Option(help: ArgumentHelp("Sign and send this Content-Digest.", valueName: "VALUE"))
     var contentDigest: String?
-    @Option(help: ArgumentHelp("Do not cover this component; may be given several times.", valueName: "COMPONENT"))
+    @Option(help: ArgumentHelp("Do not cover this component; can be repeated.", valueName: "COMPONENT"))
     var omit: [String] = []
 
     @Option(parsing: .unconditional, help: ArgumentHelp("Add this to `created`.", valueName: "SECONDS"))
     var createdOffset: Int64 = 0
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("Let the proof expire so long after `created`.", valueName: "SECONDS"))
+        help: ArgumentHelp("The lifetime of the proof, counted from `created`.", valueName: "SECONDS"))
     var expires: Int64?
-    @Option(help: ArgumentHelp("Use this challenge, and fetch none.", valueName: "TEXT"))
+    @Option(help: ArgumentHelp("Use this challenge and do not fetch one.", valueName: "TEXT"))
     var nonce: String?
     @Option(help: ArgumentHelp("Claim this key id.", valueName: "B64"))
     var keyid: String?
     @Option(help: ArgumentHelp("Name this algorithm.", valueName: "TEXT"))
     var alg: String?
-    @Option(help: ArgumentHelp("Label both members so instead of `attest`.", valueName: "TEXT"))
+    @Option(help: ArgumentHelp("Use this label for both members instead of `attest`.", valueName: "TEXT"))
     var label: String?
     @Option(help: ArgumentHelp("Use this tag instead of `attestgate-request`.", valueName: "TEXT"))
     var tag: String?
-    @Option(help: "Break it after signing: signature, assertion or signature-input.")
+    @Option(help: "Corrupt this part after signing: signature, assertion or signature-input.")
     var corrupt: ProofAlterations.Corruption?
 
     func alterations() throws -> ProofAlterations {
@@ -45,7 +45,7 @@ struct AlterationOptions: ParsableArguments {
         alterations.path = signPath
         alterations.query = signQuery
         alterations.authority = signAuthority
-        alterations.content = try signData.map(RequestContent.read)
+        alterations.content = try signData.map(RequestBody.read)
         alterations.contentDigest = contentDigest
         alterations.omitted = omit.map { $0.lowercased() }
         alterations.createdOffset = createdOffset
@@ -62,11 +62,11 @@ struct AlterationOptions: ParsableArguments {
     func validate() throws {
         let year: ClosedRange<Int64> = -31_536_000...31_536_000
         guard year.contains(createdOffset), year.contains(expires ?? 0) else {
-            throw ValidationError("--created-offset and --expires are of a year at most")
+            throw ValidationError("--created-offset and --expires must be at most a year")
         }
         for text in [contentDigest, nonce, keyid, alg, label, tag].compactMap(\.self)
         where text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7f }) {
-            throw ValidationError("a proof's texts have no control characters: they would end its line")
+            throw ValidationError("values in a proof must not contain control characters")
         }
     }
 }

@@ -5,24 +5,25 @@ internal import CCurl
 struct EnrolmentTransferOptions: ParsableArguments {
     @Option(
         name: [.long, .customLong("cacert")],
-        help: ArgumentHelp("PEM file of the authorities that the service may chain to.", valueName: "FILE"),
+        help: ArgumentHelp("PEM file with the authorities of the service's certificate.", valueName: "FILE"),
         completion: .file())
     var ca: String?
 
     @Option(help: ArgumentHelp("HOST:PORT:ADDRESS: connect there for that host and port.", valueName: "ENTRY"))
     var resolve: [String] = []
 
-    @Flag(name: .customLong("http2"), help: "Speak HTTP/2, and fail where the server does not (HTTP/1.1 otherwise).")
+    @Flag(
+        name: .customLong("http2"), help: "Use HTTP/2, and fail if the server does not support it (default: HTTP/1.1).")
     var http2 = false
 
-    @Option(help: ArgumentHelp("Most seconds for each transfer.", valueName: "SECONDS"))
+    @Option(help: ArgumentHelp("The maximum time of a transfer, in seconds.", valueName: "SECONDS"))
     var maxTime = 30
 
-    @Flag(name: .shortAndLong, help: "Tell on standard error what libcurl does; tokens are shown.")
+    @Flag(name: .shortAndLong, help: "Write libcurl's actions to standard error, including tokens.")
     var verbose = false
 
     func validate() throws {
-        guard (1...86_400).contains(maxTime) else { throw ValidationError("--max-time is between 1 and 86400 seconds") }
+        guard (1...86_400).contains(maxTime) else { throw ValidationError("--max-time must be 1 to 86400 seconds") }
     }
 
     /// Sets what every transfer of a run has in common.

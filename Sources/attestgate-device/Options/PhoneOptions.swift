@@ -5,16 +5,18 @@ internal import Foundation
 
 /// Which phone signs, and how.
 struct PhoneOptions: ParsableArguments {
-    @Option(help: ArgumentHelp("Use this counter value; the stored one stays as it is.", valueName: "N"))
+    @Option(help: ArgumentHelp("Use this counter value; the stored one does not change.", valueName: "N"))
     var counter: UInt32?
-    @Option(help: ArgumentHelp("Put the hash of this text where the app id's belongs.", valueName: "TEXT"))
+    @Option(help: ArgumentHelp("Use the hash of this text in place of the app id's.", valueName: "TEXT"))
     var rpId: String?
     @Option(
-        help: ArgumentHelp("Sign with this P-256 key, still claiming the device's key id.", valueName: "PEM"),
+        help: ArgumentHelp("Sign with this P-256 key, but send the device's key id.", valueName: "PEM"),
         completion: .file())
     var hardwareKey: String?
     @Option(
-        help: "The system whose assertions look so: \(AssertionForm.allCases.map(\.rawValue).joined(separator: ", ")).")
+        help:
+            "The operating system whose assertion form is used: \(AssertionForm.allCases.map(\.rawValue).joined(separator: ", "))."
+    )
     var form: AssertionForm = .iOS14
 
     /// Whether the phone signs as its owner registered it.
@@ -24,7 +26,7 @@ struct PhoneOptions: ParsableArguments {
         let own = try device.hardwareKey(library)
         let maker = try AssertionMaker(own, rpID: rpId ?? device.appID.description, form: form, library)
         guard let hardwareKey else { return Phone(device, claims: maker, signsWith: maker, counter: counter) }
-        let other = try PrivateKey(pem: RequestContent.file(hardwareKey), library)
+        let other = try PrivateKey(pem: RequestBody.file(hardwareKey), library)
         let signer = try AssertionMaker(other, rpID: rpId ?? device.appID.description, form: form, library)
         return Phone(device, claims: maker, signsWith: signer, counter: counter)
     }

@@ -12,7 +12,7 @@ final class CurlGroup {
         transfers = try (0..<count).map { _ in
             try CurlTransfer(isHTTP2: onOneConnection) { settings in
                 try configure(settings)
-                // Whoever comes while the connection is being made waits for it.
+                // A transfer that starts while the connection is being made waits for it.
                 if onOneConnection { try settings.set(CURLOPT_PIPEWAIT, 1) }
             }
         }

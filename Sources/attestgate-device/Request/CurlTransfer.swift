@@ -78,7 +78,7 @@ final class CurlTransfer {
         let settings = CurlSettings(handle)
         try configure(settings)
         try settings.set(CURLOPT_HTTP_VERSION, isHTTP2 ? CURL_HTTP_VERSION_2TLS : CURL_HTTP_VERSION_1_1)
-        // What a proxy on the way answers is nobody's response.
+        // The answer of a proxy on the way is not the server's response.
         try settings.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
         try settings.set(CURLOPT_URL, outgoing.url)
         try settings.setMethod(outgoing.method, outgoing.content)
@@ -102,7 +102,7 @@ final class CurlTransfer {
         guard !isOtherVersion else {
             throw TransferError(
                 code: Int32(CURLE_HTTP2.rawValue),
-                description: "the server does not speak HTTP/2: its `protocols` have no h2, or it chose HTTP/1.1")
+                description: "the server does not support HTTP/2: its `protocols` lack h2, or it chose HTTP/1.1")
         }
         guard code == CURLE_OK else {
             let text = String(cString: reason)

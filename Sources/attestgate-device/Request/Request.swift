@@ -9,17 +9,20 @@ struct Request: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Send a request with a proof: curl for attested requests.",
         discussion: """
-            Fetches a challenge if none is kept, signs, sends; if the gateway wants a new challenge or a proof of now, does \
-            so once more. Content goes to standard output, all else to standard error.
+            Fetches a challenge if none is stored, signs the request and sends it. If the gateway requires a new \
+            challenge or a newer proof, it does so once more. Content goes to standard output, everything else to \
+            standard error.
 
             The options from --sign-method to --corrupt, from --counter to --hardware-key, --unsigned-header and --no-proof \
-            make requests that are refused. Such a request is sent once, whatever the answer.
+            create requests that are refused. Such a request is never retried.
 
-            Exit status: 0 answered, 1 no device or no challenge, 2 usage, 22 status 400 or above with --fail; without a \
-            response curl's own (with --parallel, of the first that had none), as in 7 no connection, 16 no HTTP/2 with --http2, 28 time is up, 35 or 56 TLS refused, 60 server not trusted.
+            Exit status: 0 response received, 1 no device or no challenge, 2 usage error, 22 status 400 or above \
+            with --fail. Without a response, curl's exit status (with --parallel, that of the first failure): 7 no \
+            connection, 16 no HTTP/2 with --http2, 28 timeout, 35 or 56 TLS refused, 60 server not trusted.
             """)
 
-    @Option(help: ArgumentHelp("The device, made by `create`.", valueName: "DIR"), completion: .directory)
+    @Option(
+        help: ArgumentHelp("The device's directory, created by `create`.", valueName: "DIR"), completion: .directory)
     var directory: String
 
     @Option(name: [.customShort("X"), .customLong("request")], help: "Method (GET, or POST with content).")
@@ -27,59 +30,59 @@ struct Request: ParsableCommand {
 
     @Option(
         name: [.customShort("H"), .long], parsing: .unconditionalSingleValue,
-        help: ArgumentHelp("A header line; may be given several times.", valueName: "N: V"))
+        help: ArgumentHelp("A header line; can be repeated.", valueName: "N: V"))
     var header: [String] = []
 
     @Option(
         name: [.customShort("d"), .long], parsing: .unconditional,
-        help: "Content: DATA, or @FILE, sent as it is.")
+        help: "The content: DATA or @FILE, sent unchanged.")
     var data: String?
 
-    @Flag(help: "Send the very same bytes again, and tell both results.")
+    @Flag(help: "Send the same bytes again, and print both results.")
     var replay = false
 
     @Option(
         help: ArgumentHelp(
             """
-            Send so many requests at once, each with its own proof, and print a line for each: on one connection with \
-            --http2, else on one each.
+            Send this number of requests at once, each with its own proof, and print one line for each. With --http2 \
+            they share one connection.
             """, valueName: "M"))
     var parallel: Int?
 
-    @Flag(help: "Print the proof's header lines, and send nothing (but for a challenge, if none is kept).")
+    @Flag(help: "Print the proof's header lines and send no request (except for a challenge, if none is stored).")
     var printProof = false
 
     @Flag(help: "Send no proof.")
     var noProof = false
 
-    @Flag(help: "The request may be executed twice: send it again after counter_replayed or counter_late, too.")
+    @Flag(help: "Also retry after counter_replayed or counter_late: use it only if the request may be executed twice.")
     var idempotent = false
 
     @Option(
         parsing: .unconditionalSingleValue,
-        help: ArgumentHelp("A header line that the proof knows nothing of.", valueName: "N: V"))
+        help: ArgumentHelp("A header line that the proof does not cover.", valueName: "N: V"))
     var unsignedHeader: [String] = []
 
     @OptionGroup(title: "Transfer") var transfer: TransferOptions
     @OptionGroup(title: "The phone") var phone: PhoneOptions
-    @OptionGroup(title: "Wrong on purpose") var alterations: AlterationOptions
+    @OptionGroup(title: "Deliberate errors") var alterations: AlterationOptions
 
     @Argument(help: "https://HOST[:PORT]/PATH[?QUERY]")
     var url: String
 
     func validate() throws {
         guard RequestTarget(url: url) != nil else {
-            throw ValidationError("\(url) is no https URL that can be sent as it is")
+            throw ValidationError("\(url) is not an https URL in normal form")
         }
         for line in header + unsignedHeader where HeaderLine(line) == nil {
             throw ValidationError("\(line) is not of the form NAME: VALUE")
         }
         if let parallel {
             guard (1...Self.parallelLimit).contains(parallel) else {
-                throw ValidationError("--parallel is between 1 and \(Self.parallelLimit)")
+                throw ValidationError("--parallel must be 1 to \(Self.parallelLimit)")
             }
             if printProof || transfer.include || phone.counter != nil {
-                throw ValidationError("--parallel goes with neither --print-proof nor --include nor --counter")
+                throw ValidationError("--parallel excludes --print-proof, --include and --counter")
             }
         }
         if noProof, printProof { throw ValidationError("--no-proof and --print-proof exclude each other") }
@@ -113,14 +116,14 @@ struct Request: ParsableCommand {
     }
 
     private func plan() throws -> RequestRunner.Plan {
-        let content = try data.map(RequestContent.read)
+        let content = try data.map(RequestBody.read)
         let method = method ?? (content == nil ? "GET" : "POST")
         var lines = header.compactMap(HeaderLine.init)
         // What curl would add by itself has to be known to be signed.
         if content != nil, !lines.contains(where: { $0.isNamed("content-type") }) {
             lines.append(HeaderLine(name: "Content-Type", value: "application/x-www-form-urlencoded"))
         }
-        guard var target = RequestTarget(url: url) else { throw ValidationError("\(url) is no https URL") }
+        guard var target = RequestTarget(url: url) else { throw ValidationError("\(url) is not an https URL") }
         let origin = "https://\(String(decoding: target.authority, as: UTF8.self))"
         if let host = lines.last(where: { $0.isNamed("host") })?.value { target.authority = Array(host.utf8) }
         let fields = lines.filter { !$0.isNamed("host") }
@@ -131,7 +134,7 @@ struct Request: ParsableCommand {
                 fields: fields.compactMap { line in line.value.map { (line.name, $0) } },
                 content: content.map { .bytes($0) } ?? .none)
         } catch RequestFault.fieldReserved {
-            throw ValidationError("the proof's own fields are not for -H: --unsigned-header adds such a line")
+            throw ValidationError("-H cannot set the proof's own fields: use --unsigned-header")
         } catch {
             throw ValidationError("a header line has no field name")
         }

@@ -11,8 +11,8 @@ extension RequestRunner {
         var answer: Result<GatewayAnswer, TransferError>?
     }
 
-    /// Sends as many requests as the group has transfers, and prints a line for each in their order: its number, the status,
-    /// and the denial. Proofs are signed in that order; those that the gateway wants anew go again together.
+    /// Sends as many requests as the group has transfers, and prints a line for each in their order: its number, the
+    /// status, and the denial. Proofs are signed in that order; requests that need a new proof are repeated together.
     ///
     /// - Returns: the highest status, of the first answers with a replay.
     /// - Throws: the first failure of a transfer, if there was one; the lines are printed nevertheless.
@@ -48,7 +48,7 @@ extension RequestRunner {
         guard attempt.order != nil else { return _ = session.note(response, now: now) }
         let action = attempt.exchange.answered(response, &session, now: now)
         guard mayRepeat, case .send(let challenge, let created) = action else { return }
-        trace("refused as \(response.denial ?? "unknown"); trying once more with a new proof")
+        trace("refused as \(response.denial ?? "unknown"); retrying with a new proof")
         attempt.order = Order(challenge: challenge, created: created)
         attempt.answer = nil
     }

@@ -30,7 +30,7 @@ final class RequestRunner {
     private let include: Bool
     let trace: (String) -> Void
     var session: ProofSession
-    /// What is wrong on purpose is sent once: mending it would hide the refusal.
+    /// A request that is wrong on purpose is sent once: a correction would hide the refusal.
     let mayRepeat: Bool
 
     init(
@@ -64,7 +64,7 @@ final class RequestRunner {
                 return try finish(outgoing, answered)
             }
             order = Order(challenge: challenge, created: created)
-            trace("refused as \(answered.answer.denial ?? "unknown"); trying once more with a new proof")
+            trace("refused as \(answered.answer.denial ?? "unknown"); retrying with a new proof")
         }
     }
 
@@ -127,15 +127,15 @@ final class RequestRunner {
     // MARK: - Responses
 
     /// A response, as far as it was not shown yet.
-    private struct Answered {
+    private struct PartialResponse {
         let head: CurlTransfer.Head
         let answer: GatewayAnswer
         /// Content that waits for the decision whether it is to be shown; nil if it was shown as it came.
         let held: [UInt8]?
     }
 
-    /// - Parameter holds: whether a 401 is kept back, for it may be mended.
-    private func send(_ outgoing: CurlTransfer.Outgoing, holds: Bool) throws -> Answered {
+    /// - Parameter holds: whether a 401 is kept back, because a new proof may remedy it.
+    private func send(_ outgoing: CurlTransfer.Outgoing, holds: Bool) throws -> PartialResponse {
         var isShown = false
         var beginning: [UInt8] = []
         let include = include
@@ -153,11 +153,11 @@ final class RequestRunner {
             isShown = true
             return Terminal.put(Array(content))
         }
-        return Answered(head: head, answer: GatewayAnswer(head, beginning), held: isShown ? nil : beginning)
+        return PartialResponse(head: head, answer: GatewayAnswer(head, beginning), held: isShown ? nil : beginning)
     }
 
     /// Shows what was held back, and sends the very same bytes again if asked to.
-    private func finish(_ outgoing: CurlTransfer.Outgoing, _ answered: Answered) throws -> Int {
+    private func finish(_ outgoing: CurlTransfer.Outgoing, _ answered: PartialResponse) throws -> Int {
         show(answered)
         if session.note(answered.answer, now: now) { try keepChallenge() }
         guard plan.replays else { return answered.answer.status }
@@ -168,7 +168,7 @@ final class RequestRunner {
         return answered.answer.status
     }
 
-    private func show(_ answered: Answered) {
+    private func show(_ answered: PartialResponse) {
         guard let held = answered.held else { return }
         if include { Terminal.put(answered.head.bytes) }
         Terminal.put(held)

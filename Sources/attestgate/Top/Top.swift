@@ -7,30 +7,30 @@ struct Top: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Watch the running gateway: requests, denials, latency, upstreams, registry.",
         discussion: """
-            Asks through the socket that the conf file names in `administration`, each second anew. Ends with q or Ctrl-C. \
-            Goes on while the gateway is gone, until it is back.
+            Contacts the gateway through the socket in the section `administration` of the conf file every second. q \
+            or Ctrl-C quits. Keeps trying while the gateway is down.
 
-            With --once, or where the output is no terminal, it looks for one interval, prints that and ends. Colours are \
-            left out there, and where NO_COLOR is set.
+            With --once, or if the output is not a terminal, prints one interval without colours and exits. NO_COLOR \
+            turns colours off.
 
-            Exit status: 0, or with --once 1 if the gateway cannot be asked.
+            Exit status: 0; with --once 1 if the gateway is not reachable.
             """)
 
     @OptionGroup var file: ConfigurationFile
 
     @Option(
-        help: ArgumentHelp("The gateway's socket, if not the one that the conf file names.", valueName: "PATH"),
+        help: ArgumentHelp("The gateway's socket, if it is not the conf file's.", valueName: "PATH"),
         completion: .file())
     var socket: String?
 
-    @Option(help: ArgumentHelp("How often it is asked: 1 to 60 seconds.", valueName: "SECONDS"))
+    @Option(help: ArgumentHelp("The interval: 1 to 60 seconds.", valueName: "SECONDS"))
     var interval = 1
 
-    @Flag(help: "Print one page and end.")
+    @Flag(help: "Print one page and exit.")
     var once = false
 
     func validate() throws {
-        guard (1...60).contains(interval) else { throw ValidationError("--interval is 1 to 60 seconds") }
+        guard (1...60).contains(interval) else { throw ValidationError("--interval must be 1 to 60 seconds") }
     }
 
     func run() throws {
@@ -78,9 +78,9 @@ final class GatewayWatch {
     }
 
     /// What was seen last, as wide and long as it is. Empty before.
-    var page: TopPage { page(fitting: .max, nil) ?? TopPage(fault: "nothing was asked yet", width: .max) }
+    var page: TopPage { page(fitting: .max, nil) ?? TopPage(fault: "no data yet", width: .max) }
 
-    /// Looks anew. Until there are two looks, what has happened since the start stands for what happens.
+    /// Refreshes the page. Until there are two samples, the totals since the start stand for the changes.
     func page(width: Int, height: Int) -> TopPage {
         do throws(AdministrationClientError) { try look() } catch {
             // Whatever comes next is another process.
@@ -88,7 +88,7 @@ final class GatewayWatch {
             latest = nil
             return TopPage(fault: "\(DeviceAdministrationError.gateway(socket: socket, error))", width: width)
         }
-        return page(fitting: width, height) ?? TopPage(fault: "nothing was asked yet", width: width)
+        return page(fitting: width, height) ?? TopPage(fault: "no data yet", width: width)
     }
 
     private func page(fitting width: Int, _ height: Int?) -> TopPage? {

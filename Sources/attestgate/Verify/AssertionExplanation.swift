@@ -50,11 +50,11 @@ struct AssertionExplanation {
                 let wrongKind = WrongKind(assertion, expected: .assertion, library).explanation
                 causes.append(wrongKind ?? Self.formCause(fault, assertion.count))
             case (.rpID, .refused): causes.append(try appCause(report))
-            case (.counter, .refused): causes.append("Counter 0 is an attestation's: this was never an assertion.")
+            case (.counter, .refused): causes.append("Counter 0 belongs to an attestation: this is not an assertion.")
             case (.counter, .passed) where (report.data?.counter ?? 0) <= storedCounter:
                 causes.append(
-                    "Replayed, or overtaken by a later one: each counter is accepted once. "
-                        + "Parallel requests arrive out of order; a window of counters admits those.")
+                    "Replayed, or sent after a later assertion: each counter is accepted once. "
+                        + "Parallel requests arrive out of order; a counter window accepts them.")
             case (.signature, .refused): causes.append(try signatureCause(report, key))
             default: break
             }
@@ -64,16 +64,16 @@ struct AssertionExplanation {
 
     private static func formCause(_ fault: AssertionFault, _ count: Int) -> String {
         fault == .malformed(.truncated)
-            ? "Cut off: it ends after \(count) bytes. Genuine ones have 140 or more; copy it again, whole."
-            : "This is no assertion of App Attest, or it was altered on its way."
+            ? "Cut off: it ends after \(count) bytes. A genuine one has at least 140; copy it again completely."
+            : "This is not an App Attest assertion, or it was altered in transit."
     }
 
     private func appCause(_ report: AssertionReport) throws -> String {
         let found = report.data.map { Array(assertion[$0.rpIDHash]) } ?? []
         let given = appID.trimmed
-        if given != appID, try hash(Array(given.utf8)) == found { return "Wrong app id: white space at its end." }
+        if given != appID, try hash(Array(given.utf8)) == found { return "Wrong app id: it ends with white space." }
         let bundle = given.split(separator: ".", maxSplits: 1).last.map(String.init) ?? ""
-        if try hash(Array(bundle.utf8)) == found { return "The signer hashed the bundle id, without the team id." }
+        if try hash(Array(bundle.utf8)) == found { return "The signer hashed the bundle id without the team id." }
         return AppID(appID) == nil
             ? "Wrong app id: \(appID) is not ten characters of team id, a full stop and the bundle id."
             : "Wrong app id: made by another app than \(appID), or for another team."
@@ -84,21 +84,21 @@ struct AssertionExplanation {
         if let variant = try HashVariants(data, name: "client data", library).all.first(where: {
             try verifier.fits($0.hash)
         }) {
-            return variant.explanation + " With that the signature is right."
+            return variant.explanation + " With that, the signature is valid."
         }
         if try verifier.fitsHashedOnce(data.hash) {
             return "Hashed once: the signer signed the nonce as if it were a digest. "
                 + "ECDSA with SHA-256 hashes the nonce again, as the Secure Enclave does."
         }
-        return "Another key, or other client data, than the app used: none of the usual ways of hashing it fits. "
-            + "Compare the key id with the one the app holds, and the client data byte by byte."
+        return "The app used another key or other client data: none of the usual hashes matches. "
+            + "Compare the key id with the app's, and the client data byte by byte."
     }
 
     // MARK: - What it says
 
     private func hash(_ bytes: [UInt8]) throws -> [UInt8] { try library.sha256(of: bytes.span).bytes }
 
-    private func members(_ report: AssertionReport, isApp rpIDHash: [UInt8]) throws -> [(String, JSONValue)] {
+    private func members(_ report: AssertionReport, isApp rpIDHash: [UInt8]) throws -> [(String, ReportValue)] {
         let isApp = report.data.map { Array(assertion[$0.rpIDHash]) == rpIDHash } ?? false
         return [
             ("key_id", .string(Base64Text.encode(try hash(point)))),

@@ -28,32 +28,32 @@ struct AttestationCauses {
             .authenticatorData:
             [WrongKind(evidence.attestation, expected: .attestation, library).explanation ?? formCause(fault)]
         case .rpIDMismatch: try [appCause()]
-        case .counterNotZero: ["The counter of a new key is 0: this authenticator data is not of an attestation."]
+        case .counterNotZero: ["The counter of a new key is 0: this authenticator data is not from an attestation."]
         case .environmentMismatch(let environment): [environmentCause(environment)]
-        case .extensions: ["The extensions were altered, or come from a system that this version does not know."]
+        case .extensions: ["The extensions were altered, or come from a system version that this tool does not know."]
         case .keyIDMismatch: try [keyIDCause()]
-        case .credentialIDMismatch: ["Authenticator data and certificates are of two attestations."]
+        case .credentialIDMismatch: ["Authenticator data and certificates belong to two attestations."]
         case .coseKeyKind, .coseKeyMismatch: ["The authenticator data was altered: Apple puts the attested key there."]
         case .nonceExtensionCount, .nonceExtensionForm, .certificateUnreadable, .leafKey:
-            ["The leaf is not one of App Attest, or was altered."]
+            ["The leaf is not an App Attest certificate, or was altered."]
         case .nonceMismatch: try [nonceCause()]
-        case .platformForm, .platformRefused: ["The leaf names a platform on which this tool knows no App Attest."]
+        case .platformForm, .platformRefused: ["The leaf names a platform that this tool does not know."]
         case .leafIsAuthority, .intermediateIsNoAuthority:
-            ["The certificates are in another order, or not those of App Attest: leaf first, then its issuer."]
+            ["The certificates are in the wrong order (leaf first, then its issuer), or not from App Attest."]
         case .outsideValidity(let position, let validity): [validityCause(position, validity)]
         case .untrusted: [chainCause()]
-        case .validationCategory, .bundleVersion, .receiptMissing, .receipt, .checkFailed: []
+        case .validationCategory, .bundleVersion, .systemVersion, .receiptMissing, .receipt, .checkFailed: []
         }
     }
 
     private func formCause(_ fault: AttestationFault) -> String {
         switch fault {
         case .malformed(.truncated):
-            "Cut off: it ends after \(evidence.attestation.count) bytes. Genuine ones have 5,000 to 6,000; "
-                + "copy it again, whole."
-        case .malformed(.trailingBytes): "Something follows the attestation: two pastes in one, perhaps."
-        case .unknownFormat: "This is a WebAuthn attestation of another kind, not one of App Attest."
-        default: "This is no attestation of App Attest, or it was altered on its way."
+            "Cut off: it ends after \(evidence.attestation.count) bytes. A genuine one has 5,000 to 6,000; "
+                + "copy it again completely."
+        case .malformed(.trailingBytes): "Data follows the attestation: perhaps it was pasted twice."
+        case .unknownFormat: "This is another kind of WebAuthn attestation, not App Attest."
+        default: "This is not an App Attest attestation, or it was altered in transit."
         }
     }
 
@@ -68,7 +68,7 @@ struct AttestationCauses {
             return "Wrong app id: the attestation was made by \(maker), not by \(appID)."
                 + Self.difference(maker, given)
         }
-        if given != appID, try isMaker(given) { return "Wrong app id: --app-id has white space at an end." }
+        if given != appID, try isMaker(given) { return "Wrong app id: --app-id begins or ends with white space." }
         guard AppID(appID) != nil else {
             return "Wrong app id: \(appID) is not ten characters of team id, a full stop and the bundle id."
         }
@@ -87,18 +87,18 @@ struct AttestationCauses {
     private func environmentCause(_ environment: KeyEnvironment?) -> String {
         switch environment {
         case .development:
-            "Sandbox key in production: the app was signed for development, whose keys are of Apple's sandbox. "
-                + "TestFlight and App Store builds make production keys; so does the entitlement "
+            "Sandbox key in production: the app was signed for development, which uses Apple's sandbox. "
+                + "TestFlight and App Store builds create production keys; so does the entitlement "
                 + "com.apple.developer.devicecheck.appattest-environment = production."
         case .production: "Production key where a development key is expected: use --environment production."
-        case nil: "The authenticator data is not of App Attest, or was altered."
+        case nil: "The authenticator data is not from App Attest, or was altered."
         }
     }
 
     private func keyIDCause() throws -> String {
         let sent = evidence.keyID.bytes
         let point = found.publicKey ?? []
-        guard point.count == 65 else { return "The key id is another key's." }
+        guard point.count == 65 else { return "The key id belongs to another key." }
         let compressed = [0x02 | point[64] & 1] + point[1..<33]
         let header = Self.subjectPublicKeyInfoHead + point
         let candidates: [([UInt8], String)] = [
@@ -108,10 +108,11 @@ struct AttestationCauses {
         ]
         for (bytes, what) in candidates {
             let hash = try library.sha256(of: bytes.span).bytes
-            if hash == sent { return "The key id sent is the SHA-256 of \(what), not of the point of 65 bytes." }
+            if hash == sent { return "The key id sent is the SHA-256 of \(what), not of the 65-byte point." }
         }
         let right = found.keyID.map { Base64Text.encode($0.bytes) } ?? ""
-        return "Key id of another key: this attestation is for \(right). Apps that make a new key must send its new id."
+        return
+            "Key id of another key: this attestation is for \(right). An app that creates a new key must send its new id."
     }
 
     /// SEQUENCE { SEQUENCE { id-ecPublicKey, prime256v1 }, BIT STRING }, up to the point (RFC 5480 section 2).
@@ -128,35 +129,35 @@ struct AttestationCauses {
         }
         let name = "challenge"
         if let variant = try HashVariants(data, name: name, library).all.first(where: { try fits($0.hash) }) {
-            return variant.explanation + " With that the nonce is right."
+            return variant.explanation + " With that, the nonce is valid."
         }
         if let passed = found.receipt?.clientDataHash, try fits(passed) {
             return "Another challenge: the app passed the client data hash \(Base64Text.encode(passed)), "
-                + "as its receipt says, and not \(Base64Text.encode(data.hash))."
+                + "according to its receipt, not \(Base64Text.encode(data.hash))."
         }
-        return "Another challenge, or other client data, than the app used: none of the usual ways of hashing it fits. "
-            + "The challenge may be of another session, or the attestation of another phone."
+        return "The app used another challenge or other client data: none of the usual hashes matches. "
+            + "Perhaps the challenge belongs to another session, or the attestation to another phone."
     }
 
     private func validityCause(_ position: CertificatePosition, _ validity: Validity) -> String {
         guard position == .leaf, let notBefore = validity.notBefore, let notAfter = validity.notAfter else {
-            return "The \(position.rawValue) certificate is not valid at this time; is it the right time?"
+            return "The \(position.rawValue) certificate is not valid at this time; check the time."
         }
         if time > notAfter {
-            return "Expired leaf: attestations are verified once, when they arrive; this one's certificate ended at "
-                + "\(InternetTime(seconds: notAfter)). To see whether it was good then, give --at."
+            return "Expired leaf: attestations are verified on arrival; this certificate expired at "
+                + "\(InternetTime(seconds: notAfter)). To verify it for an earlier time, use --at."
         }
         return "The time is before the attestation was made (not before \(InternetTime(seconds: notBefore))): "
-            + "is the clock, or --at, right?"
+            + "check the clock or --at."
     }
 
     private func chainCause() -> String {
         if hasOtherRoot {
-            return "The certificates do not lead to the root given with --root: is it the one of this simulator?"
+            return "The certificates do not chain to --root: check that it is the root of this simulator."
         }
         return found.leafIssuer?.contains("Apple App Attestation CA") == true
-            ? "The certificates name Apple, but Apple did not sign them: forged, or altered on their way."
-            : "Not issued by Apple, but by \(found.leafIssuer ?? "somebody else"): of a simulator, perhaps; "
-                + "its root is given with --root."
+            ? "The certificates name Apple, but Apple did not sign them: forged, or altered in transit."
+            : "Issued by \(found.leafIssuer ?? "another authority"), not by Apple: perhaps by a simulator; "
+                + "use --root for its root."
     }
 }

@@ -30,7 +30,7 @@ struct AttestationVerdict {
     /// What nobody demands is accepted, and shown as it is.
     private func notDemanded(_ step: AttestationStep, _ fault: AttestationFault?) -> (Bool?, String) {
         if let fault { return (nil, "not demanded; \(fault.reason)") }
-        return step == .receipt ? (nil, "not demanded, and none there") : (true, detail(of: step))
+        return step == .receipt ? (nil, "not required and not present") : (true, detail(of: step))
     }
 
     private func detail(of step: AttestationStep) -> String {
@@ -39,7 +39,7 @@ struct AttestationVerdict {
         case .rpID: "SHA-256 of \(appID)"
         case .counter: "0"
         case .environment: found.keyEnvironment?.rawValue ?? ""
-        case .extensions: found.extensions.isPresent ? "as iOS 27 and later send them" : "none, as up to iOS 26"
+        case .extensions: found.extensions.isPresent ? "as sent by iOS 27 and later" : "none, as up to iOS 26"
         case .validationCategory: found.validationCategory.map(\.text) ?? "absent"
         case .bundleVersion: found.bundleVersion ?? "absent"
         case .certificates: "leaf on P-256"
@@ -48,7 +48,8 @@ struct AttestationVerdict {
         case .nonceExtension: "one, of 32 bytes"
         case .nonce: "SHA-256 of authenticator data and client data hash"
         case .platform: found.systemText
-        case .authority: "leaf is no CA, intermediate is one"
+        case .systemVersion: found.system?.version ?? "absent"
+        case .authority: "the leaf is not a CA, the intermediate is"
         case .validity: "at \(InternetTime(seconds: time)); leaf \(found.leafValidity?.text ?? "")"
         case .chain: "over \(found.intermediateSubject ?? "")"
         case .receipt: found.receipt.map { "genuine, made at \($0.creation)" } ?? ""
@@ -72,11 +73,12 @@ struct AttestationVerdict {
         }
     }
 
-    private var members: [(String, JSONValue)] {
+    private var members: [(String, ReportValue)] {
         [
             ("key_id", .optional(found.keyID.map { Base64Text.encode($0.bytes) })),
             ("public_key", .optional(found.publicKey.map(Base64Text.encode))),
-            // Whoever made it: only an app that was found by its hash, or one that the leaf names, is told.
+            // Only an app that was found by its hash, or one that the leaf names, is printed: anyone may have made the
+            // attestation.
             ("app_id", .optional(isApp ? appID : found.appID)),
             ("environment", .optional(found.keyEnvironment?.rawValue)),
             ("counter", .optional(found.counter.map(Int64.init))), ("extensions", found.extensions.json),
@@ -96,7 +98,7 @@ struct AttestationVerdict {
         func add(_ name: String, _ value: String?) { if let value { facts.append((name, value)) } }
         add("key id", found.keyID.map { Base64Text.encode($0.bytes) })
         add("public key", found.publicKey.map(Base64Text.encode))
-        add("app", isApp ? appID : found.appID.map { "\($0) (as the leaf says)" })
+        add("app", isApp ? appID : found.appID.map { "\($0) (stated by the leaf)" })
         add("environment", found.keyEnvironment?.rawValue)
         add("system", found.system == nil ? nil : found.systemText)
         add("leaf valid", found.leafValidity?.text)
@@ -127,7 +129,7 @@ extension Validity {
 }
 
 extension ReceiptFields {
-    var json: JSONValue {
+    var json: ReportValue {
         .object([
             ("type", .string(kind.rawValue)), ("app_id", .string(appID)), ("environment", .optional(environment)),
             ("creation_time", .string("\(creation)")), ("expiration_time", .string("\(expiration)")),

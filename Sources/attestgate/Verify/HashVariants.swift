@@ -23,9 +23,9 @@ struct HashVariants {
         } else {
             variants = [(given, "the \(name)")]
             if given.last == 0x0a {
-                variants.append((Array(given.dropLast()), "the \(name) without the line feed at its end"))
+                variants.append((Array(given.dropLast()), "the \(name) without its final line feed"))
             }
-            variants.append((given + [0x0a], "the \(name) with a line feed behind it"))
+            variants.append((given + [0x0a], "the \(name) followed by a line feed"))
         }
         variants += [
             (text(Base64Text.encode(given)), "the base64 text of the \(what)"),
@@ -35,7 +35,7 @@ struct HashVariants {
         ]
         if let pasted = String(validating: given, as: UTF8.self) {
             if let decoded = Base64Text(pasted), !decoded.bytes.isEmpty {
-                variants.append((decoded.bytes, "the bytes that the \(what) is the base64 of"))
+                variants.append((decoded.bytes, "the bytes that the base64 of the \(what) decodes to"))
             }
             variants.append((text(Self.quoted(pasted)), "the \(what) in quotation marks, as in JSON"))
         }
@@ -64,7 +64,7 @@ struct HashVariants {
     private static func explainOnce(_ description: String, _ name: String, isHash: Bool) -> String {
         guard isHash, description == "the hash" else { return "The app passed the SHA-256 of \(description)." }
         return
-            "Hashed twice: the app passed the SHA-256 of this hash. Or what was given as the hash is the \(name) itself."
+            "Hashed twice: the app passed the SHA-256 of this hash. Or the given hash is the \(name) itself."
     }
 
     private static func quoted(_ text: String) -> String { "\"\(text)\"" }

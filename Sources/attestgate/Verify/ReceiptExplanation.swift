@@ -23,7 +23,7 @@ struct ReceiptExplanation {
             case .passed: (true, self.detail(of: entry.step))
             case .refused(let fault): (false, explain(fault))
             case .notReached: (nil, Verdict.Step.notReached)
-            case .notDemanded: (nil, "compared when the receipt comes with its attestation")
+            case .notDemanded: (nil, "compared when the receipt is inside its attestation")
             }
         return Verdict.Step(name: entry.step.rawValue, title: "\(entry.step.title)", isPassed: isPassed, detail: detail)
     }
@@ -36,11 +36,11 @@ struct ReceiptExplanation {
         case .creation: "\(report.fields.map { "\($0.creation)" } ?? ""), \(age) ago"
         case .expiration: report.fields.map { "\($0.expiration)" } ?? ""
         case .signer: report.signer ?? ""
-        case .authority: "signer is no CA, its issuer is one"
-        case .validity: "when the receipt was made"
+        case .authority: "the signer is not a CA, its issuer is"
+        case .validity: "when the receipt was created"
         case .signature:
             report.coverage == .contentDespiteAttributes
-                ? "over the payload, though there are signed attributes, as in iOS 14.0" : "right"
+                ? "over the payload although there are signed attributes, as in iOS 14.0" : "right"
         case .chain: "to Apple Root CA - G3"
         }
     }
@@ -64,20 +64,20 @@ struct ReceiptExplanation {
             switch fault {
             case .tooLong, .message, .payload, .field:
                 WrongKind(receipt, expected: .receipt, library).explanation
-                    ?? "This is no receipt of App Attest, or it was cut off or altered on its way."
+                    ?? "This is not an App Attest receipt, or it was truncated or altered in transit."
             case .appIDMismatch:
-                "Wrong app id: the receipt was made for \(report.fields?.appID ?? "another app"), not for \(appID)."
-            case .publicKeyMismatch: "Key of another phone, or of another attestation on the same phone."
-            case .fromTheFuture: "The time is before the receipt was made: is the clock, or --at, right?"
-            case .expired, .tooOld: "Receipts live for about 90 days: exchange them with Apple before."
+                "Wrong app id: the receipt is for \(report.fields?.appID ?? "another app"), not for \(appID)."
+            case .publicKeyMismatch: "The key belongs to another phone, or to another attestation on the same phone."
+            case .fromTheFuture: "The time is before the receipt was made: check the clock or --at."
+            case .expired, .tooOld: "Receipts are valid for about 90 days: exchange them with Apple before they expire."
             case .signatureInvalid: "The receipt was altered after Apple signed it."
-            case .untrusted: "Apple did not sign this, or its certificates were altered on their way."
+            case .untrusted: "Apple did not sign this, or its certificates were altered in transit."
             default: nil
             }
         }
     }
 
-    private func members(_ keyID: [UInt8]) -> [(String, JSONValue)] {
+    private func members(_ keyID: [UInt8]) -> [(String, ReportValue)] {
         let fields = report.fields
         return [
             ("key_id", .string(Base64Text.encode(keyID))), ("public_key", .string(Base64Text.encode(point))),

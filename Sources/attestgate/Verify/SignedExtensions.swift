@@ -10,7 +10,7 @@ struct SignedExtensions {
     var isPresent: Bool { validationCategory != nil || bundleVersion != nil || codeDirectoryHash != nil }
 
     /// By Apple's names.
-    var json: JSONValue {
+    var json: ReportValue {
         .object(
             [
                 bundleVersion.map { ("apple_bundle_version_01", .string($0)) },

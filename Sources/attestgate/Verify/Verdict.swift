@@ -11,7 +11,7 @@ struct Verdict {
         var isPassed: Bool?
         var detail: String
 
-        static let notReached = "not reached: what it needs was refused"
+        static let notReached = "not checked: an earlier check failed"
     }
 
     /// `attestation`, `assertion` or `receipt`.
@@ -23,13 +23,13 @@ struct Verdict {
     /// About how the input was written.
     var notes: [String]
     /// Further members for programs.
-    var members: [(String, JSONValue)]
+    var members: [(String, ReportValue)]
     /// What people see of them.
     var facts: [(String, String)]
 
-    var json: JSONValue {
+    var json: ReportValue {
         let steps = steps.map { step in
-            JSONValue.object([
+            ReportValue.object([
                 ("step", .string(step.name)), ("ok", step.isPassed.map { .bool($0) } ?? .null),
                 ("detail", .string(step.detail)),
             ])
@@ -64,7 +64,7 @@ struct Verdict {
             let width = facts.map(\.0.count).max() ?? 0
             lines += [""] + facts.map { "  \(Self.pad($0.0, width))  \($0.1)" }
         }
-        // Whoever made the input must not write on the terminal.
+        // The author of the input must not control the terminal.
         return lines.map(Self.printable).joined(separator: "\n")
     }
 

@@ -5,9 +5,8 @@ struct Verify: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Explain whether an attestation, an assertion or a receipt is accepted, and why not.",
         discussion: """
-            Shows every check with its result and, for a refusal, the likely cause. FILE holds what the app sends, as base64 \
-            or as it is; - is standard input.
-            Exit status: 0 accepted, 1 refused, 2 wrong usage.
+            Shows the result of each check and the likely cause of a refusal. FILE holds what the app sends, base64 \
+            or binary; - is standard input. Exit status: 0 accepted, 1 refused, 2 usage error.
             """,
         subcommands: [VerifyAttestation.self, VerifyAssertion.self, VerifyReceipt.self])
 }
@@ -18,7 +17,7 @@ struct VerifyOutput: ParsableArguments {
     var json = false
 
     @Argument(
-        help: ArgumentHelp("What the app sent: base64, or as it is; - for standard input.", valueName: "FILE"),
+        help: ArgumentHelp("What the app sent: base64 or binary; - for standard input.", valueName: "FILE"),
         completion: .file())
     var file: String
 
@@ -29,11 +28,11 @@ struct VerifyOutput: ParsableArguments {
     }
 
     /// - Throws: wrong usage, if the file cannot be read.
-    func read(expecting first: [UInt8]) throws -> PastedBytes {
+    func read(expecting first: [UInt8]) throws -> PastedInput {
         guard let handle = file == "-" ? .standardInput : FileHandle(forReadingAtPath: file),
-            // Far above everything that is admitted: more than this is told as too long.
+            // Far above everything that is admitted: a longer input is reported as too long.
             let data = try? handle.read(upToCount: 1 << 20) ?? Data()
         else { throw ValidationError("cannot read \(file)") }
-        return PastedBytes(Array(data), binaryBeginsWith: first)
+        return PastedInput(Array(data), binaryBeginsWith: first)
     }
 }

@@ -7,32 +7,32 @@ struct VerifyAssertion: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "assertion",
         abstract: "Explain an assertion: what generateAssertion(_:clientDataHash:) returned.",
-        discussion: "Exit status: 0 accepted, 1 refused, 2 wrong usage.")
+        discussion: "Exit status: 0 accepted, 1 refused, 2 usage error.")
 
     @Option(name: .customLong("app-id"), help: ArgumentHelp("Team id, full stop, bundle id.", valueName: "ID"))
     var appID: String
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("The attested key: its point of 65 bytes, or DER SPKI.", valueName: "B64"))
+        help: ArgumentHelp("The attested key: its 65-byte point, or DER SPKI.", valueName: "B64"))
     var publicKey: PublicKeyOption
 
-    @Option(parsing: .unconditional, help: ArgumentHelp("What the app hashed with SHA-256.", valueName: "B64"))
+    @Option(parsing: .unconditional, help: ArgumentHelp("The data that the app hashed with SHA-256.", valueName: "B64"))
     var clientData: Base64Option?
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("What the app passed as clientDataHash, instead of --client-data.", valueName: "B64"))
+        help: ArgumentHelp("The clientDataHash of the app, instead of --client-data.", valueName: "B64"))
     var clientDataHash: Base64Option?
 
-    @Option(help: ArgumentHelp("The last counter seen; 0 after the attestation.", valueName: "N"))
+    @Option(help: ArgumentHelp("The last accepted counter; 0 after the attestation.", valueName: "N"))
     var storedCounter: UInt32
 
     @OptionGroup var output: VerifyOutput
 
     func validate() throws {
         guard (clientData == nil) != (clientDataHash == nil) else {
-            throw ValidationError("give either --client-data or --client-data-hash")
+            throw ValidationError("use either --client-data or --client-data-hash")
         }
         guard !appID.isEmpty else { throw ValidationError("--app-id is empty") }
     }

@@ -9,9 +9,9 @@ struct VerifyAttestation: ParsableCommand {
         commandName: "attestation",
         abstract: "Explain an attestation: what attestKey(_:clientDataHash:) returned.",
         discussion: """
-            Exit status: 0 accepted, 1 refused, 2 wrong usage.
+            Exit status: 0 accepted, 1 refused, 2 usage error.
 
-            Certificates of phones live for days: --at says when the attestation arrived.
+            Attestation certificates are valid for days: use --at for the time of arrival.
             """)
 
     enum Environment: String, ExpressibleByArgument, CaseIterable {
@@ -25,36 +25,38 @@ struct VerifyAttestation: ParsableCommand {
 
     @Option(
         name: .customLong("key-id"), parsing: .unconditional,
-        help: ArgumentHelp("The key id that came with it.", valueName: "B64"))
+        help: ArgumentHelp("The key id sent with it.", valueName: "B64"))
     var keyID: Base64Option
 
     @Option(
-        parsing: .unconditional, help: ArgumentHelp("What the app was given to hash with SHA-256.", valueName: "B64"))
+        parsing: .unconditional, help: ArgumentHelp("The challenge that the app hashed with SHA-256.", valueName: "B64")
+    )
     var challenge: Base64Option?
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("What the app passed as clientDataHash, instead of --challenge.", valueName: "B64"))
+        help: ArgumentHelp("The clientDataHash of the app, instead of --challenge.", valueName: "B64"))
     var clientDataHash: Base64Option?
 
-    @Option(help: "What the key must be made for.")
+    @Option(help: "The environment of the key.")
     var environment = Environment.any
 
-    @Option(help: ArgumentHelp("When it arrived; now by default.", valueName: "RFC3339"))
+    @Option(help: ArgumentHelp("The time of arrival; default: now.", valueName: "RFC3339"))
     var at: TimeOption?
 
-    @Option(help: ArgumentHelp("Another root than Apple's, for simulators.", valueName: "PEM"), completion: .file())
+    @Option(
+        help: ArgumentHelp("A root to use instead of Apple's, for simulators.", valueName: "PEM"), completion: .file())
     var root: String?
 
     @OptionGroup var output: VerifyOutput
 
     func validate() throws {
         guard (challenge == nil) != (clientDataHash == nil) else {
-            throw ValidationError("give either --challenge or --client-data-hash")
+            throw ValidationError("use either --challenge or --client-data-hash")
         }
         guard keyID.bytes.count == 32 else {
             throw ValidationError(
-                "--key-id has \(keyID.bytes.count) bytes, not the 32 of a SHA-256: it was cut off, or is something else"
+                "--key-id has \(keyID.bytes.count) bytes, not the 32 of a SHA-256: it was truncated, or is something else"
             )
         }
         guard !appID.isEmpty else { throw ValidationError("--app-id is empty") }
@@ -64,7 +66,7 @@ struct VerifyAttestation: ParsableCommand {
         let library = try LibraryContext()
         let pasted = try output.read(expecting: [0xa2, 0xa3, 0xa4])
         let data = try ClientData(challenge, hash: clientDataHash, library)
-        guard let id = KeyID(digest: keyID.bytes.span) else { throw ValidationError("--key-id is no SHA-256") }
+        guard let id = KeyID(digest: keyID.bytes.span) else { throw ValidationError("--key-id is not a SHA-256") }
         let evidence = AttestationEvidence(attestation: pasted.bytes, clientDataHash: data.hash, keyID: id)
         let roots = try AttestationVerifier.Roots(apple: apple(library), receipts: AppleRoots.receipts(library))
         let verifier = try AttestationVerifier(apps: apps, roots: roots, library)

@@ -37,20 +37,20 @@ struct PublicKeyOption: ExpressibleByArgument {
         if argument.contains("-----BEGIN"), let key = try? PublicKey(pem: Array(argument.utf8), library) {
             return try Self.point(of: key)
         }
-        guard let bytes = Base64Text(argument)?.bytes else { throw ValidationError("--public-key is no base64") }
+        guard let bytes = Base64Text(argument)?.bytes else { throw ValidationError("--public-key is not base64") }
         switch bytes.count {
         case 65 where bytes[0] == 0x04:
             guard (try? P256VerificationKey(point: bytes.span, library)) != nil else {
-                throw ValidationError("--public-key is no point of P-256: a byte is wrong")
+                throw ValidationError("--public-key is not a P-256 point: a byte is wrong")
             }
             return bytes
         case 32: throw ValidationError("--public-key has 32 bytes: it is a key id, not a key")
-        case 33: throw ValidationError("--public-key is a compressed point; give all 65 bytes, beginning with 04")
+        case 33: throw ValidationError("--public-key is a compressed point; use the 65 bytes that begin with 04")
         case 64: throw ValidationError("--public-key has 64 bytes: put 04 before the two coordinates")
         default:
             guard let key = try? PublicKey(der: bytes.span, library) else {
                 throw ValidationError(
-                    "--public-key is neither a point of 65 bytes nor a DER SubjectPublicKeyInfo; it has \(bytes.count) bytes"
+                    "--public-key is neither a 65-byte point nor a DER SubjectPublicKeyInfo; it has \(bytes.count) bytes"
                 )
             }
             return try Self.point(of: key)

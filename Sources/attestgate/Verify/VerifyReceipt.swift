@@ -6,17 +6,17 @@ struct VerifyReceipt: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "receipt",
         abstract: "Explain a receipt: from an attestation, or exchanged with Apple.",
-        discussion: "Exit status: 0 accepted, 1 refused, 2 wrong usage.")
+        discussion: "Exit status: 0 accepted, 1 refused, 2 usage error.")
 
     @Option(name: .customLong("app-id"), help: ArgumentHelp("Team id, full stop, bundle id.", valueName: "ID"))
     var appID: String
 
     @Option(
         parsing: .unconditional,
-        help: ArgumentHelp("The attested key: its point of 65 bytes, or DER SPKI.", valueName: "B64"))
+        help: ArgumentHelp("The attested key: its 65-byte point, or DER SPKI.", valueName: "B64"))
     var publicKey: PublicKeyOption
 
-    @Option(help: ArgumentHelp("The time it is measured by; now by default.", valueName: "RFC3339"))
+    @Option(help: ArgumentHelp("The time of verification; default: now.", valueName: "RFC3339"))
     var at: TimeOption?
 
     @OptionGroup var output: VerifyOutput

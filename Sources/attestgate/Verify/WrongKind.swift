@@ -21,7 +21,7 @@ struct WrongKind {
         explanation =
             kind == expected
             ? nil
-            : "This is \(article) \(kind.rawValue), and \(Self.name(expected)) is expected: "
+            : "This is \(article) \(kind.rawValue) instead of \(Self.name(expected)): "
                 + "use `attestgate verify \(kind.rawValue)`."
     }
 
@@ -37,8 +37,8 @@ struct WrongKind {
 
     private static func otherwise(_ bytes: [UInt8]) -> String? {
         switch bytes.count {
-        case 0: return "Nothing was given."
-        case 32: return "This has 32 bytes: a key id or a hash, perhaps."
+        case 0: return "The input is empty."
+        case 32: return "This has 32 bytes: perhaps a key id or a hash."
         case 65 where bytes[0] == 0x04: return "This is a public key."
         default: break
         }
@@ -46,7 +46,7 @@ struct WrongKind {
         if (AuthenticatorData.fixedLength...512).contains(bytes.count),
             (try? AuthenticatorData(assertion: span, in: 0..<bytes.count)) != nil
         {
-            return "This is authenticator data alone, without the map around it."
+            return "This is only the authenticator data, without the surrounding map."
         }
         return nil
     }

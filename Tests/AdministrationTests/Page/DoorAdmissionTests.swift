@@ -3,7 +3,7 @@ import Testing
 
 @testable import Administration
 
-@Suite("A door of the administration")
+@Suite("Admission at an administration listener")
 struct DoorAdmissionTests {
     private static let token = String(repeating: "t", count: 32)
 
@@ -46,7 +46,7 @@ struct DoorAdmissionTests {
             case .success(.admitted): "admitted"
             case .success(.token): "token"
             case .success(.session): "session"
-            case .success(.stranger): "stranger"
+            case .success(.unidentified): "stranger"
             case .failure(let refused): "refused: \(refused)"
             }
         }
@@ -54,7 +54,7 @@ struct DoorAdmissionTests {
 
     private static let own = "http://127.0.0.1:9464"
 
-    @Test("knows its page by cookie, key and origin")
+    @Test("the page is recognized by cookie, key and origin")
     func page() throws {
         let house = try House()
         #expect(house.judge(house.page()) == "session")
@@ -62,7 +62,7 @@ struct DoorAdmissionTests {
     }
 
     @Test(
-        "refuses pages of other origins, be it with everything else that is asked for",
+        "a page of another origin is refused, even with valid cookie and key",
         arguments: [
             "http://127.0.0.1:9465", "http://127.0.0.1", "https://127.0.0.1:9464", "http://localhost:9464", "null", "",
             "http://127.0.0.1:9464/", "HTTP://127.0.0.1:9464", "http://127.0.0.1:9464.evil.example",
@@ -81,18 +81,19 @@ struct DoorAdmissionTests {
         #expect(house.judge(withToken) == "refused: origin")
     }
 
-    @Test("refuses two origins, also if both are its own")
+    @Test("two origins are refused, even if both are the listener's own")
     func twoOrigins() throws {
         let house = try House()
         #expect(house.judge(house.page { $0.origins = [Self.own, Self.own] }, changes: true) == "refused: origin")
     }
 
-    @Test("refuses what a browser sends for another site's page", arguments: ["cross-site", "same-site", ""])
+    @Test(
+        "a request that the browser marks as from another site is refused", arguments: ["cross-site", "same-site", ""])
     func fetchSite(_ site: String) throws {
         let house = try House()
         #expect(house.judge(house.page { $0.fetchSites = [site] }) == "refused: origin")
         #expect(house.judge(house.page { $0.fetchSites = ["same-origin", site] }) == "refused: origin")
-        // With a certificate alone too, which a browser shows to whoever embeds something of here.
+        // With a certificate alone too, which a browser shows to any site that embeds something of here.
         let certified = try House(token: nil)
         var embedded = PresentedCredentials()
         embedded.host = certified.door.name
@@ -103,13 +104,13 @@ struct DoorAdmissionTests {
         #expect(certified.judge(embedded, .everybody) == "stranger")
     }
 
-    @Test("refuses a change that no origin is said of: browsers say one, and only they have sessions")
+    @Test("a change without Origin is refused: browsers send it, and only browsers have sessions")
     func changeWithoutOrigin() throws {
         let house = try House()
         #expect(house.judge(house.page(), changes: true) == "refused: origin")
     }
 
-    @Test("refuses the page without its key, without its cookie, or with two of either")
+    @Test("a page without its key or cookie, or with two of either, is refused")
     func incomplete() throws {
         let house = try House()
         for change: (inout PresentedCredentials) -> Void in [
@@ -124,7 +125,7 @@ struct DoorAdmissionTests {
         #expect(house.judge(house.page(origin: Self.own) { $0.pageKeys = [] }, changes: true) == "refused: session")
     }
 
-    @Test("lets a certificate alone open nothing for a web page, its own included")
+    @Test("a certificate alone admits no web page, not even the listener's own")
     func certificate() throws {
         let house = try House(token: nil)
         var shown = PresentedCredentials()
@@ -136,14 +137,14 @@ struct DoorAdmissionTests {
         #expect(house.judge(shown, changes: true) == "refused: origin")
     }
 
-    @Test("refuses a session that another certificate has begun")
+    @Test("a session that another certificate began is refused")
     func otherCertificate() throws {
         let house = try House(token: nil)
         #expect(house.judge(house.page()) == "session")
         #expect(house.judge(house.page { $0.certificate = [1] }) == "refused: session")
     }
 
-    @Test("lets nobody sign in but its own page")
+    @Test("only the listener's own page can sign in")
     func signIn() throws {
         let house = try House()
         #expect(house.judge(house.page(origin: Self.own), .page, changes: true) == "stranger")
@@ -156,7 +157,7 @@ struct DoorAdmissionTests {
     }
 
     @Test(
-        "is called by its names alone, whatever else is shown",
+        "a request for any other host name is refused, whatever else it carries",
         arguments: ["evil.example", "evil.example:9464", "localhost", "127.0.0.1", "127.0.0.1:9465", ""])
     func host(_ host: String) throws {
         let house = try House()
@@ -165,7 +166,7 @@ struct DoorAdmissionTests {
         }
     }
 
-    @Test("is called without its port where that is the scheme's own, as browsers do")
+    @Test("the scheme's default port is left out of the origin, as browsers do")
     func defaultPort() throws {
         let house = try House(isSecure: true)
         let shown = house.page(origin: "https://198.51.100.1") { $0.host = "198.51.100.1" }
@@ -173,7 +174,7 @@ struct DoorAdmissionTests {
         #expect(house.judge(house.page(origin: "http://198.51.100.1:443"), changes: true) == "refused: origin")
     }
 
-    @Test("without a page knows no origin and no session")
+    @Test("a listener without a page accepts no origin and no session")
     func socket() throws {
         let house = try House(token: nil, servesPage: false)
         #expect(house.judge(house.page(origin: Self.own), changes: true) == "refused: origin")

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Administration
 
-@Suite("The files of the page")
+@Suite("The files of the administration page")
 struct PageAssetTests {
     private static let texts = PageAsset.all.map { ($0.path, String(decoding: $0.bytes, as: UTF8.self)) }
 
@@ -11,13 +11,13 @@ struct PageAssetTests {
         text.matches(of: try Regex(pattern)).map { String(text[$0.range]) }
     }
 
-    @Test("are UTF-8, each under one path")
+    @Test("every file is UTF-8 and has its own path")
     func form() {
         for asset in PageAsset.all { #expect(String(validating: asset.bytes, as: UTF8.self) != nil, "\(asset.path)") }
         #expect(Set(PageAsset.all.map(\.path)).count == PageAsset.all.count)
     }
 
-    @Test("refer to nothing but each other")
+    @Test("the files refer only to each other")
     func references() throws {
         let paths = Set(PageAsset.all.map(\.path))
         var referred: Set<String> = []
@@ -34,7 +34,7 @@ struct PageAssetTests {
         #expect(paths.subtracting(referred) == ["/"])
     }
 
-    @Test("have neither script nor style within the markup: the policy forbids it")
+    @Test("the markup has neither inline script nor inline style: the policy forbids them")
     func inline() throws {
         let (_, page) = try #require(Self.texts.first { $0.0 == "/" })
         #expect(try Self.matches(#"<script(?![^>]*\ssrc=)"#, in: page).isEmpty)
@@ -42,7 +42,7 @@ struct PageAssetTests {
     }
 
     /// The browser enforces the same (`require-trusted-types-for`), where it knows how to.
-    @Test("make no markup or code of text, and keep no token")
+    @Test("no file turns text into markup or code, or stores the token")
     func sinks() throws {
         let forbidden =
             #"(inner|outer)HTML\s*=[^=]|insertAdjacentHTML|document\.write|\beval\(|new Function|srcdoc|localStorage|document\.cookie|\.style\b"#
@@ -55,7 +55,7 @@ struct PageAssetTests {
             ])
     }
 
-    @Test("name every field that has to be filled in, and every part that can be scrolled")
+    @Test("every required field and every scrollable part has a name")
     func labels() throws {
         let (_, page) = try #require(Self.texts.first { $0.0 == "/" })
         for field in try Self.matches(#"<(input|select) id="[^"]*""#, in: page) {

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Administration
 
-@Suite("Sessions of the page")
+@Suite("Sessions of the administration page")
 struct PageSessionsTests {
     private static let token = [UInt8](repeating: 0x61, count: 32)
 
@@ -17,7 +17,7 @@ struct PageSessionsTests {
         try PageSessions(secret: secret, door: door, ended: ended, try LibraryContext())
     }
 
-    @Test("are known by cookie and key together, until they end")
+    @Test("a session is recognized by cookie and key together until it ends")
     func known() throws {
         let sessions = try Self.sessions()
         let begun = try sessions.begin(at: 1_000)
@@ -28,13 +28,13 @@ struct PageSessionsTests {
         #expect(sessions.find(cookie: begun.cookie, key: begun.key, at: begun.session.end) == nil)
     }
 
-    @Test("outlive a restart of the gateway, for nothing of them is remembered")
+    @Test("a session survives a restart of the gateway, which stores nothing of it")
     func restart() throws {
         let begun = try Self.sessions().begin(at: 1_000)
         #expect(try Self.sessions().find(cookie: begun.cookie, key: begun.key, at: 1_001) == begun.session)
     }
 
-    @Test("end with the token, and are good at no other listener")
+    @Test("a session ends when the token changes, and is not valid at another listener")
     func elsewhere() throws {
         let begun = try Self.sessions().begin(at: 1_000)
         let other = try Self.sessions([UInt8](repeating: 0x62, count: 32))
@@ -43,7 +43,7 @@ struct PageSessionsTests {
         #expect(beside.find(cookie: begun.cookie, key: begun.key, at: 1_001) == nil)
     }
 
-    @Test("are good for the certificate that they were begun with, and for no other operator's")
+    @Test("a session is valid only with the client certificate that began it")
     func certificates() throws {
         let sessions = try Self.sessions()
         let (own, other) = ([UInt8](repeating: 1, count: 32), [UInt8](repeating: 2, count: 32))
@@ -55,7 +55,7 @@ struct PageSessionsTests {
         #expect(sessions.find(cookie: without.cookie, key: without.key, with: own, at: 1_001) == nil)
     }
 
-    @Test("are not known by half: neither by the cookie, which other ports of the host see, nor by the key")
+    @Test("cookie or key alone is not enough: the host's other ports see the cookie")
     func halves() throws {
         let sessions = try Self.sessions()
         let (begun, other) = (try sessions.begin(at: 1_000), try sessions.begin(at: 1_000))
@@ -67,7 +67,7 @@ struct PageSessionsTests {
         }
     }
 
-    @Test("cannot be altered: no other end, no other id, no other spelling")
+    @Test("a session with another end, id or spelling is refused")
     func altered() throws {
         let sessions = try Self.sessions()
         let begun = try sessions.begin(at: 1_000)
@@ -82,7 +82,7 @@ struct PageSessionsTests {
         }
     }
 
-    @Test("that were ended open nothing, and the others go on")
+    @Test("an ended session is refused, and the others stay valid")
     func ended() throws {
         let ended = EndedPageSessions()
         let sessions = try Self.sessions(ended: ended)
@@ -90,11 +90,11 @@ struct PageSessionsTests {
         sessions.end(first.session, at: 1_001)
         #expect(sessions.find(cookie: first.cookie, key: first.key, at: 1_002) == nil)
         #expect(sessions.find(cookie: second.cookie, key: second.key, at: 1_002) != nil)
-        // A reload that changes something of the listener makes its sessions anew.
+        // A reload that changes something of the listener creates its sessions again.
         #expect(try Self.sessions(ended: ended).find(cookie: first.cookie, key: first.key, at: 1_002) == nil)
     }
 
-    @Test("that were ended fill no memory: those that would end first are forgotten")
+    @Test("the memory of ended sessions is bounded: those closest to expiry are dropped first")
     func bounded() {
         let ended = EndedPageSessions()
         for number in 0..<1_100 { ended.add(PageSession(id: "\(number)", end: 10_000 + Int64(number)), at: 0) }
@@ -105,7 +105,7 @@ struct PageSessionsTests {
     }
 
     @Test(
-        "have cookies that no script reads and no other site's request carries; over TLS, none that crosses the network in clear"
+        "the cookie is hidden from scripts and other sites, and over TLS never sent in clear"
     )
     func fields() throws {
         let plain = try Self.sessions().cookieField("value")

@@ -26,7 +26,7 @@ struct EnrolmentTests {
     }
 
     private func service(
-        _ form: Enrolment.ClientDataForm = .nonceAndTag, admission: AdmissionTokenVerifier? = nil,
+        _ form: Enrolment.ClientDataFormat = .nonceAndTag, admission: AdmissionTokenVerifier? = nil,
         platforms: Set<AttestedPlatform> = [.iOS, .unstated]
     ) throws -> TestService {
         try TestService(simulator: authority, form: form, admission: admission, platforms: platforms, library)
@@ -48,7 +48,7 @@ struct EnrolmentTests {
     }
 
     @Test(
-        "a phone enrols with one request to each endpoint, and a nonce for each of two",
+        "a phone enrols with one request to each endpoint, and two nonces",
         arguments: AssertionForm.allCases)
     func enrols(_ form: AssertionForm) throws {
         var phone = try phone()
@@ -60,9 +60,11 @@ struct EnrolmentTests {
         #expect(try phone.device.counter.last() == 1)
     }
 
-    @Test("each form of client data is the service's of the same name", arguments: TrustClient.ClientDataForm.allCases)
+    @Test(
+        "a form of client data is accepted only by a service configured for it",
+        arguments: TrustClient.ClientDataForm.allCases)
     func clientData(_ form: TrustClient.ClientDataForm) throws {
-        for other in Enrolment.ClientDataForm.allCases {
+        for other in Enrolment.ClientDataFormat.allCases {
             var phone = try phone("\(form)-\(other)")
             phone.clientDataForm = form
             let service = try service(other)
@@ -81,7 +83,7 @@ struct EnrolmentTests {
     // MARK: - What may happen on the way
 
     @Test(
-        "an app that ends, or an answer that is lost, costs no hardware key and no second attestation",
+        "an app that stops or loses an answer needs no second hardware key or attestation",
         arguments: [
             TestPhone.Cut.before(.nonce), .after(.nonce), .before(.initialization), .after(.initialization),
             .before(.keyBinding), .after(.keyBinding),
@@ -89,7 +91,7 @@ struct EnrolmentTests {
     func goesOn(_ cut: TestPhone.Cut, _ form: TrustClient.ClientDataForm) throws {
         var phone = try phone()
         phone.clientDataForm = form
-        let service = try service(Enrolment.ClientDataForm(rawValue: form.rawValue) ?? .nonce)
+        let service = try service(Enrolment.ClientDataFormat(rawValue: form.rawValue) ?? .nonce)
         #expect(try phone.enrol(service, cut: cut) == .cutOff)
         _ = try certificate(phone.enrol(service), phone, service)
         #expect(service.instances.count == 1 && service.instances.first?.value.boundKeys.count == 1)
@@ -97,7 +99,7 @@ struct EnrolmentTests {
         #expect(Set(initializations.map { $0.content ?? [] }).count == 1, "the same bytes, however often")
     }
 
-    @Test("an attestation that was lost takes a new hardware key, for a key is attested once")
+    @Test("a lost attestation needs a new hardware key: a key can be attested once")
     func attestationLost() throws {
         let phone = try phone()
         let service = try service()
@@ -108,7 +110,7 @@ struct EnrolmentTests {
     }
 
     @Test(
-        "where the answer was lost and its nonce has ended, the key binding tells that the initialization had arrived")
+        "the key binding completes after the initialization's answer was lost and its nonce expired")
     func answerLostForLong() throws {
         let phone = try phone()
         let service = try service()
@@ -119,7 +121,7 @@ struct EnrolmentTests {
         #expect(service.requests.suffix(3).map(\.endpoint) == [.initialization, .nonce, .keyBinding])
     }
 
-    @Test("where the initialization never arrived and its nonce has ended, a new hardware key is attested")
+    @Test("a new hardware key is attested when the initialization never arrived and its nonce expired")
     func requestLostForLong() throws {
         let phone = try phone()
         let service = try service()
@@ -130,7 +132,7 @@ struct EnrolmentTests {
         #expect(service.instances.count == 1 && service.instances.first?.key != lost)
     }
 
-    @Test("a registry that was lost takes phones in anew")
+    @Test("phones enrol again after the registry is lost")
     func registryLost() throws {
         let phone = try phone()
         let service = try service()
@@ -140,7 +142,7 @@ struct EnrolmentTests {
         #expect(service.instances.count == 1)
     }
 
-    @Test("a clock that is wrong by hours is corrected by the service's answers", arguments: [-7_200, 90, 86_400])
+    @Test("a clock wrong by hours is corrected from the service's answers", arguments: [-7_200, 90, 86_400])
     func clock(_ error: Int64) throws {
         var phone = try phone()
         phone.clockError = error
@@ -151,7 +153,7 @@ struct EnrolmentTests {
 
     // MARK: - Afterwards
 
-    @Test("the certificate is renewed with the same key, and rotated to a new one")
+    @Test("a certificate is renewed with the same key and rotated to a new one")
     func renewalAndRotation() throws {
         let phone = try phone()
         let service = try service()
@@ -166,7 +168,7 @@ struct EnrolmentTests {
         #expect(service.instances.first?.value.boundKeys == [old, try phone.device.keyToBind().point])
     }
 
-    @Test("a rotation whose answer is lost goes on with the new key, for the old one may have ended")
+    @Test("a rotation whose answer is lost continues with the new key: the old one may have ended")
     func rotationLost() throws {
         let phone = try phone()
         let service = try service()
@@ -180,7 +182,7 @@ struct EnrolmentTests {
         #expect(service.instances.first?.value.boundKeys.count == 2)
     }
 
-    @Test("in the form dsr an attestation is good for its certificate key alone, and made anew for another")
+    @Test("in the form dsr an attestation is valid for its certificate key alone")
     func dsrKeyChanged() throws {
         var phone = try phone()
         phone.clientDataForm = .dsr
@@ -192,7 +194,7 @@ struct EnrolmentTests {
         #expect(try phone.device.enrolmentRecord()?.hardwareKeyID != lost)
     }
 
-    @Test("a token that lets the phone in is carried in the key binding")
+    @Test("the key binding carries the admission token")
     func admission() throws {
         let issuer = try P256SigningKey(PrivateKey.generateP256(library), library)
         let audience = try #require(ProviderURL(TestService.url))
@@ -214,7 +216,7 @@ struct EnrolmentTests {
     }
 
     private func token(by issuer: P256SigningKey, for point: [UInt8], at now: Int64) throws -> String {
-        func encoded(_ bytes: [UInt8]) -> String { Base64URL.encode(bytes.span) }
+        func encoded(_ bytes: [UInt8]) -> String { Base64URLText.encode(bytes.span) }
         func hash(_ text: String) throws -> Digest256 {
             let bytes = Array(text.utf8)
             return try library.sha256(of: bytes.span)

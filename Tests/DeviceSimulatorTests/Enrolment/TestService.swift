@@ -19,7 +19,7 @@ final class TestService {
     }
 
     let library: LibraryContext
-    let form: Enrolment.ClientDataForm
+    let form: Enrolment.ClientDataFormat
     /// What it does to the nonces that were given out: nothing is forgotten by itself.
     private(set) var nonces: Set<String> = []
     var instances: [KeyID: Instance] = [:]
@@ -37,7 +37,7 @@ final class TestService {
 
     /// - Parameter simulator: the directory of the authority that attests.
     init(
-        simulator: String, form: Enrolment.ClientDataForm = .nonceAndTag, admission: AdmissionTokenVerifier? = nil,
+        simulator: String, form: Enrolment.ClientDataFormat = .nonceAndTag, admission: AdmissionTokenVerifier? = nil,
         platforms: Set<AttestedPlatform> = [.iOS, .unstated], _ library: LibraryContext
     ) throws {
         self.library = library
@@ -58,8 +58,8 @@ final class TestService {
         authority = issuer.certificate
     }
 
-    static var service: TrustClient.EnrolmentService {
-        guard let service = TrustClient.EnrolmentService(url: url) else { preconditionFailure("this is a URL") }
+    static var service: TrustClient.EnrolmentServiceAddress {
+        guard let service = TrustClient.EnrolmentServiceAddress(url: url) else { preconditionFailure("this is a URL") }
         return service
     }
 
@@ -102,9 +102,9 @@ final class TestService {
         switch request.endpoint {
         case .nonce:
             let bytes = try EnrolmentFault.testing { () throws(CryptographyError) in try library.randomBytes(32) }
-            let text = Base64URL.encode(bytes.span)
+            let text = Base64URLText.encode(bytes.span)
             nonces.insert(text)
-            guard let nonce = Enrolment.EnrolmentNonce(Array(text.utf8)) else { throw .nonceRefused }
+            guard let nonce = Enrolment.IssuedNonce(Array(text.utf8)) else { throw .nonceRefused }
             return .nonce(nonce)
         case .initialization: return try initialize(request.content ?? [])
         case .keyBinding: return try bind(request.content ?? [])
@@ -158,7 +158,7 @@ final class TestService {
             })
     }
 
-    private func isGiven(_ nonce: Enrolment.EnrolmentNonce) -> Bool {
+    private func isGiven(_ nonce: Enrolment.IssuedNonce) -> Bool {
         nonces.contains(String(decoding: nonce.text, as: UTF8.self))
     }
 }

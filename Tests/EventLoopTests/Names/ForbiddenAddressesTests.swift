@@ -1,7 +1,7 @@
 import EventLoop
 import Testing
 
-@Suite("Where no name may lead")
+@Suite("Forbidden addresses of names")
 struct ForbiddenAddressesTests {
     private func objection(to address: String, listeners: [String], machine: [String] = ["192.0.2.1:0"]) throws
         -> String?
@@ -13,7 +13,7 @@ struct ForbiddenAddressesTests {
     }
 
     @Test(
-        "a listener of our own, at its port, in every spelling",
+        "an own listener at its port is forbidden in every spelling",
         arguments: [
             ("127.0.0.1:9464", ["127.0.0.1:9464"]),
             ("[::1]:9464", ["127.0.0.1:9464", "[::1]:9464"]),
@@ -26,11 +26,11 @@ struct ForbiddenAddressesTests {
             ("[::ffff:192.0.2.1]:9464", ["0.0.0.0:9464"]),
         ])
     func own(address: String, listeners: [String]) throws {
-        #expect(try objection(to: address, listeners: listeners) == "is where the administration listens")
+        #expect(try objection(to: address, listeners: listeners) == "is the address of the administration")
     }
 
     @Test(
-        "not another port, another machine, or another family",
+        "another port, machine or family is not forbidden",
         arguments: [
             ("127.0.0.1:9465", ["127.0.0.1:9464", "0.0.0.0:9464"]),
             ("127.0.0.2:9464", ["127.0.0.1:9464"]),
@@ -44,7 +44,7 @@ struct ForbiddenAddressesTests {
     }
 
     @Test(
-        "what is no machine's address, or that of many",
+        "unspecified, multicast and broadcast addresses are forbidden",
         arguments: [
             "0.0.0.0:1", "[::]:1", "[::ffff:0.0.0.0]:1", "224.0.0.1:1", "239.255.255.255:1", "255.255.255.255:1",
             "[ff02::1]:1",
@@ -53,7 +53,7 @@ struct ForbiddenAddressesTests {
         #expect(try objection(to: address, listeners: []) != nil)
     }
 
-    @Test("the machine's own addresses are those of its interfaces, loopback among them")
+    @Test("the machine's own addresses are those of its interfaces, with loopback")
     func machine() throws {
         let loopback = try SocketAddress("127.0.0.1:0")
         #expect(MachineAddresses.current.contains(loopback))

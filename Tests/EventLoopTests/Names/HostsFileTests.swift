@@ -22,14 +22,14 @@ struct HostsFileTests {
         HostsFile.addresses(of: name, port: 9000, in: Array(text.utf8)).map(\.description)
     }
 
-    @Test("says the addresses of every line that has the name, in any case, once each")
+    @Test("the addresses of every line with the name are returned, in any case, once each")
     func addresses() {
         #expect(found("records.internal") == ["192.0.2.7:9000", "[2001:db8::7]:9000"])
         #expect(found("records") == ["192.0.2.7:9000"])
         #expect(found("labs") == ["192.0.2.8:9000"])
     }
 
-    @Test("says nothing of what stands in comments, of parts of names, of nonsense, or if it is not there")
+    @Test("comments, parts of names, malformed lines and a missing file give no address")
     func nothing() {
         for name in ["comment", "record", "internal", "not", "banana", "192.0.2.9", ""] { #expect(found(name) == []) }
         #expect(found("records.internal", in: "") == [])

@@ -1,7 +1,7 @@
 import EventLoop
 import Testing
 
-@Suite("The book of names")
+@Suite("The resolver's table of names")
 struct NameBookTests {
     /// Runs the loop until every name was looked up once.
     private func settle(_ book: NameBook, _ loop: Loop) {
@@ -20,7 +20,7 @@ struct NameBookTests {
         }
     }
 
-    @Test("finds localhost by itself, and tells what has changed")
+    @Test("localhost resolves without a nameserver, and changes are reported")
     func localhost() throws {
         let loop = try Loop()
         let book = try NameBook(loop: loop, settings: nobody, forbidden: ForbiddenAddresses(listeners: []))
@@ -34,7 +34,7 @@ struct NameBookTests {
         #expect(changes == [server] && book.counts(of: server).resolved == 1 && book.unresolved.isEmpty)
     }
 
-    @Test("forgets addresses that a new configuration forbids, and names that are followed no more")
+    @Test("addresses a new configuration forbids, and names no longer followed, are dropped")
     func reconfigured() throws {
         let loop = try Loop()
         let book = try NameBook(loop: loop, settings: nobody, forbidden: ForbiddenAddresses(listeners: []))
@@ -51,7 +51,7 @@ struct NameBookTests {
         settle(book, loop)
     }
 
-    @Test("looks up more names than it may at once, one after the other, and gives up those that nobody answers")
+    @Test("names beyond the limit of parallel lookups wait, and unanswered ones time out")
     func bounded() throws {
         let loop = try Loop()
         let book = try NameBook(loop: loop, settings: nobody, forbidden: ForbiddenAddresses(listeners: []))
@@ -62,11 +62,11 @@ struct NameBookTests {
         for server in servers { #expect(book.counts(of: server).faults[NameFault.timeout.rawValue] >= 1) }
     }
 
-    @Test("may go in the middle of lookups")
+    @Test("the table can be freed during lookups")
     func dropped() throws {
         let loop = try Loop()
         var book: NameBook? = try NameBook(loop: loop, settings: nobody, forbidden: ForbiddenAddresses(listeners: []))
-        book?.onEvent = { _ in Issue.record("told of a lookup after its end") }
+        book?.onEvent = { _ in Issue.record("an event of a lookup after its end") }
         book?.follow(Set((0..<8).map { NamedServer(host: "host-\($0).test", port: 9000) }))
         // The first round of the loop begins the lookups.
         let first = LoopTimer(loop: loop, interval: .milliseconds(1)) {

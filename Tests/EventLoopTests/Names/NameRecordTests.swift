@@ -2,7 +2,7 @@ import Testing
 
 @testable import EventLoop
 
-@Suite("What is known of a name")
+@Suite("A name's record")
 struct NameRecordTests {
     private let settings = ResolverSettings()
     private let start = Instant(nanoseconds: 1_000)
@@ -27,7 +27,7 @@ struct NameRecordTests {
         NameAnswer(ipv4: .failed(fault), ipv6: .failed(fault))
     }
 
-    /// A record that was told these answers, each when it was due.
+    /// A record that received these answers, each when it was due.
     private func record(_ answers: NameAnswer...) -> NameRecord {
         var record = NameRecord(dueAt: start)
         for answer in answers { _ = record.take(answer, at: record.nextLookup, settings) }
@@ -35,7 +35,7 @@ struct NameRecordTests {
     }
 
     @Test(
-        "is believed for as long as the answer says, but neither shorter nor longer than set",
+        "an answer is valid for its TTL, within the configured bounds",
         arguments: [
             (0, 5), (4, 5), (5, 5), (60, 60), (300, 300), (301, 300), (2_147_483_647, 300),
         ])
@@ -43,14 +43,14 @@ struct NameRecordTests {
         #expect(record(answer([one], ttl: ttl)).nextLookup == start + .seconds(believed))
     }
 
-    @Test("is believed for the shorter life of both kinds of address")
+    @Test("the shorter TTL of both address families counts")
     func shorter() {
         let both = NameAnswer(
             ipv4: .addresses([one], ttl: .seconds(100)), ipv6: .addresses([six], ttl: .seconds(20)))
         #expect(record(both).nextLookup == start + .seconds(20))
     }
 
-    @Test("stays while lookups fail, which are made 1, 2, 4 and at most 60 seconds later")
+    @Test("addresses stay while lookups fail and are retried after 1, 2, 4 and at most 60 seconds")
     func backoff() {
         var record = record(answer([one]))
         for pause: Int64 in [1, 2, 4, 8, 16, 32, 60, 60, 60] {
@@ -67,20 +67,20 @@ struct NameRecordTests {
         #expect(record.nextLookup == start + .seconds(1), "a success ends the series")
     }
 
-    @Test("stays when the name is said to be gone")
+    @Test("addresses stay when the name is reported missing")
     func gone() {
         let record = record(answer([one]), answer([]))
         #expect(record.addresses == [one] && record.fault == .nonexistent)
     }
 
-    @Test("is nothing before the first answer, and a failure is an answer")
+    @Test("a record is empty before the first answer, and a failure counts as an answer")
     func beginning() {
         #expect(!NameRecord(dueAt: start).isAnswered)
         let record = record(failed(.refused))
         #expect(record.isAnswered && record.addresses.isEmpty && record.fault == .refused)
     }
 
-    @Test("loses a kind of address that there is no more, and keeps one that could not be asked for")
+    @Test("a family without addresses is dropped, and one whose lookup failed is kept")
     func kinds() {
         #expect(record(answer([one, six]), answer([two])).addresses == [two])
         let half = NameAnswer(ipv4: .addresses([two], ttl: .seconds(30)), ipv6: .failed(.timeout))
@@ -88,7 +88,7 @@ struct NameRecordTests {
         #expect(record.addresses == [two, six] && record.fault == nil)
     }
 
-    @Test("does not change with the order of the answer, as nameservers alter it each time")
+    @Test("the order of the answer does not matter, since nameservers rotate it")
     func order() {
         var record = record(answer([one, two, six]))
         #expect(record.addresses == [one, six, two], "both kinds in turn")
@@ -98,7 +98,7 @@ struct NameRecordTests {
         #expect(fewer == .changed && record.addresses == [two])
     }
 
-    @Test("is at most 16 addresses, both kinds among them, and none twice")
+    @Test("a record has at most 16 different addresses, of both families")
     func bound() throws {
         let many = try (0..<32).map { try SocketAddress("192.0.2.\($0):9000") }
         let sixes = try (0..<32).map { try SocketAddress("[2001:db8::\($0)]:9000") }
@@ -107,7 +107,7 @@ struct NameRecordTests {
         #expect(self.record(answer([one, one, one])).addresses == [one])
     }
 
-    @Test("an answer of which every address is refused is a failure; one of some, those that are left")
+    @Test("an answer with only forbidden addresses is a failure; otherwise the others are used")
     func refused() {
         #expect(answer([one, two]).without { $0 == one } == answer([two]))
         let none = answer([one]).without { _ in true }

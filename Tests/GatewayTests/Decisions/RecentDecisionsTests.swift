@@ -16,7 +16,7 @@ struct RecentDecisionsTests {
         return RecentDecision(entry, at: time, from: try SocketAddress(peer))
     }
 
-    @Test("are told once, oldest first")
+    @Test("decisions are returned once, oldest first")
     func once() throws {
         let recent = RecentDecisions(limit: 4)
         for time in 1...3 { recent.add(try Self.decision(Int64(time), .proofStale)) }
@@ -26,7 +26,7 @@ struct RecentDecisionsTests {
         #expect(recent.take().decisions.map(\.time) == [4])
     }
 
-    @Test("fill no memory: the latest stay, and what made room is counted")
+    @Test("memory is bounded: the latest decisions stay, and dropped ones are counted")
     func bounded() throws {
         let recent = RecentDecisions(limit: 4)
         for time in 1...11 { recent.add(try Self.decision(Int64(time), .proofStale)) }
@@ -35,7 +35,7 @@ struct RecentDecisionsTests {
         #expect(recent.take().leftOut == 0)
     }
 
-    @Test("are all that was refused, and of the rest a sample while somebody asks")
+    @Test("every refusal is kept, and a sample of the rest while somebody asks")
     func sample() throws {
         let recent = RecentDecisions()
         #expect(!recent.wants(isOrdinary: true) && recent.wants(isOrdinary: false) && !recent.wasAsked)
@@ -52,16 +52,16 @@ struct RecentDecisionsTests {
         #expect(recent.wants(isOrdinary: true))
     }
 
-    @Test("tell the client's network and the device's keyed id, and no more of either")
+    @Test("a decision shows only the client's network and the device's keyed id")
     func privacy() throws {
-        let told = try Self.decision(1, .deviceRevoked, peer: "[2001:db8:1:2::3]:4711") { entry in
+        let decision = try Self.decision(1, .deviceRevoked, peer: "[2001:db8:1:2::3]:4711") { entry in
             entry.device = DeviceLabel(id: 0x00ab_0000_0000_0001, app: Array("A.b".utf8))
             entry.disclosed.path = Array("/patients/1".utf8)
             entry.disclosed.clientAddress = Array("2001:db8:1:2::3".utf8)
         }
-        #expect(told.client == "2001:db8:1::/48" && told.device == "00ab000000000001" && told.app == "A.b")
+        #expect(decision.client == "2001:db8:1::/48" && decision.device == "00ab000000000001" && decision.app == "A.b")
         #expect(try Self.decision(1).client == "192.0.2.0/24")
-        #expect(!"\(told)".contains("patients") && told.traceID == nil)
+        #expect(!"\(decision)".contains("patients") && decision.traceID == nil)
         let traced = try Self.decision(1) {
             $0.trace = TraceContext(id: TraceID(high: 1, low: 0xff), request: 2, flags: 0, parent: 0, isRecorded: false)
         }

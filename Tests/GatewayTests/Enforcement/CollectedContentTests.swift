@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite("Content that is held")
+@Suite("Held content")
 struct CollectedContentTests {
     private let pool = BufferPool(blockSize: 1024)
     private let device: DeviceID
@@ -13,7 +13,7 @@ struct CollectedContentTests {
         device = try #require(DeviceID(1))
     }
 
-    @Test("it comes out as it went in, and what has gone is held no more")
+    @Test("content comes out unchanged, and forwarded content is no longer held")
     func comesOut() {
         let content = (0..<5000).map { UInt8(truncatingIfNeeded: $0) }
         for piece in [1, 999, 5000] {
@@ -36,7 +36,7 @@ struct CollectedContentTests {
         }
     }
 
-    @Test("a worker holds no more than its budget, and gets it back")
+    @Test("a worker holds no more than its budget, and content returns its part")
     func budget() {
         let budget = ContentBudget(limit: 10, share: 10)
         do {

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Gateway
 
-@Suite("What a worker holds of content")
+@Suite("The content budget of a worker")
 struct ContentBudgetTests {
-    @Test("no device holds more than its share, and none that holds nothing is remembered")
+    @Test("no device holds more than its share, and a device without content is not stored")
     func share() throws {
         let device = try #require(DeviceID(1))
         let other = try #require(DeviceID(2))

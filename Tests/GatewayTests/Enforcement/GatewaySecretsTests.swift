@@ -4,12 +4,12 @@ import Vocabulary
 
 @testable import Gateway
 
-@Suite("The file of secrets")
+@Suite("The secrets file")
 struct GatewaySecretsTests {
     private static let one = String(repeating: "0a", count: 32)
     private static let two = String(repeating: "0b", count: 32)
 
-    @Test("one generation or two, comments and space around")
+    @Test("one or two challenge secrets are read, with comments and white space")
     func read() throws {
         let single = try GatewaySecrets(parsing: "challenge 1 \(Self.one)\npseudonyms \(Self.two)\n")
         #expect(single.current.generation == 1 && single.previous == nil)
@@ -19,7 +19,7 @@ struct GatewaySecretsTests {
     }
 
     @Test(
-        "anything else is refused, with its line",
+        "every other file is refused with its line",
         arguments: [
             ("", nil), ("challenge 1 \(one)", nil), ("pseudonyms \(one)", nil),
             ("challenge 1 \(one)\nchallenge 1 \(two)\npseudonyms \(one)", nil),
@@ -32,7 +32,7 @@ struct GatewaySecretsTests {
         #expect(throws: GatewaySecrets.Malformed(line: line)) { try GatewaySecrets(parsing: text) }
     }
 
-    @Test("people are known by names that no challenge secret changes, and no other key makes")
+    @Test("pseudonyms of people depend on the pseudonym secret and not on the challenge secret")
     func subjects() throws {
         let library = try LibraryContext()
         func name(_ secrets: GatewaySecrets) throws -> Digest256 {
@@ -49,7 +49,7 @@ struct GatewaySecretsTests {
         #expect(try secrets.pseudonymKey(ofUpstream: "a", library).code(of: message.span) != name(secrets))
     }
 
-    @Test("two upstreams know one device by two names, and keep them when the challenge secret changes")
+    @Test("each upstream has its own pseudonym of a device, which survives a new challenge secret")
     func pseudonyms() throws {
         let library = try LibraryContext()
         let device = [UInt8](repeating: 7, count: 32)
@@ -63,7 +63,7 @@ struct GatewaySecretsTests {
         #expect(try name(before, "a") == name(after, "a"))
     }
 
-    @Test("logs name devices by a key of their own, which stays")
+    @Test("logs name devices with a key of their own, which does not change")
     func logNames() throws {
         let library = try LibraryContext()
         let octets = [UInt8](repeating: 7, count: 32)

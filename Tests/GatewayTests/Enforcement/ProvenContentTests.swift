@@ -7,7 +7,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite("Content that waits for its proof")
+@Suite("Content with a digest to verify")
 struct ProvenContentTests {
     private let pool = BufferPool(blockSize: 1024)
     private let library: LibraryContext
@@ -38,7 +38,7 @@ struct ProvenContentTests {
             digests, CollectedContent(from: device, pool: pool, budget: ContentBudget(limit: 10_000, share: 10_000)))
     }
 
-    @Test("collected, none of it goes on before it is verified, and then it has a length")
+    @Test("held content is forwarded only after verification, with its length")
     func collects() throws {
         var proven = collected(try digests(content, sha512: content))
         let isTaken = try proven.collect(content.span)
@@ -57,7 +57,7 @@ struct ProvenContentTests {
         #expect(sink.bytes == content)
     }
 
-    @Test("streamed, all but the last byte of it has gone on before it is verified", arguments: [1, 999, 5000])
+    @Test("streamed content is forwarded before verification, except its last byte", arguments: [1, 999, 5000])
     func streams(piece: Int) throws {
         var proven = ProvenContent(try digests(content), StreamedContent(.length(5000)))
         #expect(proven.framing(replacing: .length(5000)) == .length(5000))
@@ -81,7 +81,7 @@ struct ProvenContentTests {
         #expect(isMatch && isComplete && sink.bytes == content)
     }
 
-    @Test("one wrong digest of two is enough, and what was kept back stays so")
+    @Test("one wrong digest of two is enough, and withheld bytes stay withheld")
     func mismatch() throws {
         let content = Array("content".utf8)
         let other = Array("other".utf8)

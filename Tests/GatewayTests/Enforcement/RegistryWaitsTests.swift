@@ -9,7 +9,7 @@ struct RegistryWaitsTests {
 
     private func at(_ seconds: Int64) -> Instant { Instant(nanoseconds: seconds * 1_000_000_000) }
 
-    @Test("an answer meets the one who asked, once")
+    @Test("an answer reaches its waiter once")
     func once() {
         var waits = RegistryWaits<Waiter>()
         let (one, other) = (Waiter(), Waiter())
@@ -20,7 +20,7 @@ struct RegistryWaitsTests {
         #expect(waits.leave(first) === one && waits.count == 0)
     }
 
-    @Test("an answer that comes after its waiter has left meets nobody, though the place is taken again")
+    @Test("an answer after its waiter has left reaches nobody, even if the place is used again")
     func stale() {
         var waits = RegistryWaits<Waiter>()
         let old = waits.enter(Waiter(), at: at(0))
@@ -33,7 +33,7 @@ struct RegistryWaitsTests {
         #expect(waits.leave(.max) == nil)
     }
 
-    @Test("those who wait too long are told apart")
+    @Test("only overdue waiters are found")
     func overdue() {
         var waits = RegistryWaits<Waiter>()
         let (early, late) = (Waiter(), Waiter())

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite("Content that goes on as it comes")
+@Suite("Streamed content")
 struct StreamedContentTests {
     private static let content = Array("content".utf8)
 
@@ -41,7 +41,7 @@ struct StreamedContentTests {
     }
 
     @Test(
-        "however it is cut, all but the last byte goes on, and that with the end of the message once it is released",
+        "all but the last byte is forwarded at once, and the last one after its release",
         arguments: [ContentFraming.length(7), .chunked], [20, 21, 24, 1024])
     func splits(framing: ContentFraming, room: Int) throws {
         for pieces in Self.splits {
@@ -73,7 +73,7 @@ struct StreamedContentTests {
         }
     }
 
-    @Test("of known length, the last byte alone is kept: what is before it does not wait for the next piece")
+    @Test("content of known length withholds only its last byte, whatever the pieces")
     func knownLength() {
         var streamed = StreamedContent(.length(7))
         let upstream = TestSink(.length(7), room: 100)
@@ -82,7 +82,7 @@ struct StreamedContentTests {
         #expect(taken == 3 && upstream.bytes == piece)
     }
 
-    @Test("where there is no room, nothing is taken", arguments: [ContentFraming.length(7), .chunked])
+    @Test("nothing is taken where there is no room", arguments: [ContentFraming.length(7), .chunked])
     func noRoom(framing: ContentFraming) {
         var streamed = StreamedContent(framing)
         let upstream = TestSink(framing, room: 0)
@@ -93,7 +93,7 @@ struct StreamedContentTests {
         }
     }
 
-    @Test("the end waits for room, whole", arguments: [ContentFraming.length(1), .chunked])
+    @Test("the end waits until there is room for all of it", arguments: [ContentFraming.length(1), .chunked])
     func endWaits(framing: ContentFraming) throws {
         var streamed = StreamedContent(framing)
         let last: [UInt8] = [0x78]
@@ -110,7 +110,7 @@ struct StreamedContentTests {
         #expect(isReleased && isEnded && content == last)
     }
 
-    @Test("chunks without content end with the last chunk alone")
+    @Test("chunked content without bytes ends with the last chunk alone")
     func emptyChunks() {
         var streamed = StreamedContent(.chunked)
         let upstream = TestSink(.chunked, room: 18)

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Gateway
 
-@Suite("Decoded keys")
+@Suite("The cache of verification keys")
 struct VerificationKeyCacheTests {
     /// The base point of P-256 (FIPS 186-4, D.1.2.3), which is a valid public key like any other.
     private static let point: [UInt8] =
@@ -25,7 +25,7 @@ struct VerificationKeyCacheTests {
         return try #require(id)
     }
 
-    @Test("what is used stays, what is not used goes, and there are never more than the limit")
+    @Test("used keys stay, unused ones are evicted, and the limit holds")
     func bounded() throws {
         let library = try LibraryContext()
         let point = try #require(PublicPoint(Self.point))
@@ -42,7 +42,7 @@ struct VerificationKeyCacheTests {
         #expect(old === same)
     }
 
-    @Test("a point that is no key is an error, and is not kept")
+    @Test("a point that is no key is an error and is not cached")
     func invalid() throws {
         let library = try LibraryContext()
         let point = try #require(PublicPoint([4] + [UInt8](repeating: 1, count: 64)))

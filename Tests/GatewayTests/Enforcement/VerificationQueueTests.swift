@@ -3,9 +3,9 @@ import Testing
 
 @testable import Gateway
 
-@Suite("Proofs wait for their turn", .timeLimit(.minutes(1)))
+@Suite("The verification queue", .timeLimit(.minutes(1)))
 struct VerificationQueueTests {
-    @Test("they are verified in the order in which they came, in as many turns as that takes")
+    @Test("proofs are verified in order of arrival, over as many turns as needed")
     func order() throws {
         let loop = try Loop()
         var verified: [UInt64] = []
@@ -22,7 +22,7 @@ struct VerificationQueueTests {
         #expect(verified == Array(1...1_000))
     }
 
-    @Test("what becomes ready meanwhile is served before the next ones")
+    @Test("events that become ready are served between proofs")
     func eventsBetween() throws {
         let loop = try Loop(time: { Instant(nanoseconds: 0) })
         let mailbox = try Mailbox<UInt64>(limit: 10)
@@ -46,7 +46,7 @@ struct VerificationQueueTests {
             ])
     }
 
-    @Test("those that have left take nobody's place, and who comes after the queue was empty is verified too")
+    @Test("proofs that have left take no turn, and later ones are verified after an empty queue")
     func leaving() throws {
         let loop = try Loop()
         let mailbox = try Mailbox<UInt64>(limit: 100)
@@ -66,7 +66,7 @@ struct VerificationQueueTests {
         #expect(verified == (1...10).map { $0 * 10 })
     }
 
-    @Test("a queue that is gone is not called any more")
+    @Test("a freed queue is not called again")
     func gone() throws {
         let loop = try Loop()
         var queue: VerificationQueue? = VerificationQueue(loop: loop) { _ in

@@ -2,9 +2,9 @@ import Testing
 
 @testable import Gateway
 
-@Suite("What each client has of an upstream")
+@Suite("Client shares of an upstream")
 struct ClientSharesTests {
-    @Test("a client has as much as it may at each upstream, and what it gives back it may have again")
+    @Test("a client has its share at each upstream, and returned places can be used again")
     func limit() {
         var shares = ClientShares(limit: 2)
         guard let first = shares.take(of: 0, for: 7) else {
@@ -20,7 +20,7 @@ struct ClientSharesTests {
         #expect(shares.take(of: 0, for: 7) == nil)
     }
 
-    @Test("every key and upstream has a place, and the largest limit is no overflow")
+    @Test("every key and upstream has a share, and the largest limit does not overflow")
     func places() {
         var shares = ClientShares(limit: 65_535)
         for key in [Int.min, -1, 0, 1, Int.max] {

@@ -4,9 +4,9 @@ import Vocabulary
 
 @testable import Gateway
 
-@Suite("What everybody has of tunnels")
+@Suite("The tunnels of all workers")
 struct SharedTunnelsTests {
-    @Test("so many are given, each that ends makes room, and nothing is left behind")
+    @Test("tunnels per holder are limited, each that ends frees a place, and nothing is left")
     func limited() throws {
         let tunnels = SharedTunnels()
         let one = TunnelHolder.device(try #require(DeviceID(1)))
@@ -22,7 +22,7 @@ struct SharedTunnelsTests {
         #expect(tunnels.holders == 0)
     }
 
-    @Test("a certificate's key is nobody's device")
+    @Test("each certificate key is a holder of its own")
     func certificates() throws {
         let tunnels = SharedTunnels()
         let digests: [[UInt8]] = [1, 2].map { [UInt8](repeating: $0, count: 32) }

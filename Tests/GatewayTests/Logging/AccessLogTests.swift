@@ -60,7 +60,7 @@ struct AccessLogTests {
         return entry
     }
 
-    @Test("every member stands in its place")
+    @Test("a JSON line has every member in its place")
     func everyMember() throws {
         #expect(
             try written(Self.full)
@@ -74,7 +74,7 @@ struct AccessLogTests {
                 + #""commit_us":3,"upstream_us":4,"duration_us":5000000,"aborted":true}"#)
     }
 
-    @Test("for people, the same members")
+    @Test("a text line has the same members")
     func console() throws {
         #expect(
             try written(Self.full, isJSON: false)
@@ -87,19 +87,19 @@ struct AccessLogTests {
                 + #"verification_us=2 commit_us=3 upstream_us=4 duration_us=5000000 aborted=true"#)
     }
 
-    @Test("what there is not has no member")
+    @Test("absent values have no member")
     func bare() throws {
         let entry = AccessLog.Entry(event: "accept_paused", detail: "Too many open files")
         #expect(try written(entry) == #","event":"accept_paused","detail":"Too many open files"}"#)
     }
 
-    @Test("a reason has nothing in it that ends a line or turns it round", arguments: [true, false])
+    @Test("a reason contains no line end or direction mark", arguments: [true, false])
     func plainDetail(isJSON: Bool) throws {
         let entry = AccessLog.Entry(event: "accept_paused", detail: "a\u{85}b\u{2028}c\u{202e}d\u{2066}é")
         #expect(try written(entry, isJSON: isJSON).contains("\"a b c d é\""))
     }
 
-    @Test("the longest network of a client fits", arguments: [true, false])
+    @Test("the longest client network fits", arguments: [true, false])
     func longestClient(isJSON: Bool) throws {
         var settings = AccessLog.Settings()
         settings.isJSON = isJSON
@@ -115,7 +115,7 @@ struct AccessLogTests {
         #expect(try directory.lines().first?.contains(value) == true)
     }
 
-    @Test("to a writer that is behind, only full blocks are handed", .timeLimit(.minutes(1)))
+    @Test("a slow writer receives only full blocks", .timeLimit(.minutes(1)))
     func behind() throws {
         let directory = try LogDirectory()
         mkfifo(directory.file, 0o600)
@@ -138,14 +138,14 @@ struct AccessLogTests {
         writer.stop()
     }
 
-    @Test("a duration below zero is none")
+    @Test("a negative duration is left out")
     func negative() throws {
         var entry = AccessLog.Entry()
         entry.timings.upstream = TimeSpan(nanoseconds: -5_000)
         #expect(try written(entry) == #","event":"request","upstream_us":0}"#)
     }
 
-    @Test("each line is JSON with a time, whatever a client sent")
+    @Test("every line is JSON with a time, whatever a client sent")
     func anyBytes() throws {
         var entry = Self.full
         entry.disclosed.userAgent = Array(UInt8.min...UInt8.max)
@@ -181,7 +181,7 @@ struct AccessLogTests {
         #expect(lines.allSatisfy { $0.contains("\"path\":\"\(cut)\",") && $0.hasSuffix("\"aborted\":true}") })
     }
 
-    @Test("of what passes one in so many is written, of what is refused or aborted all")
+    @Test("forwarded requests are sampled; refused and aborted ones are all logged")
     func sample() throws {
         var settings = AccessLog.Settings()
         settings.sample = 3
@@ -199,7 +199,7 @@ struct AccessLogTests {
         #expect(lines.filter { $0.contains("aborted") }.count == 9)
     }
 
-    @Test("refusals beyond the bound are counted, and none is lost from the count")
+    @Test("refusals above the bound are counted, and the count is complete")
     func suppression() throws {
         var settings = AccessLog.Settings()
         settings.refusalsPerSecond = 2
@@ -208,8 +208,8 @@ struct AccessLogTests {
         let counts = lines.compactMap { line in
             line.wholeMatch(of: /,"event":"suppressed","lines":(\d+)}/).flatMap { Int($0.1) }
         }
-        let told = lines.filter { $0.contains("device_revoked") }.count
-        #expect(told >= 2 && told + counts.reduce(0, +) == 50)
+        let refusalCount = lines.filter { $0.contains("device_revoked") }.count
+        #expect(refusalCount >= 2 && refusalCount + counts.reduce(0, +) == 50)
         #expect(!counts.isEmpty)
     }
 }

@@ -4,9 +4,9 @@ import Testing
 
 @testable import Gateway
 
-@Suite("Calendar")
+@Suite("The calendar")
 struct CivilTimeTests {
-    @Test("known moments have their known names")
+    @Test("known times have their known dates")
     func known() {
         #expect(CivilTime(seconds: 0).httpDate == "Thu, 01 Jan 1970 00:00:00 GMT")
         // RFC 9110 section 5.6.7.
@@ -15,7 +15,7 @@ struct CivilTimeTests {
         #expect(CivilTime(seconds: 4_107_542_400).timestamp == "2100-03-01T00:00:00")
     }
 
-    @Test("it agrees with Foundation's calendar on any moment of the next century")
+    @Test("dates agree with Foundation's calendar in the next century")
     func agrees() throws {
         let seed = RunSeed.tell()
         var random = SeededGenerator(seed: seed)

@@ -9,7 +9,7 @@ struct ErrorLogTests {
         String(decoding: ErrorLog.line(message, .warning, at: 1_795_000_000, isJSON: isJSON), as: UTF8.self)
     }
 
-    @Test("a JSON object a line, or a line for people")
+    @Test("a line is a JSON object, or text for people")
     func forms() {
         #expect(
             line("it \"failed\" \\", isJSON: true)
@@ -17,7 +17,7 @@ struct ErrorLogTests {
         #expect(line("it \"failed\"", isJSON: false) == "2026-11-18T11:06:40Z warning it \"failed\"\n")
     }
 
-    @Test("for the journal, each line begins with its priority")
+    @Test("every line for the journal begins with its priority")
     func priorities() {
         let levels: [(Logger.Level, Character)] = [
             (.critical, "2"), (.error, "3"), (.warning, "4"), (.notice, "5"), (.info, "6"), (.debug, "7"),
@@ -31,7 +31,7 @@ struct ErrorLogTests {
         }
     }
 
-    @Test("members for programs stand behind the message, escaped as it is; people read the message alone")
+    @Test("members follow the message in JSON, escaped; text has the message alone")
     func members() {
         func line(isJSON: Bool) -> String {
             String(
@@ -47,22 +47,22 @@ struct ErrorLogTests {
         #expect(line(isJSON: false) == "2026-11-18T11:06:40Z notice m\n")
     }
 
-    @Test("nothing ends the line or drives the terminal", arguments: [true, false])
+    @Test("a line contains no control character except its end", arguments: [true, false])
     func controls(isJSON: Bool) {
-        let told = line("a\nb\r\u{1b}[31m\u{7f}\u{9b}31mé", isJSON: isJSON)
-        #expect(told.contains("a b  [31m  31mé"))
-        #expect(told.unicodeScalars.filter { $0.properties.generalCategory == .control }.count == 1)
+        let text = line("a\nb\r\u{1b}[31m\u{7f}\u{9b}31mé", isJSON: isJSON)
+        #expect(text.contains("a b  [31m  31mé"))
+        #expect(text.unicodeScalars.filter { $0.properties.generalCategory == .control }.count == 1)
     }
 
     /// U+0085, 2028 and 2029 end a line for many readers; the others reverse what stands behind them, or hide.
     @Test(
-        "nothing of Unicode ends the line or turns it round",
+        "no Unicode character ends the line or reverses its direction",
         arguments: [0x85, 0x061c, 0x200b, 0x200e, 0x200f, 0x2028, 0x2029, 0x202a, 0x202e, 0x2066, 0x2069, 0xfeff])
     func invisible(code: UInt32) throws {
         let scalar = try #require(Unicode.Scalar(code))
         for isJSON in [true, false] {
-            let told = line("it failed:\(String(Character(scalar)))txt.exe", isJSON: isJSON)
-            #expect(told.contains("it failed: txt.exe"))
+            let text = line("it failed:\(String(Character(scalar)))txt.exe", isJSON: isJSON)
+            #expect(text.contains("it failed: txt.exe"))
         }
     }
 }

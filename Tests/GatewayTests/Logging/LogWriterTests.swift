@@ -5,7 +5,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite("The log's writer")
+@Suite("The log writer")
 struct LogWriterTests {
     private func post(_ range: Range<Int>, to writer: LogWriter) {
         for number in range { writer.post(Array("line \(number)\n".utf8)) }
@@ -28,7 +28,7 @@ struct LogWriterTests {
     }
 
     /// As much as may wait, should the thread not run at all.
-    @Test("blocks are written in order, and filled again", .timeLimit(.minutes(1)))
+    @Test("blocks are written in order and used again", .timeLimit(.minutes(1)))
     func blocks() throws {
         let directory = try LogDirectory()
         let writer = try LogWriter(.file(directory.file))
@@ -44,7 +44,7 @@ struct LogWriterTests {
         #expect(try directory.lines() == (0..<1_000).map { "line \($0)" })
     }
 
-    @Test("what waits is bounded, and what does not fit is counted", .timeLimit(.minutes(1)))
+    @Test("waiting lines are bounded, and dropped ones are counted", .timeLimit(.minutes(1)))
     func bounded() throws {
         let directory = try LogDirectory()
         mkfifo(directory.file, 0o600)
@@ -58,7 +58,7 @@ struct LogWriterTests {
         writer.stop()
     }
 
-    @Test("a line that was cut short takes no other with it", arguments: ["", "a\nb\n", "a\nha"])
+    @Test("a truncated line does not damage the next", arguments: ["", "a\nb\n", "a\nha"])
     func torn(before: String) throws {
         let directory = try LogDirectory()
         try Data(before.utf8).write(to: URL(filePath: directory.file))
@@ -72,7 +72,7 @@ struct LogWriterTests {
         #expect(text == before + (before.hasSuffix("ha") ? "\n" : "") + "line 0\nline 1\nline 2\n")
     }
 
-    @Test("a file that was moved away is opened anew, and no line is lost or doubled", .timeLimit(.minutes(1)))
+    @Test("a moved file is opened again without losing or repeating a line", .timeLimit(.minutes(1)))
     func reopened() throws {
         let directory = try LogDirectory()
         let writer = try LogWriter(.file(directory.file))
@@ -88,7 +88,7 @@ struct LogWriterTests {
         #expect(writer.droppedInAll == 0)
     }
 
-    @Test("the old file is let go of though nothing more is written", .timeLimit(.minutes(1)))
+    @Test("the old file is closed even when nothing more is written", .timeLimit(.minutes(1)))
     func released() throws {
         let directory = try LogDirectory()
         let writer = try LogWriter(.file(directory.file))
@@ -99,9 +99,9 @@ struct LogWriterTests {
         while try openFiles(in: directory) != ["other.log"] { usleep(1_000) }
     }
 
-    /// A reader that has stopped: the log was moved away and opened anew for that very reason.
+    /// A reader that has stopped: the log was moved away and opened again for that very reason.
     @Test(
-        "a writer that is stuck goes on with what is opened, from the line on that it is stuck in",
+        "a blocked writer continues in the new file with the line it was blocked at",
         .timeLimit(.minutes(1)))
     func stuck() throws {
         let directory = try LogDirectory()
@@ -131,7 +131,7 @@ struct LogWriterTests {
         #expect(writer.droppedInAll == 0)
     }
 
-    @Test("what cannot be opened changes nothing", .timeLimit(.minutes(1)))
+    @Test("a file that cannot be opened changes nothing", .timeLimit(.minutes(1)))
     func unopened() throws {
         let directory = try LogDirectory()
         let writer = try LogWriter(.file(directory.file))
@@ -145,7 +145,7 @@ struct LogWriterTests {
         #expect(try directory.lines() == (0..<20).map { "line \($0)" })
     }
 
-    @Test("lines can go to another file, and that one can be opened anew", .timeLimit(.minutes(1)))
+    @Test("lines can be redirected to another file, and that one can be reopened", .timeLimit(.minutes(1)))
     func redirected() throws {
         let directory = try LogDirectory()
         let writer = try LogWriter(.file(directory.file))

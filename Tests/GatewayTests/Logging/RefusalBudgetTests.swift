@@ -2,9 +2,9 @@ import Testing
 
 @testable import Gateway
 
-@Suite("The bound on lines about refusals")
+@Suite("The limit on refusal log lines")
 struct RefusalBudgetTests {
-    @Test("so many in each second, and what was left out is told once it is over")
+    @Test("refusals per second are limited, and omitted ones are reported after it")
     func bound() {
         var budget = RefusalBudget(limit: 2)
         let first = (0..<5).map { _ in budget.admits(at: 7) }
@@ -18,7 +18,7 @@ struct RefusalBudgetTests {
         #expect(second == [true, true, false])
     }
 
-    @Test("a clock that is set back begins a second too")
+    @Test("a clock that is set back begins a new second")
     func clock() {
         var budget = RefusalBudget(limit: 1)
         let admitted = [100, 100, 50].map { budget.admits(at: $0) }

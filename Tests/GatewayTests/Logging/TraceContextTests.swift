@@ -14,21 +14,21 @@ struct TraceContextTests {
         return TraceParent(bytes.span)
     }
 
-    @Test("a valid parent is read", arguments: [("00", 0), ("01", 1), ("02", 2), ("ff", 3)] as [(String, UInt8)])
+    @Test("a valid traceparent is read", arguments: [("00", 0), ("01", 1), ("02", 2), ("ff", 3)] as [(String, UInt8)])
     func valid(flags: String, known: UInt8) {
         let read = parse("00-\(Self.trace)-\(Self.parent)-\(flags)")
         #expect(read?.id == Self.id)
         #expect(read?.flags == known)
     }
 
-    @Test("of a later version only what is known of all of them", arguments: ["", "-", "-and so on"])
+    @Test("only the known members of a later version are read", arguments: ["", "-", "-and so on"])
     func later(rest: String) {
         let read = parse("01-\(Self.trace)-\(Self.parent)-03\(rest)")
         #expect(read?.id == Self.id)
         #expect(read?.flags == 1)
     }
 
-    @Test("every single octet that is not as it must be makes it invalid")
+    @Test("a traceparent with any invalid byte is refused")
     func octets() {
         let valid = Array("00-\(Self.trace)-\(Self.parent)-01".utf8)
         let hyphens = [2, 35, 52]
@@ -49,7 +49,7 @@ struct TraceContextTests {
     }
 
     @Test(
-        "neither id is 0, no version is ff, and version 00 has no more",
+        "zero ids, version ff and a longer version 00 are refused",
         arguments: [
             "00-\(String(repeating: "0", count: 32))-\(parent)-01", "00-\(trace)-0000000000000000-01",
             "ff-\(trace)-\(parent)-01", "00-\(trace)-\(parent)-01-", "00-\(trace)-\(parent)-010",
@@ -66,7 +66,7 @@ struct TraceContextTests {
             parse("00-1\(String(repeating: "0", count: 31))-\(Self.parent)-01")?.id == TraceID(high: 1 << 60, low: 0))
     }
 
-    @Test("what is written can be read, with an id of our own in the parent's place")
+    @Test("a written traceparent can be read, with our own id as parent")
     func written() throws {
         var generator = TraceGenerator()
         let continued = generator.continue(try #require(parse("00-\(Self.trace)-\(Self.parent)-01")))
@@ -80,7 +80,7 @@ struct TraceContextTests {
     }
 
     @Test(
-        "where spans are exported, a client decides over its traces, and chance over ours",
+        "where spans are exported, clients decide over their traces, and sampling over ours",
         arguments: [1, 4] as [UInt64])
     func recorded(sample: UInt64) throws {
         var generator = TraceGenerator(sample: sample)
@@ -96,14 +96,14 @@ struct TraceContextTests {
         #expect(sample == 1 ? count == 4_000 : abs(count - 1_000) < 200, "\(begun[0].request) was the first")
     }
 
-    @Test("where none are, nothing is recorded, whatever a client says")
+    @Test("without export nothing is recorded, whatever a client asks")
     func unrecorded() throws {
         var generator = TraceGenerator()
         #expect(!generator.begin().isRecorded)
         #expect(!generator.continue(try #require(parse("00-\(Self.trace)-\(Self.parent)-01"))).isRecorded)
     }
 
-    @Test("no id comes twice, and each trace that begins here is sampled")
+    @Test("ids are unique, and each trace that begins here is sampled")
     func unique() {
         var generator = TraceGenerator()
         var other = TraceGenerator()

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Gateway
 
-@Suite("The metrics of several workers")
+@Suite("Metrics of several workers")
 struct WorkerFamiliesTests {
     private func snapshot(_ counts: WorkerCounts) -> WorkerSnapshot {
         WorkerSnapshot(
@@ -21,7 +21,7 @@ struct WorkerFamiliesTests {
             .split(separator: "\n")
     }
 
-    @Test("are added up by the names of routes, wherever each worker counts them")
+    @Test("counts are added up by route name, wherever each worker counts them")
     func sums() {
         var (first, second) = (WorkerCounts(), WorkerCounts())
         let a = first.placeOfRoute("a")
@@ -49,7 +49,7 @@ struct WorkerFamiliesTests {
         }
     }
 
-    @Test("say which worker has not answered, and keep what it said last")
+    @Test("a worker without an answer is marked, and its last values stay")
     func silent() {
         let lines = text([0: snapshot(WorkerCounts()), 1: snapshot(WorkerCounts())], answered: [1])
         #expect(lines.contains("attestgate_worker_up{worker=\"0\"} 0"))
@@ -57,7 +57,7 @@ struct WorkerFamiliesTests {
         #expect(lines.contains("attestgate_connections{worker=\"0\"} 7"))
     }
 
-    @Test("have one sample for a code that several denials share, and for every code from the start")
+    @Test("a code shared by several denials has one sample, and every code exists from the start")
     func codes() {
         let lines = text([0: snapshot(WorkerCounts())], answered: [0])
         #expect(lines.count { $0.hasPrefix("attestgate_denials_total{code=\"too_large\"}") } == 1)
@@ -65,7 +65,7 @@ struct WorkerFamiliesTests {
         #expect(lines.contains("attestgate_handshakes_total{result=\"certificate_expired\"} 0"))
     }
 
-    @Test("have a bound on names: what comes beyond is counted together")
+    @Test("the number of names is bounded, and the rest is counted together")
     func bound() {
         var counts = WorkerCounts()
         for number in 0..<5_000 {

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Gateway
 
-@Suite("The answer to a WebSocket's key")
+@Suite("Sec-WebSocket-Accept")
 struct WebSocketAcceptTests {
-    @Test("it is that of RFC 6455 section 1.3")
+    @Test("the answer to a key is that of RFC 6455 section 1.3")
     func example() throws {
         let key = Array("dGhlIHNhbXBsZSBub25jZQ==".utf8)
         let value = try WebSocketAccept.value(for: key.span, LibraryContext())

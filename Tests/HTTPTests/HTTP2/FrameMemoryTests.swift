@@ -3,7 +3,7 @@ import Testing
 
 @testable import HTTP
 
-@Suite("The memory of a session of nghttp2")
+@Suite("Memory of nghttp2 sessions")
 struct FrameMemoryTests {
     private let memory = FrameMemory()
     private var user: UnsafeMutableRawPointer? { Unmanaged.passUnretained(memory).toOpaque() }
@@ -12,7 +12,7 @@ struct FrameMemoryTests {
 
     private func isPage(_ pointer: UnsafeMutableRawPointer?) -> Bool { UInt(bitPattern: pointer) % 4096 == 0 }
 
-    @Test("the block for frames is whole pages of the kernel's, once; all else is the allocator's")
+    @Test("the frame block is whole kernel pages and is reused; other memory is the allocator's")
     func block() throws {
         let functions = memory.functions
         let block = try #require(functions.realloc(nil, frames, user))
@@ -31,7 +31,7 @@ struct FrameMemoryTests {
         functions.free(again, user)
     }
 
-    @Test("a block that must grow keeps what is in it")
+    @Test("a block that grows keeps its content")
     func growth() throws {
         let functions = memory.functions
         let block = try #require(functions.malloc(frames, user))

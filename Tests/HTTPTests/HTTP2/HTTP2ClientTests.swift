@@ -7,7 +7,7 @@ import Testing
 /// A client that others have written: what it sends is understood, and what it is sent it understands.
 @Suite("A client of nghttp2")
 struct HTTP2ClientTests {
-    /// What the client was told; nghttp2's callbacks get it by its address, and each test keeps it alive.
+    /// What the client received; nghttp2's callbacks get it by its address, and each test keeps it alive.
     final class Client {
         var session: OpaquePointer?
         var fields: [Int32: [String]] = [:]
@@ -149,7 +149,7 @@ struct HTTP2ClientTests {
     private let pool = BufferPool()
 
     @Test(
-        "echoes any amount of content through the windows both ways",
+        "any amount of content is echoed through the windows both ways",
         arguments: [0, 1, 16_384, 65_535, 65_536, 1_000_000])
     func echo(size: Int) throws {
         let server = HTTP2Session(limits: HTTP2Limits(), heads: .standard, pool: pool, handler: handler)
@@ -164,7 +164,7 @@ struct HTTP2ClientTests {
         #expect(pool.outstanding == 0)
     }
 
-    @Test("serves many requests at once and one behind the other")
+    @Test("many requests are served concurrently and in sequence")
     func many() throws {
         let server = HTTP2Session(limits: HTTP2Limits(), heads: .standard, pool: pool, handler: handler)
         let client = Client()
@@ -178,7 +178,7 @@ struct HTTP2ClientTests {
         #expect(server.requestCount == 300)
     }
 
-    @Test("nothing is kept of a session that is gone")
+    @Test("a freed session leaves nothing in memory")
     func freed() throws {
         weak var session: HTTP2Session?
         weak var stream: HTTP2Stream?

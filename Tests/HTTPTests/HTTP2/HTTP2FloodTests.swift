@@ -3,18 +3,18 @@ import HTTP
 import Testing
 
 /// Frames that cost a client next to nothing, each counted.
-@Suite("Floods of HTTP/2")
+@Suite("HTTP/2 server: floods")
 struct HTTP2FloodTests {
     private func id(_ round: Int) -> UInt32 { UInt32(2 * round + 1) }
 
-    @Test("a flood of PING", arguments: [true, false])
+    @Test("a flood of PING ends the connection", arguments: [true, false])
     func pings(reads: Bool) {
         let peer = HTTP2Peer()
         #expect(peer.attack(reads: reads) { _ in [.ping] } == 100)
         peer.expectCalm(.pings)
     }
 
-    @Test("a flood of SETTINGS")
+    @Test("a flood of SETTINGS ends the connection")
     func settings() {
         let peer = HTTP2Peer()
         // Two were the greeting.
@@ -22,7 +22,7 @@ struct HTTP2FloodTests {
         peer.expectCalm(.settings)
     }
 
-    @Test("SETTINGS of many entries")
+    @Test("SETTINGS with many entries end the connection")
     func settingsEntries() {
         let peer = HTTP2Peer()
         peer.send(.settings(Array(repeating: (4, 65_535), count: 32)))
@@ -32,7 +32,7 @@ struct HTTP2FloodTests {
         #expect(peer.fault == .violation(.enhanceYourCalm))
     }
 
-    @Test("acknowledgements that the client does not read")
+    @Test("acknowledgements that the client does not read end the connection")
     func acknowledgements() {
         var limits = HTTP2Limits()
         limits.pings = Rate(1_000_000, per: .seconds(1), burst: 1_000_000)
@@ -43,7 +43,7 @@ struct HTTP2FloodTests {
         #expect(peer.fault == .excess(.outboundFrames))
     }
 
-    @Test("a flood of DATA without content, with and without padding", arguments: [0, 9])
+    @Test("a flood of empty DATA, with and without padding, ends the connection", arguments: [0, 9])
     func emptyData(padding: Int) {
         let peer = HTTP2Peer()
         peer.send(.post(1))
@@ -61,7 +61,7 @@ struct HTTP2FloodTests {
     private static let late = 64
 
     @Test(
-        "a flood of DATA on a stream that is over", arguments: [true, false],
+        "a flood of DATA on a closed stream ends the connection", arguments: [true, false],
         [
             Frame(kind: .data, flags: Frame.padded, stream: 1, payload: [0]), .data(1, "x"), .data(1, end: true),
         ])
@@ -84,7 +84,7 @@ struct HTTP2FloodTests {
         peer.expectCalm(.emptyFrames)
     }
 
-    @Test("DATA without content on a stream that is over counts as anywhere")
+    @Test("empty DATA on a closed stream counts like any other")
     func lateEmptyData() {
         let peer = HTTP2Peer()
         peer.send(.post(1), .reset(1))
@@ -92,7 +92,7 @@ struct HTTP2FloodTests {
         peer.expectCalm(.emptyFrames)
     }
 
-    @Test("DATA of a stream that is open may come octet by octet, also where nobody listens any more")
+    @Test("DATA of an open stream may come byte by byte")
     func smallData() {
         let peer = HTTP2Peer()
         peer.send(.post(1))
@@ -104,7 +104,7 @@ struct HTTP2FloodTests {
         #expect(peer.record.content.count == 1000)
     }
 
-    @Test("what is on its way of uploads that are refused is no flood")
+    @Test("DATA still arriving for refused uploads is no flood")
     func refusedUploads() {
         let peer = HTTP2Peer()
         peer.record.onHead = { $0.answer(403, "no") }
@@ -120,7 +120,7 @@ struct HTTP2FloodTests {
     }
 
     @Test(
-        "requests that wait for their stream's end beyond a few are refused, and too many of those end the connection")
+        "requests waiting for their end are limited, and too many end the connection")
     func heldRequests() {
         let peer = HTTP2Peer()
         for round in 0..<16 { peer.send(.post(id(round), [("content-length", "0")])) }
@@ -135,7 +135,7 @@ struct HTTP2FloodTests {
         peer.expectCalm(.provokedResets)
     }
 
-    @Test("requests whose ends come right behind their heads are no crowd")
+    @Test("requests whose ends follow right after their heads are not limited")
     func endsBehindHeads() {
         let peer = HTTP2Peer()
         let heads = (0..<100).flatMap { Frame.post(id($0), [("content-length", "0")]).bytes }
@@ -144,7 +144,7 @@ struct HTTP2FloodTests {
         #expect(peer.frames().isEmpty)
     }
 
-    @Test("a flood of PRIORITY")
+    @Test("a flood of PRIORITY ends the connection")
     func priorities() {
         let peer = HTTP2Peer()
         let rounds = peer.attack {
@@ -155,7 +155,7 @@ struct HTTP2FloodTests {
         peer.expectCalm(.priorities)
     }
 
-    @Test("a flood of WINDOW_UPDATE", arguments: [UInt32(0), 1])
+    @Test("a flood of WINDOW_UPDATE ends the connection", arguments: [UInt32(0), 1])
     func windowUpdates(stream: UInt32) {
         let peer = HTTP2Peer()
         peer.send(.post(1))
@@ -163,7 +163,7 @@ struct HTTP2FloodTests {
         peer.expectCalm(.windowUpdates)
     }
 
-    @Test("a client that takes a large response octet by octet may give back its window as often")
+    @Test("a client may update its window for every byte of a large response")
     func entitledWindowUpdates() {
         let peer = HTTP2Peer()
         peer.record.onEnd = { $0.answer(200, String(repeating: "a", count: 3000)) }
@@ -177,7 +177,7 @@ struct HTTP2FloodTests {
         #expect(peer.fault == nil)
     }
 
-    @Test("a flood of frames of unknown types")
+    @Test("a flood of frames of unknown types ends the connection")
     func unknownFrames() {
         let peer = HTTP2Peer()
         #expect(peer.attack { _ in [Frame(kind: .unknown, payload: [1])] } == 100)

@@ -1,7 +1,7 @@
 import HTTP
 import Testing
 
-@Suite("Windows of HTTP/2")
+@Suite("HTTP/2 server: flow control")
 struct HTTP2FlowControlTests {
     private let content = String(repeating: "a", count: 16_000)
 
@@ -16,7 +16,7 @@ struct HTTP2FlowControlTests {
         frames.filter { $0.kind == .windowUpdate && $0.stream == stream }.map { Int($0.number()) }.reduce(0, +)
     }
 
-    @Test("the settings say what the limits are")
+    @Test("the settings announce the limits")
     func settings() throws {
         var limits = self.limits(stream: 20_000, connection: 100_000)
         limits.concurrentStreams = 7
@@ -30,7 +30,7 @@ struct HTTP2FlowControlTests {
         #expect(returned(frames, 0) == 100_000 - 65_535)
     }
 
-    @Test("content that is taken opens the windows again")
+    @Test("consumed content opens the windows again")
     func taken() {
         let peer = HTTP2Peer(limits())
         peer.send(.post(1))
@@ -43,7 +43,7 @@ struct HTTP2FlowControlTests {
         #expect(peer.fault == nil)
     }
 
-    @Test("content that nobody takes keeps them closed, and waits within the window")
+    @Test("unread content keeps the windows closed and waits within them")
     func notTaken() {
         let peer = HTTP2Peer(limits())
         peer.record.appetite = 10
@@ -58,7 +58,7 @@ struct HTTP2FlowControlTests {
         #expect(peer.record.events.suffix(2) == ["1 abandoned flowControlError", "1 ended"])
     }
 
-    @Test("what waited is delivered in order when it is wanted, then the end")
+    @Test("waiting content is delivered in order when wanted, then the end")
     func resumed() {
         let peer = HTTP2Peer(limits())
         peer.record.appetite = 0
@@ -72,7 +72,7 @@ struct HTTP2FlowControlTests {
         }
     }
 
-    @Test("windows are given back for exactly what was taken")
+    @Test("windows are returned for exactly the consumed bytes")
     func exact() {
         let peer = HTTP2Peer(limits())
         peer.record.appetite = 0
@@ -86,7 +86,7 @@ struct HTTP2FlowControlTests {
         #expect(returned(peer.frames(), 1) == 16_000)
     }
 
-    @Test("a stream that ends with content untaken gives the connection's window back")
+    @Test("a stream that ends with unread content returns the connection's window")
     func connectionWindow() {
         let peer = HTTP2Peer(limits())
         peer.record.appetite = 0
@@ -99,7 +99,7 @@ struct HTTP2FlowControlTests {
         #expect(peer.pool.outstanding == 0)
     }
 
-    @Test("content of a malformed request and of a reset stream does not use the connection's window up")
+    @Test("content of a malformed request or reset stream does not consume the connection's window")
     func dropped() {
         let peer = HTTP2Peer(limits())
         peer.send(.headers(1, HPACK.request("POST", "//"), end: false))
@@ -118,7 +118,7 @@ struct HTTP2FlowControlTests {
         #expect(peer.record.content.isEmpty)
     }
 
-    @Test("the connection's window bounds what all streams together can make wait")
+    @Test("the connection's window bounds the waiting content of all streams")
     func bounded() {
         let peer = HTTP2Peer(limits(stream: 32_000, connection: 65_535))
         peer.record.appetite = 0
@@ -133,7 +133,7 @@ struct HTTP2FlowControlTests {
         #expect(sent <= 65_535 + 16_000)
     }
 
-    @Test("padding is given back at once")
+    @Test("padding returns its window at once")
     func padding() {
         let peer = HTTP2Peer(limits())
         peer.record.appetite = 0

@@ -2,10 +2,10 @@ import HTTP
 import Testing
 
 /// Blocks of fields that never end, or that decode to many times their size.
-@Suite("Attacks on HTTP/2 by header blocks")
+@Suite("HTTP/2 server: header block attacks")
 struct HTTP2HeaderAttackTests {
     @Test(
-        "a flood of CONTINUATION (CVE-2024-28182), empty ones and full ones", arguments: [0, 1, 12_000])
+        "a flood of CONTINUATION, empty or full, ends the connection (CVE-2024-28182)", arguments: [0, 1, 12_000])
     func continuations(size: Int) {
         let peer = HTTP2Peer()
         peer.send(Frame(kind: .headers, stream: 1, payload: HPACK.literals(HPACK.request("GET", "/"))))
@@ -18,7 +18,7 @@ struct HTTP2HeaderAttackTests {
         peer.expectCalm(size == 12_000 ? .headerBlock : .continuations)
     }
 
-    @Test("a header block larger than any head that is admitted")
+    @Test("a header block larger than any admitted head ends the connection")
     func headerBlock() {
         var limits = HTTP2Limits()
         limits.headerBlock = 20_000
@@ -33,7 +33,7 @@ struct HTTP2HeaderAttackTests {
         peer.expectCalm(.headerBlock)
     }
 
-    @Test("an HPACK bomb: octets that each decode to a large field")
+    @Test("an HPACK bomb of bytes that each decode to a large field ends the connection")
     func bomb() {
         let peer = HTTP2Peer()
         // One field of 4,000 octets into the table, then 60 references to it, of one octet each.
@@ -46,7 +46,7 @@ struct HTTP2HeaderAttackTests {
         peer.expectCalm(.headerList)
     }
 
-    @Test("a dynamic table beyond what we offered")
+    @Test("a dynamic table larger than offered ends the connection")
     func table() {
         let peer = HTTP2Peer()
         let payload =

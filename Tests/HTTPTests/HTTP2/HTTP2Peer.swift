@@ -4,7 +4,7 @@ import HTTP
 
 /// A session, and a client that sends it frames as they are.
 final class HTTP2Peer {
-    /// What the session's streams were told, in order.
+    /// The events of the session's streams, in order.
     final class Record {
         var events: [String] = []
         var streams: [RecordingStream] = []
@@ -83,7 +83,7 @@ final class HTTP2Peer {
         return found
     }
 
-    /// What one call of `write` gives: one record of TLS, for whoever reads it.
+    /// What one call of `write` gives: one record of TLS, as the client reads it.
     func oneWrite() -> [Frame.Kind] {
         var output = ByteBuffer(pool: BufferPool(blockSize: 32 * 1024))
         do throws(HTTP2Fault) { try session.write(into: &output) } catch { fault = error }
@@ -95,7 +95,7 @@ final class HTTP2Peer {
     func fields(_ frame: Frame) -> [String] { reader.fields(frame) }
 }
 
-/// Says what it is told, and does what the test wants done.
+/// Records its events, and does what the test wants done.
 final class RecordingStream: HTTP2Stream {
     unowned let record: HTTP2Peer.Record
 

@@ -2,8 +2,8 @@ import HTTP
 import Testing
 
 /// The rules of frames, streams and header compression, in the order of RFC 9113 and with the cases of h2spec. Most of them are
-/// nghttp2's doing; that it is set up to do it, and that we are told, is ours.
-@Suite("The protocol of HTTP/2")
+/// nghttp2's doing; that it is set up to do it, and that we receive its reports, is ours.
+@Suite("HTTP/2 server: protocol")
 struct HTTP2ProtocolTests {
     struct Case: CustomTestStringConvertible {
         let testDescription: String
@@ -116,7 +116,7 @@ struct HTTP2ProtocolTests {
         Case("HPACK: a string longer than the block", .compressionError, block(fields + [0, 5, 0x78])),
     ]
 
-    @Test("an error of the connection ends it, with GOAWAY and the code", arguments: violations)
+    @Test("a connection error ends the connection with GOAWAY and its code", arguments: violations)
     func violation(_ violation: Case) {
         let peer = HTTP2Peer()
         peer.send(violation.frames.flatMap(\.bytes))
@@ -133,7 +133,7 @@ struct HTTP2ProtocolTests {
         Case("a window beyond 2^31 - 1", .flowControlError, .post(1), .windowUpdate(1, 0x7fff_ffff))
     ]
 
-    @Test("an error of a stream resets it and leaves the others alone", arguments: streamErrors)
+    @Test("a stream error resets the stream and leaves the others alone", arguments: streamErrors)
     func streamError(_ error: Case) {
         let peer = HTTP2Peer()
         peer.send(error.frames.flatMap(\.bytes))
@@ -165,7 +165,7 @@ struct HTTP2ProtocolTests {
         Case("a table size update at the start of a block", .noError, block([0x3e, 0x20] + fields)),
     ]
 
-    @Test("what RFC 9113 lets pass ends nothing", arguments: tolerated)
+    @Test("what RFC 9113 tolerates ends nothing", arguments: tolerated)
     func tolerance(_ tolerated: Case) {
         let peer = HTTP2Peer()
         peer.send(tolerated.frames.flatMap(\.bytes))
@@ -175,7 +175,7 @@ struct HTTP2ProtocolTests {
         #expect(peer.fault == nil)
     }
 
-    @Test("a connection begins with the preface, or ends at once")
+    @Test("a connection that does not begin with the preface ends at once")
     func preface() {
         for bytes in ["GET / HTTP/1.1\r\nHost: a\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", "PRI * HTTP/1.1\r\n"] {
             let peer = HTTP2Peer(greets: false)
@@ -185,7 +185,7 @@ struct HTTP2ProtocolTests {
         }
     }
 
-    @Test("SETTINGS stand behind the preface, and nothing else")
+    @Test("SETTINGS must follow the preface")
     func settingsFirst() {
         let peer = HTTP2Peer(greets: false)
         peer.send(HTTP2Peer.preface + Frame.get(1).bytes)
@@ -194,7 +194,7 @@ struct HTTP2ProtocolTests {
         #expect(peer.record.events.isEmpty)
     }
 
-    @Test("SETTINGS and PING are acknowledged, and our settings known to be")
+    @Test("SETTINGS and PING are acknowledged, and the acknowledgement of ours is noticed")
     func acknowledgements() {
         let peer = HTTP2Peer(greets: false)
         peer.send(HTTP2Peer.preface + Frame.settings([(3, 1)]).bytes)
@@ -208,7 +208,7 @@ struct HTTP2ProtocolTests {
             ])
     }
 
-    @Test("fields in every representation of HPACK, Huffman coded and indexed, are the same fields")
+    @Test("every HPACK representation gives the same fields, Huffman coded and indexed")
     func representations() {
         let peer = HTTP2Peer()
         var fields: [[String]] = []
@@ -224,7 +224,7 @@ struct HTTP2ProtocolTests {
         #expect(peer.record.events.filter { $0.contains("GET www.example.com") }.count == 3)
     }
 
-    @Test("a head in several frames, with padding and priority, at once and octet by octet", arguments: [1000, 1])
+    @Test("a head in several frames is read, with padding and priority, in any pieces", arguments: [1000, 1])
     func pieces(step: Int) {
         let peer = HTTP2Peer()
         let fields = HPACK.literals(HPACK.request("GET", "/a"))

@@ -1,9 +1,9 @@
 import HTTP
 import Testing
 
-@Suite("Requests of HTTP/2")
+@Suite("HTTP/2 server: requests")
 struct HTTP2RequestTests {
-    @Test("a request is delivered as the value that HTTP/1.1's parser gives")
+    @Test("a request equals what the HTTP/1.1 parser returns for it")
     func request() throws {
         let peer = HTTP2Peer()
         var fields: [String] = []
@@ -20,7 +20,7 @@ struct HTTP2RequestTests {
         #expect(peer.fault == nil)
     }
 
-    @Test("content of a stated length, of none, and none at all are told apart")
+    @Test("content of stated length, of unknown length and none are distinguished")
     func framing() {
         let peer = HTTP2Peer()
         peer.send(.post(1, [("content-length", "5")]), .data(1, "hello", end: true))
@@ -34,7 +34,7 @@ struct HTTP2RequestTests {
         #expect(String(decoding: peer.record.content, as: UTF8.self) == "hellohello")
     }
 
-    @Test("a request cut anywhere is the same request")
+    @Test("a request in any pieces is the same request")
     func cuts() {
         let bytes =
             Frame.post(1, [("content-length", "5"), ("x-a", "b")]).bytes
@@ -48,7 +48,7 @@ struct HTTP2RequestTests {
         }
     }
 
-    @Test("pieces of a cookie are joined in their order, and stand behind the other fields")
+    @Test("cookie pieces are joined in order behind the other fields")
     func cookies() {
         let peer = HTTP2Peer()
         var fields: [String] = []
@@ -63,7 +63,7 @@ struct HTTP2RequestTests {
         #expect(fields == [])
     }
 
-    @Test("Host takes the place of :authority, and never says anything else")
+    @Test("Host replaces a missing :authority and must otherwise agree with it")
     func host() {
         let peer = HTTP2Peer()
         let line = [(":method", "GET"), (":scheme", "https"), (":path", "/")]
@@ -79,7 +79,7 @@ struct HTTP2RequestTests {
             ])
     }
 
-    @Test("Content-Length 0 is believed when the stream has ended, and only then")
+    @Test("Content-Length 0 is accepted only when the stream has ended")
     func emptyContent() {
         let peer = HTTP2Peer()
         peer.send(.post(1, [("content-length", "0")]))
@@ -91,7 +91,7 @@ struct HTTP2RequestTests {
         #expect(peer.record.events == ["3 fault contentLengthDisagrees"])
     }
 
-    @Test("a block of fields is known to be incomplete whosever it is, to its last octet")
+    @Test("an incomplete field block is known as such until its last byte, on any stream")
     func incompleteBlocks() {
         let peer = HTTP2Peer()
         peer.send(.get(1), .reset(1))
@@ -115,7 +115,7 @@ struct HTTP2RequestTests {
         #expect(peer.record.events.last == "3 end")
     }
 
-    @Test("a head that is complete after its request was answered is told to nobody, nor is what follows it")
+    @Test("a head completed after its request was answered is dropped with all that follows")
     func answeredHead() {
         let peer = HTTP2Peer()
         let head = Frame.post(1)
@@ -127,7 +127,7 @@ struct HTTP2RequestTests {
         #expect(peer.frames().contains { $0.kind == .headers })
     }
 
-    @Test("the last octet of a stated length waits for the end of the stream")
+    @Test("the last byte of a stated length waits for the end of the stream")
     func lastOctet() {
         let peer = HTTP2Peer()
         peer.send(.post(1, [("content-length", "5")]), .data(1, "hel"), .data(1, "lo"))
@@ -165,7 +165,7 @@ struct HTTP2RequestTests {
     ]
 
     @Test(
-        "malformed trailers are a fault of the request",
+        "malformed trailers make the request malformed",
         arguments: malformedTrailerCases)
     func malformedTrailers(_ fields: [(String, String)], _ end: Bool, _ fault: MessageFault) {
         let peer = HTTP2Peer()
@@ -173,7 +173,7 @@ struct HTTP2RequestTests {
         #expect(peer.record.events == ["1 POST health.example / chunked", "1 fault \(fault)"])
     }
 
-    @Test("an extended CONNECT asks for a WebSocket where that is admitted, and is no request otherwise")
+    @Test("an extended CONNECT opens a WebSocket where admitted, and is refused elsewhere")
     func extendedConnect() {
         let fields = HPACK.request("CONNECT", "/chat") + [(":protocol", "websocket")]
         var limits = HTTP2Limits()
@@ -193,7 +193,7 @@ struct HTTP2RequestTests {
         #expect(Self.fault([(":method", "CONNECT"), (":authority", "a:443")], limits) == .connectUnsupported)
     }
 
-    @Test("each side of a tunnel ends for itself, and nothing but DATA stands in one")
+    @Test("each side of a tunnel ends separately, and only DATA is accepted in it")
     func tunnel() {
         var limits = HTTP2Limits()
         limits.extendedConnect = true

@@ -2,13 +2,13 @@ import Bytes
 import HTTP
 import Testing
 
-@Suite("Responses of HTTP/2")
+@Suite("HTTP/2 server: responses")
 struct HTTP2ResponseTests {
     private func text(_ frames: [Frame]) -> String {
         String(decoding: frames.filter { $0.kind == .data }.flatMap(\.payload), as: UTF8.self)
     }
 
-    @Test("a head is made of lines: names in lower case, fields of one connection left out")
+    @Test("a head becomes lower-case fields without hop-by-hop fields")
     func head() {
         let peer = HTTP2Peer()
         peer.record.onEnd = { stream in
@@ -34,7 +34,7 @@ struct HTTP2ResponseTests {
         #expect(peer.session.openStreams == 0)
     }
 
-    @Test("a head that fits no buffer is not sent, and another may be")
+    @Test("a head that fits no buffer is not sent, and another may follow")
     func largeHead() {
         let peer = HTTP2Peer()
         let large = [UInt8](repeating: UInt8(ascii: "a"), count: 40_000)
@@ -46,7 +46,7 @@ struct HTTP2ResponseTests {
         #expect(peer.frames().first.map(peer.fields)?.first == ":status: 502")
     }
 
-    @Test("an interim response comes before the final one")
+    @Test("an interim response precedes the final one")
     func interim() {
         let peer = HTTP2Peer()
         peer.record.onHead = { $0.sendInterim(100) }
@@ -61,7 +61,7 @@ struct HTTP2ResponseTests {
         #expect(text(frames) == "done")
     }
 
-    @Test("content larger than every buffer is asked for as it goes, and ends with trailers")
+    @Test("content larger than every buffer is pulled piece by piece, and ends with trailers")
     func streaming() throws {
         let peer = HTTP2Peer()
         let content = (0..<200_000).map { UInt8(truncatingIfNeeded: $0 * 7) }
@@ -99,7 +99,7 @@ struct HTTP2ResponseTests {
         #expect(peer.pool.outstanding == 0)
     }
 
-    @Test("windows of one octet and changed settings are kept to (h2spec 6.9.1 and 6.9.2)")
+    @Test("one-byte windows and changed settings are respected (h2spec 6.9.1 and 6.9.2)")
     func smallWindows() {
         let peer = HTTP2Peer()
         peer.record.onEnd = { $0.answer(200, "hello") }
@@ -117,7 +117,7 @@ struct HTTP2ResponseTests {
         #expect(peer.fault == nil)
     }
 
-    @Test("what is not ready is waited for, and other streams go on meanwhile")
+    @Test("a response that is not ready does not delay other streams")
     func deferred() throws {
         let peer = HTTP2Peer()
         peer.record.onEnd = { if $0.number == 3 { $0.answer(200, "three") } }
@@ -133,7 +133,7 @@ struct HTTP2ResponseTests {
         #expect(last.count == 1 && last[0].endsStream && last[0].payload.isEmpty)
     }
 
-    @Test("an answer before the end of the request resets what is left of it, without blame (section 8.1)")
+    @Test("an early response resets the rest of the request with NO_ERROR (section 8.1)")
     func early() {
         let peer = HTTP2Peer()
         peer.record.onHead = { $0.answer(413) }
@@ -147,7 +147,7 @@ struct HTTP2ResponseTests {
         #expect(peer.fault == nil)
     }
 
-    @Test("an early answer is out before the reset that follows it, and a request that has ended by then gets none")
+    @Test("an early response precedes its reset, and an ended request is not reset")
     func answerBeforeReset() {
         let peer = HTTP2Peer()
         peer.record.onHead = { $0.answer(413) }
@@ -160,7 +160,7 @@ struct HTTP2ResponseTests {
         #expect(peer.oneWrite().isEmpty && !peer.session.hasOutput)
     }
 
-    @Test("a stream that is reset ends once, and what is sent after it goes nowhere")
+    @Test("a reset stream ends once, and later output for it is dropped")
     func reset() {
         let peer = HTTP2Peer()
         peer.record.onHead = { stream in
@@ -179,7 +179,7 @@ struct HTTP2ResponseTests {
         #expect(peer.record.events == ["1 GET health.example / none", "1 ended"])
     }
 
-    @Test("a client that resets its stream abandons it, once")
+    @Test("a client's reset abandons the stream once")
     func abandoned() {
         let peer = HTTP2Peer()
         peer.send(.post(1), .data(1, "a"), .reset(1))
@@ -188,7 +188,7 @@ struct HTTP2ResponseTests {
         #expect(peer.pool.outstanding == 0)
     }
 
-    @Test("one object serves one stream after the other, and no more are made than are open at once")
+    @Test("one object serves consecutive streams, and there are no more objects than open streams")
     func reuse() {
         let peer = HTTP2Peer()
         peer.record.onEnd = { $0.answer(200, "x") }
@@ -201,7 +201,7 @@ struct HTTP2ResponseTests {
         #expect(peer.pool.outstanding == 0)
     }
 
-    @Test("output that fits no buffer comes in pieces of any size")
+    @Test("output that fits no buffer is written in pieces of any size")
     func narrowOutput() {
         let peer = HTTP2Peer()
         peer.record.onEnd = { $0.answer(200, String(repeating: "abc", count: 5000)) }
@@ -209,7 +209,7 @@ struct HTTP2ResponseTests {
         #expect(text(peer.frames(room: 1024)) == String(repeating: "abc", count: 5000))
     }
 
-    @Test("the connection's end abandons what is open, each once")
+    @Test("the end of the connection abandons every open stream once")
     func close() {
         let peer = HTTP2Peer()
         peer.send(.post(1), .get(3))
@@ -220,7 +220,7 @@ struct HTTP2ResponseTests {
         #expect(peer.pool.outstanding == 0)
     }
 
-    @Test("a drain announces itself, serves what is under way, and takes no more after the last word")
+    @Test("a drain is announced, completes what is in-flight, and then accepts nothing")
     func drain() {
         let peer = HTTP2Peer()
         peer.record.onEnd = { $0.answer(200) }
@@ -243,7 +243,7 @@ struct HTTP2ResponseTests {
         #expect(peer.fault == nil)
     }
 
-    @Test("a connection that we end is no fault of the client's")
+    @Test("a connection that we end is not counted as the client's fault")
     func terminate() {
         let peer = HTTP2Peer()
         peer.send(.get(1))
@@ -254,7 +254,7 @@ struct HTTP2ResponseTests {
         #expect(peer.session.isFinished)
     }
 
-    @Test("a client that goes away is heard")
+    @Test("a client's GOAWAY is reported")
     func goAway() {
         let peer = HTTP2Peer()
         peer.send(Frame(kind: .goAway, payload: Frame.octets(0) + Frame.octets(0xff)))

@@ -3,12 +3,12 @@ import HTTP
 import Testing
 
 /// Streams that cost a client nothing: after a bounded count the connection ends with GOAWAY and ENHANCE_YOUR_CALM, and what the
-/// limits let through goes on for ever.
-@Suite("Attacks on HTTP/2 by streams")
+/// limits let through can continue for ever.
+@Suite("HTTP/2 server: stream attacks")
 struct HTTP2StreamAttackTests {
     private func id(_ round: Int) -> UInt32 { UInt32(2 * round + 1) }
 
-    @Test("rapid reset (CVE-2023-44487): streams that the client resets before they are answered")
+    @Test("rapid reset ends the connection (CVE-2023-44487)")
     func rapidReset() {
         let peer = HTTP2Peer()
         #expect(peer.attack { [.get(id($0)), .reset(id($0))] } == 200)
@@ -16,7 +16,7 @@ struct HTTP2StreamAttackTests {
         peer.expectCalm(.resets)
     }
 
-    @Test("rapid reset in one read: no more requests are begun than the burst")
+    @Test("rapid reset in one read begins no more requests than the burst")
     func rapidResetAtOnce() {
         let peer = HTTP2Peer()
         peer.send((0..<3000).flatMap { Frame.get(id($0)).bytes + Frame.reset(id($0)).bytes })
@@ -24,7 +24,7 @@ struct HTTP2StreamAttackTests {
         peer.expectCalm(.resets)
     }
 
-    @Test("rapid reset cut anywhere is the same", arguments: [1, 7, 1000])
+    @Test("rapid reset in pieces of any size gives the same result", arguments: [1, 7, 1000])
     func rapidResetInPieces(step: Int) {
         let bytes = (0..<300).flatMap { Frame.get(id($0)).bytes + Frame.reset(id($0)).bytes }
         let peer = HTTP2Peer()
@@ -35,7 +35,7 @@ struct HTTP2StreamAttackTests {
         peer.expectCalm(.resets)
     }
 
-    @Test("resets at the admitted rate are a client that changes its mind")
+    @Test("resets at the admitted rate are tolerated")
     func slowResets() {
         let peer = HTTP2Peer()
         let rounds = peer.attack(most: 1000) { round in
@@ -47,7 +47,7 @@ struct HTTP2StreamAttackTests {
     }
 
     @Test(
-        "made you reset (CVE-2025-8671): streams that the client makes us reset",
+        "MadeYouReset ends the connection: resets that the client provokes (CVE-2025-8671)",
         arguments: [
             // A window beyond all bounds; content beyond what was stated.
             [Frame.windowUpdate(1, 0x7fff_ffff)], [Frame.data(1, "too long")],
@@ -65,7 +65,7 @@ struct HTTP2StreamAttackTests {
         peer.expectCalm(.provokedResets)
     }
 
-    @Test("malformed requests without end")
+    @Test("endless malformed requests end the connection")
     func malformed() {
         let peer = HTTP2Peer()
         peer.record.onFault = { $0.answer(400) }
@@ -73,7 +73,7 @@ struct HTTP2StreamAttackTests {
         peer.expectCalm(.provokedResets)
     }
 
-    @Test("resets that the client provokes and does not read")
+    @Test("provoked resets that the client does not read end the connection")
     func unreadResets() {
         var limits = HTTP2Limits()
         limits.provokedResets = Rate(1_000_000, per: .seconds(1), burst: 1_000_000)
@@ -85,7 +85,7 @@ struct HTTP2StreamAttackTests {
         #expect(peer.record.streams.count <= 100)
     }
 
-    @Test("fields for streams that are gone: each is decoded, and leads to nothing")
+    @Test("fields for closed streams are decoded and dropped, and too many end the connection")
     func lateFields() {
         let peer = HTTP2Peer()
         peer.record.onHead = { $0.reset(.cancel) }
@@ -98,7 +98,7 @@ struct HTTP2StreamAttackTests {
     }
 
     @Test(
-        "a stream that was left out below one that was begun ends the connection (section 5.1.1)",
+        "a stream below one that has begun ends the connection (section 5.1.1)",
         arguments: [1, 3, 64])
     func lowerStream(places: UInt32) {
         let peer = HTTP2Peer()
@@ -108,7 +108,7 @@ struct HTTP2StreamAttackTests {
         #expect(peer.frames().last.map { $0.kind == .goAway && $0.number(at: 4) == 1 } == true)
     }
 
-    @Test("fields of streams that were begun, in whatever order they were, and are over are read over")
+    @Test("fields for closed streams are skipped, in whatever order the streams began")
     func overStreams() {
         let peer = HTTP2Peer()
         peer.record.onHead = { $0.reset(.cancel) }
@@ -122,7 +122,7 @@ struct HTTP2StreamAttackTests {
         #expect(peer.record.events.filter { $0.contains("/") }.count == begun.count)
     }
 
-    @Test("more streams at once than are admitted are refused, then an error")
+    @Test("streams above the limit are refused, then end the connection")
     func concurrency() {
         var limits = HTTP2Limits()
         limits.concurrentStreams = 10
@@ -142,7 +142,7 @@ struct HTTP2StreamAttackTests {
         #expect(early.fault == nil)
     }
 
-    @Test("memory of a session is bounded, whatever clients leave lying about")
+    @Test("memory of a session is bounded, whatever the client leaves unfinished")
     func memory() {
         let peer = HTTP2Peer()
         peer.record.appetite = 0

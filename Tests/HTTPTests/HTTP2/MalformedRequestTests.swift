@@ -2,7 +2,7 @@ import HTTP
 import Testing
 
 /// What RFC 9113 section 8 calls malformed, and what HTTP/1.1's parser refuses: the service sees nothing of either.
-@Suite("Malformed requests of HTTP/2")
+@Suite("HTTP/2 server: malformed requests")
 struct MalformedRequestTests {
     typealias Fields = [(String, String)]
 
@@ -31,7 +31,7 @@ struct MalformedRequestTests {
     ]
 
     @Test(
-        "pseudo-header fields (section 8.3)",
+        "malformed pseudo-header fields are refused (section 8.3)",
         arguments: pseudoFieldCases)
     func pseudoFields(_ fields: Fields, _ fault: MessageFault) {
         #expect(HTTP2RequestTests.fault(fields) == fault)
@@ -48,14 +48,14 @@ struct MalformedRequestTests {
     ]
 
     @Test(
-        "targets have their one spelling",
+        "second spellings of a target are refused",
         arguments: targetCases)
     func targets(_ path: String, _ fault: MessageFault) {
         #expect(HTTP2RequestTests.fault(Self.with(":path", path)) == fault)
     }
 
     @Test(
-        "an authority is a host with an optional port, without user information",
+        "an authority is a host with an optional port and no user information",
         arguments: [
             "", "root@health.example", "health.example/", "a, b", "health.example.", "health.example:0", "a:65536",
             "a:",
@@ -88,26 +88,26 @@ struct MalformedRequestTests {
     ]
 
     @Test(
-        "fields (section 8.2)",
+        "malformed fields are refused (section 8.2)",
         arguments: fieldCases)
     func fields(_ name: String, _ value: String, _ fault: MessageFault) {
         #expect(HTTP2RequestTests.fault(Self.line + [(name, value)]) == fault)
     }
 
-    @Test("TE that admits trailers is what HTTP/2 has")
+    @Test("TE: trailers is accepted")
     func trailersAdmitted() {
         #expect(HTTP2RequestTests.fault(Self.line + [("te", "trailers")]) == nil)
     }
 
     @Test(
-        "fields of which there is one",
+        "a singleton field is refused when repeated",
         arguments: ["content-type", "authorization", "date", "if-match", "origin", "range", "referer", "user-agent"])
     func singletons(_ name: String) {
         #expect(HTTP2RequestTests.fault(Self.line + [(name, "x"), (name, "x")]) == .fieldRepeated)
         #expect(HTTP2RequestTests.fault(Self.line + [(name, "x")]) == nil)
     }
 
-    @Test("two Content-Length, equal ones too")
+    @Test("two Content-Length fields are refused, even if equal")
     func lengths() {
         #expect(
             HTTP2RequestTests.fault(Self.line + [("content-length", "0"), ("content-length", "0")])
@@ -115,7 +115,7 @@ struct MalformedRequestTests {
     }
 
     @Test(
-        "content that is not as long as Content-Length says",
+        "content of another length than Content-Length is refused",
         arguments: [
             (["hell"], "5"), (["hello!"], "5"), (["hel", "lo", "!"], "5"), (["h", "e", "l", "l"], "5"), ([""], "5"),
         ])
@@ -128,7 +128,7 @@ struct MalformedRequestTests {
         #expect(peer.record.content.count <= 4)
     }
 
-    @Test("a head beyond the limits, by size, number of fields and decoded size")
+    @Test("a head above the limits of size, number of fields or decoded size is refused")
     func sizes() {
         let large = (0..<16).map { ("x-\($0)", String(repeating: "a", count: 1000)) }
         #expect(HTTP2RequestTests.fault(Self.line + large) == .headTooLarge)
@@ -142,7 +142,7 @@ struct MalformedRequestTests {
         #expect(HTTP2RequestTests.fault(Self.line + small, limits) == .headTooLarge)
     }
 
-    @Test("a malformed request is answered, then reset, and harms no other stream")
+    @Test("a malformed request is answered, then reset, and does not affect other streams")
     func answer() throws {
         let peer = HTTP2Peer()
         peer.record.onFault = { $0.answer(400, "no") }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Lifecycle
 
-@Suite("The files of the issuing authority")
+@Suite("Files of the issuing authority")
 struct AuthorityFilesTests {
     private let directory: ScratchDirectory
 
@@ -28,7 +28,7 @@ struct AuthorityFilesTests {
         }
     }
 
-    @Test("are read where key and passphrase are their owner's alone; what is in them is not looked at")
+    @Test("key and passphrase must be their owner's alone; their content is not checked")
     func modes() throws {
         let certificate = try write("ca.pem", "x", mode: 0o644)
         for (mode, isGood) in [(0o600, true), (0o400, true), (0o640, false), (0o604, false), (0o602, false)] {
@@ -40,12 +40,12 @@ struct AuthorityFilesTests {
                 AuthorityFiles(certificatePath: certificate, keyPath: good, passphrase: .file(open)),
             ] {
                 #expect(refusal(files).isEmpty == isGood)
-                #expect(isGood || refusal(files).contains("\(open): may be read or written by others"))
+                #expect(isGood || refusal(files).contains("\(open): can be read or written by other users"))
             }
         }
     }
 
-    @Test("are refused if missing, no file or far too large, and a passphrase for the reasons of its own")
+    @Test("missing, irregular and far too large files are refused, and faulty passphrases")
     func contents() throws {
         let certificate = try write("ca.pem", "x")
         let large = try write("large", String(repeating: "x", count: (64 << 10) + 1))

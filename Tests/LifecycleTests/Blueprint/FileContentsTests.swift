@@ -4,7 +4,7 @@ import Testing
 
 @testable import Lifecycle
 
-@Suite("A file that the conf file names")
+@Suite("Reading files named by the conf file")
 struct FileContentsTests {
     private let directory: ScratchDirectory
 
@@ -19,17 +19,17 @@ struct FileContentsTests {
         return path
     }
 
-    @Test("is read whole, whatever its size", arguments: [0, 1, 65_535, 65_536, 65_537, 200_000])
+    @Test("a file of any size is read completely", arguments: [0, 1, 65_535, 65_536, 65_537, 200_000])
     func whole(count: Int) throws {
         #expect(try FileContents.read(write(count)) == [UInt8](repeating: 7, count: count))
     }
 
-    @Test("that the kernel makes as it is read has no size, and is read all the same")
+    @Test("a file the kernel generates is read although it states no size")
     func made() throws {
         #expect(try !FileContents.read("/proc/self/statm").isEmpty)
     }
 
-    @Test("that is a pipe is refused at once: nobody would ever write to it")
+    @Test("a pipe is refused at once instead of waiting for a writer")
     func pipe() throws {
         let path = directory.file("pipe")
         #expect(mkfifo(path, 0o600) == 0)
@@ -40,13 +40,13 @@ struct FileContentsTests {
         for failure in failures { #expect(failure?.description == "\(path): is not a regular file") }
     }
 
-    @Test("that is a directory or a device is refused", arguments: ["/tmp", "/dev/zero", "/dev/null"])
+    @Test("a directory or a device is refused", arguments: ["/tmp", "/dev/zero", "/dev/null"])
     func others(path: String) throws {
         let failure = #expect(throws: FileContents.Failure.self) { try FileContents.read(path) }
         #expect(failure?.reason == "is not a regular file")
     }
 
-    @Test("that is not there is told apart from one that cannot be read")
+    @Test("a missing file and an unreadable one give different errors")
     func missing() throws {
         let failure = #expect(throws: FileContents.Failure.self) {
             try FileContents.readPrivate(directory.file("none"))
@@ -58,15 +58,15 @@ struct FileContentsTests {
     }
 
     @Test(
-        "with a secret in it is refused if others may read or write it", arguments: [0o640, 0o604, 0o620, 0o602, 0o610])
+        "a secret file that others may read or write is refused", arguments: [0o640, 0o604, 0o620, 0o602, 0o610])
     func shared(mode: Int) throws {
         let path = try write(32, mode: mode)
         let failure = #expect(throws: FileContents.Failure.self) { try FileContents.readPrivate(path) }
-        #expect(failure?.reason == "may be read or written by others: its mode must be 0600")
+        #expect(failure?.reason == "can be read or written by other users: its mode must be 0600")
         #expect(try FileContents.read(path).count == 32)
     }
 
-    @Test("with a secret in it is refused by the mode of what a link leads to")
+    @Test("a secret file behind a link is checked by the target's mode")
     func linked() throws {
         let link = directory.file("link")
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: try write(32, mode: 0o644))
@@ -75,7 +75,7 @@ struct FileContentsTests {
         #expect(try FileContents.readPrivate(link).count == 32)
     }
 
-    @Test("with a secret in it is refused if it belongs to another user", .enabled(if: geteuid() == 0))
+    @Test("a secret file of another user is refused", .enabled(if: geteuid() == 0))
     func foreign() throws {
         let path = try write(32)
         #expect(chown(path, 65_534, 65_534) == 0)
@@ -83,7 +83,7 @@ struct FileContentsTests {
         #expect(failure?.reason == "belongs to another user (uid 65534)")
     }
 
-    @Test("with a secret in it is small")
+    @Test("a secret file has a small maximum size")
     func large() throws {
         #expect(try FileContents.readPrivate(write(65_536)).count == 65_536)
         #expect(throws: FileContents.Failure.self) { try FileContents.readPrivate(write(65_537)) }

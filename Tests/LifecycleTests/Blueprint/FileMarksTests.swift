@@ -3,7 +3,7 @@ import Testing
 
 @testable import Lifecycle
 
-@Suite("Files that are watched")
+@Suite("Watched files")
 struct FileMarksTests {
     private let directory: ScratchDirectory
     private let path: String
@@ -18,7 +18,7 @@ struct FileMarksTests {
         try text.write(toFile: path, atomically: atomically, encoding: .utf8)
     }
 
-    @Test("are told apart by any change: another length, another file of that name, none")
+    @Test("marks differ after any change: another length, another file, no file")
     func changes() throws {
         let first = FileMarks([path])
         #expect(first.renewed == first)
@@ -32,7 +32,7 @@ struct FileMarksTests {
         #expect(first.renewed != third && first.renewed == first.renewed)
     }
 
-    @Test("are read once, when they have stayed as they are for two looks")
+    @Test("files are read once, after they stayed unchanged for two looks")
     func reading() throws {
         let known = FileMarks([path])
         var watch = FileWatch(known)
@@ -43,7 +43,7 @@ struct FileMarksTests {
         #expect(Self.looks(4, at: known, by: &watch) == [false, true, false, false])
     }
 
-    @Test("are not read when a change has been taken back")
+    @Test("files are not read when a change was undone")
     func takenBack() throws {
         let known = FileMarks([path])
         var watch = FileWatch(known)

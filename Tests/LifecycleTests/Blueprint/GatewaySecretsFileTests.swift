@@ -4,7 +4,7 @@ import Testing
 @testable import Gateway
 @testable import Lifecycle
 
-@Suite("The file of secrets on its disk")
+@Suite("The secrets file on disk")
 struct GatewaySecretsFileTests {
     private let directory: ScratchDirectory
 
@@ -12,7 +12,7 @@ struct GatewaySecretsFileTests {
         directory = try ScratchDirectory()
     }
 
-    @Test("a missing file is made, readable by its owner alone, and stays as it is")
+    @Test("a missing file is created, readable by its owner alone, and never changed")
     func made() throws {
         let path = directory.file("secret")
         let first = try GatewaySecrets.load(path)
@@ -25,7 +25,9 @@ struct GatewaySecretsFileTests {
         #expect(try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["secret"])
     }
 
-    @Test("a file that others may read is refused, and so is what is no file", arguments: [0o640, 0o604, 0o620, 0o666])
+    @Test(
+        "a file that others may read is refused, and so is anything but a regular file",
+        arguments: [0o640, 0o604, 0o620, 0o666])
     func readable(mode: Int) throws {
         let path = directory.file("secret")
         _ = try GatewaySecrets.load(path)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Lifecycle
 
-@Suite("Of the files that a conf file names")
+@Suite("The set of watched files")
 struct WatchedFilesTests {
     /// Every file there can be.
     private static let conf = """
@@ -70,7 +70,7 @@ struct WatchedFilesTests {
     }
 
     @Test(
-        "those are watched that are read when anything starts, but the conf file and what the registry writes",
+        "all files read at a start are watched, except the conf file and the registry's own",
         arguments: [Role.both, .gateway, .enrolment])
     func all(role: Role) throws {
         let looked = Looked()

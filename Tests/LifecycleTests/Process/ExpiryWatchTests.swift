@@ -2,13 +2,13 @@ import Testing
 
 @testable import Lifecycle
 
-@Suite("The watch over what ends")
+@Suite("Expiry warnings")
 struct ExpiryWatchTests {
     private func item(_ name: String, end: Int64, lead: Int64 = 100) -> ExpiryWatch.Item {
         ExpiryWatch.Item(name: name, end: end, lead: lead)
     }
 
-    @Test("says so once ahead, and once when it has come")
+    @Test("an expiry is reported once ahead and once when it has passed")
     func twice() {
         var watch = ExpiryWatch()
         let items = [item("a", end: 1_000), item("b", end: 5_000)]
@@ -19,7 +19,7 @@ struct ExpiryWatchTests {
         #expect(watch.news(of: items, at: 2_000) == [])
     }
 
-    @Test("says how long it takes in the largest unit of which there are two")
+    @Test("the remaining time is given in the largest unit that fits twice")
     func units() {
         for (left, text) in [(119, "119 s"), (120, "2 minutes"), (7_199, "119 minutes"), (172_800, "2 days")] {
             var watch = ExpiryWatch()
@@ -27,7 +27,7 @@ struct ExpiryWatchTests {
         }
     }
 
-    @Test("says nothing of what has been replaced, and what stands there twice once")
+    @Test("a replaced item is not reported, and one that occurs twice is reported once")
     func replaced() {
         var watch = ExpiryWatch()
         #expect(watch.news(of: [item("a", end: 1_000), item("a", end: 1_000)], at: 950) == ["a ends in 50 s"])

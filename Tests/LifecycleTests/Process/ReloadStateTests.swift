@@ -2,9 +2,9 @@ import Testing
 
 @testable import Lifecycle
 
-@Suite("A reload")
+@Suite("Reload state")
 struct ReloadStateTests {
-    @Test("ends once, whoever says so again: it is counted once, and its first outcome stays")
+    @Test("a reload ends once: later reports change neither the count nor the outcome")
     func once() {
         var reload = ReloadState()
         reload.isUnderWay = true
@@ -18,7 +18,7 @@ struct ReloadStateTests {
         #expect((reload.succeeded, reload.failed) == (0, 1))
     }
 
-    @Test("that nobody has begun does not end")
+    @Test("a reload that has not begun cannot end")
     func none() {
         var reload = ReloadState()
         let isEnd = reload.ended(.failed("the gateway is stopping"), at: 7)
@@ -27,7 +27,7 @@ struct ReloadStateTests {
     }
 
     @Test(
-        "is told to the status by its first line, without where files lie",
+        "the status shows a reload's first line, without file paths",
         arguments: [
             (
                 "/etc/attestgate/conf.d/a.yaml:6:13: error: found `x`\n    6 |   key: hunter2\n",
@@ -50,7 +50,7 @@ struct ReloadStateTests {
         #expect(ReloadState.brief(reason) == expected)
     }
 
-    @Test("what others say is shortened for the status, and commands no terminal")
+    @Test("foreign text is shortened for the status and has no control characters")
     func foreign() {
         #expect(ReloadState.brief("\u{1b}[2Jgone\u{9b}\tand on") == "?[2Jgone??and on")
         #expect(ReloadState.brief(String(repeating: "a", count: 10_000)).count == 500)

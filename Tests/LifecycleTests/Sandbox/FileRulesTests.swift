@@ -2,21 +2,21 @@ import Testing
 
 @testable import Lifecycle
 
-@Suite("Which files a confined process may use")
+@Suite("File rules of the sandbox")
 struct FileRulesTests {
     private let rules = FileRules(
         read: ["/etc/attestgate/attestgate.yaml", "/etc/pki/server.pem"],
         written: ["/var/lib/attestgate/registry.sqlite", "/run/attestgate/administration.sock"],
         program: "/usr/bin/attestgate", libraries: ["/opt/swift/libswiftCore.so", "/usr/bin/attestgate"])
 
-    @Test("are those in the directories of what the conf file names, for files are replaced")
+    @Test("the rules cover the directories of the named files, since files are replaced")
     func directories() {
         #expect(rules.readable.isSuperset(of: ["/etc/attestgate", "/etc/pki"]))
         #expect(rules.writable == ["/var/lib/attestgate", "/run/attestgate", "/dev/null"])
         #expect(rules.executable.isSuperset(of: ["/usr/bin", "/opt/swift"]))
     }
 
-    @Test("and nothing else of the machine: neither all of /etc, nor home directories, nor what others write to")
+    @Test("the rules cover nothing else: not all of /etc, no home or temporary directories")
     func nothingElse() {
         let all = rules.readable.union(rules.writable).union(rules.executable)
         #expect(
@@ -27,14 +27,14 @@ struct FileRulesTests {
     }
 
     @Test(
-        "of a directory that has everything, only the file itself",
+        "in a shared directory the rules cover only the file itself",
         arguments: ["/dev/stdout", "/etc/certificates.pem", "/file"])
     func fileItself(path: String) {
         let rules = FileRules(read: [path], written: [path], program: "/opt/attestgate/attestgate", libraries: [])
         #expect(rules.readable.contains(path) && rules.writable.contains(path))
     }
 
-    @Test("A library is found by the memory it is mapped into, a blank in its path included")
+    @Test("libraries are found in the memory map, also with a blank in their path")
     func mapped() {
         let maps = """
             7f00-7f01 r-xp 00000000 08:01 42                         /lib/x86_64-linux-gnu/libc.so.6

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Lifecycle
 
-@Suite("A thread that has given up files", .enabled(if: Landlock.version > 0, "this kernel has no Landlock"))
+@Suite("The Landlock sandbox", .enabled(if: Landlock.version > 0, "this kernel has no Landlock"))
 struct LandlockTests {
     /// What happens on a thread that is confined, for a confinement ends with its thread.
     private func confined<Result: Sendable>(
@@ -33,7 +33,7 @@ struct LandlockTests {
         return 0
     }
 
-    @Test("reads and writes where the rules say, and nowhere else, root or not")
+    @Test("a confined thread reads and writes only where the rules allow, even as root")
     func files() throws {
         let (inside, outside) = (try ScratchDirectory(), try ScratchDirectory())
         for directory in [inside, outside] { try Data("x".utf8).write(to: URL(filePath: directory.file("old"))) }
@@ -55,7 +55,7 @@ struct LandlockTests {
         #expect(Self.opening(foreign, O_RDWR) == 0)
     }
 
-    @Test("reads what it may read, and does not change it")
+    @Test("a readable file cannot be changed")
     func readable() throws {
         let directory = try ScratchDirectory()
         try Data("x".utf8).write(to: URL(filePath: directory.file("key")))

@@ -2,10 +2,10 @@ import Testing
 
 @testable import Lifecycle
 
-@Suite("The words between a process and the one that takes over")
+@Suite("The upgrade channel")
 struct UpgradeWordTests {
     @Test(
-        "come back as they were said",
+        "every word is read as written",
         arguments: [
             UpgradeChannel.Word.started(process: 4711), .prepared(process: 4711), .released, .serving, .announced,
             .cancelled,
@@ -15,7 +15,7 @@ struct UpgradeWordTests {
     }
 
     @Test(
-        "are no others, and name no process that is none, or the first, or a group of them",
+        "other words are refused, and process ids that name none, the first or a group",
         arguments: [
             "", "hello", "prepared", "prepared x", "prepared 1", "prepared 0", "prepared -1", "started 1", "released 5",
         ])

@@ -2,9 +2,9 @@ import Testing
 
 @testable import Lifecycle
 
-@Suite("A change of configuration happens in all workers or in none")
+@Suite("A change of generation")
 struct GenerationChangeTests {
-    @Test("all serve it once all are ready, and it is over once all serve it")
+    @Test("all workers adopt a generation once all are ready, and the change ends with the last")
     func done() {
         var change = GenerationChange(workers: [0, 1, 2])
         #expect(change.prepared(by: 2, fault: nil) == .wait)
@@ -16,7 +16,7 @@ struct GenerationChangeTests {
         #expect(change.adopted(by: 2) == .finish)
     }
 
-    @Test("one that cannot keeps it from all, and is reported once, when nobody can say more of it")
+    @Test("a worker that fails stops the change for all, reported once at the end")
     func discarded() {
         var change = GenerationChange(workers: [0, 1, 2])
         #expect(change.prepared(by: 0, fault: nil) == .wait)
@@ -26,7 +26,7 @@ struct GenerationChangeTests {
         #expect(change.adopted(by: 0) == .wait)
     }
 
-    @Test("a worker that serves it before all are ready changes nothing")
+    @Test("a worker that adopts the generation early changes nothing")
     func early() {
         var change = GenerationChange(workers: [0, 1])
         #expect(change.prepared(by: 0, fault: nil) == .wait)

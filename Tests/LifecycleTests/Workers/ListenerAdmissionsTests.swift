@@ -4,7 +4,7 @@ import Vocabulary
 @testable import Lifecycle
 @testable import TLS
 
-@Suite("What is said of an earlier generation's connections")
+@Suite("Admission of older connections after a reload")
 struct ListenerAdmissionsTests {
     private func name(_ text: String) throws -> ServerName { try #require(ServerName(text)) }
 
@@ -16,7 +16,7 @@ struct ListenerAdmissionsTests {
     /// Whether it is the host that admits nobody.
     private func isHost(_ admission: ClientAdmission?) -> Bool? { admission?.pins?.isEmpty }
 
-    @Test("by the host that they asked for, also if it is new")
+    @Test("a connection is judged by the host it asked for, even if that host is new")
     func host() throws {
         for wasHost in [true, false] {
             let admission = try admissions().successor(of: name("a.example"), wasHost: wasHost)
@@ -24,7 +24,7 @@ struct ListenerAdmissionsTests {
         }
     }
 
-    @Test("by what the listener says for everybody else, if they asked for none or for another")
+    @Test("a connection without a known host is judged by the listener's own settings")
     func standard() throws {
         let admissions = try admissions()
         for asked in [nil, try name("b.example")] {
@@ -33,7 +33,7 @@ struct ListenerAdmissionsTests {
         }
     }
 
-    @Test("not by what is said for everybody else, if their host is gone")
+    @Test("a connection whose host was removed is not judged by the listener's settings")
     func gone() throws {
         #expect(try admissions().successor(of: name("b.example"), wasHost: true) == nil)
     }

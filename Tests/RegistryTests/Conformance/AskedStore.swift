@@ -46,7 +46,7 @@ final class AskedStore {
 
     /// Serves the loop until the condition holds, or a minute has passed.
     ///
-    /// - Parameter ticks: how often the store is told of the time.
+    /// - Parameter ticks: the interval between two ticks of the store.
     /// - Returns: whether it holds.
     @discardableResult
     func run(ticks: TimeSpan = .milliseconds(100), until condition: @escaping () -> Bool) -> Bool {
@@ -123,14 +123,14 @@ final class AskedStore {
         }
     }
 
-    func initialize(_ request: InstanceInitialization, at time: Int64 = 1_000) throws -> InitializationVerdict {
+    func initialize(_ request: InstanceRegistration, at time: Int64 = 1_000) throws -> InitializationVerdict {
         guard case .initialization(let verdict) = try perform(.initialize(request), at: time) else {
             throw OtherReply()
         }
         return verdict
     }
 
-    func bind(_ request: KeyBinding, at time: Int64 = 1_000) throws -> KeyBindingVerdict {
+    func bind(_ request: BindingRequest, at time: Int64 = 1_000) throws -> KeyBindingVerdict {
         guard case .keyBinding(let verdict) = try perform(.bindKey(request), at: time) else { throw OtherReply() }
         return verdict
     }
@@ -150,8 +150,8 @@ final class AskedStore {
     func initialization(
         _ number: Int, nonce: SingleUse? = nil, attestation: AttestationRecord? = nil,
         showing shown: ShownExtensions = [], epoch: RandomID? = nil
-    ) -> InstanceInitialization {
-        InstanceInitialization(
+    ) -> InstanceRegistration {
+        InstanceRegistration(
             identity: Fixture.identity(number), attestation: attestation ?? Fixture.attestation(number),
             shown: shown, nonce: nonce ?? Fixture.nonce(number), epoch: epoch ?? identity.epoch)
     }
@@ -159,10 +159,10 @@ final class AskedStore {
     /// Binds `key` to device `number`. Nonces of bindings are those from 1,000 on.
     func keyBinding(
         _ number: Int, key: Int, nonce: Int, counter: UInt32, showing shown: ShownExtensions = [],
-        mode: CounterMode = .strict, admission: Admission = .open, overlap: Int64 = 100, epoch: RandomID? = nil,
+        mode: CounterMode = .strict, admission: AdmissionGrant = .open, overlap: Int64 = 100, epoch: RandomID? = nil,
         serial: CertificateSerial? = nil, notAfter: Int64 = 50_000
-    ) -> KeyBinding {
-        KeyBinding(
+    ) -> BindingRequest {
+        BindingRequest(
             hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(key), nonce: Fixture.nonce(1_000 + nonce),
             epoch: epoch ?? identity.epoch, counter: counter, shown: shown, mode: mode, admission: admission,
             overlap: overlap, serial: serial ?? Fixture.randomSerial(), notAfter: notAfter)

@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("Every store: keys that only the revocation journal knew")
+@Suite("Every store: keys barred by the revocation journal")
 struct BarredKeyConformanceTests {
     /// A store with device 1, and these keys barred.
     private func open(_ kind: StoreKind, _ keys: [(KeyID, BarredKeyKind)]) throws -> AskedStore {
@@ -13,7 +13,7 @@ struct BarredKeyConformanceTests {
         return try AskedStore(place)
     }
 
-    @Test("a device that an operator registers under a revoked key is revoked", arguments: StoreKind.allCases)
+    @Test("a device registered under a revoked key is revoked", arguments: StoreKind.allCases)
     func register(_ kind: StoreKind) throws {
         let store = try open(kind, [(Fixture.hardwareKey(2), .hardware)])
         let details = try store.details(.register(Fixture.identity(2), binding: Fixture.bindingKey(2)), at: 1_500)
@@ -26,7 +26,7 @@ struct BarredKeyConformanceTests {
     }
 
     @Test(
-        "it is good again when an operator restores it, and its key is barred no longer", arguments: StoreKind.allCases)
+        "restoring such a device also unbars its key", arguments: StoreKind.allCases)
     func restore(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
         try AskedStore(place).populate(1)
@@ -43,7 +43,7 @@ struct BarredKeyConformanceTests {
         #expect(try store?.commit(id, 2, 2) == .committed)
     }
 
-    @Test("a revoked phone does not come back by its attestation", arguments: StoreKind.allCases)
+    @Test("a revoked phone is not admitted again by its attestation", arguments: StoreKind.allCases)
     func initialize(_ kind: StoreKind) throws {
         let store = try open(kind, [(Fixture.hardwareKey(2), .hardware)])
         #expect(try store.initialize(store.initialization(2)).refusal == .deviceRevoked)
@@ -52,7 +52,7 @@ struct BarredKeyConformanceTests {
         #expect(try store.initialize(store.initialization(3, nonce: Fixture.nonce(2))).refusal == nil)
     }
 
-    @Test("an mTLS key whose binding has ended is bound to nobody", arguments: StoreKind.allCases)
+    @Test("an mTLS key whose binding ended is refused for a new binding", arguments: StoreKind.allCases)
     func bind(_ kind: StoreKind) throws {
         let store = try open(kind, [(Fixture.bindingKey(2), .mTLS)])
         let id = try store.details(.show(.hardwareKey(Fixture.hardwareKey(1)))).device.id
@@ -65,7 +65,7 @@ struct BarredKeyConformanceTests {
     }
 
     @Test(
-        "a key is barred as what it was: a hardware key bars no mTLS key, nor the other way round",
+        "a key is barred only in its kind: as hardware key or as mTLS key",
         arguments: StoreKind.allCases)
     func kinds(_ kind: StoreKind) throws {
         let store = try open(kind, [(Fixture.hardwareKey(2), .mTLS), (Fixture.bindingKey(2), .hardware)])

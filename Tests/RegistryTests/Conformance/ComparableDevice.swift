@@ -2,7 +2,7 @@ import Vocabulary
 
 @testable import Registry
 
-/// A device without its number, which another store gives anew.
+/// A device without its number, which another store assigns again.
 struct ComparableDevice: Equatable {
     let identity: DeviceIdentity
     let state: DeviceState
@@ -15,6 +15,7 @@ struct ComparableDevice: Equatable {
     let certificateKey: KeyID?
     let receipt: [UInt8]?
     let risk: UInt32?
+    let systemVersion: SystemVersion?
     let refresh: ReceiptRefresh?
 }
 
@@ -28,7 +29,7 @@ extension DeviceDetails {
                 ExportedBinding(key: $0.key, createdAt: $0.createdAt, endsAt: $0.endsAt, endedAt: $0.endedAt)
             },
             digest: attestation?.digest, certificateKey: attestation?.certificateKey, receipt: attestation?.receipt,
-            risk: attestation?.riskMetric, refresh: refresh)
+            risk: attestation?.riskMetric, systemVersion: attestation?.systemVersion, refresh: refresh)
     }
 }
 
@@ -38,6 +39,7 @@ extension ExportedDevice {
             identity: identity, state: revokedAt != nil ? .revoked : activatedAt == nil ? .pending : .active,
             times: [registeredAt, approvedAt, revokedAt], highest: window.highest, subject: subject, shown: shown,
             bindings: bindings, digest: attestation?.digest, certificateKey: attestation?.certificateKey,
-            receipt: receipt?.content, risk: receipt?.riskMetric, refresh: receipt?.refresh)
+            receipt: receipt?.content, risk: receipt?.riskMetric,
+            systemVersion: attestation?.systemVersion, refresh: receipt?.refresh)
     }
 }

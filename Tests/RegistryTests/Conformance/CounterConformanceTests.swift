@@ -7,7 +7,7 @@ import Vocabulary
 
 @Suite("Every store: counters")
 struct CounterConformanceTests {
-    @Test("each value of a batch gets its own verdict, several of one device included", arguments: StoreKind.allCases)
+    @Test("each value of a batch gets its own result, even several of one device", arguments: StoreKind.allCases)
     func batch(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
         let store = try AskedStore(place)
@@ -34,7 +34,7 @@ struct CounterConformanceTests {
     }
 
     @Test(
-        "any values in any order are decided as one window decides them, and are so still after opening again",
+        "any values in any order are decided as by one window, also after reopening",
         arguments: StoreKind.allCases)
     func decidesAsTheWindow(_ kind: StoreKind) throws {
         let seed = RunSeed.tell()
@@ -72,7 +72,7 @@ struct CounterConformanceTests {
     }
 
     @Test(
-        "batches that are under way together are decided as if one came after the other", arguments: StoreKind.allCases)
+        "concurrent batches are decided as if one followed the other", arguments: StoreKind.allCases)
     func overlapping(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
         let store = try AskedStore(place)
@@ -95,7 +95,7 @@ struct CounterConformanceTests {
     }
 
     @Test(
-        "a revocation between acceptance and commit refuses the value; so does the end of the binding",
+        "a revocation or ended binding between acceptance and commit refuses the value",
         arguments: StoreKind.allCases)
     func revokedBetween(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
@@ -114,7 +114,7 @@ struct CounterConformanceTests {
         #expect(try store.commit(ids[0], 1, 1, mode: window(8)) == .replayed)
     }
 
-    @Test("a fresh epoch refuses what was accepted under the one before, and only that", arguments: StoreKind.allCases)
+    @Test("a fresh epoch refuses values accepted under the previous one, and only those", arguments: StoreKind.allCases)
     func epochs(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
         let store = try AskedStore(place)
@@ -129,7 +129,7 @@ struct CounterConformanceTests {
     }
 
     @Test(
-        "what an assertion has shown is remembered with its value, and none after it may show less",
+        "shown extensions are stored with the counter, and later assertions must show them",
         arguments: StoreKind.allCases)
     func shown(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
@@ -147,7 +147,7 @@ struct CounterConformanceTests {
         #expect(try store?.commit(id, 1, 3, showing: category) == .committed)
     }
 
-    @Test("what was committed is refused after opening again, in every mode", arguments: StoreKind.allCases)
+    @Test("committed values are refused after reopening, in every mode", arguments: StoreKind.allCases)
     func openedAgain(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
         var store: AskedStore? = try AskedStore(place)
@@ -164,7 +164,7 @@ struct CounterConformanceTests {
     }
 
     @Test(
-        "memory is a floor: what a failing store did not take stays spent when it is back",
+        "values that a failing store did not take stay used when it recovers",
         arguments: StoreKind.allCases)
     func floor(_ kind: StoreKind) throws {
         let place = try kind.makePlace()

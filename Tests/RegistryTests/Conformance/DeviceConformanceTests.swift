@@ -7,7 +7,7 @@ import Vocabulary
 @Suite("Every store: devices and bindings")
 struct DeviceConformanceTests {
     @Test(
-        "a device is registered as it was given, active, at counter 0, and found by its keys",
+        "a device is registered as given, active, at counter 0, and found by its keys",
         arguments: StoreKind.allCases)
     func register(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
@@ -35,6 +35,7 @@ struct DeviceConformanceTests {
         #expect(!found.isRevoked)
         #expect(found.window == CounterWindow())
         #expect(found.riskMetric == nil)
+        #expect(found.systemVersion == nil)
         #expect(try store.find(2) == nil)
     }
 
@@ -58,7 +59,7 @@ struct DeviceConformanceTests {
     }
 
     @Test(
-        "a hardware key is registered once, revoked or not, and a refusal leaves nothing behind",
+        "a hardware key is registered once, revoked or not, and a refusal changes nothing",
         arguments: StoreKind.allCases)
     func hardwareKeyOnce(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
@@ -74,7 +75,7 @@ struct DeviceConformanceTests {
     }
 
     @Test(
-        "an mTLS key is bound once, ever: not to another device, nor again to its own after its end",
+        "an mTLS key is bound only once, even after its binding has ended",
         arguments: StoreKind.allCases)
     func bindingOnce(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
@@ -101,7 +102,7 @@ struct DeviceConformanceTests {
         #expect(throws: StoreError.bindingUnknown) { try store.perform(.endBinding(Fixture.bindingKey(2))) }
     }
 
-    @Test("a device may have several bindings, but none more once it is revoked", arguments: StoreKind.allCases)
+    @Test("a device may have several bindings, but no new ones once revoked", arguments: StoreKind.allCases)
     func severalBindings(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
         let store = try AskedStore(place)
@@ -120,7 +121,7 @@ struct DeviceConformanceTests {
         #expect(throws: StoreError.deviceUnknown) { try store.perform(.approve(unknown)) }
     }
 
-    @Test("only restore brings a revoked device back, with its counters as they were", arguments: StoreKind.allCases)
+    @Test("only restoring reactivates a revoked device, with its counters unchanged", arguments: StoreKind.allCases)
     func revokeRestore(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
         let store = try AskedStore(place)
@@ -139,7 +140,7 @@ struct DeviceConformanceTests {
         #expect(try store.commit(id, 1, 6) == .committed)
     }
 
-    @Test("memory has heard of a revocation before whoever asked for it is answered", arguments: StoreKind.allCases)
+    @Test("memory learns of a revocation before the caller is answered", arguments: StoreKind.allCases)
     func heardBeforeAnswer(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
         let store = try AskedStore(place)
@@ -185,7 +186,7 @@ struct DeviceConformanceTests {
     }
 
     @Test(
-        "pages of the list follow each other without gap or repetition, those of pending devices too",
+        "pages of the list have no gaps or repetitions, for pending devices too",
         arguments: StoreKind.allCases)
     func list(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
@@ -217,7 +218,7 @@ struct DeviceConformanceTests {
     }
 
     @Test(
-        "what was registered is there after closing, with the same store id and epoch; another place has others",
+        "registrations, store id and epoch survive reopening; another place has others",
         arguments: StoreKind.allCases)
     func persists(_ kind: StoreKind) throws {
         let place = try kind.makePlace()

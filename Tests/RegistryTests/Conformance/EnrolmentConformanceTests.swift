@@ -7,7 +7,7 @@ import Vocabulary
 @Suite("Every store: enrolment, receipts, certificates")
 struct EnrolmentConformanceTests {
     @Test(
-        "an attestation makes a pending device; the same once more is answered again, anything else is refused",
+        "an attestation makes a pending device, its repetition gets the same answer, another one is refused",
         arguments: StoreKind.allCases)
     func initialize(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
@@ -34,7 +34,7 @@ struct EnrolmentConformanceTests {
     }
 
     @Test(
-        "a key binding spends nonce, counter and token if it succeeds, and nothing if it is refused",
+        "a key binding uses nonce, counter and token if it succeeds, and nothing if refused",
         arguments: StoreKind.allCases)
     func keyBinding(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
@@ -43,7 +43,7 @@ struct EnrolmentConformanceTests {
             throw AskedStore.OtherReply()
         }
         let id = device.device.id
-        let token = Admission.token(Fixture.token(1), subject: Fixture.subject(1))
+        let token = AdmissionGrant.token(Fixture.token(1), subject: Fixture.subject(1))
         let request = store.keyBinding(1, key: 1, nonce: 1, counter: 5, showing: .validationCategory, admission: token)
         #expect(
             try store.bind(store.keyBinding(1, key: 1, nonce: 1, counter: 5, epoch: RandomID())).refusal
@@ -64,7 +64,7 @@ struct EnrolmentConformanceTests {
         #expect(bound.details?.device.shown == .validationCategory)
         #expect(try store.bind(request).refusal == .nonceUsed)
         #expect(try store.commit(id, 1, 5, showing: .validationCategory) == .replayed)
-        func next(_ key: Int, _ nonce: Int, _ counter: UInt32, _ admission: Admission = .earlier) throws
+        func next(_ key: Int, _ nonce: Int, _ counter: UInt32, _ admission: AdmissionGrant = .earlier) throws
             -> KeyBindingVerdict
         {
             try store.bind(
@@ -84,7 +84,7 @@ struct EnrolmentConformanceTests {
     }
 
     @Test(
-        "the key that an attestation names comes first, and an approval lets a device in", arguments: StoreKind.allCases
+        "an attested key must be bound first, and an approval admits a device", arguments: StoreKind.allCases
     )
     func attestedKeyAndApproval(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
@@ -104,7 +104,7 @@ struct EnrolmentConformanceTests {
     }
 
     @Test(
-        "a replaced key ends when its overlap does, and what has expired is refused whatever the clock says",
+        "a replaced key ends with its overlap, and what has expired stays refused",
         arguments: StoreKind.allCases)
     func time(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
@@ -126,7 +126,7 @@ struct EnrolmentConformanceTests {
     }
 
     @Test(
-        "certificates of revoked devices and ended bindings are listed, page by page, with growing list numbers",
+        "certificates of revoked devices and ended bindings are listed in pages with growing numbers",
         arguments: StoreKind.allCases)
     func certificates(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
@@ -142,7 +142,7 @@ struct EnrolmentConformanceTests {
                     store.initialization(number, nonce: good(number)), at: now)
             else { throw AskedStore.OtherReply() }
             ids.append(device.device.id)
-            let binding = KeyBinding(
+            let binding = BindingRequest(
                 hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(number), nonce: good(100 + number),
                 epoch: store.identity.epoch, counter: 1, shown: [], mode: .strict, admission: .open, overlap: 0,
                 serial: Fixture.serial(number), notAfter: now + 3_600)
@@ -172,7 +172,7 @@ struct EnrolmentConformanceTests {
         guard case .registered = try store.initialize(store.initialization(9, nonce: good(9)), at: now) else {
             throw AskedStore.OtherReply()
         }
-        let again = KeyBinding(
+        let again = BindingRequest(
             hardwareKey: Fixture.hardwareKey(9), key: Fixture.bindingKey(9), nonce: good(109),
             epoch: store.identity.epoch, counter: 1, shown: [], mode: .strict, admission: .open, overlap: 0,
             serial: Fixture.serial(1), notAfter: now + 3_600)
@@ -180,7 +180,7 @@ struct EnrolmentConformanceTests {
     }
 
     @Test(
-        "a receipt is claimed once, and settled only in place of the one that was looked at",
+        "a receipt is claimed once, and a result replaces only the receipt it was requested with",
         arguments: StoreKind.allCases)
     func receipts(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
@@ -206,22 +206,46 @@ struct EnrolmentConformanceTests {
         #expect(first.isMoreDue)
         #expect(try claim(5, at: 1_050).devices.map(\.device.id) == [ids[2]])
         #expect(try claim(5, at: 1_050).devices == [])
-        let newer = ReceiptResult.Newer(content: [9, 9], riskMetric: 30)
+        #expect(first.devices.first?.attestation?.systemVersion == SystemVersion("17.1"))
+        let newer = ReceiptResult.NewerReceipt(content: [9, 9], riskMetric: 30)
         let result = ReceiptResult(
             device: ids[0], previous: [1, 2, 3], newer: newer, createdAt: 900, nextAt: 5_000, askedAt: 1_060,
             outcome: .refreshed, failures: 0)
-        guard case .settledReceipt(.settled(let details)) = try store.perform(.settleReceipt(result)) else {
+        guard case .recordedReceipt(.recorded(let details)) = try store.perform(.recordReceipt(result)) else {
             throw AskedStore.OtherReply()
         }
         #expect(details.attestation?.receipt == [9, 9])
         #expect(details.attestation?.riskMetric == 30)
+        #expect(details.attestation?.systemVersion == SystemVersion("17.1"), "that of the attestation, which stays")
         #expect(details.refresh?.outcome == .refreshed)
         #expect(details.refresh?.nextAt == 5_000)
-        #expect(try store.perform(.settleReceipt(result)) == .settledReceipt(.superseded))
+        #expect(try store.perform(.recordReceipt(result)) == .recordedReceipt(.superseded))
         let app = Fixture.identity(1).app
         #expect(
             try store.perform(
                 .receiptFigures(ceilings: [(app, 29), (app, 30)] as [(app: AppID, highest: UInt32)], at: 2_000))
                 == .receiptFigures(ReceiptFigures(aboveCeiling: [1, 0], oldestDue: 1_150)))
+    }
+
+    @Test(
+        "the system version of an attestation is stored, and found by the keys of its device",
+        arguments: StoreKind.allCases)
+    func systemVersion(_ kind: StoreKind) throws {
+        let place = try kind.makePlace()
+        do {
+            let store = try AskedStore(place)
+            for number in 4...6 {
+                #expect(try store.initialize(store.initialization(number)).refusal == nil)
+                #expect(
+                    try store.bind(store.keyBinding(number, key: number, nonce: number, counter: 1)).kind == .first)
+                #expect(try store.find(number)?.systemVersion == Fixture.attestation(number).systemVersion)
+            }
+        }
+        let store = try AskedStore(place)
+        #expect(try store.find(4)?.systemVersion == SystemVersion("17.4"))
+        #expect(try store.find(5)?.systemVersion == nil)
+        #expect(try store.find(6)?.systemVersion == SystemVersion("17.6"))
+        let details = try store.details(.show(.hardwareKey(Fixture.hardwareKey(6))))
+        #expect(details.attestation == Fixture.attestation(6))
     }
 }

@@ -11,7 +11,7 @@ struct ExportConformanceTests {
     /// From which kind of store to which.
     static let ways = StoreKind.allCases.flatMap { from in StoreKind.allCases.map { (from, $0) } }
 
-    @Test("whatever a registry knows is there again after an import, in whichever store", arguments: ways)
+    @Test("an import restores everything an export holds, in every kind of store", arguments: ways)
     func roundTrip(_ from: StoreKind, _ to: StoreKind) throws {
         let (origin, target) = (try from.makePlace(), try to.makePlace())
         try origin.fill()
@@ -36,7 +36,7 @@ struct ExportConformanceTests {
         #expect(first.kinds == ["head", "device", "certificate", "token", "subject", "barred"])
     }
 
-    @Test("pages of any size make the same export", arguments: StoreKind.allCases)
+    @Test("pages of any size give the same export", arguments: StoreKind.allCases)
     func pages(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
         try place.fill()
@@ -46,7 +46,7 @@ struct ExportConformanceTests {
     }
 
     @Test(
-        "what was spent stays spent, what was not is good: strictly, and with a window",
+        "used counters stay used, and unused ones stay valid, strictly and with a window",
         arguments: StoreKind.allCases)
     func counters(_ kind: StoreKind) throws {
         let (origin, target) = (try kind.makePlace(), try kind.makePlace())
@@ -73,7 +73,7 @@ struct ExportConformanceTests {
     }
 
     @Test(
-        "revoked devices stay revoked, ended keys ended, revoked subjects out, and no token passes twice",
+        "revoked devices, ended keys, barred subjects and used tokens stay so",
         arguments: StoreKind.allCases)
     func stays(_ kind: StoreKind) throws {
         let (origin, target) = (try kind.makePlace(), try kind.makePlace())
@@ -98,7 +98,7 @@ struct ExportConformanceTests {
                 at: time)
             let request = store.keyBinding(number, key: number, nonce: number, counter: 1)
             return try store.bind(
-                KeyBinding(
+                BindingRequest(
                     hardwareKey: request.hardwareKey, key: request.key,
                     nonce: SingleUse(id: request.nonce.id, expiresAt: time + 100), epoch: request.epoch, counter: 1,
                     shown: [], mode: .strict,
@@ -116,7 +116,7 @@ struct ExportConformanceTests {
         #expect(try token(43, expires: late, subject: 5, at: now).refusal == nil)
     }
 
-    @Test("what the registry itself has barred is barred in what it takes over", arguments: StoreKind.allCases)
+    @Test("keys that the registry has barred are barred in the imported data", arguments: StoreKind.allCases)
     func barred(_ kind: StoreKind) throws {
         let (origin, target) = (try kind.makePlace(), try kind.makePlace())
         let records = try {
@@ -138,7 +138,7 @@ struct ExportConformanceTests {
         #expect(try store.commit(devices[2].device.id, 3, 1) == .committed)
     }
 
-    @Test("a registry that has devices takes nothing over, and stays who it is", arguments: StoreKind.allCases)
+    @Test("a registry with devices refuses an import and keeps its identity", arguments: StoreKind.allCases)
     func notEmpty(_ kind: StoreKind) throws {
         let (origin, target) = (try kind.makePlace(), try kind.makePlace())
         try origin.fill()
@@ -154,7 +154,7 @@ struct ExportConformanceTests {
         #expect(store?.identity == identity)
     }
 
-    @Test("an import that is given up, or says a key twice, leaves nothing behind", arguments: StoreKind.allCases)
+    @Test("an abandoned import, or one with a repeated key, leaves nothing behind", arguments: StoreKind.allCases)
     func givenUp(_ kind: StoreKind) throws {
         let (origin, target) = (try kind.makePlace(), try kind.makePlace())
         try origin.fill()
@@ -193,7 +193,7 @@ struct ExportConformanceTests {
     }
 
     @Test(
-        "while devices enrol, rotate, count and are revoked, each line is true when its page is read",
+        "every exported line is correct when its page is read, even under concurrent changes",
         arguments: StoreKind.allCases)
     func meanwhile(_ kind: StoreKind) throws {
         let seed = RunSeed.tell()
@@ -204,14 +204,14 @@ struct ExportConformanceTests {
         for _ in 0..<60 { try store.map { try traffic.step($0, &random) } }
         var records: [ExportRecord] = []
         var cursor: ExportCursor? = .start
-        var told: [KeyID: DeviceDetails] = [:]
+        var detailsByKey: [KeyID: DeviceDetails] = [:]
         while let place = cursor, let open = store {
             let page = try open.exportPage(place, limit: Int.random(in: 1...4, using: &random))
             records += page.records
             for case .device(let device) in page.records {
                 let details = try open.details(.show(.hardwareKey(device.identity.hardwareKey)))
                 #expect(details.comparable == device.comparable)
-                told[device.identity.hardwareKey] = details
+                detailsByKey[device.identity.hardwareKey] = details
             }
             for _ in 0..<Int.random(in: 0...3, using: &random) { try traffic.step(open, &random) }
             cursor = page.next
@@ -219,13 +219,13 @@ struct ExportConformanceTests {
         store = nil
         try target.load(records)
         let copy = try AskedStore(target)
-        for (key, before) in told {
+        for (key, before) in detailsByKey {
             #expect(try copy.details(.show(.hardwareKey(key))).comparable == before.comparable)
         }
         // A token whose key is there is among the used ones.
         let tokens = Set(records.compactMap { if case .usedToken(let token) = $0 { token.id } else { nil } })
         #expect(!traffic.tokens.isEmpty)
-        let keys = Set(told.values.flatMap { $0.bindings.map(\.key) })
+        let keys = Set(detailsByKey.values.flatMap { $0.bindings.map(\.key) })
         for (token, key) in traffic.tokens where keys.contains(key) {
             #expect(tokens.contains(token), "seed \(seed)")
         }

@@ -6,8 +6,8 @@ import Vocabulary
 
 @testable import Registry
 
-/// A PostgreSQL server for the tests of this process, on a Unix socket in a directory of its own. It ends when this process does:
-/// whoever started it waits for the end of its input.
+/// A PostgreSQL server for the tests of this process, on a Unix socket in a directory of its own. It ends when this
+/// process does, because the shell that starts it waits for the end of its input.
 final class PostgreSQLServer: Sendable {
     /// Nil where there is no PostgreSQL, or it cannot be run as anybody but root; said once.
     static let shared: PostgreSQLServer? = {
@@ -30,7 +30,7 @@ final class PostgreSQLServer: Sendable {
             throw Unusable(description: "there is no /usr/lib/postgresql/*/bin/initdb")
         }
         let isRoot = geteuid() == 0
-        // Where whoever it runs as may remove it; and a socket's path is short.
+        // Where the server's user may remove it; and a socket's path is short.
         let made = "/tmp/attestgate-\(UUID().uuidString.prefix(8))"
         try FileManager.default.createDirectory(atPath: made, withIntermediateDirectories: true)
         directory = made
@@ -45,7 +45,7 @@ final class PostgreSQLServer: Sendable {
             "$2/initdb" -D data --auth=trust --username=root --no-sync >initdb.log 2>&1
             "$2/postgres" -D data -k "$1" -c listen_addresses= -c max_connections=300 >postgres.log 2>&1 &
             server=$!
-            # Until whoever started this is gone.
+            # Until the process that started this is gone.
             read -r _ || true
             # At once: what it would write down first is removed, and the tests' end would wait for it.
             kill -QUIT $server
@@ -143,7 +143,7 @@ final class PostgreSQLPlace: StorePlace {
         _ = try execute("UPDATE store SET tokens_removed = \(end)")
     }
 
-    func settle(_ secret: SecretClaim) throws {
+    func confirm(_ secret: SecretClaim) throws {
         var settings = server.settings(database)
         settings.secret = secret
         _ = try AskedStore(try PostgreSQLStore(settings))

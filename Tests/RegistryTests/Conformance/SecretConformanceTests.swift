@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("Every store: the secret that its names are made with")
+@Suite("Every store: the registered secret")
 struct SecretConformanceTests {
     private static let path = "/the/secret"
 
@@ -15,7 +15,7 @@ struct SecretConformanceTests {
 
     private func isOther(_ place: any StorePlace, _ claim: SecretClaim) -> Bool {
         do {
-            try place.settle(claim)
+            try place.confirm(claim)
             return false
         } catch {
             if case .otherSecret(_, Self.path)? = error as? StoreOpenError { return true }
@@ -26,35 +26,36 @@ struct SecretConformanceTests {
 
     private func populate(_ place: any StorePlace) throws { try AskedStore(place).populate(1) }
 
-    @Test("the first that is shown is known from then on, and no other is let in", arguments: StoreKind.allCases)
+    @Test("the first secret is registered, and every other one is refused", arguments: StoreKind.allCases)
     func first(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
-        // Of before there were check values.
+        // A store from the time before check values.
         try populate(place)
-        try place.settle(claim(1))
-        try place.settle(claim(1))
+        try place.confirm(claim(1))
+        try place.confirm(claim(1))
         #expect(isOther(place, claim(2)))
-        #expect(throws: StoreOpenError.self) { try place.settle(claim(nil)) }
-        try place.settle(claim(2, acceptsNew: true))
+        #expect(throws: StoreOpenError.self) { try place.confirm(claim(nil)) }
+        try place.confirm(claim(2, acceptsNew: true))
         #expect(isOther(place, claim(1)))
-        try place.settle(claim(2))
+        try place.confirm(claim(2))
     }
 
-    @Test("an export brings it along, into a store that was used with another one too", arguments: StoreKind.allCases)
+    @Test(
+        "an export carries the secret's check, even into a store used with another one", arguments: StoreKind.allCases)
     func exported(_ kind: StoreKind) throws {
         let (origin, target) = (try kind.makePlace(), try kind.makePlace())
         try populate(origin)
-        try origin.settle(claim(1))
-        try target.settle(claim(2))
+        try origin.confirm(claim(1))
+        try target.confirm(claim(2))
         let page = try origin.openAtRest().exportPage(from: .start)
         try target.openAtRest().load { loading throws(RegistryLoadError) in
             for (index, record) in page.records.enumerated() { try loading.add(record, line: index + 1) }
         }
         #expect(isOther(target, claim(2)))
-        try target.settle(claim(1))
+        try target.confirm(claim(1))
     }
 
-    @Test("a store that was made for an import is nobody's until that has ended well", arguments: StoreKind.allCases)
+    @Test("a store created for an import opens only after the import succeeded", arguments: StoreKind.allCases)
     func unfinished(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
         _ = try place.openForLoading()

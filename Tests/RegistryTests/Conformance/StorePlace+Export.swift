@@ -15,7 +15,7 @@ extension StorePlace {
             for number in 3...9 { _ = try store.initialize(store.initialization(number)) }
             // 8 and 9 stay pending, 9 is approved.
             for number in 3...7 {
-                let admission = Admission.token(
+                let admission = AdmissionGrant.token(
                     SingleUse(id: Fixture.token(number).id, expiresAt: WallClock.seconds + 7_200),
                     subject: Fixture.subject(number))
                 let binding = store.keyBinding(
@@ -31,13 +31,13 @@ extension StorePlace {
             try store.perform(.endBinding(Fixture.bindingKey(4)), at: 1_600)
             try store.perform(.revokeSubject(Fixture.subject(6)), at: 1_700)
             try store.perform(.drawRevocationListNumber, at: 1_800)
-            try settleReceipts(store)
+            try recordReceipts(store)
         }
         try bar(Fixture.hardwareKey(70), .hardware)
         try bar(Fixture.bindingKey(71), .mTLS)
     }
 
-    private func settleReceipts(_ store: AskedStore) throws {
+    private func recordReceipts(_ store: AskedStore) throws {
         let claim = ReceiptClaim(at: 1_900, until: 2_900, limit: 2)
         guard case .claimedReceipts(let claimed) = try store.perform(.claimReceipts(claim)) else {
             throw AskedStore.OtherReply()
@@ -45,10 +45,10 @@ extension StorePlace {
         for (index, details) in claimed.devices.enumerated() {
             let result = ReceiptResult(
                 device: details.device.id, previous: details.attestation?.receipt ?? [],
-                newer: index == 0 ? ReceiptResult.Newer(content: [9, 8, 7, 6], riskMetric: 3) : nil,
+                newer: index == 0 ? ReceiptResult.NewerReceipt(content: [9, 8, 7, 6], riskMetric: 3) : nil,
                 createdAt: 1_890, nextAt: index == 0 ? 3_900 : nil, askedAt: 1_895,
                 outcome: index == 0 ? .refreshed : .failed, failures: index)
-            guard case .settledReceipt(.settled) = try store.perform(.settleReceipt(result)) else {
+            guard case .recordedReceipt(.recorded) = try store.perform(.recordReceipt(result)) else {
                 throw AskedStore.OtherReply()
             }
         }

@@ -11,7 +11,7 @@ protocol StorePlace: AnyObject {
     func open() throws -> any StoreBackend
     /// Opens it for a command. What was opened before has been closed.
     func openAtRest() throws -> RegistryAtRest
-    /// Lets no counter become durable from here on, whoever tries.
+    /// Lets no counter become durable from here on, for no writer.
     func refuseCounters(of backend: any StoreBackend) throws
     func takeCounters(of backend: any StoreBackend) throws
     /// Writes a row of a key that is barred into a store that is closed.
@@ -19,7 +19,7 @@ protocol StorePlace: AnyObject {
     /// Has a store that is closed refuse admission tokens that expire until then.
     func refuseTokens(until end: Int64) throws
     /// Opens the store as a process does that uses this secret, and closes it.
-    func settle(_ secret: SecretClaim) throws
+    func confirm(_ secret: SecretClaim) throws
     /// Opens it for an import, which makes it where there is none.
     func openForLoading() throws -> RegistryAtRest
 }
@@ -85,9 +85,9 @@ final class SQLitePlace: StorePlace {
         store = nil
     }
 
-    func settle(_ secret: SecretClaim) throws {
+    func confirm(_ secret: SecretClaim) throws {
         store = nil
-        try RegistryStore(path: scratch.file(), creating: true).settle(secret)
+        try RegistryStore(path: scratch.file(), creating: true).confirm(secret)
     }
 
     func openForLoading() throws -> RegistryAtRest {

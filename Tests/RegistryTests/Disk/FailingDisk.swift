@@ -199,7 +199,7 @@ final class FailingDisk: Sendable {
 
     // MARK: -
 
-    /// Takes a file as it is that did not come about through SQLite: whoever made it has synced it, and its name.
+    /// Takes a file as it is that was not written through SQLite: its writer has synced it, and its name.
     private func look(at path: String, _ state: inout State) {
         let found = StoreFile.identity(of: path)
         if found == state.identities[path] { return }
@@ -268,7 +268,7 @@ final class FailingDisk: Sendable {
         syncDirectory(&state)
     }
 
-    /// In its place: whoever has the file open, or remembers which it was, goes on with it.
+    /// Writes in place, so that open handles and remembered identities stay valid.
     private func save(_ content: [UInt8], _ path: String) {
         guard let handle = FileHandle(forUpdatingAtPath: path) else { return }
         try? handle.truncate(atOffset: 0)

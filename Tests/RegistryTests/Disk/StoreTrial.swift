@@ -138,7 +138,7 @@ final class StoreTrial {
 
     private func register(_ count: Int, _ store: RegistryStore) {
         for _ in 0..<count {
-            // Registered, and bound. Whether one that was not acknowledged is there is nobody's promise, so it has its own number.
+            // Registered, and bound. Whether one that was not acknowledged is there is not promised, so it has its own number.
             number += 1
             guard
                 let details = try? store.register(

@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("The order of an export's lines")
+@Suite("The order of export lines")
 struct ExportOrderTests {
     private func reason(_ records: [ExportRecord]) -> String? {
         var order = ExportOrder()
@@ -15,29 +15,29 @@ struct ExportOrderTests {
         }
     }
 
-    @Test("head, kind by kind, end: and each kind may be missing")
+    @Test("an export is a head, any of the kinds in order, and an end with their counts")
     func whole() {
         #expect(reason(ExportSample.all) == nil)
         #expect(reason([ExportSample.head, ExportSample.end()]) == nil)
         for left in 1..<(ExportSample.all.count - 1) {
             var records = ExportSample.all
             records.remove(at: left)
-            #expect(reason(records) == "the last line counts other lines than there are")
+            #expect(reason(records) == "the counts in the last line are wrong")
         }
     }
 
-    @Test("nothing stands before the head, there is one, and nothing stands behind the end")
+    @Test("nothing precedes the one head, and nothing follows the end")
     func ends() {
-        #expect(reason([ExportSample.leastDevice])?.contains("no head") == true)
-        #expect(reason([ExportSample.end()])?.contains("no head") == true)
-        #expect(reason([ExportSample.head, ExportSample.head]) == "the head stands there twice")
+        #expect(reason([ExportSample.leastDevice])?.contains("not a head") == true)
+        #expect(reason([ExportSample.end()])?.contains("not a head") == true)
+        #expect(reason([ExportSample.head, ExportSample.head]) == "the head occurs twice")
         for record in ExportSample.all {
             #expect(
-                reason([ExportSample.head, ExportSample.end(), record]) == "something stands behind the last line")
+                reason([ExportSample.head, ExportSample.end(), record]) == "there is data after the last line")
         }
     }
 
-    @Test("no kind stands behind a later one")
+    @Test("a kind after a later kind is refused")
     func kinds() {
         for (index, record) in ExportSample.all.enumerated() where (3..<7).contains(index) {
             for earlier in ExportSample.all[1..<index] where !(index == 2) {
@@ -46,7 +46,7 @@ struct ExportOrderTests {
         }
     }
 
-    @Test("within a kind lines go upwards, so that none is there twice")
+    @Test("within a kind the lines ascend, so that none occurs twice")
     func upwards() {
         func tokens(_ numbers: Int...) -> [ExportRecord] {
             [ExportSample.head] + numbers.map { .usedToken(Fixture.token($0)) }
@@ -63,7 +63,7 @@ struct ExportOrderTests {
         #expect(reason([ExportSample.head, ExportSample.certificate(1), ExportSample.certificate(1)]) != nil)
     }
 
-    @Test("a place in an export is read as it was written, and nothing else is one")
+    @Test("a cursor is read as written, and every other text is refused")
     func cursors() {
         let places = [
             ExportCursor.start, ExportCursor(behind: 1), ExportCursor(behind: .max),

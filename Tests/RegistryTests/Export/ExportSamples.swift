@@ -32,7 +32,8 @@ enum ExportSample {
                     ExportedBinding(key: Fixture.bindingKey(2), createdAt: 8, endsAt: nil, endedAt: nil),
                 ],
                 attestation: ExportedAttestation(
-                    digest: Fixture.fingerprint(2, kind: 6), certificateKey: Fixture.bindingKey(1)),
+                    digest: Fixture.fingerprint(2, kind: 6), certificateKey: Fixture.bindingKey(1),
+                    systemVersion: SystemVersion("17.4.1")),
                 receipt: ExportedReceipt(
                     content: [0, 127, 255], riskMetric: 12,
                     refresh: ReceiptRefresh(createdAt: 9, nextAt: 10, askedAt: 11, outcome: .unchanged, failures: 2))))

@@ -4,11 +4,11 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("Pages of an export from a file")
+@Suite("Export pages of a file")
 struct ExportSliceTests {
     private static let past = Instant(nanoseconds: 0)
 
-    @Test("whose time is over end after one device, so that requests wait for one at most, and go on behind it")
+    @Test("a page past its time ends after one device, and the export continues behind it")
     func time() throws {
         let scratch = try Scratch()
         let store = try RegistryStore(path: scratch.file(), creating: true)
@@ -29,7 +29,7 @@ struct ExportSliceTests {
         #expect(pages == 10)
     }
 
-    @Test("end when they are large, whatever a phone has filled its line with")
+    @Test("a page ends when it is large, however long a device's line is")
     func size() throws {
         let scratch = try Scratch()
         let store = try RegistryStore(path: scratch.file(), creating: true)
@@ -50,7 +50,7 @@ struct ExportSliceTests {
         #expect(sizes.count { $0 > ExportPage.weight / 2 } >= 3)
     }
 
-    @Test("hold what is committed, though it is not in the device's row yet")
+    @Test("a page includes committed counters not yet in the device's row")
     func journal() throws {
         let scratch = try Scratch()
         let store = try RegistryStore(path: scratch.file(), creating: true)

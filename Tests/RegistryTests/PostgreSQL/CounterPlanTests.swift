@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("What is sent to the database next")
+@Suite("The plan of database statements")
 struct CounterPlanTests {
     private let epoch = RandomID()
 
@@ -41,7 +41,7 @@ struct CounterPlanTests {
 
     private func counters(_ pending: [PendingCounter]) -> [UInt32] { pending.map(\.entry.counter) }
 
-    @Test("the values of a device make one row, and rows are in the order of devices")
+    @Test("the values of a device make one row, and rows are ordered by device")
     func oneRow() {
         let plan = plan(
             [pending(9, 5), pending(2, 1), pending(9, 7), pending(9, 6, mode: window(8)), pending(2, 2)],
@@ -55,7 +55,7 @@ struct CounterPlanTests {
         #expect(plan.readings.isEmpty && plan.left.isEmpty && plan.decided.isEmpty)
     }
 
-    @Test("what can never pass again needs no statement")
+    @Test("values that can never be accepted need no statement")
     func decided() {
         let plan = plan(
             [
@@ -71,7 +71,7 @@ struct CounterPlanTests {
         #expect(withheld.rows.isEmpty)
     }
 
-    @Test("a device that is under way waits, and so do the later values of whoever waits")
+    @Test("a busy device waits, and so do later values of a waiting device")
     func order() {
         let all = [pending(1, 5), pending(2, 1), pending(1, 6)]
         let plan = plan(all, busy: [device(1)], known: [1: known([1]), 2: known([2])])
@@ -85,7 +85,7 @@ struct CounterPlanTests {
         #expect(two.readings.isEmpty)
     }
 
-    @Test("what is not known is read: each device once, with one binding")
+    @Test("unknown devices are read, each once with one binding")
     func readings() {
         let plan = plan(
             [pending(1, 5), pending(1, 6), pending(1, 7, key: 77), pending(1, 8), pending(2, 1, key: 3)],
@@ -97,7 +97,7 @@ struct CounterPlanTests {
         #expect(counters(plan.left) == [7, 8])
     }
 
-    @Test("a statement has no more devices than it may")
+    @Test("a statement has at most the allowed number of devices")
     func limit() {
         let waiting = (1...10).map { pending($0, 1) } + (11...20).map { pending($0, 1) }
         let plan = plan(
@@ -107,7 +107,7 @@ struct CounterPlanTests {
         #expect(plan.left.count == 14)
     }
 
-    @Test("any values in any order: each comes out once, and those of a device in their order")
+    @Test("every value comes out once, and those of one device in order")
     func complete() {
         let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)

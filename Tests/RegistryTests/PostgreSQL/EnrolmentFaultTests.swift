@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("A database that fails while a device enrols", .enabled(if: PostgreSQLServer.shared != nil))
+@Suite("Enrolment with a failing database", .enabled(if: PostgreSQLServer.shared != nil))
 struct EnrolmentFaultTests {
     private let place: PostgreSQLPlace
     private let store: AskedStore
@@ -29,7 +29,7 @@ struct EnrolmentFaultTests {
             """)
     }
 
-    private func mend(_ table: String) throws {
+    private func repair(_ table: String) throws {
         _ = try place.execute("DROP TRIGGER trap ON \(table); DROP FUNCTION trap()")
         #expect(store.run { store.recoveries == 1 })
     }
@@ -48,38 +48,39 @@ struct EnrolmentFaultTests {
         #expect(try place.execute("SELECT count(*) FROM used_nonce").text(0, 0) == "1")
     }
 
-    @Test("what fails in the middle leaves nothing but a counter that is spent; the nonce is good for another try")
+    @Test("a failure in the middle uses only the counter, and the nonce stays valid")
     func inTheMiddle() throws {
         try when(inserting: "issued_certificate", "RAISE 'refused by a test'")
         #expect(throws: StoreError.unavailable) { try bind(1, 1) }
         try expectNothing()
-        try mend("issued_certificate")
+        try repair("issued_certificate")
         #expect(try bind(1, 1).refusal == .counterReplayed)
         #expect(try bind(1, 2).kind == .first)
     }
 
-    @Test("a connection that is lost before the commit: nothing is bound, and the counter is spent")
+    @Test("a connection lost before the commit binds nothing and uses the counter")
     func lost() throws {
         try when(inserting: "change", "PERFORM pg_terminate_backend(pg_backend_pid())")
         #expect(throws: StoreError.unavailable) { try bind(1, 1) }
         try expectNothing()
-        try mend("change")
+        try repair("change")
         #expect(try bind(1, 1).refusal == .counterReplayed)
         #expect(try bind(1, 2).kind == .first)
     }
 
     @Test(
-        "a commit that is told as done with a warning is not believed: no certificate is issued for what may not last")
+        "a commit with a warning is treated as failed: no certificate is issued")
     func warned() throws {
         try when(inserting: "change", isLate: true, "RAISE WARNING 'canceling wait for synchronous replication'")
         #expect(throws: StoreError.unavailable) { try bind(1, 1) }
-        try mend("change")
-        // It was done after all: the key is bound, and whoever asks once more gets a certificate for it.
+        try repair("change")
+        // It was done after all: the key is bound, and the next request for a certificate gets one.
         #expect(try bind(2, 1).refusal == .counterReplayed)
         #expect(try bind(2, 2).kind == .renewal)
     }
 
-    @Test("what fails at the commit because of others is tried again, whole", arguments: ["40001", "40P01", "23505"])
+    @Test(
+        "a serialization failure at the commit repeats the whole transaction", arguments: ["40001", "40P01", "23505"])
     func triedAgain(_ state: String) throws {
         _ = try place.execute("CREATE SEQUENCE tries; GRANT ALL ON SEQUENCE tries TO attestgate")
         try when(
@@ -92,7 +93,7 @@ struct EnrolmentFaultTests {
         #expect(try store.commit(try #require(try store.find(1)).id, 1, 2) == .committed)
     }
 
-    @Test("a refusal holds nobody up: the next one at another gateway does not wait for it")
+    @Test("a refusal holds no lock that another gateway waits for")
     func refused() throws {
         #expect(try store.bind(store.keyBinding(2, key: 1, nonce: 1, counter: 1)).refusal == .deviceUnknown)
         #expect(
@@ -107,7 +108,7 @@ struct EnrolmentFaultTests {
         #expect(try other.bind(other.keyBinding(1, key: 1, nonce: 1, counter: 1)).kind == .first)
     }
 
-    @Test("a key that is barred while a device is made of it: one of the two does not come to be")
+    @Test("of concurrently barring and registering a key, only one succeeds")
     func barredMeanwhile() throws {
         let key = Fixture.hardwareKey(2).bytes.map { String(format: "%02x", $0) }.joined()
         let other = try place.server.connect(to: place.database)

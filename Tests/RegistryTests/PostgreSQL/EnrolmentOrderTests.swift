@@ -6,7 +6,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("Gateways that enrol at once", .enabled(if: PostgreSQLServer.shared != nil))
+@Suite("Concurrent enrolment at several gateways", .enabled(if: PostgreSQLServer.shared != nil))
 struct EnrolmentOrderTests {
     private let place: PostgreSQLPlace
 
@@ -30,18 +30,18 @@ struct EnrolmentOrderTests {
 
     /// Enrols the device of the number, with the key of that number.
     private static func enrol(
-        _ number: Int, _ database: RegistryDatabase, admission: Admission = .open
+        _ number: Int, _ database: RegistryDatabase, admission: AdmissionGrant = .open
     ) throws -> KeyBindingVerdict {
         let epoch = database.identity.epoch
         _ = try database.initialize(
-            InstanceInitialization(
+            InstanceRegistration(
                 identity: Fixture.identity(number), attestation: Fixture.attestation(number), shown: [],
                 nonce: Fixture.nonce(number), epoch: epoch), at: 1_000)
         return try database.bindKey(binding(number, epoch, admission), at: 1_000) { _ in }
     }
 
-    private static func binding(_ number: Int, _ epoch: RandomID, _ admission: Admission) -> KeyBinding {
-        KeyBinding(
+    private static func binding(_ number: Int, _ epoch: RandomID, _ admission: AdmissionGrant) -> BindingRequest {
+        BindingRequest(
             hardwareKey: Fixture.hardwareKey(number), key: Fixture.bindingKey(number),
             nonce: Fixture.nonce(1_000 + number), epoch: epoch, counter: 1, shown: [], mode: .strict,
             admission: admission, overlap: 100, serial: Fixture.randomSerial(), notAfter: 50_000)
@@ -65,7 +65,7 @@ struct EnrolmentOrderTests {
         init(_ value: consuming Value) { self.value = value }
     }
 
-    @Test("whoever reads the feed while others write it misses no change: none comes later with a smaller number")
+    @Test("a reader of the change feed misses nothing while others write")
     func feedOrder() throws {
         let settings = settings
         let (writers, each) = (4, 20)
@@ -104,7 +104,7 @@ struct EnrolmentOrderTests {
         #expect(position == last)
     }
 
-    @Test("of many that show one token at once, one device is let in, and each of the others is told why it is not")
+    @Test("a token presented concurrently admits one device, and the others learn the reason")
     func oneToken() throws {
         let settings = settings
         let kinds = Shared(Mutex<[String]>([]))
@@ -123,7 +123,7 @@ struct EnrolmentOrderTests {
         #expect(try place.execute("SELECT count(*) FROM device WHERE activated_at IS NOT NULL").text(0, 0) == "1")
     }
 
-    @Test("of many that show one nonce at once, one device is registered")
+    @Test("a nonce presented concurrently registers one device")
     func oneNonce() throws {
         let settings = settings
         let made = Shared(Mutex(0))
@@ -131,7 +131,7 @@ struct EnrolmentOrderTests {
         try atOnce(1..<7) { number in
             let database = try Self.database(settings)
             let verdict = try database.initialize(
-                InstanceInitialization(
+                InstanceRegistration(
                     identity: Fixture.identity(number), attestation: Fixture.attestation(number), shown: [],
                     nonce: Fixture.nonce(1), epoch: database.identity.epoch), at: 1_000)
             if case .registered = verdict { return made.value.withLock { $0 += 1 } }

@@ -6,7 +6,7 @@ import Vocabulary
 
 @Suite("An import into a database", .enabled(if: PostgreSQLServer.shared != nil))
 struct ImportBesideGatewayTests {
-    @Test("sees the gateways that use it, and nobody when they have gone")
+    @Test("an import sees the gateways that use the database until they have gone")
     func users() throws {
         let place = try PostgreSQLPlace()
         do {
@@ -21,7 +21,7 @@ struct ImportBesideGatewayTests {
         #expect(try registry.otherUsers() == 0)
     }
 
-    @Test("that a gateway has slipped in beside makes it refuse everything, until it is started again")
+    @Test("a gateway that joined during an import refuses everything until it is restarted")
     func slippedIn() throws {
         let place = try PostgreSQLPlace()
         let gateway = try AskedStore(place)

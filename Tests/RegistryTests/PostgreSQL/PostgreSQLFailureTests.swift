@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("A database that fails", .enabled(if: PostgreSQLServer.shared != nil))
+@Suite("A failing database", .enabled(if: PostgreSQLServer.shared != nil))
 struct PostgreSQLFailureTests {
     private let place: PostgreSQLPlace
 
@@ -22,7 +22,7 @@ struct PostgreSQLFailureTests {
             """)
     }
 
-    @Test("a commit that is told as done with a warning is not believed, and its value stays spent")
+    @Test("a commit with a warning is treated as failed, and its value stays used")
     func warning() throws {
         let store = try AskedStore(place)
         let id = try store.populate(1)[0]
@@ -37,7 +37,7 @@ struct PostgreSQLFailureTests {
         #expect(try store.commit(id, 1, 3) == .committed)
     }
 
-    @Test("an operation that is told as done with a warning is not believed either")
+    @Test("an operation with a warning is treated as failed")
     func warningOnCommand() throws {
         let store = try AskedStore(place)
         let id = try store.populate(1)[0]
@@ -50,7 +50,7 @@ struct PostgreSQLFailureTests {
         #expect(try store.commit(id, 1, 1) == .deviceRevoked)
     }
 
-    @Test("a connection that is lost while a commit is under way: refused, not sent again, and spent when it is back")
+    @Test("a commit on a lost connection is refused, not repeated, and its value stays used")
     func lostInCommit() throws {
         let store = try AskedStore(place)
         let ids = try store.populate(2)
@@ -83,7 +83,7 @@ struct PostgreSQLFailureTests {
         #expect(try store.commit(ids[0], 1, 3) == .committed)
     }
 
-    @Test("a database that does not answer in time is given up, and what it was asked is spent")
+    @Test("a database that does not answer in time is abandoned, and the values stay used")
     func slow() throws {
         var settings = place.server.settings(place.database)
         settings.limits.statement = .seconds(60)
@@ -101,7 +101,7 @@ struct PostgreSQLFailureTests {
         #expect(try store.commit(id, 1, 1, mode: window(8)) == .replayed)
     }
 
-    @Test("what fails only because of others is tried again with the same values", arguments: ["40001", "40P01"])
+    @Test("a serialization failure is retried with the same values", arguments: ["40001", "40P01"])
     func triedAgain(_ state: String) throws {
         let store = try AskedStore(place)
         let id = try store.populate(1)[0]
@@ -117,7 +117,7 @@ struct PostgreSQLFailureTests {
         #expect(try store.commit(id, 1, 2) == .deviceRevoked)
     }
 
-    @Test("a database that cannot be connected to is not opened, and why is said without the password")
+    @Test("a database that cannot be reached is refused with the reason, without the password")
     func unreachable() throws {
         var settings = place.server.settings("nowhere")
         settings.password = { "a-secret" }
@@ -128,7 +128,7 @@ struct PostgreSQLFailureTests {
         #expect(throws: StoreOpenError.self) { try PostgreSQLStore(settings) }
     }
 
-    @Test("a host that is silent costs its own time alone: the next one is come to")
+    @Test("a silent host costs only its own timeout, then the next one is tried")
     func silentHost() throws {
         let scratch = try Scratch()
         // Takes connections, and never answers.
@@ -145,7 +145,7 @@ struct PostgreSQLFailureTests {
         _ = silent.number
     }
 
-    @Test("a database that may lose what it has acknowledged is refused")
+    @Test("a database that may lose acknowledged commits is refused")
     func notDurable() throws {
         func refusal(_ settings: PostgreSQLSettings) -> String {
             (#expect(throws: StoreOpenError.self) { try PostgreSQLStore(settings) })?.description ?? ""
@@ -154,20 +154,20 @@ struct PostgreSQLFailureTests {
         several.hosts += several.hosts
         #expect(refusal(several).contains("synchronous_standby_names must not be empty"))
         try place.server.execute("ALTER DATABASE \(place.database) SET synchronous_commit = 'local'")
-        #expect(refusal(several).contains("synchronous_commit must be on or remote_apply, and is local"))
+        #expect(refusal(several).contains("synchronous_commit must be on or remote_apply, not local"))
         _ = try PostgreSQLStore(place.server.settings(place.database))
         try place.server.execute("ALTER DATABASE \(place.database) SET synchronous_commit = 'off'")
         #expect(refusal(place.server.settings(place.database)).contains("synchronous_commit must not be off"))
     }
 
-    @Test("a store that is found elsewhere than where its epoch was drawn gets a fresh one")
+    @Test("a store on another timeline than its epoch's gets a fresh epoch")
     func moved() throws {
         var store: AskedStore? = try AskedStore(place)
         let id = try #require(store).populate(1)[0]
         #expect(try store?.commit(id, 1, 5) == .committed)
         let before = try #require(store?.identity)
         store = nil
-        // As after a promotion: the log goes on in another timeline.
+        // As after a promotion: the log continues in another timeline.
         _ = try place.execute("UPDATE store SET mark = regexp_replace(mark, '/.*/', '/0000000A/')")
         store = try AskedStore(place)
         #expect(store?.identity.store == before.store)
@@ -180,7 +180,7 @@ struct PostgreSQLFailureTests {
         #expect(try store?.commit(id, 1, 6) == .committed)
     }
 
-    @Test("a dump that is restored is found out by itself")
+    @Test("a restored dump is detected")
     func restored() throws {
         var store: AskedStore? = try AskedStore(place)
         try store?.populate(1)
@@ -197,7 +197,7 @@ struct PostgreSQLFailureTests {
         #expect(store?.identity.epoch != before.epoch)
     }
 
-    @Test("tables of the first version keep what is in them, and are brought up once")
+    @Test("version 1 tables keep their content and are migrated once")
     func firstSchema() throws {
         var store: AskedStore? = try AskedStore(place)
         let id = try #require(try store?.populate(1).first)
@@ -209,6 +209,7 @@ struct PostgreSQLFailureTests {
             """
             DROP TABLE barred_key; ALTER TABLE store DROP COLUMN epoch_number; ALTER TABLE store DROP COLUMN is_journaled;
             ALTER TABLE store DROP COLUMN secret_check; ALTER TABLE store DROP COLUMN is_loading;
+            ALTER TABLE attestation DROP COLUMN os_version;
             UPDATE schema_version SET version = 1
             """)
         for value: UInt32 in [6, 7] {
@@ -218,12 +219,13 @@ struct PostgreSQLFailureTests {
             #expect(try store?.commit(id, 1, value) == .committed)
             store = nil
         }
-        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "3")
+        #expect(try place.execute("SELECT version FROM schema_version").text(0, 0) == "4")
+        #expect(try place.execute("SELECT count(os_version) FROM attestation").text(0, 0) == "0")
         #expect(try place.execute("SELECT count(*) FROM barred_key").text(0, 0) == "0")
         #expect(try place.execute("SELECT epoch_number + is_journaled FROM store").text(0, 0) == "0")
     }
 
-    @Test("tables of a later version are refused, and left as they are")
+    @Test("tables of a later version are refused and left unchanged")
     func newerSchema() throws {
         try AskedStore(place).populate(1)
         _ = try place.execute("UPDATE schema_version SET version = 99")

@@ -15,7 +15,7 @@ import Vocabulary
 struct PostgreSQLMeasurement {
     private static let devices = 10_000
 
-    @Test("commits a second, CPU for each counter", arguments: [1, 16, 128, 1024])
+    @Test("commits per second, and CPU time per counter", arguments: [1, 16, 128, 1024])
     func commits(_ batchSize: Int) throws {
         let place = try PostgreSQLPlace()
         var store: AskedStore? = try AskedStore(place)
@@ -77,7 +77,7 @@ struct PostgreSQLMeasurement {
             """)
     }
 
-    @Test("what the database works for an enrolment: for its initialization, and for its key binding with a token")
+    @Test("database time of an initialization, and of a key binding with a token")
     func enrolments() throws {
         let place = try PostgreSQLPlace()
         let store = try AskedStore(place)

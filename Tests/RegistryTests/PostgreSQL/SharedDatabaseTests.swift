@@ -19,12 +19,12 @@ struct SharedDatabaseTests {
     /// Lets both serve until the condition holds for the second.
     private func hears(_ condition: @escaping () -> Bool) -> Bool { second.run(until: condition) }
 
-    @Test("they are one store: the same id and epoch, whoever comes first")
+    @Test("the gateways have one store id and epoch, whichever starts first")
     func identity() throws {
         #expect(first.identity == second.identity)
     }
 
-    @Test("many that open an empty database at once agree")
+    @Test("gateways that open an empty database concurrently agree")
     func openedAtOnce() async throws {
         let settings = place.server.settings(try place.server.makeDatabase())
         let identities = try await withThrowingTaskGroup(of: StoreIdentity.self) { group in
@@ -36,7 +36,7 @@ struct SharedDatabaseTests {
         #expect(Set(identities.map(\.epoch)).count == 1)
     }
 
-    @Test("a value that one has committed is refused by the other, which knew nothing of it, and one in between is not")
+    @Test("a value committed at one gateway is refused at the other, and an unused one accepted")
     func replayedElsewhere() throws {
         let id = try first.populate(1)[0]
         // Both know the device at 0.
@@ -47,7 +47,7 @@ struct SharedDatabaseTests {
             try second.commit([
                 second.entry(id, 1, 5), second.entry(id, 1, 4), second.entry(id, 1, 3, mode: .unspent),
             ]) == [.replayed, .late(highest: 5), .committed])
-        // What the second has learnt is told to its workers.
+        // The second one's workers learn what it has learnt.
         let windows = second.changes.compactMap { change -> CounterWindow? in
             if case .window(let window, id) = change { window } else { nil }
         }
@@ -55,7 +55,7 @@ struct SharedDatabaseTests {
         #expect(try first.commit(id, 1, 3, mode: window(1024)) == .replayed)
     }
 
-    @Test("of values that both want at the same time, each is committed once")
+    @Test("a value used at both gateways at once is committed once")
     func contended() throws {
         let ids = try first.populate(3)
         for (index, store) in [first, second].enumerated() {
@@ -95,7 +95,7 @@ struct SharedDatabaseTests {
         return condition()
     }
 
-    @Test("a revocation at one is heard by the other, and refuses what it had accepted; so is the end of a binding")
+    @Test("a revocation or ended binding at one gateway refuses values accepted at the other")
     func revokedElsewhere() throws {
         let ids = try first.populate(2)
         // Nothing is left to be heard, so that what is known from here on stays known.
@@ -116,7 +116,7 @@ struct SharedDatabaseTests {
         #expect(try second.commit(ids[0], 1, 2) == .committed)
     }
 
-    @Test("a revocation is heard by its notification, without looking")
+    @Test("a revocation is learned from its notification without polling")
     func notified() throws {
         let ids = try first.populate(1)
         #expect(try second.commit(ids[0], 1, 1) == .committed)
@@ -125,7 +125,7 @@ struct SharedDatabaseTests {
         #expect(second.run(ticks: .seconds(600)) { second.closed == [Fixture.bindingKey(1)] })
     }
 
-    @Test("a notification is not needed: changes are found by looking")
+    @Test("changes are found by polling when notifications are lost")
     func lookedFor() throws {
         let ids = try first.populate(3)
         // Every notification has been followed.
@@ -143,7 +143,7 @@ struct SharedDatabaseTests {
         #expect(second.changes.count > heard)
     }
 
-    @Test("changes that were missed end the connection, and memory with it")
+    @Test("missed changes end the connection and clear memory")
     func missed() throws {
         let ids = try first.populate(1)
         #expect(hears { second.changes.contains { if case .device = $0 { true } else { false } } })
@@ -157,19 +157,19 @@ struct SharedDatabaseTests {
         #expect(try second.commit(ids[0], 1, 1) == .committed)
     }
 
-    @Test("nonces and tokens are used once among all of them")
+    @Test("a nonce or token is used once across all gateways")
     func singleUse() throws {
         let request = first.initialization(1)
         guard case .registered = try first.initialize(request) else { throw AskedStore.OtherReply() }
         #expect(try second.initialize(second.initialization(2, nonce: request.nonce)).refusal == .nonceUsed)
         guard case .registered = try second.initialize(second.initialization(2)) else { throw AskedStore.OtherReply() }
-        let token = Admission.token(Fixture.token(1), subject: Fixture.subject(1))
+        let token = AdmissionGrant.token(Fixture.token(1), subject: Fixture.subject(1))
         #expect(try first.bind(first.keyBinding(1, key: 1, nonce: 1, counter: 1, admission: token)).kind == .first)
         #expect(
             try second.bind(second.keyBinding(2, key: 2, nonce: 2, counter: 1, admission: token)).refusal == .tokenUsed)
     }
 
-    @Test("two that bind one key at once: it is bound once")
+    @Test("a key bound at two gateways at once is bound once")
     func boundOnce() throws {
         for number in 1...2 {
             guard case .registered = try first.initialize(first.initialization(number)) else {
@@ -188,7 +188,7 @@ struct SharedDatabaseTests {
         #expect(verdicts.compactMap(\.refusal) == [.keyBound])
     }
 
-    @Test("an epoch that one has drawn is the other's as well, in its next look")
+    @Test("an epoch drawn at one gateway reaches the other at its next poll")
     func epoch() throws {
         let id = try first.populate(1)[0]
         let outstanding = second.entry(id, 1, 1)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Registry
 
-@Suite("The secret that a process uses a registry with")
+@Suite("The secret of a registry")
 struct SecretClaimTests {
     /// One start of a process.
     struct Case: CustomTestStringConvertible {
@@ -66,7 +66,7 @@ struct SecretClaimTests {
             notice: { notice in heard.notices.withLock { $0.append(notice) } })
     }
 
-    @Test("is used, made or refused", arguments: cases)
+    @Test("a secret is used, registered or refused", arguments: cases)
     func outcome(_ one: Case) throws {
         let heard = Heard()
         let claim = claim(one.own, acceptsNew: one.acceptsNew, heard)
@@ -87,7 +87,7 @@ struct SecretClaimTests {
         }
         let settled = try claim.check(for: store)
         #expect(settled == check(one.own ?? 3))
-        claim.settle(settled, in: store)
+        claim.confirm(settled, in: store)
         let expected: [SecretNotice] =
             switch one.outcome {
             case .made: [.made(path: "/secret", isLoss: one.isPopulated)]
@@ -97,13 +97,13 @@ struct SecretClaimTests {
         #expect(heard.notices.withLock { $0 } == expected)
     }
 
-    @Test("what was accepted was for the start: a store with another secret is not taken from others later")
+    @Test("accepting a new secret holds for the start only")
     func later() throws {
         let claim = claim(2, acceptsNew: true, Heard())
         func store(_ known: Int) -> SecretClaim.Registered {
             SecretClaim.Registered(check: check(known), isPopulated: true, isShared: true, name: "/registry")
         }
-        claim.settle(try claim.check(for: store(1)), in: store(1))
+        claim.confirm(try claim.check(for: store(1)), in: store(1))
         #expect(try claim.check(for: store(2)) == check(2))
         #expect(throws: StoreOpenError.self) { try claim.check(for: store(1)) }
     }

@@ -13,7 +13,7 @@ struct AttackTests {
         file = try WitnessedFile()
     }
 
-    @Test("an admission token that was used since the copy lets nobody in again")
+    @Test("an admission token used since the copy admits nobody again")
     func token() throws {
         let now = Int64(Date().timeIntervalSince1970)
         let token = SingleUse(id: Fixture.token(1).id, expiresAt: now + 1_800)
@@ -31,7 +31,7 @@ struct AttackTests {
         #expect(try store?.bindKey(again.expiring(now), at: now).refusal != nil)
     }
 
-    @Test("a new store beside a mark whose journal is gone is not begun as if nothing had been")
+    @Test("a mark without its journal refuses a new store")
     func markAlone() throws {
         var store: RegistryStore? = try file.open()
         try store?.populate(1)
@@ -48,7 +48,7 @@ struct AttackTests {
         }
     }
 
-    @Test("a truncated journal: at every octet, with the mark, registry put back: refused or revoked")
+    @Test("a journal truncated anywhere beside a rolled-back store is refused or keeps devices revoked")
     func truncated() throws {
         var store: RegistryStore? = try file.open()
         let ids = try #require(try store?.populate(3))
@@ -96,7 +96,7 @@ struct AttackTests {
     }
 
     @Test(
-        "a link in place of the file, its log or a file of the witness is refused: what lies behind it is not looked at"
+        "a symbolic link in place of the store, log or witness is refused and not followed"
     )
     func links() throws {
         for place in places() {
@@ -112,7 +112,7 @@ struct AttackTests {
         }
     }
 
-    @Test("a pipe in place of any of them is refused, and nobody waits for who would write into it")
+    @Test("a pipe in place of these files is refused without waiting for a writer")
     func pipes() throws {
         for place in places() {
             let file = try WitnessedFile()
@@ -124,16 +124,16 @@ struct AttackTests {
         }
     }
 
-    private static let notOrdinary = "no ordinary file, such as a link or a pipe: name the file itself"
+    private static let notOrdinary = "not a regular file but, for example, a link or a pipe: name the file itself"
 
     private func places() -> [(WitnessedFile) -> String] {
         [{ $0.scratch.file() }, { $0.scratch.file() + "-wal" }, { $0.journalPath }, { $0.markPath }]
     }
 }
 
-extension KeyBinding {
-    func expiring(_ now: Int64) -> KeyBinding {
-        KeyBinding(
+extension BindingRequest {
+    func expiring(_ now: Int64) -> BindingRequest {
+        BindingRequest(
             hardwareKey: hardwareKey, key: key, nonce: SingleUse(id: nonce.id, expiresAt: now + 1_000), epoch: epoch,
             counter: counter, shown: shown, mode: mode, admission: admission, overlap: overlap, serial: serial,
             notAfter: now + 50_000)

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("A clock that is wrong")
+@Suite("Wrong clocks")
 struct ClockTests {
     private let file: WitnessedFile
 
@@ -15,8 +15,8 @@ struct ClockTests {
 
     private static let day: Int64 = 86_400
 
-    @Test("set back is told when the store is opened, however little was done when it was later")
-    func told() throws {
+    @Test("a clock set back is reported on opening, whatever was written before")
+    func setBack() throws {
         _ = try file.open()
         _ = try file.open(clockAheadBy: -WitnessNotice.clockTolerance)
         #expect(file.heard() == [])
@@ -32,7 +32,7 @@ struct ClockTests {
         #expect(file.heard() == [])
     }
 
-    @Test("set back together with the store lets no key that has ended be good again")
+    @Test("a clock set back with the store makes no ended key valid again")
     func ended() throws {
         let now = WallClock.seconds
         var store: RegistryStore? = try file.open()
@@ -47,7 +47,7 @@ struct ClockTests {
         #expect(store?.commit(2, 1) == .committed)
     }
 
-    @Test("an export of a time that is still to come is not taken over", arguments: StoreKind.allCases)
+    @Test("an export from the future is refused", arguments: StoreKind.allCases)
     func madeAhead(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
         let now = WallClock.seconds
@@ -74,7 +74,7 @@ struct ClockTests {
     }
 
     @Test(
-        "that was ahead keeps no token out for longer than one lives, once the epoch is renewed",
+        "after a clock ahead, a fresh epoch limits the refusal of tokens to one token life",
         arguments: StoreKind.allCases)
     func renewed(_ kind: StoreKind) throws {
         let place = try kind.makePlace()
@@ -93,7 +93,7 @@ struct ClockTests {
         #expect(try tokensRemoved(place) == now + 60)
     }
 
-    @Test("that was ahead is told: tokens are refused for longer than any lives")
+    @Test("token refusal beyond one token life is reported")
     func refusing() {
         let most = SingleUse.longestTokenLife + WitnessNotice.clockTolerance
         #expect(WitnessNotice(tokensRefusedUntil: 1_000 + most, at: 1_000) == nil)
@@ -103,7 +103,7 @@ struct ClockTests {
     }
 
     @Test(
-        "of one gateway that is ahead lets the database forget nothing that is good for others",
+        "one gateway's clock ahead removes nothing still valid from the database",
         .enabled(if: PostgreSQLServer.shared != nil))
     func fleet() throws {
         let place = try PostgreSQLPlace()

@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("A revocation journal that is not the one of before")
+@Suite("An exchanged revocation journal")
 struct ExchangedJournalTests {
     private let file: WitnessedFile
 
@@ -17,7 +17,7 @@ struct ExchangedJournalTests {
         case asLong, longer, shorter
     }
 
-    /// Well formed, but without what the one of before said.
+    /// Well formed, but without what the previous one said.
     private func exchange(_ instead: Instead) throws {
         let length = try file.journal().count
         var text = JournalText.header
@@ -36,7 +36,7 @@ struct ExchangedJournalTests {
         try file.write([UInt8](text.utf8))
     }
 
-    /// Revokes two devices, keeping the store of before the second.
+    /// Revokes two devices, keeping a copy of the store from before the second.
     private func makeHistory() throws {
         var store: RegistryStore? = try file.open()
         try store?.populate(3)
@@ -48,7 +48,8 @@ struct ExchangedJournalTests {
         #expect(file.heard() == [])
     }
 
-    @Test("beside a store that has gone back is refused, whatever its length", arguments: Instead.allCases)
+    @Test(
+        "an exchanged journal beside a rolled-back store is refused, whatever its length", arguments: Instead.allCases)
     func refused(_ instead: Instead) throws {
         try makeHistory()
         try exchange(instead)
@@ -58,7 +59,9 @@ struct ExchangedJournalTests {
         #expect(store.commit(1, 1) == .bindingEnded)
     }
 
-    @Test("beside a store that is where it was is told, and says all that the store says", arguments: Instead.allCases)
+    @Test(
+        "an exchanged journal beside an unchanged store is reported and completed from the store",
+        arguments: Instead.allCases)
     func completed(_ instead: Instead) throws {
         try makeHistory()
         try exchange(instead)
@@ -68,7 +71,7 @@ struct ExchangedJournalTests {
             #expect(heard == [.journalExchanged(path: file.journalPath)])
         } else {
             // It says what the store does not: nobody knows who is right.
-            let reason = WitnessFinding.WentBack.otherRows.rawValue
+            let reason = WitnessFinding.RollbackEvidence.otherRows.rawValue
             #expect(heard == [.wentBack(reason: reason, isEpochFresh: true)])
         }
         #expect(store?.commit(1, 1) == .bindingEnded)
@@ -78,7 +81,7 @@ struct ExchangedJournalTests {
         #expect(file.heard() == [])
     }
 
-    @Test("one that is made anew while the store serves is no other")
+    @Test("a journal written again while the store runs is not an exchanged one")
     func remade() throws {
         var store: RegistryStore? = try file.open()
         try store?.populate(2)

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("A store's file that is put back under the log of a later one")
+@Suite("An older store file under a newer log")
 struct OlderFileTests {
     private let file: WitnessedFile
 
@@ -28,7 +28,9 @@ struct OlderFileTests {
         try file.putBack(name)
     }
 
-    @Test("is refused, changes nothing, and without the log has gone back like any other", arguments: Copy.allCases)
+    @Test(
+        "an older file under a newer log is refused unchanged; alone it counts as rolled back", arguments: Copy.allCases
+    )
     func refused(_ copy: Copy) throws {
         var store: RegistryStore? = try file.open()
         let ids = try #require(try store?.populate(3))
@@ -66,7 +68,7 @@ struct OlderFileTests {
     }
 
     @Test(
-        "a process that is killed in the midst of a checkpoint, whichever pages were moved, is opened again as it was")
+        "a process killed within a checkpoint is opened again with all its data")
     func checkpoint() throws {
         let seed = RunSeed.tell()
         var chance = SeededGenerator(seed: seed)

@@ -6,7 +6,7 @@ import Vocabulary
 
 /// A line is synced before its revocation is answered, and the mark written after that; a journal that takes the place of another is synced
 /// before it gets its name, and the mark has forgotten the other one by then. These are the files that a cut can leave.
-@Suite("A power cut while the witness writes, and the store put back besides")
+@Suite("A power cut while the witness writes")
 struct WitnessCutTests {
     private let file: WitnessedFile
 
@@ -43,7 +43,7 @@ struct WitnessCutTests {
         return try file.open()
     }
 
-    @Test("in the midst of a line, at every octet: what was acknowledged stays revoked")
+    @Test("a line cut at any byte: acknowledged revocations stay")
     func append() throws {
         let history = try makeHistory()
         let (before, after) = history.journals
@@ -61,7 +61,7 @@ struct WitnessCutTests {
         #expect(store.commit(2, 1) == .deviceRevoked)
     }
 
-    @Test("in the midst of the mark, at every octet: it is the one of before")
+    @Test("a mark cut at any byte counts as the previous mark")
     func mark() throws {
         let history = try makeHistory()
         let (before, after) = history.marks
@@ -75,7 +75,7 @@ struct WitnessCutTests {
         }
     }
 
-    @Test("while the journal is made anew: it is the old one or the new one, and no other than the mark knows")
+    @Test("a journal cut while rewritten is the old or the new one, and both match the mark")
     func remade() throws {
         let history = try makeHistory()
         let mark = try #require(CommitMark.newest(history.marks.before))
@@ -89,15 +89,15 @@ struct WitnessCutTests {
         }
         let forgetful = try bytes(file.markPath)
         // Both lines, the other way round, as memory has them in no order.
-        var anew = JournalText.header
-        anew += JournalText.line(.revoked(Fixture.hardwareKey(2), at: 1_200), number: 2)
-        anew += JournalText.line(.revoked(Fixture.hardwareKey(1), at: 1_100), number: 3)
-        for length in stride(from: 0, through: anew.utf8.count, by: 11) {
-            try write(Array(anew.utf8.prefix(length)), file.journalPath + ".new")
+        var rewritten = JournalText.header
+        rewritten += JournalText.line(.revoked(Fixture.hardwareKey(2), at: 1_200), number: 2)
+        rewritten += JournalText.line(.revoked(Fixture.hardwareKey(1), at: 1_100), number: 3)
+        for length in stride(from: 0, through: rewritten.utf8.count, by: 11) {
+            try write(Array(rewritten.utf8.prefix(length)), file.journalPath + ".new")
             let store = try open(history.journals.before, forgetful)
             #expect(store.commit(1, 1) == .deviceRevoked)
         }
-        let store = try open(Array(anew.utf8), forgetful)
+        let store = try open(Array(rewritten.utf8), forgetful)
         #expect(store.commit(1, 1) == .deviceRevoked)
         #expect(store.commit(2, 1) == .deviceRevoked)
     }

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("A revocation journal that is missing, damaged or cannot be written")
+@Suite("A missing, damaged or unwritable revocation journal")
 struct WitnessFailureTests {
     private let file: WitnessedFile
 
@@ -21,7 +21,7 @@ struct WitnessFailureTests {
         return ids
     }
 
-    @Test("missing, it is asked for, and nothing is changed; the operator may accept the loss, for a fresh epoch")
+    @Test("a missing journal is refused without changes; accepting the loss draws a fresh epoch")
     func missing() throws {
         _ = try make()
         let before = try RegistryStore(path: file.scratch.file(), creating: false).identity
@@ -36,7 +36,7 @@ struct WitnessFailureTests {
         #expect(try file.revocations.revoked == [Fixture.hardwareKey(1): 1_200])
     }
 
-    @Test("the flag that accepts a loss does nothing where there is none")
+    @Test("the flag that accepts a loss does nothing without one")
     func needless() throws {
         _ = try make()
         let before = try file.open().identity
@@ -44,7 +44,7 @@ struct WitnessFailureTests {
         #expect(file.heard() == [])
     }
 
-    @Test("without its mark nobody knows how far the store was: a fresh epoch, and every revocation again")
+    @Test("without its mark the store gets a fresh epoch and every revocation again")
     func noMark() throws {
         _ = try make()
         let before = try file.open().identity
@@ -53,7 +53,7 @@ struct WitnessFailureTests {
         #expect(file.heard().count == 1)
     }
 
-    @Test("damaged in the midst, it is refused with the line, and accepting a loss does not help")
+    @Test("a damaged line is refused with its number, even if a loss is accepted")
     func damaged() throws {
         let ids = try make()
         do { _ = try file.open().revoke(ids[1], at: 1_300) }
@@ -67,7 +67,7 @@ struct WitnessFailureTests {
         #expect(try file.journal() == bytes)
     }
 
-    @Test("a last line that a crash cut short is cut off, and written anew from the store")
+    @Test("a last line truncated by a crash is removed and written again from the store")
     func torn() throws {
         let ids = try make()
         try FileManager.default.copyItem(atPath: file.markPath, toPath: file.markPath + ".old")
@@ -81,7 +81,7 @@ struct WitnessFailureTests {
         #expect(try file.revocations.revoked == [Fixture.hardwareKey(1): 1_200, Fixture.hardwareKey(2): 1_300])
     }
 
-    @Test("one that is older than the store is brought up to it")
+    @Test("a journal older than the store is completed from it")
     func older() throws {
         let ids = try make()
         let old = try file.journal()
@@ -93,7 +93,7 @@ struct WitnessFailureTests {
         #expect(try file.revocations.revoked == [Fixture.hardwareKey(1): 1_200, Fixture.hardwareKey(2): 1_300])
     }
 
-    @Test("together with a store that has gone back, it is as good as missing")
+    @Test("an old journal with a rolled-back store counts as missing")
     func bothOlder() throws {
         let ids = try make()
         let old = try file.journal()
@@ -104,7 +104,7 @@ struct WitnessFailureTests {
         #expect(throws: StoreOpenError.revocationsLost(path: file.journalPath)) { try file.open() }
     }
 
-    @Test("a second process is refused it, while another store is opened with it")
+    @Test("another store is refused the journal while it is in use")
     func second() throws {
         let store = try file.open()
         let other = try Scratch()
@@ -114,7 +114,7 @@ struct WitnessFailureTests {
         #expect(store.isAvailable)
     }
 
-    @Test("while it cannot be written revocations stand; that is said once, and made up for when it can")
+    @Test("while the journal is unwritable revocations hold; reported once, written later")
     func unwritable() throws {
         let settings = file.settings()
         let store = try RegistryStore(path: file.scratch.file(), creating: true, witness: settings)
@@ -140,7 +140,7 @@ struct WitnessFailureTests {
         #expect(try file.revocations.revoked == [Fixture.hardwareKey(1): 1_200, Fixture.hardwareKey(2): 1_300])
     }
 
-    @Test("what could not be written before the process ended is written from the store by the next")
+    @Test("what a process could not write is written from the store by the next one")
     func unwritten() throws {
         var store: RegistryStore? = try file.open()
         let ids = try #require(try store?.populate(2))
@@ -154,7 +154,7 @@ struct WitnessFailureTests {
         #expect(try file.revocations.revoked == [Fixture.hardwareKey(1): 1_200])
     }
 
-    @Test("a restoration that was not written before the process ended is not taken back by the journal")
+    @Test("the journal does not undo a restoration that could not be written before the end")
     func unwrittenRestoration() throws {
         var store: RegistryStore? = try file.open()
         let ids = try #require(try store?.populate(2))
@@ -169,7 +169,7 @@ struct WitnessFailureTests {
         #expect(store?.commit(1, 1) == .committed)
     }
 
-    @Test("one that was taken away under the process is made anew")
+    @Test("a journal removed while the process runs is written again")
     func removed() throws {
         let store = try file.open()
         let ids = try store.populate(1)
@@ -179,7 +179,7 @@ struct WitnessFailureTests {
         #expect(try file.revocations.revoked == [Fixture.hardwareKey(1): 1_200])
     }
 
-    @Test("journal and mark are nobody's but their owner's")
+    @Test("journal and mark are readable by their owner alone")
     func modes() throws {
         _ = try make()
         for path in [file.journalPath, file.markPath, file.journalPath + ".lock"] {

@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("The revocation journal's lines, and the commit mark")
+@Suite("Journal lines and the commit mark")
 struct WitnessTextTests {
     private static let entries: [WitnessEntry] = [
         .revoked(Fixture.hardwareKey(1), at: 1_000), .ended(Fixture.bindingKey(1), at: 2_000),
@@ -21,7 +21,7 @@ struct WitnessTextTests {
         try JournalText.read(bytes, marked: marked)
     }
 
-    @Test("what was written is read: the last word on each key counts, and the earliest end")
+    @Test("written lines are read: the last line of each key counts, and the earliest end")
     func whole() throws {
         let content = try read(Self.file)
         #expect(content.lines == 7)
@@ -31,7 +31,7 @@ struct WitnessTextTests {
         #expect(content.revocations.barred == [Fixture.subject(1): 3_000])
     }
 
-    @Test("a line is as the page says: a word, 64 digits, a time, and the CRC-32 of its number and all that")
+    @Test("a line is a word, 64 digits, a time and a CRC-32 over its number and these")
     func form() {
         // zlib.crc32(b"123456789"), the check value of the CRC's definition.
         #expect(Checksum.text(of: "123456789".utf8) == "cbf43926")
@@ -40,7 +40,7 @@ struct WitnessTextTests {
             JournalText.line(Self.entries[0], number: 2) == "\(body) \(Checksum.text(of: "2 \(body)".utf8))\n")
     }
 
-    @Test("cut off anywhere, what is whole before is read, and the rest is of an append that never ended")
+    @Test("a truncated journal is read up to its last complete line")
     func torn() throws {
         for length in JournalText.header.utf8.count..<Self.file.count {
             let content = try read(Array(Self.file[..<length]))
@@ -51,7 +51,7 @@ struct WitnessTextTests {
         }
     }
 
-    @Test("damage of any octet in the midst is refused, with its line")
+    @Test("damage to any byte in the middle is refused with its line")
     func damaged() throws {
         var line = 1
         for index in Self.file.indices.dropLast(120) {
@@ -66,7 +66,7 @@ struct WitnessTextTests {
         }
     }
 
-    @Test("a line that was taken out, or stands twice, is noticed")
+    @Test("a removed or repeated line is detected")
     func missing() throws {
         let lines = Self.file.split(separator: UInt8(ascii: "\n")).map { Array($0) + [UInt8(ascii: "\n")] }
         var fewer = lines
@@ -78,7 +78,7 @@ struct WitnessTextTests {
         #expect(throws: JournalText.Damage.line(4)) { try read(Array(more.joined()), marked: Self.file.count) }
     }
 
-    @Test("what was durable when the mark was written is no end of an append, though it be the last line")
+    @Test("damage within the marked length is refused, even in the last line")
     func marked() throws {
         var bytes = Self.file
         bytes[bytes.count - 3] ^= 1
@@ -86,7 +86,7 @@ struct WitnessTextTests {
         #expect(throws: JournalText.Damage.line(7)) { try read(bytes, marked: bytes.count) }
     }
 
-    @Test("a journal of a later version is told from a damaged one")
+    @Test("a journal of a later version is not reported as damaged")
     func later() throws {
         #expect(throws: JournalText.Damage.newer) { try read([UInt8]("attestgate revocations 2\n".utf8)) }
         #expect(throws: JournalText.Damage.line(1)) { try read([]) }
@@ -108,7 +108,7 @@ struct WitnessTextTests {
         return bytes
     }
 
-    @Test("the newest mark is read, and the one before when it was cut short in the midst of being written")
+    @Test("the newest mark is read, or the previous one if it was truncated")
     func newest() throws {
         let older = CommitMark(
             number: 6, progress: progress(10, lineage: "7/00000001/9"), journal: JournalExtent(length: 25, sum: 7),
@@ -129,10 +129,10 @@ struct WitnessTextTests {
 
     // MARK: - What is found
 
-    @Test("a store that is behind its mark in anything has gone back; one that is ahead has not")
+    @Test("a store behind its mark in any value counts as rolled back, and one ahead does not")
     func findings() {
         func finding(
-            _ store: StoreProgress, _ journal: JournalStanding = .asMarked, isJournaled: Bool = true
+            _ store: StoreProgress, _ journal: JournalCondition = .asMarked, isJournaled: Bool = true
         ) -> WitnessFinding {
             let known = StoreProgress(store: Self.store, lineage: "a", position: 10, standing: 5, epochNumber: 2)
             let mark = CommitMark(number: 1, progress: known, journal: JournalExtent(length: 100, sum: 0), time: 0)
@@ -164,16 +164,16 @@ struct WitnessTextTests {
         #expect(finding(store(10, 5, 2), .missing, isJournaled: false) == .isLost)
     }
 
-    @Test("how a journal stands to its mark: by its length and its sum, of which an earlier version had but the one")
+    @Test("journal and mark are compared by length and checksum, in version 1 by length alone")
     func standings() throws {
-        func standing(_ bytes: [UInt8], of marked: [UInt8], hasSum: Bool = true) -> JournalStanding {
+        func standing(_ bytes: [UInt8], of marked: [UInt8], hasSum: Bool = true) -> JournalCondition {
             var extent = JournalExtent()
             // As it grows, piece by piece.
             extent.append(marked.prefix(40))
             extent.append(marked.dropFirst(40))
             #expect(extent.sum == Checksum.of(marked))
             if !hasSum { extent.sum = nil }
-            return JournalStanding(
+            return JournalCondition(
                 bytes[...], CommitMark(number: 1, progress: progress(1), journal: extent, time: 0))
         }
         let file = Self.file
@@ -188,10 +188,10 @@ struct WitnessTextTests {
             #expect(standing(other, of: file, hasSum: false) == .asMarked)
         }
         #expect(standing(file, of: []) == .longer)
-        #expect(JournalStanding(file[...], nil) == .other)
+        #expect(JournalCondition(file[...], nil) == .other)
     }
 
-    @Test("a mark of the first version is read, without what it did not say")
+    @Test("a version 1 mark is read without the later fields")
     func firstMark() throws {
         let body = "attestgate mark 1 6 \(Hexadecimal.encode(Self.store.bytes)) 10 5 2 9 125 -"
         let mark = try #require(CommitMark([UInt8]("\(body) \(Checksum.text(of: body.utf8))\n   ".utf8)[...]))
@@ -201,14 +201,14 @@ struct WitnessTextTests {
     }
 
     private func said(by entries: [WitnessEntry]) throws -> Revocations {
-        try SaidByStore().all(of: SayingStore(entries))
+        try StoreRevocations().all(of: SayingStore(entries))
     }
 
-    @Test("a store lacks what it does not say, or says of a later time; what it says besides is no matter")
+    @Test("a store lacks an entry that it does not have or has with a later time")
     func lacking() throws {
         var journal = Revocations()
-        journal.heed(.revoked(Fixture.hardwareKey(1), at: 10))
-        journal.heed(.ended(Fixture.bindingKey(1), at: 20))
+        journal.apply(.revoked(Fixture.hardwareKey(1), at: 10))
+        journal.apply(.ended(Fixture.bindingKey(1), at: 20))
         let whole: [WitnessEntry] = [
             .revoked(Fixture.hardwareKey(1), at: 11), .ended(Fixture.bindingKey(1), at: 20),
             .ended(Fixture.bindingKey(2), at: 5), .barred(Fixture.subject(1), at: 5),
@@ -219,17 +219,17 @@ struct WitnessTextTests {
         #expect(try !Revocations().saysMore(than: said(by: [])))
     }
 
-    @Test("a position in the log of a database counts once it is flushed, and never in the midst of a record")
+    @Test("a log position counts once flushed, and never within a record")
     func logPosition() {
         var position = LogPosition(durable: 10)
-        position.heed(inserted: 30, flushed: 20)
+        position.update(inserted: 30, flushed: 20)
         #expect(position.durable == 10)
         // Flushed up to the midst of what follows 30.
-        position.heed(inserted: 60, flushed: 50)
+        position.update(inserted: 60, flushed: 50)
         #expect(position.durable == 30)
-        position.heed(inserted: 60, flushed: 60)
+        position.update(inserted: 60, flushed: 60)
         #expect(position.durable == 60)
-        position.heed(inserted: 5, flushed: 5)
+        position.update(inserted: 5, flushed: 5)
         #expect(position.durable == 60)
     }
 }

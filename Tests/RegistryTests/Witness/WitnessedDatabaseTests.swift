@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("A database that is put back as it was", .enabled(if: PostgreSQLServer.shared != nil))
+@Suite("A rolled-back database", .enabled(if: PostgreSQLServer.shared != nil))
 struct WitnessedDatabaseTests {
     private let place: PostgreSQLPlace
     private let gateways: [WitnessedFile]
@@ -48,7 +48,7 @@ struct WitnessedDatabaseTests {
     }
 
     @Test(
-        "rows alone restored: a fresh epoch, and no revocation forgotten, nor one of a phone that is not there any more"
+        "rolled-back rows get a fresh epoch, and every revocation is applied again"
     )
     func rows() throws {
         var store: AskedStore? = try open()
@@ -80,7 +80,7 @@ struct WitnessedDatabaseTests {
     }
 
     @Test(
-        "rows put back while the number of the latest change stays: no revocation is forgotten, by the journal neither")
+        "rolled-back rows under an unchanged change number lose no revocation")
     func rowsUnderTheirFeed() throws {
         var store: AskedStore? = try open()
         let ids = try #require(try store?.populate(3))
@@ -109,7 +109,7 @@ struct WitnessedDatabaseTests {
         #expect(try gateways[0].revocations.revoked.count == 2)
     }
 
-    @Test("what another gateway restored while this one was down is restored for this one's journal too")
+    @Test("a device restored at another gateway is restored in this one's journal, too")
     func restoredElsewhere() throws {
         var first: AskedStore? = try open(0)
         let ids = try #require(try first?.populate(1))
@@ -124,7 +124,7 @@ struct WitnessedDatabaseTests {
         #expect(try first?.commit(ids[0], 1, 1) == .committed)
     }
 
-    @Test("a data directory or snapshot as it was: its log ends before what was written")
+    @Test("a rolled-back data directory is detected: its log ends before the mark")
     func directory() throws {
         var store: AskedStore? = try open()
         try store?.populate(1)
@@ -143,7 +143,7 @@ struct WitnessedDatabaseTests {
         #expect(store?.identity.store == before.store)
     }
 
-    @Test("a dump restored in place: the fleet draws one fresh epoch, and each gateway brings what it knows")
+    @Test("after a restored dump the fleet draws one fresh epoch, and each gateway adds its revocations")
     func dump() throws {
         let stores = [try open(0), try open(1)]
         let ids = try stores[0].populate(2)
@@ -178,7 +178,7 @@ struct WitnessedDatabaseTests {
         }
     }
 
-    @Test("a gateway that was down while another revoked knows it once it has started, without a fresh epoch")
+    @Test("a gateway learns at its start what others revoked, without a fresh epoch")
     func away() throws {
         var first: AskedStore? = try open(0)
         let ids = try #require(try first?.populate(2))
@@ -200,7 +200,7 @@ struct WitnessedDatabaseTests {
         }
     }
 
-    @Test("a running gateway writes down what another revokes, and when a replaced key ends")
+    @Test("a running gateway records what others revoke, and when a replaced key ends")
     func heard() throws {
         let stores = [try open(0), try open(1)]
         let ids = try stores[0].populate(2)
@@ -219,7 +219,7 @@ struct WitnessedDatabaseTests {
         #expect(try other.revocations.barred == [Fixture.subject(1): 1_400])
     }
 
-    @Test("a gateway without a journal joins a database that is where it was, and is refused one that has moved")
+    @Test("a gateway without a journal joins an unmoved database and is refused a moved one")
     func join() throws {
         do { try open(0).populate(1) }
         do {
@@ -238,7 +238,7 @@ struct WitnessedDatabaseTests {
         #expect(try place.execute("SELECT encode(epoch, 'hex') FROM store").text(0, 0) != before)
     }
 
-    @Test("a process that takes the place of another shares its journal, and keeps it when that has ended")
+    @Test("a process that takes over shares the journal and keeps it afterwards")
     func overlap() throws {
         var older: AskedStore? = try open(0)
         let ids = try #require(try older?.populate(3))

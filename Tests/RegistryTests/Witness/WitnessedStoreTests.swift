@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Registry
 
-@Suite("A store in a file that is put back as it was")
+@Suite("A rolled-back store file")
 struct WitnessedStoreTests {
     private let file: WitnessedFile
 
@@ -23,7 +23,8 @@ struct WitnessedStoreTests {
     }
 
     @Test(
-        "no proof passes twice, for challenges of before are refused without anybody's doing", arguments: Copy.allCases)
+        "no proof is accepted twice: earlier challenges are refused automatically",
+        arguments: Copy.allCases)
     func counters(_ copy: Copy) throws {
         var store: RegistryStore? = try file.open()
         try store?.populate(1)
@@ -43,7 +44,7 @@ struct WitnessedStoreTests {
         #expect(isWentBack(file.heard()))
         #expect(store?.identity.epoch != epoch)
         #expect(store?.commit([spent]) == [.epochChanged])
-        // And it goes on as it is.
+        // From here on it stays as it is.
         let renewed = store?.identity
         #expect(store?.commit(1, 3) == .committed)
         store = nil
@@ -52,7 +53,7 @@ struct WitnessedStoreTests {
         #expect(file.heard() == [])
     }
 
-    @Test("even if nothing was written since but that it was opened")
+    @Test("a rolled-back file is detected even if it was only opened since the copy")
     func opened() throws {
         try file.open().populate(1)
         try file.keep("copy")
@@ -62,7 +63,7 @@ struct WitnessedStoreTests {
         #expect(isWentBack(file.heard()))
     }
 
-    @Test("revoked devices stay revoked, ended bindings ended, people barred; and what was restored is good")
+    @Test("revocations, ended bindings, barred subjects and restorations all survive")
     func revocations() throws {
         var store: RegistryStore? = try file.open()
         let ids = try #require(try store?.populate(4))
@@ -95,7 +96,7 @@ struct WitnessedStoreTests {
         #expect(try file.revocations.revoked == [Fixture.hardwareKey(1): 1_200, Fixture.hardwareKey(4): 1_100])
     }
 
-    @Test("a phone that was registered and revoked since does not come back, nor its mTLS key")
+    @Test("a phone registered and revoked since the copy is not admitted again, nor its mTLS key")
     func unknown() throws {
         var store: RegistryStore? = try file.open()
         try store?.populate(1)
@@ -114,7 +115,7 @@ struct WitnessedStoreTests {
         #expect(try store?.register(Fixture.identity(2), binding: nil, at: 1_300).device.state == .revoked)
     }
 
-    @Test("a key that was replaced ends when its overlap does, though the copy knows of no successor")
+    @Test("a replaced key ends with its overlap, though the copy does not know its successor")
     func rotation() throws {
         var store: RegistryStore? = try file.open()
         try store?.populate(2)
@@ -136,7 +137,7 @@ struct WitnessedStoreTests {
         #expect(second.endsAt != nil)
     }
 
-    @Test("the newer file does not come back either, once the older one has served")
+    @Test("the newer file is detected as well after the older one has run")
     func fork() throws {
         var store: RegistryStore? = try file.open()
         try store?.populate(1)
@@ -156,7 +157,7 @@ struct WitnessedStoreTests {
         #expect(store?.identity.epoch != served?.epoch)
     }
 
-    @Test("it is noticed too when the file is put back under a gateway that has lost it for a moment")
+    @Test("a file rolled back while the gateway reopens it is detected, too")
     func reopened() throws {
         let store = try file.open()
         let ids = try store.populate(2)
@@ -174,7 +175,7 @@ struct WitnessedStoreTests {
         #expect(store.commit(2, 1) == .replayed)
     }
 
-    @Test("another registry in its place is told all that the journal says, and gets a fresh epoch")
+    @Test("another registry in its place gets all journal entries and a fresh epoch")
     func imported() throws {
         var store: RegistryStore? = try file.open()
         let ids = try #require(try store?.populate(1))
@@ -189,7 +190,7 @@ struct WitnessedStoreTests {
         #expect(store?.commit(1, 1) == .deviceRevoked)
     }
 
-    @Test("a revocation that no mark knows of any more, for the power failed, is made again all the same")
+    @Test("a revocation whose mark was lost in a power cut is applied again")
     func markLost() throws {
         var store: RegistryStore? = try file.open()
         let ids = try #require(try store?.populate(1))
@@ -206,7 +207,7 @@ struct WitnessedStoreTests {
 
     // MARK: - What is no going back
 
-    @Test("a process that was killed at any moment finds the same epoch, and every honest next value is accepted")
+    @Test("a process killed at any moment keeps its epoch and accepts every valid next value")
     func killed() throws {
         let seed = RunSeed.tell()
         var generator = SeededGenerator(seed: seed)
@@ -245,7 +246,7 @@ struct WitnessedStoreTests {
         }
     }
 
-    @Test("a store of before is taken as it is, and its journal made from it")
+    @Test("a store older than journals is opened unchanged, and its journal is created")
     func earlier() throws {
         var store: RegistryStore? = try RegistryStore(path: file.scratch.file(), creating: true)
         let ids = try #require(try store?.populate(3))
@@ -260,7 +261,7 @@ struct WitnessedStoreTests {
         #expect(try file.revocations.ended == [Fixture.bindingKey(2): 1_300])
     }
 
-    @Test("a repeated revocation is one line, and a refused one none")
+    @Test("a repeated revocation writes one line, and a refused one writes none")
     func once() throws {
         let store = try file.open()
         let ids = try store.populate(1)
@@ -275,10 +276,10 @@ struct WitnessedStoreTests {
     }
 }
 
-extension KeyBinding {
+extension BindingRequest {
     /// The same, with a nonce that is good for as long as clocks go.
-    fileprivate var expiringLate: KeyBinding {
-        KeyBinding(
+    fileprivate var expiringLate: BindingRequest {
+        BindingRequest(
             hardwareKey: hardwareKey, key: key, nonce: SingleUse(id: nonce.id, expiresAt: 1 << 40), epoch: epoch,
             counter: counter, shown: shown, mode: mode, admission: admission, overlap: overlap, serial: serial,
             notAfter: notAfter)

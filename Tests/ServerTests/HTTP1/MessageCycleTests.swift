@@ -2,7 +2,7 @@ import Testing
 
 @testable import Server
 
-@Suite("The cycle of request and response")
+@Suite("The message cycle of a connection")
 struct MessageCycleTests {
     private func served(isPersistent: Bool = true) -> MessageCycle {
         var cycle = MessageCycle()
@@ -10,7 +10,7 @@ struct MessageCycleTests {
         return cycle
     }
 
-    @Test("the next request follows when both halves are complete")
+    @Test("the next request is read when both request and response are complete")
     func next() {
         var cycle = served()
         #expect(cycle.conclude() == .unfinished)
@@ -22,7 +22,7 @@ struct MessageCycleTests {
         #expect(cycle.conclude() == .unfinished)
     }
 
-    @Test("a connection that is not to persist is closed after the response")
+    @Test("a connection that is not persistent is closed after the response")
     func close() {
         var cycle = served(isPersistent: false)
         cycle.contentEnded()
@@ -30,7 +30,7 @@ struct MessageCycleTests {
         #expect(cycle.conclude() == .close)
     }
 
-    @Test("after an early answer, the rest of the request is never taken for the next one")
+    @Test("after an early response the rest of the request is never read as the next one")
     func early() {
         var cycle = served(isPersistent: false)
         cycle.responseEnded()
@@ -38,7 +38,7 @@ struct MessageCycleTests {
         #expect(cycle.phase == .lingering)
     }
 
-    @Test("after an early answer that keeps the connection, the rest of the request is read over first")
+    @Test("after an early response on a kept connection the rest is skipped first")
     func earlyAndPersistent() {
         var cycle = served()
         cycle.responseEnded()
@@ -47,7 +47,7 @@ struct MessageCycleTests {
         #expect(cycle.conclude() == .nextRequest)
     }
 
-    @Test("after a head that cannot be read, nothing is read as a request any more")
+    @Test("after a malformed head nothing more is read as a request")
     func refusedHead() {
         var cycle = MessageCycle()
         cycle.headBegun()

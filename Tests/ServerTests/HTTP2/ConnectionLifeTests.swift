@@ -3,7 +3,7 @@ import Testing
 
 @testable import Server
 
-@Suite("The end of a connection of HTTP/2")
+@Suite("The end of an HTTP/2 connection")
 struct ConnectionLifeTests {
     private let start = Instant(nanoseconds: 1_000_000_000)
 
@@ -12,7 +12,7 @@ struct ConnectionLifeTests {
         (0..<3).reduce(0) { sum, _ in sum + (life.takeFinalNotice() ? 1 : 0) }
     }
 
-    @Test("comes in two steps: what is on its way when it is announced is still served")
+    @Test("an announced end still serves requests already on their way")
     func twoSteps() {
         var life = ConnectionLife()
         #expect(life.takesRequests && life.noticeEnd == nil)
@@ -29,7 +29,7 @@ struct ConnectionLifeTests {
         #expect(final == 1)
     }
 
-    @Test("comes at once where it must, and is announced no more then")
+    @Test("an immediate end accepts no request and is not announced again")
     func atOnce() {
         var life = ConnectionLife()
         life.endNow()
@@ -42,7 +42,7 @@ struct ConnectionLifeTests {
         #expect(second == 0)
     }
 
-    @Test("is announced once, and can be brought forward")
+    @Test("an end is announced once and can be brought forward")
     func announcedOnce() {
         var life = ConnectionLife()
         let announced = [life.announce(now: start), life.announce(now: start)]
@@ -53,7 +53,7 @@ struct ConnectionLifeTests {
         #expect(brought == 1)
     }
 
-    @Test("leaves nothing to be said once all is read over")
+    @Test("after lingering no notice is sent")
     func lingering() {
         var life = ConnectionLife()
         life.endNow()

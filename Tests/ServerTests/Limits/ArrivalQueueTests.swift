@@ -2,9 +2,9 @@ import Testing
 
 @testable import Server
 
-@Suite("Connections in the order they came")
+@Suite("The arrival queue")
 struct ArrivalQueueTests {
-    @Test("the oldest that is under way comes first, and those that are done never")
+    @Test("the oldest unfinished entry comes first, and finished ones never come")
     func order() {
         var queue = ArrivalQueue()
         for number in 1...5 as ClosedRange<UInt64> {
@@ -16,7 +16,7 @@ struct ArrivalQueueTests {
         #expect(found == [3, 5])
     }
 
-    @Test("a handshake that lasts keeps no place for the thousands that came and went behind it")
+    @Test("a long handshake does not make the queue grow")
     func bounded() {
         var queue = ArrivalQueue()
         var most = 0

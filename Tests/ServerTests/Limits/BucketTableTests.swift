@@ -28,7 +28,7 @@ struct BucketTableTests {
         }
     }
 
-    @Test("a burst goes through at once, and then one for each interval")
+    @Test("a burst passes at once, then one per interval")
     func burst() {
         let buckets = Buckets(limit: 8)
         #expect(buckets.drain(1, rate, at: 0) == 20)
@@ -38,14 +38,14 @@ struct BucketTableTests {
         #expect(buckets.drain(1, rate, at: 1_100) == 10)
     }
 
-    @Test("a bucket never holds more than its burst, however long nobody came")
+    @Test("a bucket never holds more than its burst, however long it is unused")
     func full() {
         let buckets = Buckets(limit: 8)
         #expect(buckets.drain(1, rate, at: 0) == 20)
         #expect(buckets.drain(1, rate, at: 86_400_000) == 20)
     }
 
-    @Test("a refused request takes nothing, so asking again does not prolong the wait")
+    @Test("a refused request takes no token, so retrying does not extend the wait")
     func refused() {
         let buckets = Buckets(limit: 8)
         _ = buckets.drain(1, rate, at: 0)
@@ -53,14 +53,14 @@ struct BucketTableTests {
         #expect(buckets.take(of: 1, rate, at: 100) == nil)
     }
 
-    @Test("one owner's bucket is no other's")
+    @Test("owners do not share buckets")
     func apart() {
         let buckets = Buckets(limit: 8)
         #expect(buckets.drain(1, rate, at: 0) == 20)
         #expect(buckets.drain(2, rate, at: 0) == 20)
     }
 
-    @Test("a rate that changes applies to what was taken before")
+    @Test("a changed rate applies to tokens already taken")
     func changed() {
         let buckets = Buckets(limit: 8)
         #expect(buckets.drain(1, rate, at: 0) == 20)
@@ -68,7 +68,7 @@ struct BucketTableTests {
         #expect(buckets.take(of: 1, Rate(10, per: .seconds(1), burst: 5), at: 0) == .milliseconds(2_100))
     }
 
-    @Test("whoever brings a crowd of others never comes back to a fuller bucket")
+    @Test("flooding with other owners never refills an owner's bucket")
     func crowd() {
         let buckets = Buckets(limit: 64)
         let owner = 0x1234_5678_9abc
@@ -84,14 +84,14 @@ struct BucketTableTests {
         }
     }
 
-    @Test("who comes rarely finds a full bucket, though thousands came before")
+    @Test("a rare owner finds a full bucket, whatever thousands came before")
     func rare() {
         let buckets = Buckets(limit: 64)
         for other in 1...10_000 { #expect(buckets.take(of: other, rate, at: Int64(other) * 100) == nil) }
         #expect(buckets.drain(77_777, rate, at: 10_000_000) == 20)
     }
 
-    @Test("threads that share buckets get no more together than one would alone")
+    @Test("threads that share buckets get together no more than one thread would")
     func shared() async {
         let buckets = SharedBuckets(limit: 1_024)
         let rate = Rate(1, per: .seconds(3_600), burst: 1_000)
@@ -107,7 +107,7 @@ struct BucketTableTests {
         #expect(taken == 1_000)
     }
 
-    @Test("a wait is told in whole seconds, at least one", arguments: [(1, 1), (1_000, 1), (1_001, 2), (30_000, 30)])
+    @Test("a wait is in whole seconds and at least one", arguments: [(1, 1), (1_000, 1), (1_001, 2), (30_000, 30)])
     func seconds(milliseconds: Int64, seconds: Int) {
         #expect(TimeSpan.milliseconds(milliseconds).wholeSeconds == seconds)
     }

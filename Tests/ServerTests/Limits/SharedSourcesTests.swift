@@ -3,14 +3,14 @@ import Testing
 
 @testable import Server
 
-@Suite("What each source has open")
+@Suite("Limits per source")
 struct SharedSourcesTests {
     private let sources = SharedSources()
     private let limits = SharedSources.Limits(connections: 3, handshakes: 2)
 
     private static func block(_ text: String) throws -> AddressBlock { try SocketAddress(text).block }
 
-    @Test("so many handshakes are under way, so many connections open, and each that ends makes room")
+    @Test("handshakes and connections are limited, and each that ends frees a place")
     func limited() throws {
         let source = try Self.block("192.0.2.7:1")
         #expect(sources.open(source, limits))
@@ -28,7 +28,7 @@ struct SharedSourcesTests {
         #expect(sources.open(source, SharedSources.Limits(connections: 1, handshakes: 1)), "nothing was left behind")
     }
 
-    @Test("the addresses of one /64 are one source, and no other source's")
+    @Test("the addresses of one /64 are one source, and no other address is")
     func apart() throws {
         let one = SharedSources.Limits(connections: 1)
         #expect(sources.open(try Self.block("[2001:db8:1:2::1]:1"), one))
@@ -37,7 +37,7 @@ struct SharedSourcesTests {
         #expect(sources.open(try Self.block("192.0.2.7:1"), one))
     }
 
-    @Test("what came before there was a limit counts as well")
+    @Test("connections from before a limit count as well")
     func unlimited() throws {
         let source = try Self.block("192.0.2.7:1")
         for _ in 0..<100 { #expect(sources.open(source, SharedSources.Limits())) }

@@ -5,7 +5,7 @@ import Testing
 @Suite("CRC32C")
 struct CRC32CTests {
     @Test(
-        "is that of RFC 3720 appendix B.4",
+        "the checksum is that of RFC 3720 appendix B.4",
         arguments: [
             ([UInt8](repeating: 0, count: 32), 0x8a91_36aa), ([UInt8](repeating: 0xff, count: 32), 0x62a8_ab43),
             (Array(0..<32), 0x46dd_794e), (Array((0..<32).reversed()), 0x113f_db5c),
@@ -16,7 +16,7 @@ struct CRC32CTests {
         #expect(computed == checksum)
     }
 
-    @Test("takes the octets of the checksum itself as zero")
+    @Test("the checksum's own bytes count as zero")
     func zeros() {
         let bytes = [UInt8](repeating: 0, count: 32)
         var marked = bytes

@@ -7,12 +7,12 @@ private typealias Samples = ProxyHeaderSamples
 
 private func parse(_ bytes: [UInt8]) throws(ProxyHeaderFault) -> ProxyHeader? { try ProxyHeader.parse(bytes.span) }
 
-@Suite("A PROXY header")
+@Suite("The PROXY header")
 struct ProxyHeaderTests {
     struct Accepted: Sendable, CustomTestStringConvertible {
         let testDescription: String
         let bytes: [UInt8]
-        /// The client, as text; nil if the proxy's own address goes on to count.
+        /// The client, as text; nil if the proxy's own address stays in force.
         let source: String?
 
         init(_ description: String, _ bytes: [UInt8], _ source: String?) {
@@ -58,7 +58,7 @@ struct ProxyHeaderTests {
         Samples.value(0x04, [UInt8](repeating: 0, count: count - 3))
     }
 
-    @Test("says where the client is, wherever it is cut, and ends where it ends", arguments: accepted)
+    @Test("a header gives the client's address in any pieces, and ends at its own end", arguments: accepted)
     func source(_ sample: Accepted) throws {
         for count in 0..<sample.bytes.count {
             let known = Array(sample.bytes[..<count])
@@ -163,16 +163,16 @@ struct ProxyHeaderTests {
             "a second checksum", Samples.binary(Samples.checked()[16...] + Samples.value(3, [0, 0, 0, 0])), .checksum),
     ]
 
-    @Test("is none", arguments: strangers)
+    @Test("anything else is refused as no header", arguments: strangers)
     func absent(_ sample: Refused) { refuse(sample) }
 
-    @Test("of version 1 has one spelling", arguments: lines)
+    @Test("a version 1 header has one spelling", arguments: lines)
     func line(_ sample: Refused) { refuse(sample) }
 
-    @Test("of version 2 says what it may, and no more than it has", arguments: binaries)
+    @Test("a version 2 header with invalid parts or lengths is refused", arguments: binaries)
     func binary(_ sample: Refused) { refuse(sample) }
 
-    @Test("whose one bit was changed has another checksum")
+    @Test("a header with one changed bit fails its checksum")
     func changed() {
         for place in 16..<28 {
             for bit in 0..<8 {
@@ -200,7 +200,7 @@ struct ProxyHeaderTests {
 
     private static let everyFault: [ProxyHeaderFault] = (strangers + lines + binaries).map(\.fault)
 
-    @Test("is refused for every reason there is, and each has its words")
+    @Test("every refusal reason occurs and has its own text")
     func words() {
         let reasons = Set((Self.everyFault + [.late, .cut]).map(\.reason))
         #expect(reasons.count == 16)

@@ -3,14 +3,14 @@ import Testing
 
 @testable import Server
 
-@Suite("How long a tunnel goes on")
+@Suite("Tunnel time limits")
 struct TunnelTimeTests {
     private let start = Instant(nanoseconds: 1_000)
     private func time(certificate: TimeSpan? = nil) -> TunnelTime {
         TunnelTime(idle: .seconds(10), life: .seconds(100), certificateEnd: certificate.map { start + $0 }, now: start)
     }
 
-    @Test("a tunnel in which nothing moves is over when it has been idle for long enough")
+    @Test("an idle tunnel ends after the idle time")
     func idle() {
         let time = time()
         #expect(time.end == start + .seconds(10))
@@ -18,7 +18,7 @@ struct TunnelTimeTests {
         #expect(time.verdict(at: start + .seconds(10)) == .expired(.idle))
     }
 
-    @Test("whatever moves gains time, but no life")
+    @Test("traffic extends the idle time, but not the maximum life")
     func life() {
         var time = time()
         for second in 1...99 { time.moved(now: start + .seconds(Int64(second))) }
@@ -27,7 +27,7 @@ struct TunnelTimeTests {
         #expect(time.verdict(at: start + .seconds(100)) == .expired(.life))
     }
 
-    @Test("no tunnel outlives its client's certificate, whatever moves")
+    @Test("no tunnel outlives its client's certificate, whatever the traffic")
     func certificate() {
         var time = time(certificate: .seconds(5))
         time.moved(now: start + .seconds(4))
@@ -35,7 +35,7 @@ struct TunnelTimeTests {
         #expect(time.verdict(at: start + .seconds(5)) == .expired(.certificate))
     }
 
-    @Test("when one side has ended the other has a moment, to which nothing adds")
+    @Test("after one side ends, the other has a fixed time")
     func closing() {
         var time = time()
         time.closes(within: .seconds(2), now: start + .seconds(1))
@@ -46,7 +46,7 @@ struct TunnelTimeTests {
         #expect(time.verdict(at: start + .seconds(3)) == .closed)
     }
 
-    @Test("a certificate that ends while a tunnel closes is still said")
+    @Test("a certificate that expires while a tunnel closes is reported")
     func certificateWhileClosing() {
         var time = time(certificate: .seconds(2))
         time.closes(within: .seconds(2), now: start + .seconds(1))

@@ -3,7 +3,7 @@ import Testing
 import TrustClient
 import Vocabulary
 
-@Suite("Enrolment of an app, over whatever library")
+@Suite("Enrolment of an app")
 struct EnrolmentClientTests {
     private struct Platform: Attestor {
         var attesting: AttestorFault?
@@ -52,7 +52,7 @@ struct EnrolmentClientTests {
     }
 
     private func enrol(_ platform: Platform, _ peer: Peer) async throws -> EnrolledCertificate {
-        let service = try #require(EnrolmentService(url: "https://enrol.example.org"))
+        let service = try #require(EnrolmentServiceAddress(url: "https://enrol.example.org"))
         return try await EnrolmentClient(attestor: platform, clock: { 1_790_000_000 }).enrol(
             EnrolmentRecord(service: service), key: Key(), save: { await peer.save($0) },
             send: { try await peer.answer($0) })
@@ -69,14 +69,14 @@ struct EnrolmentClientTests {
             ])
     }
 
-    @Test("without an answer the caller's error comes through, and what was reached is stored")
+    @Test("without an answer the caller's error is passed on, and the last step is stored")
     func lost() async throws {
         let peer = Peer(isLost: true)
         await #expect(throws: CancellationError.self) { try await enrol(Platform(), peer) }
         #expect(await peer.events.suffix(2) == ["attested", "instance-initialization"])
     }
 
-    @Test("the platform's faults are the failure's", arguments: AttestorFault.allCases)
+    @Test("a platform error is returned as the failure", arguments: AttestorFault.allCases)
     func faults(_ fault: AttestorFault) async throws {
         await #expect(throws: EnrolmentFailure.attestor(fault)) {
             try await enrol(Platform(attesting: fault), Peer())

@@ -3,11 +3,11 @@ import Testing
 import TrustClient
 import Vocabulary
 
-@Suite("What an enrolment does next")
+@Suite("Steps of an enrolment")
 struct EnrolmentExchangeTests {
     private static let now: Int64 = 1_790_000_000
     private static let point = [UInt8(4)] + [UInt8](repeating: 9, count: 64)
-    private static let service = EnrolmentService(url: "https://enrol.example.org/gms")
+    private static let service = EnrolmentServiceAddress(url: "https://enrol.example.org/gms")
 
     private func exchange(
         _ step: EnrolmentRecord.Step = .begun, form: ClientDataForm = .nonceAndTag, token: String? = nil
@@ -60,7 +60,7 @@ struct EnrolmentExchangeTests {
     /// r = 1, s = 2
     private static let signature: [UInt8] = [0x30, 6, 2, 1, 1, 2, 1, 2]
 
-    @Test("a new phone makes a key, fetches a nonce, attests, sends, fetches another, asserts, signs, sends")
+    @Test("a new phone makes a key, attests it, binds it, and sends each step")
     func whole() throws {
         var exchange = try exchange()
         #expect(exchange.begin() == .makeKey)
@@ -96,7 +96,7 @@ struct EnrolmentExchangeTests {
         return answer(200, #"{"certificate_chain":["\#(leaf)","AAAA"],"expires_at":1790000300}"#)
     }
 
-    @Test("a certificate for another key is not taken")
+    @Test("a certificate for another key is refused")
     func foreign() throws {
         var exchange = try exchange(.initialized(Sample.keyID))
         _ = exchange.begin()
@@ -108,7 +108,7 @@ struct EnrolmentExchangeTests {
 
     // MARK: - Going on
 
-    @Test("what was reached is not done again")
+    @Test("completed steps are not repeated")
     func goesOn() throws {
         var made = try exchange(.keyMade(Sample.keyID))
         #expect(endpoint(made.begin()) == .nonce)
@@ -122,7 +122,7 @@ struct EnrolmentExchangeTests {
         }
     }
 
-    @Test("a repeated initialization that is refused may have arrived: the key binding is tried, then a new key")
+    @Test("after a refused repeated initialization the key binding is tried, then a new key")
     func repetitionRefused() throws {
         var exchange = try exchange(.attested(Sample.keyID, initialization: Array("{}".utf8)))
         _ = exchange.begin()
@@ -133,7 +133,7 @@ struct EnrolmentExchangeTests {
         #expect(exchange.record.step == .begun)
     }
 
-    @Test("a first initialization that is refused takes a new key, once")
+    @Test("after a refused first initialization a new key is tried once")
     func initializationRefused() throws {
         var exchange = try exchange(.keyMade(Sample.keyID))
         _ = exchange.begin()
@@ -150,7 +150,7 @@ struct EnrolmentExchangeTests {
         }
     }
 
-    @Test("a key binding that is refused is tried once more with a new nonce")
+    @Test("a refused key binding is retried once with a new nonce")
     func bindingRefused() throws {
         var exchange = try exchange(.bound(Sample.keyID))
         _ = exchange.begin()
@@ -158,11 +158,11 @@ struct EnrolmentExchangeTests {
         #expect(endpoint(exchange.answered(Self.refusal(403, "invalid_request"), now: Self.now)) == .nonce)
         _ = binding(&exchange)
         #expect(advice(exchange.answered(Self.refusal(403, "invalid_request"), now: Self.now)) == .giveUp)
-        #expect(exchange.record.step == .bound(Sample.keyID), "a revoked phone does not begin anew by itself")
+        #expect(exchange.record.step == .bound(Sample.keyID), "a revoked phone does not start over by itself")
     }
 
     @Test(
-        "the code tells what mends a refusal",
+        "the code decides what follows a refusal",
         arguments: [
             (500, "server_error", EnrolmentAdvice.later), (503, "temporarily_unavailable", .later),
             (403, "integrity_check_error", .update), (400, "bad_request", .giveUp), (422, "validation_error", .giveUp),
@@ -180,7 +180,40 @@ struct EnrolmentExchangeTests {
         }
     }
 
-    @Test("who waits for an operator's approval is told when to ask again, and keeps what was reached")
+    @Test("a system that is too old ends the exchange; the next begins with a new key, for what was attested stays old")
+    func systemOutdated() throws {
+        var exchange = try exchange(.keyMade(Sample.keyID))
+        _ = exchange.begin()
+        _ = exchange.answered(Self.nonce, now: Self.now)
+        _ = exchange.attested([1])
+        let action = exchange.answered(Self.refusal(403, "os_outdated"), now: Self.now)
+        #expect(advice(action) == .updateSystem)
+        #expect(exchange.record.step == .begun)
+    }
+
+    @Test("a key that was attested on a system that is now too old is replaced, once: the system may have been updated")
+    func attestedBeforeTheUpdate() throws {
+        var exchange = try exchange(.bound(Sample.keyID))
+        _ = exchange.begin()
+        _ = binding(&exchange)
+        #expect(exchange.answered(Self.refusal(403, "os_outdated"), now: Self.now) == .makeKey)
+        #expect(exchange.record.step == .begun)
+        _ = exchange.keyMade(Sample.keyID)
+        _ = exchange.answered(Self.nonce, now: Self.now)
+        _ = exchange.attested([1])
+        #expect(advice(exchange.answered(Self.refusal(403, "os_outdated"), now: Self.now)) == .updateSystem)
+        #expect(exchange.record.step == .begun)
+    }
+
+    @Test("an attestation that was sent before, its answer lost, may be older than the system's update")
+    func repeatedBeforeTheUpdate() throws {
+        var exchange = try exchange(.attested(Sample.keyID, initialization: Array("{}".utf8)))
+        _ = exchange.begin()
+        #expect(exchange.answered(Self.refusal(403, "os_outdated"), now: Self.now) == .makeKey)
+        #expect(exchange.record.step == .begun)
+    }
+
+    @Test("a client that waits for approval learns when to retry and keeps its state")
     func approval() throws {
         var exchange = try exchange(.initialized(Sample.keyID))
         _ = exchange.begin()
@@ -197,14 +230,15 @@ struct EnrolmentExchangeTests {
     }
 
     @Test(
-        "what a proxy answers is no verdict", arguments: [(502, EnrolmentAdvice.later), (429, .later), (404, .giveUp)])
+        "a proxy's answer decides nothing about the enrolment",
+        arguments: [(502, EnrolmentAdvice.later), (429, .later), (404, .giveUp)])
     func proxies(status: Int, expected: EnrolmentAdvice) throws {
         var exchange = try exchange(.initialized(Sample.keyID))
         _ = exchange.begin()
         #expect(advice(exchange.answered(Self.answer(status, "<html>"), now: Self.now)) == expected)
     }
 
-    @Test("answers of another form are no answers")
+    @Test("answers of another form are errors")
     func unreadable() throws {
         for content in ["", "{}", #"{"nonce":""}"#, #"{"nonce":"a\"b"}"#, #"{"nonce":"short"}"#, #"{"nonce":1}"#] {
             var exchange = try exchange(.initialized(Sample.keyID))
@@ -224,7 +258,7 @@ struct EnrolmentExchangeTests {
 
     // MARK: - The platform
 
-    @Test("a key that cannot be used is replaced, once; what else the platform says ends the exchange")
+    @Test("an unusable key is replaced once; other platform errors end the exchange")
     func attestor() throws {
         var exchange = try exchange(.keyMade(Sample.keyID))
         _ = exchange.begin()
@@ -242,7 +276,7 @@ struct EnrolmentExchangeTests {
         }
     }
 
-    @Test("an assertion or a signature of another form ends the exchange")
+    @Test("a malformed assertion or signature ends the exchange")
     func signatures() throws {
         let wrong: [[UInt8]] = [
             [], [0xa0], Array(Self.assertion.dropLast()), Self.assertion + [0], [0xbf] + Self.assertion.dropFirst(),
@@ -262,7 +296,7 @@ struct EnrolmentExchangeTests {
         #expect(exchange.signed([1, 2, 3]) == .fail(.signatureUnreadable))
     }
 
-    @Test("the time of the token is the service's, as far as its Date tells")
+    @Test("the token's time is corrected by the service's Date")
     func clock() throws {
         for (date, expected) in [(String?.none, Self.now), ("Sun, 20 Sep 2026 10:13:20 GMT", 1_789_899_200)] {
             var exchange = try exchange(.initialized(Sample.keyID))
@@ -274,7 +308,7 @@ struct EnrolmentExchangeTests {
         }
     }
 
-    @Test("an admission token that could not stand in JSON as it is is refused before anything is done")
+    @Test("an admission token that JSON cannot hold unescaped is refused at the start")
     func token() throws {
         for token in [
             "", "a", "a.b", #"a.b.c""#, "a.b.c.d", "YQ.YQ.Y Q", String(repeating: "AAAA", count: 2_048) + ".A.A",

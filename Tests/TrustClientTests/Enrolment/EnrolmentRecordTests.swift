@@ -2,11 +2,12 @@ import Testing
 import TrustClient
 import Vocabulary
 
-@Suite("What an app keeps of its enrolment")
+@Suite("The enrolment record of an app")
 struct EnrolmentRecordTests {
-    @Test("a record comes back as it was")
+    @Test("a record is read as written")
     func roundTrip() throws {
-        let service = try #require(EnrolmentService(url: "https://a.example:8444/x", provider: "https://b.example"))
+        let service = try #require(
+            EnrolmentServiceAddress(url: "https://a.example:8444/x", provider: "https://b.example"))
         var record = EnrolmentRecord(service: service)
         #expect(EnrolmentRecord(decoding: try record.encoded()) == record)
         let key = Sample.keyID.base64
@@ -23,7 +24,7 @@ struct EnrolmentRecordTests {
         }
     }
 
-    @Test("what is none is not taken for one")
+    @Test("a malformed record is refused")
     func damaged() {
         let whole = #"{"provider":"https://b.example","step":"begun","url":"https://a.example"}"#
         #expect(EnrolmentRecord(decoding: Array(whole.utf8)) != nil)
@@ -39,12 +40,12 @@ struct EnrolmentRecordTests {
     @Test("the URL of a service has one spelling")
     func services() {
         for url in ["https://a", "https://a.example:8444/gms/%7Ex", "https://[::1]:8444/"] {
-            #expect(EnrolmentService(url: url)?.provider == (url.hasSuffix("/") ? String(url.dropLast()) : url))
+            #expect(EnrolmentServiceAddress(url: url)?.provider == (url.hasSuffix("/") ? String(url.dropLast()) : url))
         }
         for url in [
             "", "https://", "http://a", "https://a//", "https://a?b", "https://a#b", "https://a/\"", "HTTPS://a",
         ] {
-            #expect(EnrolmentService(url: url) == nil, "\(url)")
+            #expect(EnrolmentServiceAddress(url: url) == nil, "\(url)")
         }
     }
 }

@@ -22,7 +22,7 @@ void *allocations_library_malloc(size_t size, const char *file, int line);
 void *allocations_library_realloc(void *block, size_t size, const char *file, int line);
 void allocations_library_free(void *block, const char *file, int line);
 
-// Does nothing. A profiler is told to write down its counts whenever this is called (callgrind's --dump-before).
+// Does nothing. A profiler writes down its counts whenever this is called (callgrind's --dump-before).
 void allocations_mark(void);
 
 #endif

@@ -8,7 +8,7 @@ enum HTTP2Operation {
     private static let times = 300
 
     static func make(_ sample: AttestedSample) throws -> CountedOperation {
-        // Whoever repeats it goes on in the stream ids.
+        // Each repetition continues with the next stream ids.
         var frames = try Requests(sample).frames((times / 2) + times + 2 * times)[...]
         let pool = BufferPool(blockSize: 32 * 1024)
         let handler = Answering()

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 REQUIRED = ("@method", "@authority", "@path", "@query")
 IF_PRESENT = ("authorization", "content-type", "content-encoding")
 TAG = "attestgate-request"
-# Seconds, as the gateway has them unless told otherwise.
+# Seconds, the gateway's defaults.
 CHALLENGE_LIFE, PROOF_LIFE, TOLERANCE = 300, 300, 60
 ECDSA = ec.ECDSA(hashes.SHA256())
 
@@ -30,7 +30,7 @@ _SIGNATURE = re.compile(r"attest=:([A-Za-z0-9+/]+={0,2}):")
 
 
 class Refused(Exception):
-    """`code` as in docs/denials.md. 401: a new proof may mend it; 403: none does."""
+    """`code` as in docs/denials.md. 401: a new proof may be accepted; 403: none is."""
 
     def __init__(self, code, status=401):
         super().__init__(code)

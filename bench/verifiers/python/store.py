@@ -1,4 +1,4 @@
-"""Devices and their counters, in a SQLite database whose commits are durable before anybody is told of them."""
+"""Devices and their counters, in a SQLite database whose commits are durable before anybody hears of them."""
 
 import asyncio
 import base64

@@ -22,7 +22,7 @@ export function start(openDevice) {
     const pause = !isPaused()
     find("pause").setAttribute("aria-pressed", String(pause))
     if (!pause) show()
-    told()
+    report()
   })
 }
 
@@ -30,7 +30,7 @@ export function clear() {
   rows.length = 0
   waiting = []
   body().replaceChildren()
-  told()
+  report()
 }
 
 /** - decisions: oldest first. */
@@ -46,7 +46,7 @@ export function add(decisions) {
     unannounced = 0
   }
   if (!isPaused()) show()
-  told()
+  report()
 }
 
 function show() {
@@ -63,7 +63,7 @@ function show() {
   }
 }
 
-function told() {
+function report() {
   const shown = rows.filter(({ row }) => !row.hidden).length
   find("no-decisions").hidden = shown > 0
   find("no-decisions").textContent = rows.length ? "Nothing of what came fits." : "Nothing has been decided yet."
@@ -82,7 +82,7 @@ function filter() {
     row.hidden = !matches(decision)
     if (row.nextElementSibling?.classList.contains("details")) row.nextElementSibling.hidden = row.hidden
   }
-  told()
+  report()
 }
 
 function verdict(decision) {

@@ -163,6 +163,7 @@ export async function show(number) {
     ["Registered", moment(device.registered_at)], ["Approved", device.approved_at && moment(device.approved_at)],
     ["Revoked", device.revoked_at && moment(device.revoked_at)], ["Highest counter", String(device.counter)],
     ["Certificate keys", bindings.length ? element("div", {}, ...bindings) : "none"],
+    ["System version", device.os_version],
     ["Risk metric", device.receipt?.risk_metric],
   ]))
   find("device-buttons").replaceChildren(element("span", { class: "row-buttons" }, ...buttons(device)))

@@ -28,9 +28,9 @@ async function send(path, method, key, content) {
     throw new Refusal(0, "unreachable", "The gateway does not answer.")
   }
   if (response.ok) return text
-  let told = {}
-  try { told = JSON.parse(text) } catch { /* Not ours: the status must do. */ }
-  throw new Refusal(response.status, told.error ?? "unknown", told.error_description ?? `Status ${response.status}.`)
+  let fault = {}
+  try { fault = JSON.parse(text) } catch { /* Not ours: the status must do. */ }
+  throw new Refusal(response.status, fault.error ?? "unknown", fault.error_description ?? `Status ${response.status}.`)
 }
 
 export const ask = (path, method = "GET") => send(path, method, sessionStorage.getItem(storage) ?? "none")

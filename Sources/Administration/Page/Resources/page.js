@@ -79,7 +79,7 @@ async function look(mine, pause, see, unanswered = () => {}) {
       if (mine !== round) return
       if (fault.status === 401) return sessionEnded()
       if (fault.status === undefined) {
-        notice(`This page has a fault, load it anew: ${fault.message}`, true)
+        notice(`This page has a fault, reload it: ${fault.message}`, true)
         throw fault
       }
       unanswered()
@@ -91,7 +91,7 @@ async function look(mine, pause, see, unanswered = () => {}) {
 async function seeDecisions(mine) {
   let answer = await askJSON(`/decisions?after=${last}`)
   if (run !== null && answer.run !== run) {
-    // The numbers of another process begin anew.
+    // The numbers of another process begin again.
     answer = await askJSON("/decisions?after=0")
     notice(`The gateway was restarted; this page has come back to it at ${clock(Date.now(), 0)}.`)
     announce("The gateway was restarted. Connected again.")
@@ -112,10 +112,10 @@ async function seeDecisions(mine) {
 }
 
 async function seeFigures(mine) {
-  const [metrics, told] = await Promise.all([ask("/metrics"), askJSON("/status")])
+  const [metrics, state] = await Promise.all([ask("/metrics"), askJSON("/status")])
   if (mine !== round) return
   plots.add(metrics, Date.now())
-  status.show(told)
+  status.show(state)
 }
 
 function lost() {
@@ -172,7 +172,7 @@ find("sign-out").addEventListener("click", async () => {
 })
 
 find("reload").addEventListener("click", async () => {
-  const text = "The conf file is read anew, and served if all of it is good; if not, nothing changes."
+  const text = "The gateway reads the conf file again and serves it if all of it is valid; otherwise nothing changes."
   if (!await confirm("Reload the configuration?", text, "Reload")) return
   find("reload").disabled = true
   try {

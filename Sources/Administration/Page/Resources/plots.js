@@ -23,7 +23,7 @@ const sum = series => series.reduce((total, { value }) => total + value, 0)
 
 export function clear() { samples.length = 0 }
 
-/** Nobody answers: figures of before must not be taken for those of now. They come back with the next that is added. */
+/** Clears the figures when the gateway does not answer: earlier ones are not current. The next `add` restores them. */
 export function forgetFigures() {
   for (const figure of find("figures").querySelectorAll("dd")) {
     figure.textContent = "–"
@@ -37,8 +37,11 @@ export function add(text, time) {
   for (const { labels, value } of series("attestgate_request_duration_seconds_bucket", { phase: "total" })) {
     buckets.set(labels.le, (buckets.get(labels.le) ?? 0) + value)
   }
+  // A refused handshake is a request that never came: it counts among all, as it counts among those refused.
+  const handshakes = series("attestgate_handshakes_total")
+    .filter(({ labels }) => !["full", "resumed", "abandoned"].includes(labels.result))
   const sample = {
-    time, requests: sum(series("attestgate_requests_total")),
+    time, requests: sum(series("attestgate_requests_total")) + sum(handshakes),
     refused: sum(series("attestgate_denials_total")),
     denials: new Map(series("attestgate_denials_total").map(({ labels, value }) => [labels.code, value])),
     buckets: [...buckets].map(([bound, value]) => [bound === "+Inf" ? Infinity : Number(bound), value]).sort((a, b) => a[0] - b[0]),

@@ -1,9 +1,9 @@
 internal import Bytes
 internal import CNghttp2
 
-// nghttp2's callbacks in the client role. The last argument of each is the `HTTP2ClientSession` whose method is at work, the user data of
-// a stream the `HTTP2ClientStream` that the session keeps; see there. After a fault nothing is told any more but the end of
-// streams: nghttp2 may go on for a while.
+// nghttp2's callbacks in the client role. The last argument of each is the `HTTP2ClientSession` whose method is at
+// work, the user data of a stream the `HTTP2ClientStream` that the session keeps; see there. After a fault, only the
+// end of streams is reported: nghttp2 may continue for a while.
 
 extension LibrarySetup {
     static func setClientCallbacks(_ callbacks: OpaquePointer?) {

@@ -32,7 +32,7 @@ struct ClientStreamState {
     var hasTrailers = false
     /// END_STREAM has come, and all that came before it is well-formed.
     var isComplete = false
-    var toldEnd = false
+    var isEndReported = false
     /// Within `receive(content:)`.
     var isDelivering = false
     /// Content was wanted within it.
@@ -41,8 +41,8 @@ struct ClientStreamState {
     var isFull = false
 
     // In the session's lists.
-    /// Of those to be told of room.
+    /// In the list of streams to be notified of room.
     var isDrained = false
-    /// Of those to be settled.
+    /// In the list of streams to be settled.
     var isTouched = false
 }

@@ -102,7 +102,7 @@ extension HTTP2ClientSession {
         return Int(NGHTTP2_ERR_DEFERRED.rawValue)
     }
 
-    /// Whoever asked wants no more of it.
+    /// Resets a stream whose response the requester no longer wants.
     func reset(_ stream: HTTP2ClientStream, _ code: HTTP2ErrorCode) {
         if stream.state.isOnWire, !stream.state.isReset, !stream.state.isComplete { watch.requestCancelled() }
         deafen(stream)

@@ -47,8 +47,8 @@ extension HTTP2ClientSession {
         } catch {
             return fail(stream, .malformed(error), .protocolError)
         }
-        // No content is to follow, but the stream goes on: what comes shows whether that is true, and until then nobody is to see
-        // a response that may yet be malformed.
+        // No content is to follow, but the stream continues. What arrives next shows whether that is true; until then
+        // nobody may see a response that may be malformed.
         stream.state.isHeld = stream.head.framing == .none
         if endsStream {
             serverEnded(stream)
@@ -123,7 +123,7 @@ extension HTTP2ClientSession {
         if stream.state.isReset { givenUp(stream) } else { tellEnd(stream) }
     }
 
-    /// Whoever was told something has given up within.
+    /// The stream was reset within one of its own callbacks.
     private func givenUp(_ stream: HTTP2ClientStream) {
         deafen(stream)
         if !stream.state.isOnWire, stream.id != 0 { finish(stream) }
@@ -149,7 +149,7 @@ extension HTTP2ClientSession {
         }
     }
 
-    /// DATA that is all padding: its header has not told.
+    /// DATA that is all padding: nghttp2 did not report its header.
     func countPaddingAlone() {
         if let excess = watch.countEmptyFrame(now: now) { end(.excess(excess)) }
     }
@@ -171,11 +171,11 @@ extension HTTP2ClientSession {
     }
 
     private func tellEnd(_ stream: HTTP2ClientStream) {
-        guard stream.state.isComplete, !stream.state.toldEnd, !stream.state.isReset, stream.waiting.isEmpty else {
+        guard stream.state.isComplete, !stream.state.isEndReported, !stream.state.isReset, stream.waiting.isEmpty else {
             return
         }
         touch(stream)
-        stream.state.toldEnd = true
+        stream.state.isEndReported = true
         if stream.state.hasTrailers {
             stream.state.isDelivering = true
             stream.responseTrailers(stream.trailers, stream.trailerBytes.readable)
@@ -200,7 +200,7 @@ extension HTTP2ClientSession {
     /// Nothing of the stream is to be heard any more, and what waits is wanted by nobody.
     func deafen(_ stream: HTTP2ClientStream) {
         stream.state.isReset = true
-        // Whoever is in the middle of it sees that when he is back.
+        // A callback of the stream that is under way notices this when it returns.
         guard !stream.state.isDelivering else { return }
         consumed(stream.waiting.count, on: stream)
         stream.waiting.removeAll()
@@ -227,7 +227,7 @@ extension HTTP2ClientSession {
         streamsOnWire -= 1
         stream.output.removeAll()
         if !stream.state.isReset {
-            if stream.state.isComplete, !stream.state.toldEnd { return }
+            if stream.state.isComplete, !stream.state.isEndReported { return }
             if !stream.state.isComplete {
                 deafen(stream)
                 touch(stream)

@@ -3,7 +3,7 @@ internal import CNghttp2
 public import EventLoop
 
 /// A connection of HTTP/2 in the client role, as a state machine over bytes: `open` begins a request, `write` gives what is to be
-/// sent, `receive` takes what came, and `settle` ends each event.
+/// sent, `receive` takes what came, and `finishEvent` ends each event.
 ///
 /// The counterpart of `HTTP2Session`, and built like it: nghttp2 does frames, HPACK, windows and the states of streams; what a response
 /// is, and what is too much, is decided here. A server is trusted no further than a client: it is one that may have
@@ -15,7 +15,7 @@ public import EventLoop
     /// Every stream object ever needed, and which of them serve none.
     var streams: [HTTP2ClientStream] = []
     var idle: [Int] = []
-    /// Places of streams to be told that there is room, and of those to be settled. Kept for their room.
+    /// Places of streams to be notified of room, and of those to be settled. Kept for their room.
     var drained: [Int] = []
     var touched: [Int] = []
 
@@ -60,7 +60,7 @@ public import EventLoop
     }
 
     deinit {
-        // Whoever still holds one of its streams finds it over.
+        // An object that still refers to one of these streams finds it closed.
         for stream in streams {
             stream.id = 0
             stream.session = nil
@@ -102,7 +102,7 @@ public import EventLoop
 
     /// Tells streams that there is room for more of their requests. To be called when what `write` gave has been sent.
     ///
-    /// - Returns: whether any was told: there may be more to write.
+    /// - Returns: whether any was notified: there may be more to write.
     public func reportRoom() -> Bool {
         guard !drained.isEmpty else { return false }
         while let slot = drained.popLast() {
@@ -117,13 +117,14 @@ public import EventLoop
         return true
     }
 
-    /// Ends an event, in which any of the other methods were called: streams that were told something hear that that was all for now.
-    public func settle() {
+    /// Ends an event, in which any of the other methods were called: each stream that was called learns that the event
+    /// is over.
+    public func finishEvent() {
         precondition(!isReading, "the event is still under way")
         while let slot = touched.popLast() {
             let stream = streams[slot]
             stream.state.isTouched = false
-            stream.settle()
+            stream.finishEvent()
             if stream.id == 0, !stream.state.isTouched { idle.append(slot) }
         }
     }
@@ -199,12 +200,12 @@ public import EventLoop
     ///
     /// - Parameter unsent: how many octets of what `write` gave, the last ones, the server has certainly not got.
     public func close(unsent: Int = 0) {
-        precondition(!isReading, "whoever is in the middle of a stream is not ended")
+        precondition(!isReading, "a session is not closed within a stream's callback")
         guard !isClosed else { return }
         isClosed = true
         let sent = framed - min(framed, UInt64(restCount + unsent))
         dropRest()
-        // Not by an iterator: who is told of a failure may look at the session.
+        // Not by an iterator: a stream that is notified of a failure may look at the session.
         for slot in streams.indices where streams[slot].state.isOnWire {
             let stream = streams[slot]
             let isUnsent = stream.state.headEnd == 0 || stream.state.headEnd > sent

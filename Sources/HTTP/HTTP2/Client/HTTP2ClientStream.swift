@@ -1,6 +1,7 @@
 public import Bytes
 
-/// One request and its response on a connection of HTTP/2, for whoever asks. An object serves one stream after the other.
+/// One request and its response on an HTTP/2 connection, for the client side. An object serves one stream after the
+/// other.
 ///
 /// The session calls the `open` methods while it receives; the subclass sends with `sendContent` and `sendEnd`, which write to no
 /// socket: `HTTP2ClientSession.write` does. Content that is not taken stays here and keeps the server's window closed, so what
@@ -51,11 +52,11 @@ open class HTTP2ClientStream {
     open func requestSpaceAvailable() {}
     /// There will be no complete response. Not called after `reset`.
     open func failed(_ failure: HTTP2StreamFailure) {}
-    /// Nothing more is sent or received on the stream. The last call but `settle`.
+    /// Nothing more is sent or received on the stream. The last call but `finishEvent`.
     open func ended() {}
-    /// The event in which something of the above was called is over (`HTTP2ClientSession.settle`). The object may serve another
+    /// The event in which something of the above was called is over (`HTTP2ClientSession.finishEvent`). The object may serve another
     /// request after it, if the stream has ended.
-    open func settle() {}
+    open func finishEvent() {}
 
     // MARK: - The request
 
@@ -91,8 +92,8 @@ open class HTTP2ClientStream {
         session?.resume(self)
     }
 
-    /// Gives up the stream at once, whatever of the request was not sent yet, or of the response not taken. Nothing is called any
-    /// more but `ended` and `settle`: `ended` within, if there is nobody left to be told.
+    /// Gives up the stream at once, whatever of the request was not sent yet, or of the response not taken. Only
+    /// `ended` and `finishEvent` are called afterwards: `ended` within this call, if nothing of the stream remains.
     public final func reset(_ code: HTTP2ErrorCode) {
         guard id != 0, !state.isReset else { return }
         session?.reset(self, code)

@@ -1,8 +1,9 @@
 internal import Bytes
 internal import CNghttp2
 
-// nghttp2's callbacks. The last argument of each is the `HTTP2Session` whose method is at work, the user data of a stream the
-// `HTTP2Stream` that the session keeps; see there. After a fault nothing is told any more: nghttp2 may go on for a while.
+// nghttp2's callbacks. The last argument of each is the `HTTP2Session` whose method is at work, the user data of a
+// stream the `HTTP2Stream` that the session keeps; see there. After a fault nothing is reported any more: nghttp2 may
+// continue for a while.
 
 extension LibrarySetup {
     static func setCallbacks(_ callbacks: OpaquePointer?) {
@@ -48,7 +49,7 @@ private func receiveHeader(
     _ value: UnsafePointer<UInt8>?, _ valueLength: Int, _ flags: UInt8, _ user: UnsafeMutableRawPointer?
 ) -> Int32 {
     let owner = unsafe owner(user)
-    // Whose they are, `beginHeaders` was told.
+    // `beginHeaders` has set the stream that these fields belong to.
     guard owner.reason == nil else { return 0 }
     let name = unsafe UnsafeBufferPointer(start: name, count: nameLength)
     let value = unsafe UnsafeBufferPointer(start: value, count: valueLength)
@@ -75,11 +76,11 @@ private func receiveFrame(
     case NGHTTP2_DATA.rawValue:
         guard has(NGHTTP2_FLAG_END_STREAM, header.flags) else {
             // What is empty was counted by its header.
-            if header.length > 0 { owner.toldData += 1 }
+            if header.length > 0 { owner.reportedData += 1 }
             if header.length > 0, unsafe header.length == frame.data.padlen { owner.countPaddingAlone() }
             return 0
         }
-        owner.toldData += 1
+        owner.reportedData += 1
         if let stream = unsafe stream(session, header.stream_id) { owner.clientEnded(stream) }
     case NGHTTP2_SETTINGS.rawValue:
         if has(NGHTTP2_FLAG_ACK, header.flags) { owner.isAcknowledged = true }

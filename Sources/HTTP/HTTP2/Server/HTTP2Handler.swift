@@ -1,6 +1,6 @@
 public import Bytes
 
-/// Whoever serves a connection of HTTP/2: gives it its streams, and hears what concerns all of them.
+/// The user of an HTTP/2 server connection: makes its streams, and receives the events that concern all of them.
 ///
 /// The session refers to it and does not keep it alive: the handler owns the session.
 open class HTTP2Handler {

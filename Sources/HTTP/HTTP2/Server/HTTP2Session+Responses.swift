@@ -128,7 +128,7 @@ extension HTTP2Session {
         guard !stream.state.isFaulted else { return submitReset(.protocolError, on: stream) }
         stream.state.isReset = true
         stream.state.isListening = false
-        dismissed.append(Dismissal(slot: stream.slot, id: stream.id))
+        dismissed.append(UnfinishedRequest(slot: stream.slot, id: stream.id))
     }
 
     /// Resets what `responseEnded` has left, once the response is out: libcurl 7.88 loses a response that comes in one record of TLS
@@ -144,7 +144,7 @@ extension HTTP2Session {
 }
 
 /// A stream whose response is complete and whose request is not.
-struct Dismissal {
+struct UnfinishedRequest {
     var slot: Int
     /// The place may be another stream's by then.
     var id: Int32

@@ -45,8 +45,8 @@ extension HTTP2Session {
         } else {
             showHead(of: stream)
         }
-        // Of a request whose content does not come with it: whoever forwards it is not to keep the head until some does. There are
-        // those who wait for the answer first.
+        // The content may come later than the head: a forwarder must not hold back the head until content arrives. Some
+        // clients wait for the answer first.
         if endsStream { clientEnded(stream) } else { touch(stream) }
     }
 
@@ -155,10 +155,11 @@ extension HTTP2Session {
     }
 
     private func tellEnd(_ stream: HTTP2Stream) {
-        guard stream.state.clientEnded, !stream.state.toldEnd, stream.state.isListening, stream.waiting.isEmpty else {
+        guard stream.state.clientEnded, !stream.state.isEndReported, stream.state.isListening, stream.waiting.isEmpty
+        else {
             return
         }
-        stream.state.toldEnd = true
+        stream.state.isEndReported = true
         stream.contentEnded()
     }
 
@@ -195,14 +196,14 @@ extension HTTP2Session {
     /// Out of the way of who takes fields: there, the session would be retained for each of them.
     @inline(never) func headTooLong() { end(.excess(.headerList)) }
 
-    /// DATA that is all padding: its header has not told.
+    /// DATA that is all padding: nghttp2 did not report its header.
     func countPaddingAlone() {
         if let excess = watch.countEmptyFrame(now: now) { end(.excess(excess)) }
     }
 
-    /// DATA that nghttp2 has not told of was of streams that are over.
-    func settleData() {
-        if let excess = watch.settleData(told: toldData, now: now) { end(.excess(excess)) }
+    /// DATA that nghttp2 has not reported belonged to streams that are over.
+    func checkData() {
+        if let excess = watch.checkData(reported: reportedData, now: now) { end(.excess(excess)) }
     }
 
     // MARK: - The end of a stream

@@ -14,11 +14,11 @@ public import EventLoop
     /// Every stream object ever needed, at most `concurrentStreams`, and which of them serve none.
     var streams: [HTTP2Stream] = []
     var idle: [Int] = []
-    /// Places of streams to be told that there is room, and of those whose content has come for now. Kept for their room.
+    /// Places of streams to be notified of room, and of those whose content has come for now. Kept for their room.
     var drained: [Int] = []
     var touched: [Int] = []
     /// Streams to be reset once their responses are out.
-    var dismissed: [Dismissal] = []
+    var dismissed: [UnfinishedRequest] = []
     /// Heads have come that wait for the end of their stream.
     var hasHeld = false
 
@@ -35,8 +35,8 @@ public import EventLoop
     public internal(set) var incompleteHead: HTTP2Stream?
     /// Whether a block of fields has begun and is not complete, also one of a stream that is over.
     public var isMidBlock: Bool { watch.isMidBlock }
-    /// DATA frames that nghttp2 has told of.
-    var toldData: UInt64 = 0
+    /// DATA frames that nghttp2 has reported.
+    var reportedData: UInt64 = 0
     /// Requests begun.
     public internal(set) var requestCount = 0
 
@@ -60,7 +60,7 @@ public import EventLoop
         if let fault { throw fault }
         self.now = now
         read(bytes)
-        settleData()
+        checkData()
         boundHeld()
         boundOutput(limits.outboundFrames)
         if let fault { throw fault }
@@ -84,7 +84,7 @@ public import EventLoop
 
     /// Tells streams that there is room for more of their responses. To be called when what `write` gave has been sent.
     ///
-    /// - Returns: whether any was told: there may be more to write.
+    /// - Returns: whether any was notified: there may be more to write.
     public func reportRoom() -> Bool {
         guard !drained.isEmpty else { return false }
         while let slot = drained.popLast() {
@@ -138,7 +138,7 @@ public import EventLoop
     /// The connection is gone: every open stream is abandoned and ends. Nothing is received or sent after it. Not to be called
     /// by a stream's method.
     public func close() {
-        precondition(!isReading, "whoever is in the middle of a stream is not ended")
+        precondition(!isReading, "a session is not closed within a stream's callback")
         guard !isClosed else { return }
         isClosed = true
         for stream in streams where stream.id != 0 { finish(stream, .cancel) }

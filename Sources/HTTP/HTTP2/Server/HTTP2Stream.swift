@@ -1,13 +1,13 @@
 public import Bytes
 
-/// One request and its response on a connection of HTTP/2, for whoever answers it. An object serves one stream after the
+/// One request and its response on an HTTP/2 connection, for the server side. An object serves one stream after the
 /// other.
 ///
 /// The session calls the `open` methods while it receives; the subclass answers with `sendHead`, `sendContent` and `sendEnd`,
 /// which write to no socket: `HTTP2Session.write` does. Content that is not taken stays here and keeps the client's window
 /// closed, so what waits is at most the windows.
 open class HTTP2Stream {
-    /// The request head: ranges into `headBytes`. Whoever serves the request may swap both for his own.
+    /// The request head: ranges into `headBytes`. The subclass may swap both for its own.
     public final var head = RequestHead()
     public final var headBytes: ByteBuffer
 
@@ -26,7 +26,7 @@ open class HTTP2Stream {
     /// Lines of the response's trailers.
     final var trailers: ByteBuffer
 
-    /// The request has begun, and nobody has been told of it.
+    /// The request has begun, and the subclass does not know of it yet.
     final var isUnseen: Bool { id != 0 && !state.isSeen && !state.isAnswered && !state.isReset }
 
     /// The head waits for the end of the stream.
@@ -64,8 +64,8 @@ open class HTTP2Stream {
     /// Nothing more is sent or received. The last call; the object may serve another request after it.
     open func ended() {}
 
-    /// Makes `head` what has come so far of one that is not complete, for whoever answers it all the same. The bytes that it refers
-    /// to are not there.
+    /// Sets `head` to the received part of an incomplete head, for a subclass that answers it nevertheless. The bytes
+    /// that it refers to are not there.
     public final func showIncompleteHead() {
         if let session, session.incompleteHead === self { head = session.incoming.head }
     }
@@ -157,7 +157,7 @@ open class HTTP2Stream {
         session?.submitReset(code, on: self)
     }
 
-    /// Nothing more of the request is to be told, whatever of it comes; what of its content has waited is dropped.
+    /// Reports nothing more of the request; waiting content is dropped.
     public final func disregardRequest() {
         guard isOpen else { return }
         session?.disregard(self)
@@ -178,10 +178,10 @@ struct StreamState {
     var isHeld = false
     /// What comes is of use: the request is well-formed, and nobody has reset it.
     var isListening = false
-    /// The head, or what is wrong with it, was told, or nobody wants to hear it.
+    /// The head, or its fault, was reported, or nobody wants it.
     var isSeen = false
     var clientEnded = false
-    var toldEnd = false
+    var isEndReported = false
     var isFaulted = false
     /// Within `receive(content:)`.
     var isDelivering = false
@@ -202,7 +202,7 @@ struct StreamState {
     /// It is a tunnel's, of whose sides one may end before the other (RFC 8441 section 5).
     var isTunnel = false
     var outlastsResponse = false
-    /// In the session's list of those to be told of room, or of the end of content for now.
+    /// In the session's list of streams to be notified of room, or of the end of content for now.
     var isDrained = false
     var isTouched = false
 }

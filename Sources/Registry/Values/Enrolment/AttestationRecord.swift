@@ -11,17 +11,22 @@ public struct AttestationRecord: Equatable, Sendable {
     public let receipt: [UInt8]?
     /// What that receipt says about the phone, if it says anything.
     public let riskMetric: UInt32?
+    /// The system version that the attestation states; nil if it states none. Never changes.
+    public let systemVersion: SystemVersion?
 
     /// The bytes a receipt has at most: no more than an attestation, which carries it.
     public static let receiptLimit = 16 * 1024
 
     /// - Returns: nil if the receipt is larger than any that is genuine.
-    public init?(digest: Fingerprint, certificateKey: KeyID? = nil, receipt: [UInt8]? = nil, riskMetric: UInt32? = nil)
-    {
+    public init?(
+        digest: Fingerprint, certificateKey: KeyID? = nil, receipt: [UInt8]? = nil, riskMetric: UInt32? = nil,
+        systemVersion: SystemVersion? = nil
+    ) {
         if let receipt, receipt.count > Self.receiptLimit { return nil }
         self.digest = digest
         self.certificateKey = certificateKey
         self.receipt = receipt
         self.riskMetric = riskMetric
+        self.systemVersion = systemVersion
     }
 }

@@ -1,6 +1,6 @@
 // What every store decides alike of what it has found.
 
-extension InstanceInitialization {
+extension InstanceRegistration {
     /// The phone cannot attest its key a second time, so a lost answer must be had by the same attestation.
     ///
     /// - Parameter known: the device of its hardware key.
@@ -13,7 +13,7 @@ extension InstanceInitialization {
     }
 }
 
-extension KeyBinding {
+extension BindingRequest {
     /// Keys that a device may bind in its life: at one a month, for 21 years. Rows of bindings stay for ever, and all of a
     /// device's are read for each question about it: without an end one phone could make them as slow as it likes.
     static let keyLimit = 256

@@ -24,7 +24,7 @@ public struct ClaimedReceipts: Equatable, Sendable {
 /// What came of one of them.
 public struct ReceiptResult: Sendable {
     /// A newer receipt. Whether it is genuine its finder has made sure of.
-    public struct Newer: Sendable {
+    public struct NewerReceipt: Sendable {
         public let content: [UInt8]
         public let riskMetric: UInt32?
 
@@ -39,7 +39,7 @@ public struct ReceiptResult: Sendable {
     public let device: DeviceID
     /// The receipt that was looked at: if another is kept by now, nothing is changed.
     public let previous: [UInt8]
-    public let newer: Newer?
+    public let newer: NewerReceipt?
     /// When `newer`, or else `previous`, was made; nil if that is not known.
     public let createdAt: Int64?
     public let nextAt: Int64?
@@ -50,7 +50,8 @@ public struct ReceiptResult: Sendable {
     public let failures: Int
 
     public init(
-        device: DeviceID, previous: [UInt8], newer: Newer? = nil, createdAt: Int64?, nextAt: Int64?, askedAt: Int64?,
+        device: DeviceID, previous: [UInt8], newer: NewerReceipt? = nil, createdAt: Int64?, nextAt: Int64?,
+        askedAt: Int64?,
         outcome: ReceiptOutcome?, failures: Int
     ) {
         self.device = device
@@ -65,7 +66,7 @@ public struct ReceiptResult: Sendable {
 }
 
 public enum ReceiptVerdict: Equatable, Sendable {
-    case settled(DeviceDetails)
+    case recorded(DeviceDetails)
     /// Another receipt is kept by now, or one made later. Nothing was written.
     case superseded
 }

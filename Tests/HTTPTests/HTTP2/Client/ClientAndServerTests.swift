@@ -5,7 +5,7 @@ import HTTP
 import Testing
 
 /// Both roles of HTTP/2, one against the other: what the one says the other understands.
-@Suite("The client and the server of HTTP/2")
+@Suite("The HTTP/2 client against the server")
 struct ClientAndServerTests {
     /// Answers with what it was sent, as it comes, and trailers that tell how much that was.
     final class Echo: HTTP2Stream {
@@ -63,7 +63,7 @@ struct ClientAndServerTests {
         var sent = 0
         var received: [UInt8] = []
         var appetite = Int.max
-        var told: [String] = []
+        var events: [String] = []
 
         func push() {
             while sent < content.count {
@@ -74,7 +74,7 @@ struct ClientAndServerTests {
             sendEnd()
         }
 
-        override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { told.append("\(head.status)") }
+        override func responseHead(_ head: ResponseHead, _ bytes: Span<UInt8>) { events.append("\(head.status)") }
 
         override func receive(content: Span<UInt8>) -> Int {
             let taken = min(content.count, appetite)
@@ -85,13 +85,13 @@ struct ClientAndServerTests {
         override func responseTrailers(_ trailers: ResponseTrailers, _ bytes: Span<UInt8>) {
             for field in trailers.fields {
                 let value = field.valueRange.of(bytes)
-                told.append(String(decoding: value.indices.map { value[$0] }, as: UTF8.self))
+                events.append(String(decoding: value.indices.map { value[$0] }, as: UTF8.self))
             }
         }
 
-        override func responseEnded() { told.append("end") }
+        override func responseEnded() { events.append("end") }
         override func requestSpaceAvailable() { push() }
-        override func failed(_ failure: HTTP2StreamFailure) { told.append("\(failure)") }
+        override func failed(_ failure: HTTP2StreamFailure) { events.append("\(failure)") }
     }
 
     final class Client: HTTP2ClientHandler {
@@ -134,7 +134,7 @@ struct ClientAndServerTests {
                 try client.receive(response.readable, now: now)
             }
             if server.reportRoom() { isBusy = true }
-            client.settle()
+            client.finishEvent()
         }
     }
 
@@ -152,34 +152,34 @@ struct ClientAndServerTests {
         caller.content = content
         caller.sent = 0
         caller.received = []
-        caller.told = []
+        caller.events = []
         caller.appetite = .max
         caller.push()
         return caller
     }
 
     @Test(
-        "any amount of content goes both ways at once, through the windows, with trailers behind it",
+        "any amount of content goes both ways at once through the windows, with trailers",
         arguments: [1, 16_384, 65_535, 65_536, 1_000_000], [1024, 32_768])
     func echo(size: Int, room: Int) throws {
         let content = (0..<size).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ $0 >> 8) }
         let caller = try ask(content)
         try talk(room: room)
-        #expect(caller.told == ["200", "\(size)", "end"])
+        #expect(caller.events == ["200", "\(size)", "end"])
         #expect(caller.received == content)
         #expect(client.openStreams == 0)
         #expect(server.openStreams == 0)
         #expect(pool.outstanding == 0)
     }
 
-    @Test("many requests at once, and one behind the other")
+    @Test("many requests are served concurrently and in sequence")
     func many() throws {
         for round in 0..<5 {
             let callers = try (0..<100).map { try ask([UInt8](repeating: UInt8(round), count: 100 * $0 + 1)) }
             #expect(client.capacity == 0)
             try talk(room: 16_384)
             for (index, caller) in callers.enumerated() {
-                #expect(caller.told == ["200", "\(100 * index + 1)", "end"])
+                #expect(caller.events == ["200", "\(100 * index + 1)", "end"])
                 #expect(caller.received.count == 100 * index + 1)
             }
         }
@@ -188,25 +188,25 @@ struct ClientAndServerTests {
         #expect(pool.outstanding == 0)
     }
 
-    @Test("a client that takes nothing stops its own stream alone, and gets all of it later")
+    @Test("a client that reads nothing stops only its own stream, and receives everything later")
     func slow() throws {
         let slow = try ask([UInt8](repeating: 1, count: 500_000))
         slow.appetite = 0
         let quick = try ask([UInt8](repeating: 2, count: 500_000))
         try talk(room: 16_384)
-        #expect(quick.told == ["200", "500000", "end"])
-        #expect(slow.told == ["200"])
+        #expect(quick.events == ["200", "500000", "end"])
+        #expect(slow.events == ["200"])
         // What the server may have sent ahead, and no more.
         #expect(pool.outstanding * pool.blockSize < 64 * 1024 + 32 * 1024 * 6)
         slow.appetite = .max
         slow.contentWanted()
         try talk(room: 16_384)
-        #expect(slow.told == ["200", "500000", "end"])
+        #expect(slow.events == ["200", "500000", "end"])
         #expect(slow.received.count == 500_000)
     }
 
     @Test(
-        "no window is lost, whatever is given up and when: the last request is served like the first", arguments: 0..<10
+        "no window is lost, whatever is cancelled: the last request is served like the first", arguments: 0..<10
     )
     func windows(number: UInt64) throws {
         let seed = RunSeed.tell() &+ number
@@ -230,18 +230,18 @@ struct ClientAndServerTests {
                 caller.appetite = .max
                 caller.contentWanted()
             }
-            client.settle()
+            client.finishEvent()
         }
         for caller in callers { caller.reset(.cancel) }
         try talk(room: 4096, client)
         #expect(client.openStreams == 0, "seed \(seed)")
         let last = try ask([UInt8](repeating: 1, count: 200_000), client)
         try talk(room: 4096, client)
-        #expect(last.told == ["200", "200000", "end"], "seed \(seed)")
+        #expect(last.events == ["200", "200000", "end"], "seed \(seed)")
         #expect(pool.outstanding == 0, "seed \(seed)")
     }
 
-    @Test("a server that drains serves what it has begun, and the client begins nothing more on that connection")
+    @Test("a draining server serves what has begun, and the client begins nothing more on it")
     func drain() throws {
         let caller = try ask([UInt8](repeating: 1, count: 100_000))
         server.announceDrain()
@@ -250,7 +250,8 @@ struct ClientAndServerTests {
         #expect(!client.mayOpen)
         // The request came after the word, or before it: it was served, or certainly not.
         #expect(
-            caller.told == ["200", "100000", "end"] || caller.told == ["\(HTTP2StreamFailure.unprocessed(.goingAway))"])
+            caller.events == ["200", "100000", "end"]
+                || caller.events == ["\(HTTP2StreamFailure.unprocessed(.goingAway))"])
         #expect(client.openStreams == 0)
         #expect(client.isFinished)
     }

@@ -3,11 +3,11 @@ import HTTP
 import Testing
 
 /// What can be asked again elsewhere, and what cannot.
-@Suite("Failures of HTTP/2, as a client")
+@Suite("HTTP/2 client: failures")
 struct ClientFailureTests {
     private func failure(_ failure: HTTP2StreamFailure) -> String { "failed \(failure)" }
 
-    @Test("REFUSED_STREAM before any answer: certainly not processed")
+    @Test("REFUSED_STREAM before any response means not processed")
     func refused() throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.sendRequest(.post, content: true)
@@ -17,7 +17,7 @@ struct ClientFailureTests {
     }
 
     @Test(
-        "REFUSED_STREAM behind the beginning of an answer, an interim one too, is believed by nobody",
+        "REFUSED_STREAM after a response began, even an interim one, does not mean unprocessed",
         arguments: ["100", "200"])
     func refusedLate(_ status: String) throws {
         let peer = HTTP2ClientPeer()
@@ -26,7 +26,7 @@ struct ClientFailureTests {
         #expect(peer.record.events(of: 1).suffix(2) == [failure(.reset(.refusedStream)), "ended"])
     }
 
-    @Test("no more streams are reset than may be: what others send on them is only not listened to")
+    @Test("resets are limited: further cancelled streams are only ignored")
     func withheldResets() throws {
         let peer = HTTP2ClientPeer()
         peer.session.resetsLeft = 2
@@ -35,7 +35,7 @@ struct ClientFailureTests {
         #expect(peer.frames().map(\.kind) == [.reset, .reset])
         #expect(!peer.session.mayOpen && peer.session.isWithholdingResets)
         peer.send(.response(5, end: true), .response(7, end: true))
-        peer.session.settle()
+        peer.session.finishEvent()
         #expect(peer.fault == nil)
         #expect(peer.record.events(of: 5) == ["ended"])
         #expect(peer.record.events(of: 7).last == "ended")
@@ -43,7 +43,7 @@ struct ClientFailureTests {
     }
 
     @Test(
-        "other resets leave open what was processed",
+        "other resets leave open whether the request was processed",
         arguments: HTTP2ErrorCode.allCases.filter { $0 != .refusedStream })
     func reset(_ code: HTTP2ErrorCode) throws {
         let peer = HTTP2ClientPeer()
@@ -53,7 +53,7 @@ struct ClientFailureTests {
     }
 
     @Test(
-        "a reset in the middle of a response is a failure, NO_ERROR too", arguments: [HTTP2ErrorCode.noError, .cancel])
+        "a reset within a response is a failure, also with NO_ERROR", arguments: [HTTP2ErrorCode.noError, .cancel])
     func resetWithin(_ code: HTTP2ErrorCode) throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.sendRequest()
@@ -61,7 +61,7 @@ struct ClientFailureTests {
         #expect(peer.record.events(of: 1) == ["200 chunked", failure(.reset(code)), "ended"])
     }
 
-    @Test("GOAWAY: streams above its last one were not processed, the others go on, and none is begun")
+    @Test("GOAWAY: streams above its last one are unprocessed, others continue, and none begins")
     func goAway() throws {
         let peer = HTTP2ClientPeer()
         for _ in 0..<3 { _ = try peer.sendRequest() }
@@ -84,7 +84,7 @@ struct ClientFailureTests {
         #expect(peer.session.openStreams == 0)
     }
 
-    @Test("GOAWAY in two steps, as RFC 9113 section 6.8 has it: the last one tells")
+    @Test("GOAWAY in two steps: the second one decides (RFC 9113 section 6.8)")
     func goAwayTwice() throws {
         let peer = HTTP2ClientPeer()
         for _ in 0..<2 { _ = try peer.sendRequest() }
@@ -96,7 +96,7 @@ struct ClientFailureTests {
         #expect(peer.record.events(of: 1).isEmpty)
     }
 
-    @Test("GOAWAY above which the server has begun to answer: it was processed, whatever the server says")
+    @Test("GOAWAY below a stream with a response: that request counts as processed")
     func goAwayAnswered() throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.sendRequest()
@@ -104,7 +104,7 @@ struct ClientFailureTests {
         #expect(peer.record.events(of: 1) == ["200 chunked", failure(.reset(.refusedStream)), "ended"])
     }
 
-    @Test("GOAWAY and a reset behind a response that is whole and not taken yet take nothing from it")
+    @Test("GOAWAY and a reset after a complete response do not affect it")
     func goAwayComplete() throws {
         let peer = HTTP2ClientPeer()
         peer.record.appetite = 0
@@ -117,7 +117,7 @@ struct ClientFailureTests {
         #expect(String(decoding: peer.record.content, as: UTF8.self) == "whole")
     }
 
-    @Test("a request is begun elsewhere from within its failure")
+    @Test("a failure callback may begin a request on another connection")
     func again() throws {
         let peer = HTTP2ClientPeer()
         let other = HTTP2ClientPeer()
@@ -127,13 +127,13 @@ struct ClientFailureTests {
         #expect(other.frames().map(\.kind) == [.headers])
     }
 
-    @Test("the connection is lost: what was sent may have been processed, what was not certainly was not")
+    @Test("after a lost connection only unsent requests count as unprocessed")
     func lost() throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.sendRequest()
         _ = try peer.ask()
         peer.session.close()
-        peer.session.settle()
+        peer.session.finishEvent()
         #expect(peer.record.events(of: 1) == [failure(.disconnected), "ended"])
         #expect(peer.record.events(of: 3) == [failure(.unprocessed(.unsent)), "ended"])
         #expect(peer.session.openStreams == 0)
@@ -144,7 +144,7 @@ struct ClientFailureTests {
     }
 
     @Test(
-        "of what was written, the octets that did not leave tell which heads did",
+        "the count of unsent bytes decides which heads were sent",
         arguments: [(0, [true, true]), (1, [true, false]), (20, [true, false]), (1000, [false, false])])
     func unsent(_ octets: Int, _ sent: [Bool]) throws {
         let peer = HTTP2ClientPeer()
@@ -160,7 +160,7 @@ struct ClientFailureTests {
         }
     }
 
-    @Test("content that did not leave says nothing of the head that did")
+    @Test("unsent content does not decide whether the head was sent")
     func unsentContent() throws {
         let peer = HTTP2ClientPeer()
         let stream = try peer.sendRequest(.post, content: true)
@@ -171,7 +171,7 @@ struct ClientFailureTests {
         #expect(peer.record.events(of: 1) == [failure(.disconnected), "ended"])
     }
 
-    @Test("a head whose last frame was not written was not sent")
+    @Test("a head whose last frame was not written counts as unsent")
     func halfHead() throws {
         let peer = HTTP2ClientPeer()
         let stream = try peer.ask(.get, "/", [("x", String(repeating: "~", count: 30_000))])
@@ -183,7 +183,7 @@ struct ClientFailureTests {
         #expect(stream.number == 0)
     }
 
-    @Test("a response that has come whole is delivered whole, though the connection is gone")
+    @Test("a complete response is delivered although the connection is lost")
     func lingering() throws {
         let peer = HTTP2ClientPeer()
         let stream = try peer.sendRequest()
@@ -194,18 +194,18 @@ struct ClientFailureTests {
         #expect(peer.session.openStreams == 1)
         peer.send(.goAway(last: 1))
         peer.session.close()
-        peer.session.settle()
+        peer.session.finishEvent()
         #expect(peer.session.openStreams == 1)
         peer.record.appetite = .max
         stream.contentWanted()
         #expect(peer.record.events(of: 1) == ["200 chunked", #"trailers ["x: y"]"#, "end", "ended"])
         #expect(String(decoding: peer.record.content, as: UTF8.self) == "abc")
         #expect(peer.session.openStreams == 0)
-        peer.session.settle()
+        peer.session.finishEvent()
         #expect(peer.pool.outstanding == 0)
     }
 
-    @Test("a fault of the connection is told to those whose response it cut off")
+    @Test("a connection error is reported to the streams whose response it interrupted")
     func faulted() throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.sendRequest()
@@ -219,7 +219,7 @@ struct ClientFailureTests {
             ])
     }
 
-    @Test("each stream that was told something is settled once an event, and before it serves another request")
+    @Test("a stream with callbacks is settled once per event, and before its object is used again")
     func settled() throws {
         let peer = HTTP2ClientPeer()
         for _ in 0..<2 { _ = try peer.sendRequest() }

@@ -3,7 +3,7 @@ import HTTP
 import Testing
 
 /// Frames that cost a server next to nothing, each counted: one that was taken over is no better than a client.
-@Suite("Floods of HTTP/2, as a client")
+@Suite("HTTP/2 client: floods")
 struct ClientFloodTests {
     /// Sends what `made` makes until the connection ends. - Returns: how often it did so.
     private func attack(
@@ -17,8 +17,8 @@ struct ClientFloodTests {
         return most
     }
 
-    /// The connection ended for there was too much of `excess`: one GOAWAY, nothing more is read or held, and whoever waited for a
-    /// response is told.
+    /// The connection ended for there was too much of `excess`: one GOAWAY, nothing more is read or held, and
+    /// requests that waited for a response have failed.
     private func expectCalm(_ peer: HTTP2ClientPeer, _ excess: HTTP2Excess, open: Bool = true) {
         #expect(peer.fault == .excess(excess))
         _ = peer.frames()
@@ -29,7 +29,7 @@ struct ClientFloodTests {
         peer.send(.response(1))
         #expect(peer.record.events == events)
         peer.session.close()
-        peer.session.settle()
+        peer.session.finishEvent()
         let failure = "1 failed \(HTTP2StreamFailure.connectionFaulted(.excess(excess)))"
         #expect(peer.record.events.contains(failure) == open)
         #expect(peer.session.openStreams == 0)
@@ -42,7 +42,7 @@ struct ClientFloodTests {
         return peer
     }
 
-    @Test("a flood of PING", arguments: [true, false])
+    @Test("a flood of PING ends the connection", arguments: [true, false])
     func pings(reads: Bool) throws {
         let peer = try peer()
         // One more than the rate: the request is worth one.
@@ -50,7 +50,7 @@ struct ClientFloodTests {
         expectCalm(peer, .pings)
     }
 
-    @Test("a server that measures the way with a PING for each DATA frame it gets may, as gRPC's do")
+    @Test("a PING for each DATA frame, as gRPC servers send to measure delay, is no flood")
     func entitledPings() throws {
         let peer = try peer(content: true)
         for _ in 0..<1000 {
@@ -62,7 +62,7 @@ struct ClientFloodTests {
         #expect(peer.fault == nil)
     }
 
-    @Test("a flood of SETTINGS")
+    @Test("a flood of SETTINGS ends the connection")
     func settings() throws {
         let peer = try peer()
         // Two were the greeting.
@@ -70,7 +70,7 @@ struct ClientFloodTests {
         expectCalm(peer, .settings)
     }
 
-    @Test("SETTINGS of many entries")
+    @Test("SETTINGS with many entries end the connection")
     func settingsEntries() throws {
         let peer = try peer()
         peer.send(.settings(Array(repeating: (4, 65_535), count: 33)))
@@ -78,7 +78,7 @@ struct ClientFloodTests {
         #expect(peer.fault == .violation(.enhanceYourCalm))
     }
 
-    @Test("acknowledgements that the server does not read")
+    @Test("acknowledgements that the server does not read end the connection")
     func acknowledgements() throws {
         var limits = HTTP2Limits.client()
         limits.pings = Rate(1_000_000, per: .seconds(1), burst: 1_000_000)
@@ -89,7 +89,7 @@ struct ClientFloodTests {
         #expect(peer.fault == .excess(.outboundFrames))
     }
 
-    @Test("a flood of DATA without content, with and without padding", arguments: [0, 9])
+    @Test("a flood of empty DATA, with and without padding, ends the connection", arguments: [0, 9])
     func emptyData(padding: Int) throws {
         let peer = try peer()
         peer.send(.response(1))
@@ -103,7 +103,7 @@ struct ClientFloodTests {
         expectCalm(peer, .emptyFrames)
     }
 
-    @Test("a flood of RST_STREAM beyond the streams that there were")
+    @Test("a flood of RST_STREAM above the number of streams ends the connection")
     func resets() throws {
         let peer = try peer()
         #expect(attack(peer) { _ in [.reset(1)] } == 201)
@@ -111,7 +111,7 @@ struct ClientFloodTests {
         expectCalm(peer, .resets, open: false)
     }
 
-    @Test("a server that resets every request may: each was ours to make")
+    @Test("a server may reset every request: each was ours to send")
     func entitledResets() throws {
         let peer = HTTP2ClientPeer()
         for round in 0..<1000 {
@@ -122,7 +122,7 @@ struct ClientFloodTests {
         #expect(peer.session.capacity == 100)
     }
 
-    @Test("a flood of malformed responses: each request gets one, and costs one reset")
+    @Test("a flood of malformed responses costs one reset for each request")
     func provoked() throws {
         let peer = HTTP2ClientPeer()
         for round in 0..<1000 {
@@ -135,7 +135,7 @@ struct ClientFloodTests {
         #expect(peer.record.streams.count == 1)
     }
 
-    @Test("a flood of heads for streams that are over")
+    @Test("a flood of heads for closed streams ends the connection")
     func lateHeads() throws {
         let peer = try peer()
         peer.send(.response(1, end: true))
@@ -144,7 +144,7 @@ struct ClientFloodTests {
         expectCalm(peer, .emptyFrames, open: false)
     }
 
-    @Test("heads of every stream may have all the interim responses and trailers that are admitted")
+    @Test("every stream may have all the admitted interim responses and trailers")
     func entitledHeads() throws {
         let peer = HTTP2ClientPeer()
         for round in 0..<100 {
@@ -158,7 +158,7 @@ struct ClientFloodTests {
     }
 
     @Test(
-        "a server that learns late of requests that were given up may answer or reset each of them",
+        "a server may answer or reset each cancelled request",
         arguments: [true, false])
     func lateAnswers(resets: Bool) throws {
         let peer = HTTP2ClientPeer()
@@ -166,7 +166,7 @@ struct ClientFloodTests {
             let stream = try peer.sendRequest()
             stream.reset(.cancel)
             _ = peer.frames()
-            peer.session.settle()
+            peer.session.finishEvent()
         }
         for round in 0..<2000 {
             let id = UInt32(2 * round + 1)
@@ -177,14 +177,14 @@ struct ClientFloodTests {
         #expect(attack(peer, most: 50_000) { _ in [resets ? .reset(1) : .response(1)] } < 50_000)
     }
 
-    @Test("a flood of PRIORITY")
+    @Test("a flood of PRIORITY ends the connection")
     func priorities() throws {
         let peer = try peer()
         #expect(attack(peer) { _ in [Frame(kind: .priority, stream: 1, payload: Frame.octets(0) + [1])] } == 200)
         expectCalm(peer, .priorities)
     }
 
-    @Test("a flood of WINDOW_UPDATE", arguments: [UInt32(0), 1])
+    @Test("a flood of WINDOW_UPDATE ends the connection", arguments: [UInt32(0), 1])
     func windowUpdates(stream: UInt32) throws {
         let peer = try peer(content: true)
         // The request is worth eight.
@@ -192,21 +192,21 @@ struct ClientFloodTests {
         expectCalm(peer, .windowUpdates)
     }
 
-    @Test("a flood of frames of unknown types")
+    @Test("a flood of frames of unknown types ends the connection")
     func unknownFrames() throws {
         let peer = try peer()
         #expect(attack(peer) { _ in [Frame(kind: .unknown, payload: [1])] } == 100)
         expectCalm(peer, .otherFrames)
     }
 
-    @Test("a flood of GOAWAY")
+    @Test("a flood of GOAWAY ends the connection")
     func goAways() throws {
         let peer = try peer()
         #expect(attack(peer) { _ in [.goAway(last: 1)] } == 100)
         expectCalm(peer, .otherFrames)
     }
 
-    @Test("a flood of CONTINUATION (CVE-2024-28182), empty ones and full ones", arguments: [0, 1, 12_000])
+    @Test("a flood of CONTINUATION, empty or full, ends the connection (CVE-2024-28182)", arguments: [0, 1, 12_000])
     func continuations(size: Int) throws {
         let peer = try peer()
         peer.send(Frame(kind: .headers, stream: 1, payload: HPACK.literals([(":status", "200")])))
@@ -217,7 +217,7 @@ struct ClientFloodTests {
         expectCalm(peer, size == 12_000 ? .headerBlock : .continuations)
     }
 
-    @Test("an HPACK bomb: octets that each decode to a large field", arguments: [true, false])
+    @Test("an HPACK bomb of bytes that each decode to a large field ends the connection", arguments: [true, false])
     func bomb(isWanted: Bool) throws {
         let peer = try peer()
         peer.send(.response(1))
@@ -235,7 +235,7 @@ struct ClientFloodTests {
         }
     }
 
-    @Test("a push, which our settings forbid, before they are acknowledged too", arguments: [true, false])
+    @Test("a push is refused, even before our settings are acknowledged", arguments: [true, false])
     func push(isAcknowledged: Bool) throws {
         let peer = HTTP2ClientPeer(greets: isAcknowledged)
         _ = try peer.sendRequest()

@@ -1,7 +1,7 @@
 import HTTP
 import Testing
 
-@Suite("Windows of HTTP/2, as a client")
+@Suite("HTTP/2 client: flow control")
 struct ClientFlowControlTests {
     private let content = String(repeating: "a", count: 16_000)
 
@@ -15,7 +15,7 @@ struct ClientFlowControlTests {
         frames.filter { $0.kind == .windowUpdate && $0.stream == stream }.map { Int($0.number()) }.reduce(0, +)
     }
 
-    @Test("content that is taken opens the windows again, for exactly as much")
+    @Test("consumed content opens the windows by exactly its length")
     func taken() throws {
         let peer = HTTP2ClientPeer(limits(connection: 65_535))
         _ = try peer.sendRequest()
@@ -30,7 +30,7 @@ struct ClientFlowControlTests {
         #expect(peer.fault == nil)
     }
 
-    @Test("content that nobody takes keeps them closed, and waits within the window")
+    @Test("unread content keeps the windows closed and waits within them")
     func notTaken() throws {
         let peer = HTTP2ClientPeer(limits())
         peer.record.appetite = 10
@@ -47,7 +47,7 @@ struct ClientFlowControlTests {
         #expect(peer.pool.outstanding == 0)
     }
 
-    @Test("what waited is delivered in order when it is wanted, then trailers and the end")
+    @Test("waiting content is delivered in order when wanted, then trailers and the end")
     func resumed() throws {
         let peer = HTTP2ClientPeer(limits())
         peer.record.appetite = 0
@@ -63,7 +63,7 @@ struct ClientFlowControlTests {
         #expect(peer.record.events == ["1 200 chunked", #"1 trailers ["x: y"]"#, "1 end", "1 ended"])
     }
 
-    @Test("the last octet of a stated length waits for the end of the stream")
+    @Test("the last byte of a stated length waits for the end of the stream")
     func lastOctet() throws {
         let peer = HTTP2ClientPeer(limits())
         _ = try peer.sendRequest()
@@ -74,7 +74,7 @@ struct ClientFlowControlTests {
         #expect(peer.record.events == ["1 200 length(3)", "1 end", "1 ended"])
     }
 
-    @Test("one response that nobody takes keeps no other waiting")
+    @Test("one unread response does not delay the others")
     func noHeadOfLine() throws {
         let peer = HTTP2ClientPeer(limits(streams: 3, window: 32_000))
         peer.record.appetite = 0
@@ -88,7 +88,7 @@ struct ClientFlowControlTests {
         #expect(peer.record.content.count == 32_000)
     }
 
-    @Test("the connection's window bounds what all streams together can make wait")
+    @Test("the connection's window bounds the waiting content of all streams")
     func bounded() throws {
         let peer = HTTP2ClientPeer(limits(window: 32_000, connection: 65_535))
         peer.record.appetite = 0
@@ -105,7 +105,7 @@ struct ClientFlowControlTests {
     }
 
     @Test(
-        "a stream that is given up with content untaken gives the connection's window back", arguments: [true, false])
+        "a cancelled stream with unread content returns the connection's window", arguments: [true, false])
     func connectionWindow(isComplete: Bool) throws {
         let peer = HTTP2ClientPeer(limits(connection: 65_535))
         peer.record.appetite = 0
@@ -122,7 +122,7 @@ struct ClientFlowControlTests {
         #expect(peer.pool.outstanding == 0)
     }
 
-    @Test("content for a stream that was given up does not use the connection's window up")
+    @Test("content for a cancelled stream does not consume the connection's window")
     func dropped() throws {
         let peer = HTTP2ClientPeer(limits(connection: 65_535))
         try peer.sendRequest().reset(.cancel)
@@ -135,7 +135,7 @@ struct ClientFlowControlTests {
         #expect(peer.fault == nil)
     }
 
-    @Test("a stream that is given up in the middle of a frame gives back the rest of that, too")
+    @Test("a stream cancelled within a frame returns the rest of that frame, too")
     func halfFrame() throws {
         let peer = HTTP2ClientPeer(limits(connection: 65_535))
         for round in 0..<40 {
@@ -152,7 +152,7 @@ struct ClientFlowControlTests {
         #expect(peer.record.content.count == 40 * 1000)
     }
 
-    @Test("whoever gives up, wants more or sends in what he is told meets a stream that bears it")
+    @Test("cancelling, reading or sending within a callback is safe")
     func within() throws {
         for step in 0..<6 {
             let peer = HTTP2ClientPeer(limits())
@@ -175,7 +175,7 @@ struct ClientFlowControlTests {
             peer.record.appetite = .max
             stream.contentWanted()
             _ = peer.frames()
-            peer.session.settle()
+            peer.session.finishEvent()
             #expect(peer.session.openStreams == 0, "step \(step)")
             #expect(peer.pool.outstanding == 0, "step \(step)")
             #expect(peer.record.events.filter { $0 == "1 ended" }.count == 1, "step \(step)")
@@ -184,7 +184,7 @@ struct ClientFlowControlTests {
         }
     }
 
-    @Test("an end is told when the head has been, though content is asked for within that")
+    @Test("the end is reported after the head, even if the head's callback asks for content")
     func wantedWithinHead() throws {
         for frames in [[Frame.response(1, end: true)], [.response(1, "204"), .data(1, end: true)]] {
             let peer = HTTP2ClientPeer(limits())
@@ -200,7 +200,7 @@ struct ClientFlowControlTests {
         }
     }
 
-    @Test("padding is given back at once")
+    @Test("padding returns its window at once")
     func padding() throws {
         let peer = HTTP2ClientPeer(limits(connection: 65_535))
         _ = try peer.sendRequest()
@@ -216,7 +216,7 @@ struct ClientFlowControlTests {
         #expect(peer.fault == nil)
     }
 
-    @Test("windows that the server makes smaller while content is under way become negative, and open again")
+    @Test("windows that the server shrinks become negative and open again")
     func negative() throws {
         let peer = HTTP2ClientPeer(limits())
         let stream = try peer.ask(.post, content: true)

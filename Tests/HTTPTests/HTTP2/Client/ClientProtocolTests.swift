@@ -2,8 +2,8 @@ import HTTP
 import Testing
 
 /// What a server does wrong with frames and streams ends the connection. Most of it is nghttp2's doing; that it is set up to do
-/// it, and that we are told, is ours.
-@Suite("The protocol of HTTP/2, as a client")
+/// it, and that we receive its reports, is ours.
+@Suite("HTTP/2 client: protocol")
 struct ClientProtocolTests {
     struct Case: CustomTestStringConvertible {
         let testDescription: String
@@ -61,7 +61,7 @@ struct ClientProtocolTests {
         Case("GOAWAY of a stream of the server's", .protocolError, .goAway(last: 2)),
     ]
 
-    @Test("what breaks the connection's rules ends it, and fails every request", arguments: violations)
+    @Test("a connection error ends the connection and fails every request", arguments: violations)
     func violation(_ violation: Case) throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.sendRequest()
@@ -73,7 +73,7 @@ struct ClientProtocolTests {
         #expect(peer.goAways.last == violation.code.rawValue)
         #expect(peer.session.capacity == 0)
         peer.session.close()
-        peer.session.settle()
+        peer.session.finishEvent()
         #expect(peer.session.openStreams == 0)
         #expect(peer.pool.outstanding == 0)
         let last = peer.record.events(of: 1).suffix(2)
@@ -81,7 +81,7 @@ struct ClientProtocolTests {
     }
 
     @Test(
-        "a server that does not begin with its settings speaks no HTTP/2: it is told apart from one that breaks its rules",
+        "a server that does not begin with SETTINGS does not speak HTTP/2",
         arguments: [
             Array("HTTP/1.1 400 Bad Request\r\n\r\n".utf8), Frame.ping.bytes, Frame.settingsAcknowledgement.bytes,
             Frame.goAway(last: 0).bytes, [UInt8](repeating: 0x15, count: 9),
@@ -97,7 +97,7 @@ struct ClientProtocolTests {
         #expect(peer.record.events.first?.hasPrefix("1 failed") == true)
     }
 
-    @Test("frames and settings of unknown types are read over")
+    @Test("frames and settings of unknown types are ignored")
     func unknown() throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.sendRequest()
@@ -108,7 +108,7 @@ struct ClientProtocolTests {
         #expect(peer.fault == nil)
     }
 
-    @Test("our settings are acknowledged, and so are the server's")
+    @Test("settings are acknowledged in both directions")
     func acknowledgements() {
         let peer = HTTP2ClientPeer(greets: false)
         _ = peer.frames()
@@ -119,7 +119,7 @@ struct ClientProtocolTests {
         #expect(peer.session.isAcknowledged)
     }
 
-    @Test("a connection that we end says why, once, and sends nothing more")
+    @Test("a connection that we end sends the reason once, and nothing after it")
     func terminated() throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.sendRequest()

@@ -2,9 +2,9 @@ import Bytes
 import HTTP
 import Testing
 
-@Suite("Requests over HTTP/2, as a client")
+@Suite("HTTP/2 client: requests")
 struct ClientRequestTests {
-    @Test("a connection begins with the preface, and settings that forbid pushes")
+    @Test("a connection begins with the preface and settings that forbid push")
     func preface() throws {
         let peer = HTTP2ClientPeer(.client(concurrentStreams: 10, streamWindow: 20_000), greets: false)
         let frames = peer.frames()
@@ -17,7 +17,7 @@ struct ClientRequestTests {
         #expect(frames.filter { $0.kind == .windowUpdate }.map { Int($0.number()) } == [200_000 - 65_535])
     }
 
-    @Test("a head is made of lines: names in lower case, Host and fields of one connection left out")
+    @Test("a head becomes lower-case fields without Host and hop-by-hop fields")
     func head() throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.ask(
@@ -39,14 +39,14 @@ struct ClientRequestTests {
 
     private func fields(_ fields: [(String, String)]) -> [(String, String)] { fields }
 
-    @Test("TE says that trailers are welcome, where that is all it says")
+    @Test("TE is sent only as `trailers`")
     func trailersAdmitted() throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.ask(.post, "/", [("TE", "trailers")])
         #expect(peer.reader.fields(peer.frames()[0]).last == "te: trailers")
     }
 
-    @Test("what a client says enters no table that other clients' fields are compressed with (RFC 7541 section 7.1)")
+    @Test("client fields never enter the compression table (RFC 7541 section 7.1)")
     func uncompressed() throws {
         let peer = HTTP2ClientPeer()
         var lengths: Set<Int> = []
@@ -61,7 +61,7 @@ struct ClientRequestTests {
         #expect(peer.reader.tableSize == 0)
     }
 
-    @Test("content goes as it comes, then the end")
+    @Test("content is sent as it comes, then the end")
     func content() throws {
         let peer = HTTP2ClientPeer()
         let stream = try peer.ask(.post, content: true)
@@ -80,7 +80,7 @@ struct ClientRequestTests {
         #expect(stream.isRequestSent)
     }
 
-    @Test("content that is complete at once goes in one frame with the end")
+    @Test("complete content is sent in one frame with the end")
     func contentAtOnce() throws {
         let peer = HTTP2ClientPeer()
         let stream = try peer.ask(.post, content: true)
@@ -90,7 +90,7 @@ struct ClientRequestTests {
         #expect(peer.frames().dropFirst() == [.data(1, "hello", end: true)])
     }
 
-    @Test("content without a window waits, at most a block of it, and goes on when there is one")
+    @Test("content without a window waits, up to one block, and continues when there is one")
     func windows() throws {
         let peer = HTTP2ClientPeer()
         peer.send(.settings([(4, 10)]))
@@ -112,7 +112,7 @@ struct ClientRequestTests {
         frames.filter { $0.kind == .data }.map(\.payload.count).reduce(0, +)
     }
 
-    @Test("before the server has said what it takes, 100 requests are begun at most, and after that as many as it says")
+    @Test("at most 100 requests begin before the server's limit is known, then up to that limit")
     func capacity() throws {
         let peer = HTTP2ClientPeer(.client(concurrentStreams: 200), greets: false)
         #expect(peer.session.capacity == 100)
@@ -136,13 +136,13 @@ struct ClientRequestTests {
         #expect(peer.handler.capacityChanges == 3 + 51 + 1 - 1)
     }
 
-    @Test("a server that has no limit of its own is asked as much as ours admits")
+    @Test("a server without a limit receives up to our own limit")
     func unlimited() {
         let peer = HTTP2ClientPeer(.client(concurrentStreams: 250))
         #expect(peer.session.capacity == 250)
     }
 
-    @Test("objects of streams that have ended serve the next requests")
+    @Test("objects of ended streams serve the next requests")
     func reused() throws {
         let peer = HTTP2ClientPeer()
         for round in 0..<5 {
@@ -156,7 +156,7 @@ struct ClientRequestTests {
         #expect(peer.pool.outstanding == 0)
     }
 
-    @Test("a request begun in what ends another one is a stream of its own")
+    @Test("a request begun while another one ends is a stream of its own")
     func begunWithin() throws {
         let peer = HTTP2ClientPeer()
         var next: RecordingClientStream?
@@ -171,7 +171,7 @@ struct ClientRequestTests {
         #expect(peer.session.openStreams == 0)
     }
 
-    @Test("a head that fits no block is not sent, and another may be")
+    @Test("a head that fits no block is not sent, and another may follow")
     func largeHead() throws {
         let peer = HTTP2ClientPeer()
         #expect(throws: HTTP2OpenFailure.headTooLarge) {
@@ -182,7 +182,7 @@ struct ClientRequestTests {
         #expect(peer.frames().map(\.stream) == [1])
     }
 
-    @Test("a large head goes in several frames")
+    @Test("a large head is sent in several frames")
     func continuation() throws {
         let peer = HTTP2ClientPeer()
         let stream = try peer.ask(.get, "/", [("x", String(repeating: "a", count: 30_000))])
@@ -191,7 +191,7 @@ struct ClientRequestTests {
         #expect(stream.isHeadSent)
     }
 
-    @Test("a request that is given up is reset, and its answer is heard by nobody")
+    @Test("a cancelled request is reset, and its response is ignored")
     func reset() throws {
         let peer = HTTP2ClientPeer()
         let stream = try peer.sendRequest(.post, content: true)
@@ -208,7 +208,7 @@ struct ClientRequestTests {
         #expect(peer.session.openStreams == 0)
     }
 
-    @Test("a request that is given up before it was sent never is")
+    @Test("a request cancelled before it was sent is never sent")
     func resetUnsent() throws {
         let peer = HTTP2ClientPeer()
         try peer.ask().reset(.cancel)
@@ -217,7 +217,7 @@ struct ClientRequestTests {
         #expect(peer.record.events == ["1 ended"])
     }
 
-    @Test("requests wait where the server takes fewer than were begun, and are sent when one ends")
+    @Test("requests above the server's limit wait and are sent when one ends")
     func lowered() throws {
         let peer = HTTP2ClientPeer(greets: false)
         let streams = try (0..<3).map { _ in try peer.ask() }
@@ -228,7 +228,7 @@ struct ClientRequestTests {
         #expect(peer.frames().map(\.stream) == [3])
     }
 
-    @Test("PING is answered, and asks")
+    @Test("PING is answered, and our own PING is acknowledged")
     func ping() {
         let peer = HTTP2ClientPeer()
         peer.send(.ping)
@@ -243,7 +243,7 @@ struct ClientRequestTests {
         #expect(peer.handler.pongs == 1)
     }
 
-    @Test("after a drain no request is begun, and the connection is finished when the last one has ended")
+    @Test("after a drain no request begins, and the last end finishes the connection")
     func drain() throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.sendRequest()
@@ -260,7 +260,7 @@ struct ClientRequestTests {
         #expect(peer.fault == nil)
     }
 
-    @Test("a stream that is held longer than its session is over, and bears being used")
+    @Test("a stream used after its session was freed does nothing")
     func outlived() throws {
         let stream: RecordingClientStream
         do {
@@ -275,7 +275,7 @@ struct ClientRequestTests {
         stream.reset(.cancel)
     }
 
-    @Test("nothing is kept of a session that is gone")
+    @Test("a freed session leaves nothing in memory")
     func freed() throws {
         weak var session: HTTP2ClientSession?
         weak var stream: HTTP2ClientStream?

@@ -2,9 +2,9 @@ import Bytes
 import HTTP
 import Testing
 
-@Suite("Responses over HTTP/2, as a client")
+@Suite("HTTP/2 client: responses")
 struct ClientResponseTests {
-    @Test("a response is its head, its content and its end")
+    @Test("a response has head, content and end")
     func whole() throws {
         let peer = HTTP2ClientPeer()
         let stream = try peer.sendRequest()
@@ -38,7 +38,7 @@ struct ClientResponseTests {
             ends: false),
     ]
 
-    @Test("a head is the value that HTTP/1.1's parser gives for the same one", arguments: parities)
+    @Test("a head equals what the HTTP/1.1 parser returns for it", arguments: parities)
     func parity(_ parity: Parity) throws {
         let peer = HTTP2ClientPeer()
         let stream = try peer.sendRequest(parity.method)
@@ -66,7 +66,7 @@ struct ClientResponseTests {
     }
 
     @Test(
-        "a head without content whose end comes apart from it is delivered when that has come",
+        "a head without content is delivered together with its end",
         arguments: ["204", "304", "200"])
     func held(_ status: String) throws {
         let peer = HTTP2ClientPeer()
@@ -77,7 +77,7 @@ struct ClientResponseTests {
         #expect(peer.record.events == ["1 \(status) none", "1 end", "1 ended"])
     }
 
-    @Test("trailers come behind the content, without fields of one connection, however their names are spelled")
+    @Test("trailers follow the content without hop-by-hop fields, in any spelling")
     func trailers() throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.sendRequest()
@@ -89,7 +89,7 @@ struct ClientResponseTests {
                 == ["1 200 chunked", #"1 trailers ["grpc-status: 0", "a.b_c-bin: AA=="]"#, "1 end", "1 ended"])
     }
 
-    @Test("trailers of one response are not another's")
+    @Test("trailers belong to their own response alone")
     func trailersOfEach() throws {
         let peer = HTTP2ClientPeer()
         for id in [UInt32(1), 3] {
@@ -102,7 +102,7 @@ struct ClientResponseTests {
         #expect(peer.record.events(of: 5) == ["200 chunked", "end", "ended"])
     }
 
-    @Test("trailers behind a head that was held are the held head's")
+    @Test("trailers after a held head belong to it")
     func trailersOfHeld() throws {
         let peer = HTTP2ClientPeer()
         let stream = try peer.sendRequest()
@@ -123,7 +123,7 @@ struct ClientResponseTests {
         #expect(stream.fields == ["a: b"])
     }
 
-    @Test("a response that is complete before its request ends the request")
+    @Test("a response complete before its request ends the request")
     func early() throws {
         let peer = HTTP2ClientPeer()
         let stream = try peer.sendRequest(.post, content: true)
@@ -141,7 +141,7 @@ struct ClientResponseTests {
     }
 
     @Test(
-        "a reset behind a complete response is no failure (RFC 9113 section 8.1)",
+        "a reset after a complete response is no failure (RFC 9113 section 8.1)",
         arguments: [HTTP2ErrorCode.noError, .cancel])
     func resetBehind(_ code: HTTP2ErrorCode) throws {
         let peer = HTTP2ClientPeer()
@@ -152,7 +152,7 @@ struct ClientResponseTests {
         #expect(peer.session.openStreams == 0)
     }
 
-    @Test("of a response in many pieces the streams are told the same", arguments: [1, 2, 7])
+    @Test("a response in many pieces causes the same events", arguments: [1, 2, 7])
     func pieces(size: Int) throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.sendRequest()
@@ -171,7 +171,7 @@ struct ClientResponseTests {
         #expect(String(decoding: peer.record.content, as: UTF8.self) == "abcdef")
     }
 
-    @Test("it is known whether the server is in the middle of a block of fields")
+    @Test("the session reports whether the server is within a field block")
     func midBlock() throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.sendRequest()

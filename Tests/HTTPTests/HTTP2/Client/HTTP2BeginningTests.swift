@@ -2,31 +2,31 @@ import HTTP
 import Testing
 
 /// What a server says to whom it was not expected to speak HTTP/2 with.
-@Suite("HTTP/2 where HTTP/1.1 is expected")
+@Suite("HTTP/2 detected where HTTP/1.1 is expected")
 struct HTTP2BeginningTests {
     private static let settings = Frame(kind: .settings, payload: [0, 3, 0, 0, 0, 100])
     private static let goAway = Frame(kind: .goAway, payload: [0, 0, 0, 0, 0, 0, 0, 1])
 
-    private func look(_ bytes: some Sequence<UInt8>) -> HTTP2Beginning {
+    private func look(_ bytes: some Sequence<UInt8>) -> HTTP2Preface {
         let array = Array(bytes)
-        return HTTP2Beginning.look(at: array.span)
+        return HTTP2Preface.look(at: array.span)
     }
 
-    @Test("SETTINGS and GOAWAY of the connection are known by their header", arguments: [settings, goAway])
+    @Test("SETTINGS and GOAWAY of the connection are recognized by their header", arguments: [settings, goAway])
     func known(frame: Frame) {
         #expect(look([]) == .none)
         for count in 1..<9 { #expect(look(frame.bytes.prefix(count)) == .part, "\(count) octets") }
         for count in 9...frame.bytes.count { #expect(look(frame.bytes.prefix(count)) == .whole, "\(count) octets") }
     }
 
-    @Test("the reserved bit of the stream means nothing")
+    @Test("the reserved bit of the stream is ignored")
     func reserved() {
         var bytes = Self.settings.bytes
         bytes[5] = 0x80
         #expect(look(bytes) == .whole)
     }
 
-    @Test("other frames, other streams and responses are none")
+    @Test("other frames, other streams and HTTP responses are not recognized")
     func others() {
         for kind in [Frame.Kind.data, .headers, .reset, .ping, .windowUpdate, .unknown] {
             let bytes = Frame(kind: kind, payload: [0, 0, 0, 0]).bytes

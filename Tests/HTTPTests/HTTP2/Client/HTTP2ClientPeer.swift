@@ -5,7 +5,7 @@ import Testing
 
 /// A session in the client role, and a server that sends it frames as they are.
 final class HTTP2ClientPeer {
-    /// What the session's streams were told, in order.
+    /// The events of the session's streams, in order.
     final class Record {
         var events: [String] = []
         var streams: [RecordingClientStream] = []
@@ -81,7 +81,7 @@ final class HTTP2ClientPeer {
         } catch {
             fault = error
         }
-        session.settle()
+        session.finishEvent()
     }
 
     /// What the session has to say.
@@ -97,7 +97,7 @@ final class HTTP2ClientPeer {
                 reader.append(output.copy())
             }
         } while session.reportRoom()
-        session.settle()
+        session.finishEvent()
         if !hasPreface { hasPreface = reader.take(24) == HTTP2Peer.preface }
         let found = reader.frames()
         goAways += found.filter { $0.kind == .goAway }.map { $0.number(at: 4) }
@@ -126,7 +126,7 @@ final class HTTP2ClientPeer {
     }
 }
 
-/// Says what it is told, and does what the test wants done.
+/// Records its events, and does what the test wants done.
 final class RecordingClientStream: HTTP2ClientStream {
     unowned let record: HTTP2ClientPeer.Record
     private(set) var head = ResponseHead()
@@ -182,7 +182,7 @@ final class RecordingClientStream: HTTP2ClientStream {
         record.onEnded?(self)
     }
 
-    override func settle() { record.settled += 1 }
+    override func finishEvent() { record.settled += 1 }
 }
 
 extension Frame {

@@ -2,7 +2,7 @@ import HTTP
 import Testing
 
 /// What RFC 9113 section 8 calls malformed, and what HTTP/1.1's parser refuses: nobody takes it for a response.
-@Suite("Malformed responses over HTTP/2, as a client")
+@Suite("HTTP/2 client: malformed responses")
 struct MalformedResponseTests {
     typealias Fields = [(String, String)]
 
@@ -20,7 +20,7 @@ struct MalformedResponseTests {
                 peer.record.events.contains("1 failed malformed(HTTP.MessageFault.\($0))")
             })
         else { return nil }
-        // The stream alone is reset, and no end was told.
+        // The stream alone is reset, and no end was reported.
         let reset = peer.frames().filter { $0.stream == 1 }
         #expect(reset == [.reset(1, HTTP2ErrorCode.protocolError.rawValue)])
         #expect(!peer.record.events.contains("1 end"))
@@ -45,7 +45,7 @@ struct MalformedResponseTests {
         ([(":status", " 20")], .statusLineMalformed), ([(":status", "101")], .protocolSwitched),
     ]
 
-    @Test("of the pseudo-header fields there is the status, once and first (section 8.3.2)", arguments: headCases)
+    @Test("pseudo-header fields other than one leading :status are refused (section 8.3.2)", arguments: headCases)
     func heads(_ fields: Fields, _ fault: MessageFault) throws {
         #expect(try Self.fault(fields) == fault)
         #expect(try Self.fault(fields, end: true) == fault)
@@ -66,7 +66,7 @@ struct MalformedResponseTests {
         ("content-length", "18446744073709551621", .contentLengthMalformed),
     ]
 
-    @Test("fields (section 8.2), in heads, in interim ones and in trailers", arguments: fieldCases)
+    @Test("malformed fields are refused in heads, interim heads and trailers (section 8.2)", arguments: fieldCases)
     func fields(_ name: String, _ value: String, _ fault: MessageFault) throws {
         #expect(try Self.fault([(":status", "200"), (name, value)]) == fault)
         #expect(try Self.fault([(":status", "103"), (name, value)]) == fault)
@@ -89,7 +89,7 @@ struct MalformedResponseTests {
         ([], .head, false, [.data(1, "x")], .contentImpossible),
     ]
 
-    @Test("content that is not as long as was said, or where there is to be none", arguments: lengthCases)
+    @Test("content of another length than stated, or where none may be, is refused", arguments: lengthCases)
     func lengths(
         _ fields: Fields, _ method: Method, _ end: Bool, _ frames: [Frame], _ fault: MessageFault
     ) throws {
@@ -103,14 +103,14 @@ struct MalformedResponseTests {
         #expect(!peer.record.events.contains("1 end"))
     }
 
-    @Test("statuses without content announce none and have none", arguments: ["204", "304"])
+    @Test("statuses without content neither announce nor have any", arguments: ["204", "304"])
     func noContent(_ status: String) throws {
         #expect(try Self.fault([(":status", status)], then: .data(1, "x", end: true)) == .contentImpossible)
         let announced = try Self.fault([(":status", status), ("content-length", "5")], end: true)
         #expect(announced == (status == "204" ? .contentImpossible : nil))
     }
 
-    @Test("interim responses end nothing, are followed by a final one, and are not without number")
+    @Test("interim responses do not end, need a final response, and are limited")
     func interim() throws {
         let interim = [(":status", "100")]
         #expect(try Self.fault(interim, end: true) == .headMissing)
@@ -125,7 +125,7 @@ struct MalformedResponseTests {
         #expect(peer.record.events == ["1 failed malformed(HTTP.MessageFault.interimResponsesRepeated)"])
     }
 
-    @Test("trailers end the response, and hold neither pseudo-header fields nor framing")
+    @Test("trailers end the response, without pseudo-header fields or framing")
     func trailers() throws {
         let head = [(":status", "200")]
         #expect(try Self.fault(head, then: .headers(1, [("x", "y")], end: false)) == .trailersUnended)
@@ -134,7 +134,7 @@ struct MalformedResponseTests {
         #expect(try Self.fault(head, then: .headers(1, [("host", "a")])) == .trailerNamesFraming)
     }
 
-    @Test("heads and trailers beyond the limits, by size, by number of fields and by decoded size")
+    @Test("heads and trailers above the limits of size, number or decoded size are refused")
     func sizes() throws {
         let head = [(":status", "200")]
         let many = (0..<101).map { ("x-\($0)", "a") }
@@ -150,7 +150,7 @@ struct MalformedResponseTests {
         #expect(try Self.fault(head + large) == .headTooLarge)
     }
 
-    @Test("a malformed response harms no other stream")
+    @Test("a malformed response does not affect other streams")
     func others() throws {
         let peer = HTTP2ClientPeer()
         _ = try peer.sendRequest()

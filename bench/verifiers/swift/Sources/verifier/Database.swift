@@ -8,7 +8,7 @@ struct DatabaseError: Error {
 
 /// Devices and their counters. Its commits are durable when they return.
 ///
-/// Unchecked: whoever opens it uses it alone, and hands it to the one thread of `Counters` then.
+/// Unchecked: its opener uses it alone, and then hands it to the one thread of `Counters`.
 final class Database: @unchecked Sendable {
     private let connection: OpaquePointer
     private var update: OpaquePointer?

@@ -2,7 +2,7 @@
 struct Refusal: Error {
     /// As in docs/denials.md.
     let code: String
-    /// 401: a new proof may mend it; 403: none does.
+    /// 401: a new proof may be accepted; 403: none is.
     let status: Int
 
     init(_ code: String, status: Int = 401) {

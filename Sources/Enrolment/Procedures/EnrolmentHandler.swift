@@ -1,0 +1,151 @@
+internal import EventLoop
+internal import Registry
+
+/// Serves complete requests: decides by the rules, asks the registry, answers, and says so.
+///
+/// What was asked of the registry is seen to its end, whether or not anybody waits for the answer still.
+final class EnrolmentHandler {
+    let rules: EnrolmentRules
+    private let registry: DeviceRegistry
+    private let questions: RegistryRequests
+    private let shared: EnrolmentShared
+    private var audit: EnrolmentAudit
+
+    init(
+        _ rules: EnrolmentRules, _ registry: DeviceRegistry, _ questions: RegistryRequests, _ shared: EnrolmentShared,
+        audit: EnrolmentAudit
+    ) {
+        self.rules = rules
+        self.registry = registry
+        self.questions = questions
+        self.shared = shared
+        self.audit = audit
+    }
+
+    func serve(_ endpoint: EnrolmentEndpoint, _ content: [UInt8], _ reply: EnrolmentReply) {
+        switch endpoint {
+        case .nonce: sendNonce(reply)
+        case .initialization: initialize(content, reply)
+        case .keyBinding: bind(content, reply)
+        }
+    }
+
+    private func sendNonce(_ reply: EnrolmentReply) {
+        do throws(EnrolmentFault) {
+            // A client with a nonce needs the registry next.
+            guard registry.isAvailable else { throw .storeUnavailable }
+            reply.send(.nonce(try rules.nonces.issue(now: WallClock.seconds)))
+        } catch {
+            reply.send(.refusal(error), error.error)
+        }
+    }
+
+    // MARK: - Instance initialization
+
+    private func initialize(_ content: [UInt8], _ reply: EnrolmentReply) {
+        var subject = EnrolmentSubject()
+        let request: InstanceRegistration
+        do throws(EnrolmentFault) {
+            request = try rules.initialization(content, now: WallClock.seconds, &subject)
+        } catch {
+            countAttestation(subject)
+            return refuse(.initialization, subject, error, reply)
+        }
+        countAttestation(subject)
+        questions.ask(.initialize(request)) { [self, subject] result in
+            do throws(EnrolmentFault) {
+                let what = try Self.initialized(try result.get())
+                decided(.initialization, subject, .granted(what, serial: nil))
+                reply.send(.initialized)
+            } catch {
+                refuse(.initialization, subject, error, reply)
+            }
+        }
+    }
+
+    private func countAttestation(_ subject: EnrolmentSubject) {
+        guard let verdict = subject.attestation else { return }
+        shared.count { metrics in
+            switch verdict {
+            case .verified: metrics.attestationsVerified += 1
+            case .refused: metrics.attestationsRefused += 1
+            }
+        }
+    }
+
+    private static func initialized(_ reply: RegistryReply) throws(EnrolmentFault) -> String {
+        guard case .initialization(let verdict) = reply else { throw .storeUnavailable }
+        switch verdict {
+        case .registered: return "registered"
+        case .repeated: return "repeated"
+        case .refused(let refusal): throw EnrolmentFault(refusal)
+        }
+    }
+
+    // MARK: - Key binding
+
+    private func bind(_ content: [UInt8], _ reply: EnrolmentReply) {
+        var subject = EnrolmentSubject()
+        let shown: EnrolmentRules.ShownBinding
+        do throws(EnrolmentFault) {
+            shown = try rules.binding(content, now: WallClock.seconds, &subject)
+        } catch {
+            return refuse(.keyBinding, subject, error, reply)
+        }
+        questions.ask(.show(.hardwareKey(shown.binding.hardwareKeyID))) { [self, subject] result in
+            var subject = subject
+            do throws(EnrolmentFault) {
+                guard case .device(let details) = try result.get() else { throw .storeUnavailable }
+                let planned = try rules.planCertificate(now: WallClock.seconds)
+                let command = try rules.command(shown, planned, of: details, &subject)
+                bind(shown, planned, by: command, subject, reply)
+            } catch {
+                refuse(.keyBinding, subject, error, reply)
+            }
+        }
+    }
+
+    private func bind(
+        _ shown: EnrolmentRules.ShownBinding, _ planned: PlannedClientCertificate, by command: BindingRequest,
+        _ subject: EnrolmentSubject, _ reply: EnrolmentReply
+    ) {
+        questions.ask(.bindKey(command)) { [self] result in
+            do throws(EnrolmentFault) {
+                let what = try Self.bound(try result.get())
+                // The binding is durable. If no certificate can be made now, or it is lost on its way, the phone binds the
+                // same key once more, with a new nonce and a new assertion, and gets another.
+                let issued = try rules.issue(planned, for: shown.binding)
+                shared.count { $0.certificatesIssued += 1 }
+                decided(.keyBinding, subject, .granted(what, serial: issued.serial))
+                reply.send(.bound(issued))
+            } catch {
+                refuse(.keyBinding, subject, error, reply)
+            }
+        }
+    }
+
+    private static func bound(_ reply: RegistryReply) throws(EnrolmentFault) -> String {
+        guard case .keyBinding(let verdict) = reply else { throw .storeUnavailable }
+        switch verdict {
+        case .bound(_, .first): return "first"
+        case .bound(_, .rotation): return "rotation"
+        case .bound(_, .renewal): return "renewal"
+        case .refused(let refusal): throw EnrolmentFault(refusal)
+        }
+    }
+
+    // MARK: - Telling
+
+    private func refuse(
+        _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ fault: EnrolmentFault, _ reply: EnrolmentReply
+    ) {
+        decided(endpoint, subject, .refused(fault))
+        reply.send(.refusal(fault), fault.error)
+    }
+
+    private func decided(
+        _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ outcome: EnrolmentDecision.Outcome
+    ) {
+        audit.decided(endpoint, subject, outcome, now: WallClock.seconds)
+    }
+}

@@ -1,0 +1,112 @@
+internal import Bytes
+internal import EventLoop
+internal import HTTP
+internal import Server
+
+/// One request and its answer: admitted, collected, handed to the handler.
+final class EnrolmentServerExchange: CollectedExchange {
+    private let application: EnrolmentApplication
+    private var endpoint: EnrolmentEndpoint?
+    private var reply: EnrolmentReply?
+
+    init(connection: ServerConnection, application: EnrolmentApplication) {
+        self.application = application
+        super.init(connection: connection, contentLimit: application.contentLimit)
+    }
+
+    // MARK: - The request
+
+    override func headReceived() {
+        do throws(EnrolmentRequestFault) {
+            try admit()
+            if head.expectsContinue { sendContinue() }
+        } catch {
+            refuse(error)
+        }
+    }
+
+    private func admit() throws(EnrolmentRequestFault) {
+        if let seconds = application.takeRequest(of: connection, now: began) {
+            throw .tooManyRequests(retryAfter: seconds)
+        }
+        guard let endpoint = EnrolmentEndpoint(path: text(head.path)) else { throw .endpointUnknown }
+        self.endpoint = endpoint
+        guard head.method == endpoint.method else { throw .methodRefused(allowed: "\(endpoint.method.name)") }
+        guard head.query == nil else { throw .queryRefused }
+        guard endpoint != .nonce else {
+            if head.framing.hasContent { throw .contentRefused }
+            return
+        }
+        if announcesTooMuch { throw tooLarge }
+        // What is sent without a type is taken for what it must be; a form's type shows that a library has encoded it.
+        let type = head.fields.first { $0.name == .contentType }.map { text($0.valueRange).lowercased() }
+        let admitted = ["application/json", "application/json; charset=utf-8", "application/json;charset=utf-8"]
+        if let type, !admitted.contains(type) { throw .mediaTypeRefused }
+    }
+
+    private var tooLarge: EnrolmentRequestFault { .contentTooLarge(limit: contentLimit) }
+
+    override func contentExceeded() { refuse(tooLarge) }
+
+    override func contentEnded() {
+        guard !isAnswered, let endpoint else { return }
+        let reply = EnrolmentReply(to: self)
+        self.reply = reply
+        application.handler.serve(endpoint, content, reply)
+    }
+
+    override func requestFaulted(_ fault: MessageFault) { refuse(.malformed(fault)) }
+    override func requestTimedOut() { refuse(.timeout) }
+
+    private func refuse(_ fault: EnrolmentRequestFault) {
+        if isAnswered { abort() } else { answer(EnrolmentResponse.refusal(fault), fault.error) }
+    }
+
+    // MARK: - The response
+
+    /// - Parameter error: the row it is a refusal by; nil if it is none.
+    func answer(_ response: EnrolmentResponse, _ error: EnrolmentError?) {
+        guard !isAnswered else { return }
+        application.answered(endpoint, error, took: Instant.now - began)
+        let length = UInt64(response.content.count)
+        // The answer to HEAD, which no endpoint admits, has no content either; nor has 204.
+        let isBare = head.method == .head || response.status == 204
+        let date = application.date
+        let isSent = sendHead(
+            response.status, content: isBare ? .none : .length(length),
+            statedLength: response.status == 204 ? nil : length
+        ) { output in
+            output.appendField("Date", date.span)
+            for field in response.fields {
+                let (name, value) = (Array(field.name.utf8), Array(field.value.utf8))
+                output.appendField(name.span, value.span)
+            }
+        }
+        guard isSent else { return abort() }
+        send(isBare ? [] : response.content)
+    }
+
+    override func ended() {
+        reply?.exchange = nil
+        reply = nil
+        endpoint = nil
+        super.ended()
+    }
+}
+
+/// The reply to one request. Refers to its exchange only while the request is under way: a later answer is dropped.
+final class EnrolmentReply {
+    fileprivate(set) var exchange: EnrolmentServerExchange?
+
+    init(to exchange: EnrolmentServerExchange) {
+        self.exchange = exchange
+    }
+
+    /// Answers. Only the first answer counts.
+    func send(_ response: EnrolmentResponse, _ error: EnrolmentError? = nil) {
+        guard let exchange else { return }
+        self.exchange = nil
+        exchange.answer(response, error)
+        exchange.advance()
+    }
+}

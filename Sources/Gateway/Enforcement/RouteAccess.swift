@@ -1,0 +1,85 @@
+internal import Attestation
+internal import Policy
+internal import Registry
+internal import Vocabulary
+
+/// What a client may do on a route, by what the registry says of its certificate's key: the first half of the decision,
+/// before any proof is looked at.
+enum RouteAccess {
+    /// Forwarded on its certificate alone: the route asks for no more.
+    case certificate
+    /// Forwarded as this device, of the app at this place of the configuration.
+    case device(DeviceSnapshot, app: Int)
+    case refused(Refusal)
+
+    /// What the configuration says of a device's app.
+    struct App {
+        let place: Int
+        let environment: AttestationEnvironment
+        /// The highest risk metric that is admitted; nil for every one.
+        let maximumRisk: UInt32?
+        /// The lowest system version that is admitted; nil for every one.
+        let minimumSystem: AppExtensionPolicy.MinimumSystem?
+
+        /// Why the device is refused at every level, or nil. Compared with every request, so that another demand applies to
+        /// all devices at once.
+        fileprivate func refusal(of device: DeviceSnapshot) -> Refusal? {
+            if let maximumRisk, let risk = device.riskMetric, risk > maximumRisk {
+                return Refusal(.deviceRisky, "its risk metric \(risk) is above `maximum_risk`")
+            }
+            guard let minimumSystem, minimumSystem.refusal(of: device.systemVersion) != nil else { return nil }
+            guard let version = device.systemVersion else {
+                return Refusal(
+                    .osOutdated, "its attestation states no system version, which `absent_extensions` refuses")
+            }
+            return Refusal(.osOutdated, "its system version \(version) is below `minimum_os`")
+        }
+    }
+
+    /// - Parameters:
+    ///   - lookup: of the certificate's key; never `pending`.
+    ///   - isSelfSigned: whether nobody vouches for that key but the registry. Then it must be bound, at every level.
+    ///   - app: that of the device; nil if it is not configured.
+    init(
+        _ lookup: DeviceLookup, isSelfSigned: Bool, on requirement: Requirement, admitting apps: AppSet,
+        app: (DeviceSnapshot) -> App?
+    ) {
+        switch lookup {
+        case .pending: preconditionFailure("decided before the registry answered")
+        case .storeUnavailable:
+            // On a route for certificates too: a revocation may have been missed.
+            self = .refused(Refusal(.storeUnavailable, "the registry does not answer"))
+        case .unknown where isSelfSigned:
+            self = .refused(
+                Refusal(.deviceUnknown, "the certificate is self-signed, and its key is not bound to a device"))
+        case .unknown:
+            self = requirement == .certificate ? .certificate : .refused(Refusal(.deviceUnknown))
+        case .found(let device):
+            switch device.standing {
+            case .deviceRevoked: self = .refused(Refusal(.deviceRevoked))
+            case .bindingEnded:
+                self = .refused(Refusal(.deviceMismatch, "the binding of the certificate's key has ended"))
+            case .active:
+                let app = app(device)
+                if let refusal = app?.refusal(of: device) {
+                    self = .refused(refusal)
+                    return
+                }
+                guard requirement != .certificate else {
+                    self = .certificate
+                    return
+                }
+                guard let app else {
+                    self = .refused(Refusal(.appRefused, "the device's app is not configured"))
+                    return
+                }
+                guard app.environment == device.environment else {
+                    self = .refused(
+                        Refusal(.appRefused, "the device was attested for the environment \(device.environment)"))
+                    return
+                }
+                self = apps.contains(app.place) ? .device(device, app: app.place) : .refused(Refusal(.appRefused))
+            }
+        }
+    }
+}

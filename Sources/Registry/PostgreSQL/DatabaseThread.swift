@@ -1,0 +1,237 @@
+internal import EventLoop
+internal import Synchronization
+internal import Vocabulary
+
+/// The thread that may wait for the database: it opens connections, and does one after the other what operators and enrolment
+/// ask. Counters and lookups wait for nobody here.
+final class DatabaseThread: Sendable {
+    enum Order: Sendable {
+        /// Connect, and write down what memory holds as spent.
+        case open(owed: [DeviceID: [UInt32]])
+        case perform(RegistryCommand, at: Int64, ticket: Int)
+        /// One slice of what ends with time; and a word to the witness.
+        case expire(at: Int64, StoreProgress)
+        /// What others have revoked and ended.
+        case attest([WitnessEntry])
+        /// How far the database has come, at the end.
+        case mark(StoreProgress)
+        /// Let go of the connection, which cannot be trusted any more.
+        case abandon
+        case stop
+    }
+
+    enum Report: Sendable {
+        case opened(DatabaseAccess)
+        case notOpened(String)
+        case performed(ticket: Int, DatabaseReply)
+        /// - isLeft: whether there may be more.
+        case expired(isLeft: Bool)
+        /// Of `expire`: why the connection is no good any more; nil if it is.
+        case notExpired(String?)
+    }
+
+    private let orders: Mailbox<Order>
+    private let thread: LoopThread
+
+    /// - Parameter access: what has been opened already.
+    init(
+        _ settings: PostgreSQLSettings, reports: Mailbox<Report>, access: DatabaseAccess, witness: Witness?
+    ) throws(EventLoopError) {
+        // Bounded by what the store's thread lets in.
+        let orders = try Mailbox<Order>(limit: .max)
+        self.orders = orders
+        thread = try LoopThread(name: "database") {
+            // Without a loop nothing is answered: the store's thread gives up what it asked.
+            guard let loop = try? Loop() else { return }
+            let runner = OperationRunner(
+                settings, database: access.takeDatabase(), witness: witness, reports: reports, loop: loop)
+            let receiver = MailboxReceiver(loop: loop, mailbox: orders) { runner.follow($0) }
+            withExtendedLifetime(receiver) { loop.run() }
+        }
+    }
+
+    func order(_ order: Order) { orders.post(order) }
+
+    /// After `stop` was ordered.
+    func join() { thread.join() }
+}
+
+/// What came of an operation.
+struct DatabaseReply: Sendable {
+    let result: Result<RegistryReply, StoreError>
+    /// The number under which other gateways hear of it; nil if nobody needs to.
+    var change: Int64?
+    /// Why the connection is no good any more; nil if it is.
+    var fault: String?
+    /// A value that may or may not have been spent.
+    var owed: (device: DeviceID, counter: UInt32)?
+}
+
+/// A database that was opened on one thread and is used on others: the waiting side by the database thread, the counters' connection by
+/// the store's thread.
+final class DatabaseAccess: Sendable {
+    let identity: StoreIdentity
+    let kind: DatabaseKind
+    /// The number of the latest change that the witness knows.
+    let position: Int64
+    /// How far it had come when it was opened.
+    let progress: StoreProgress
+    /// Whether its tables were made when it was opened.
+    let isMade: Bool
+    private let database: Mutex<RegistryDatabase?>
+    private let connection: Mutex<DatabaseConnection?>
+
+    /// Opens both connections, to the same database. Waits.
+    ///
+    /// - Parameter making: whether tables are made where there are none.
+    init(
+        _ settings: PostgreSQLSettings, _ witness: Witness?, making: Bool, owed: [DeviceID: [UInt32]] = [:]
+    ) throws(StoreOpenError) {
+        do {
+            let database = try RegistryDatabase(settings, witness, making: making)
+            isMade = database.isMade
+            if let secret = settings.secret { try database.confirm(secret) }
+            progress = database.begun
+            try database.pay(owed)
+            identity = database.identity
+            kind = database.kind
+            let (connection, position) = try CounterStatements.connect(
+                settings, to: identity, kind, mark: database.mark)
+            self.position = min(position, progress.standing)
+            self.database = Mutex(database)
+            self.connection = Mutex(connection)
+        } catch let error as StoreOpenError {
+            throw error
+        } catch {
+            throw .failed(path: settings.name, detail: "\(DatabaseFailure(error))")
+        }
+    }
+
+    func takeDatabase() -> sending RegistryDatabase? { database.withLock { $0.take() } }
+    func takeConnection() -> sending DatabaseConnection? { connection.withLock { $0.take() } }
+}
+
+/// On the database thread.
+private final class OperationRunner {
+    private let settings: PostgreSQLSettings
+    private var database: RegistryDatabase?
+    private let witness: Witness?
+    /// Slices until it is looked for people who were barred at other gateways: no change of a device tells of them.
+    private var slicesToSubjects = 0
+    private let reports: Mailbox<DatabaseThread.Report>
+    private let loop: Loop
+
+    /// Slices come each half second, or faster.
+    private static let subjectPause = 20
+
+    init(
+        _ settings: PostgreSQLSettings, database: RegistryDatabase?, witness: Witness?,
+        reports: Mailbox<DatabaseThread.Report>, loop: Loop
+    ) {
+        self.settings = settings
+        self.database = database
+        self.witness = witness
+        self.reports = reports
+        self.loop = loop
+    }
+
+    func follow(_ order: DatabaseThread.Order) {
+        switch order {
+        case .open(let owed): open(owed)
+        case .perform(let command, let time, let ticket):
+            reports.post(.performed(ticket: ticket, perform(command, time)))
+        case .expire(let time, let progress):
+            expire(at: time)
+            witness?.tick(progress)
+        case .mark(let progress): witness?.mark(progress, isSynced: true)
+        case .attest(let entries): witness?.append(entries)
+        case .abandon: database = nil
+        case .stop:
+            database = nil
+            loop.stop()
+        }
+    }
+
+    private func open(_ owed: [DeviceID: [UInt32]]) {
+        database = nil
+        do throws(StoreOpenError) {
+            // A gateway that has lost its database must not make a new one.
+            let access = try DatabaseAccess(settings, witness, making: false, owed: owed)
+            database = access.takeDatabase()
+            reports.post(.opened(access))
+        } catch {
+            reports.post(.notOpened(error.description))
+        }
+    }
+
+    private func perform(_ command: RegistryCommand, _ time: Int64) -> DatabaseReply {
+        guard let database else { return DatabaseReply(result: .failure(.unavailable)) }
+        let before = database.lastChange
+        var spent: DeviceID?
+        do {
+            let reply = try database.perform(command, at: time) { spent = $0 }
+            let change = database.lastChange
+            // Before the command is answered.
+            witness?.append(WitnessEntry.all(of: command, reply, at: time))
+            return DatabaseReply(result: .success(reply), change: change > before ? change : nil)
+        } catch let refusal as StoreError {
+            return DatabaseReply(result: .failure(refusal))
+        } catch {
+            let trouble = DatabaseFailure(error)
+            var answer = DatabaseReply(
+                result: .failure(.unavailable), fault: trouble.endsConnection ? "\(trouble)" : nil)
+            // COMMIT may have been durable although it failed.
+            if let spent, case .bindKey(let request) = command { answer.owed = (spent, request.counter) }
+            if trouble.endsConnection { self.database = nil }
+            return answer
+        }
+    }
+
+    private func attestSubjects(_ database: RegistryDatabase) throws {
+        guard let witness else { return }
+        slicesToSubjects -= 1
+        guard slicesToSubjects <= 0 else { return }
+        slicesToSubjects = Self.subjectPause
+        witness.append(try database.barredSubjects())
+    }
+
+    private func expire(at time: Int64) {
+        guard let database else {
+            reports.post(.notExpired(nil))
+            return
+        }
+        do {
+            let isLeft = try database.expire(at: time)
+            try attestSubjects(database)
+            reports.post(.expired(isLeft: isLeft))
+        } catch {
+            let trouble = DatabaseFailure(error)
+            if trouble.endsConnection { self.database = nil }
+            reports.post(.notExpired(trouble.endsConnection ? "\(trouble)" : nil))
+        }
+    }
+}
+
+/// An error of whatever kind, as logs tell it.
+struct DatabaseFailure: Error, CustomStringConvertible {
+    let description: String
+    /// Whether the connection is not to be used again.
+    let endsConnection: Bool
+
+    init(_ error: any Error) {
+        switch error {
+        case let fault as DatabaseFault:
+            description = fault.description
+            endsConnection = !fault.isRefusal && !fault.isPassing
+        case let unknown as RegistryDatabase.Unknown:
+            description = unknown.detail
+            endsConnection = true
+        case let error as UnreadableRow:
+            description = "a row of table \(error.table) cannot be read"
+            endsConnection = true
+        default:
+            description = String(describing: error)
+            endsConnection = true
+        }
+    }
+}
