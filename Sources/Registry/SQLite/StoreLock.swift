@@ -23,6 +23,9 @@ struct StoreLock: ~Copyable {
     }
 
     deinit {
-        if descriptor >= 0 { close(descriptor) }
+        guard descriptor >= 0 else { return }
+        // Closing does not release it while a child process that was just forked still has the descriptor.
+        flock(descriptor, LOCK_UN)
+        close(descriptor)
     }
 }
