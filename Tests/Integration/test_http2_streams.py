@@ -524,7 +524,7 @@ def test_unread_content_of_a_connection_is_bounded(start_gateway, own_upstream, 
 def test_a_stream_delayed_by_others_does_not_time_out(start_gateway, own_upstream, phone):
     gateway = start_gateway(
         {"service": own_upstream.address}, [{"name": "all", "host": "localhost", "path": "/", "content_limit": "64MiB"}],
-        timeouts={"content_idle": "3s"})
+        timeouts={"content_idle": "8s"})
     resume = threading.Event()
 
     def serve(connection):
@@ -543,7 +543,7 @@ def test_a_stream_delayed_by_others_does_not_time_out(start_gateway, own_upstrea
             if most > 0:
                 http2.h2.send_data(number, bytes(min(most, 16_384)))
                 http2.flush()
-            elif not http2.pump_for(5):
+            elif not http2.pump_for(10):
                 break
         assert http2.h2.outbound_flow_control_window == 0
         assert http2.resets([*numbers, starving]) == [None] * 6 and http2.streams[starving].response is None
