@@ -47,6 +47,61 @@ struct CommitTests {
         #expect(store.journalLength == 4)
     }
 
+    @Test("the journal's memory is bounded while it never becomes empty, and is released after a peak")
+    func steadyLoad() throws {
+        let device = try #require(DeviceID(Int64(7)))
+        var journal = Journal()
+        var last: Int64 = 0
+        func append(_ count: Int) {
+            for _ in 0..<count {
+                last += 1
+                journal.append(last, device)
+            }
+        }
+        func take(leaving count: Int64) {
+            while journal.takeFirst(through: last - count) != nil {}
+        }
+        for _ in 0..<1_000 {
+            append(1_000)
+            take(leaving: 1_000)
+        }
+        #expect(journal.count == 1_000)
+        #expect(journal.first == 999_001)
+        #expect(journal.capacity <= 131_072)
+        append(500_000)
+        take(leaving: 1_000)
+        #expect(journal.count == 1_000)
+        #expect(journal.capacity <= 65_536)
+        append(500_000)
+        take(leaving: 0)
+        #expect(journal.capacity <= 65_536)
+    }
+
+    @Test("rows are folded while batches follow each other without a pause")
+    func foldedUnderLoad() throws {
+        let store = try open()
+        _ = try store.populate(64)
+        let backend = SQLiteBackend(store)
+        var counter: UInt32 = 0
+        var committed = 0
+        var longest = 0
+        for _ in 0..<800 {
+            var entries: [CounterEntry] = []
+            for _ in 0..<4 {
+                counter += 1
+                entries += (1...64).map { store.entry($0, counter) }
+            }
+            backend.commit(entries) { _, outcome in committed += outcome == .committed ? 1 : 0 }
+            backend.workOn()
+            longest = max(longest, store.journalLength)
+        }
+        #expect(committed == 800 * 4 * 64)
+        // The bound, and what is committed during one round.
+        #expect(longest < 40_000)
+        #expect(store.ahead.count <= 64)
+        #expect(store.owed.isEmpty)
+    }
+
     @Test("a revocation or ended binding between acceptance and commit refuses the value")
     func revokedBetween() throws {
         let store = try open()

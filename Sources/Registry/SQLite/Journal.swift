@@ -25,12 +25,28 @@ struct Journal {
         guard start < items.count, items[start].number <= number else { return nil }
         let item = items[start]
         start += 1
-        if start == items.count {
-            items.removeAll(keepingCapacity: true)
-            start = 0
-        }
+        compact()
         return (item.number, item.device)
     }
+
+    /// Releases the memory of rows that were taken. Under steady load the journal is never empty, so this must not wait until
+    /// it is.
+    private mutating func compact() {
+        if start == items.count {
+            items.removeAll(keepingCapacity: items.capacity <= Self.keptCapacity)
+            start = 0
+        } else if start >= Self.keptCapacity / 2, start >= count {
+            // Copied rather than moved within the array, so that the capacity of a peak is released too.
+            items = Array(items[start...])
+            start = 0
+        }
+    }
+
+    /// Rows, of 16 bytes each, whose memory an empty journal keeps.
+    private static let keptCapacity = 65_536
+
+    /// Rows for which memory is allocated.
+    var capacity: Int { items.capacity }
 
     static let insertion = "INSERT INTO journal (seq, device, counter) VALUES (?, ?, ?)"
 
@@ -58,7 +74,8 @@ struct Journal {
         next += 1
     }
 
-    private mutating func append(_ number: Int64, _ device: DeviceID) {
+    /// Appends a row that is in the database.
+    mutating func append(_ number: Int64, _ device: DeviceID) {
         items.append(Item(number: number, device: device))
         // Those that were taken for something else lie between.
         next = max(next, number + 1)
