@@ -46,8 +46,8 @@ enum ClientCertificateVerifier {
         let verdict: Result<ClientIdentity, ClientCertificateFault>
         if accepted {
             verdict = identity(of: leaf, context, library)
-        } else if admission.selfSigned, let certificate = SelfSignedCertificate(leaf) {
-            verdict = certificate.identity(library)
+        } else if admission.selfSigned, let judged = SelfSignedCertificate(leaf)?.identity(library) {
+            verdict = judged
         } else {
             let error = X509_STORE_CTX_get_error(context)
             verdict = .failure(

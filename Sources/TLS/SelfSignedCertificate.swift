@@ -1,27 +1,32 @@
 internal import COpenSSL
 internal import Cryptography
 
-/// A client certificate that its own key has signed. It vouches for nobody; it is a form in which TLS takes a key, whose
-/// possession the handshake proves. So it is held to its form, and the key to P-256.
+/// A client certificate that its own key has signed. It is only the form in which TLS carries a key; the handshake proves
+/// possession of that key. So the checks are of its form, and the key must be on P-256.
+///
+/// The key is checked before the signature. A sender chooses both, and verification with some keys costs a multiple of a
+/// handshake: RSA with a public exponent as long as its modulus. Certificates of authorities have no such check, because
+/// OpenSSL verifies a chain from the trusted certificate downwards: a key verifies only after a trusted one has signed it.
 struct SelfSignedCertificate {
     private let certificate: Certificate
+    private let key: PublicKey
 
-    /// What ECDSA on P-256 with SHA-256 has.
+    /// The strength of ECDSA on P-256 with SHA-256.
     private static let signatureBits: Int32 = 128
 
-    /// Nil if the certificate names another issuer than its subject, or its own key has not signed it: then it is one of an
-    /// unknown authority, whatever names it bears.
+    /// Nil if the certificate names another issuer than its subject, or has an unknown type of key. Then it is a
+    /// certificate of an unknown authority.
     init?(_ certificate: Certificate) {
-        guard certificate.isNamedIssuer(of: certificate), let key = X509_get0_pubkey(certificate.pointer) else {
-            return nil
-        }
-        ERR_clear_error()
-        defer { ERR_clear_error() }
-        guard X509_verify(certificate.pointer, key) == 1 else { return nil }
+        guard certificate.isSelfIssued, let key = certificate.publicKey else { return nil }
         self.certificate = certificate
+        self.key = key
     }
 
-    func identity(_ library: LibraryContext) -> Result<ClientIdentity, ClientCertificateFault> {
+    /// Checks the certificate.
+    ///
+    /// - Returns: the identity, or the fault. Nil if another key signed the certificate: then an unknown authority did,
+    ///   whatever name it has.
+    func identity(_ library: LibraryContext) -> Result<ClientIdentity, ClientCertificateFault>? {
         func refused(_ kind: ClientCertificateFault.Kind, _ reason: String) -> Result<
             ClientIdentity, ClientCertificateFault
         > {
@@ -29,6 +34,8 @@ struct SelfSignedCertificate {
                 ClientCertificateFault(
                     kind: kind, certificate: PresentedCertificate(certificate, library), reason: reason))
         }
+        guard key.isP256 else { return refused(.unsuitable, "the key is not on P-256") }
+        guard isSignedByItsKey else { return nil }
         // Either comparison is 0 where the field is no valid time.
         guard X509_cmp_current_time(X509_get0_notBefore(certificate.pointer)) < 0,
             X509_cmp_current_time(X509_get0_notAfter(certificate.pointer)) > 0, let notAfter = certificate.notAfter,
@@ -36,7 +43,7 @@ struct SelfSignedCertificate {
         else { return refused(.outsideValidity, "it has expired, or is not valid yet") }
         if let reason = unsuitability { return refused(.unsuitable, reason) }
         do throws(CryptographyError) {
-            guard let keyID = try certificate.publicKey?.keyID(library) else {
+            guard let keyID = try key.keyID(library) else {
                 return refused(.unsuitable, "the key is not on P-256")
             }
             return .success(
@@ -46,6 +53,12 @@ struct SelfSignedCertificate {
         } catch {
             return refused(.unsuitable, error.description)
         }
+    }
+
+    private var isSignedByItsKey: Bool {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        return X509_verify(certificate.pointer, key.pointer) == 1
     }
 
     private var unsuitability: String? {
