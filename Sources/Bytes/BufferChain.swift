@@ -26,6 +26,8 @@ public struct BufferChain: ~Copyable {
     }
 
     public var isEmpty: Bool { count == 0 }
+    /// Bytes of memory that the chain takes from its pool.
+    public var footprint: Int { (blocks.count - first) * pool.blockSize }
 
     public mutating func append(_ bytes: Span<UInt8>) {
         bytes.withUnsafeBufferPointer { source in

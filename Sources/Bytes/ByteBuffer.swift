@@ -77,6 +77,23 @@ public struct ByteBuffer: ~Copyable {
         if start == end, base != nil { release() }
     }
 
+    /// Bytes of memory that the buffer takes from its pool.
+    public var footprint: Int { base == nil ? 0 : pool.blockSize }
+
+    /// Moves few bytes that may have to wait to a block of their size. The buffer has little room after it, until it
+    /// `expands`.
+    public mutating func shrink() {
+        guard base != nil, count <= BufferPool.smallBlockSize, pool.blockSize > BufferPool.smallBlockSize else { return }
+        var smaller = ByteBuffer(pool: pool.small)
+        smaller.append(readable)
+        swap(&self, &smaller)
+    }
+
+    /// Empties the buffer, whose blocks come from `pool` again.
+    public mutating func expand(_ pool: BufferPool) {
+        if self.pool === pool { removeAll() } else { self = ByteBuffer(pool: pool) }
+    }
+
     @usableFromInline mutating func release() {
         guard let block = base else { return }
         pool.give(block)

@@ -23,5 +23,6 @@ enum { ag_signalfd_size = 128 };
 extern int ag_spawn_closefrom(void *actions, int first) __asm__("posix_spawn_file_actions_addclosefrom_np");
 // pad: a size_t.
 extern int ag_malloc_trim(unsigned long pad) __asm__("malloc_trim");
+extern unsigned long ag_malloc_usable_size(void *memory) __asm__("malloc_usable_size");
 
 #endif

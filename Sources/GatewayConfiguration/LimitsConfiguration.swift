@@ -1,7 +1,11 @@
 /// Limits for clients.
 public struct LimitsConfiguration: Equatable, Sendable {
+    /// Bytes of memory of the whole process; nil for a share of what there is.
+    public let memory: Int?
     /// Open client connections, per worker.
     public let connections: Int
+    /// Open connections of one client certificate's key, at all workers together.
+    public let connectionsPerClient: Int
     /// Open connections of one client address, at all workers together.
     public let connectionsPerSource: Int?
     /// TLS handshakes under way, per worker.
@@ -17,6 +21,8 @@ public struct LimitsConfiguration: Equatable, Sendable {
     public let requestsPerConnection: Int
     /// Requests under way at once on a connection of HTTP/2.
     public let streams: Int
+    /// Streams of HTTP/2 under way of one certificate's key, per worker.
+    public let streamsPerClient: Int
     /// Under way at one upstream for one certificate's key, per worker.
     public let requestsPerDevice: Int
     /// WebSocket tunnels, open or about to be, per worker.
@@ -33,6 +39,15 @@ public struct LimitsConfiguration: Equatable, Sendable {
 
 extension LimitsConfiguration {
     enum Keys {
+        static let memory = Key(
+            "memory", .size((64 << 20)...(1 << 40)), unit: "bytes of the process", whenMissing: .allowed,
+            "The memory of the whole process.")
+        static let connectionsPerClient = Key(
+            "connections_per_client", .integer(1...1_000_000), unit: "connections", whenMissing: .means("100"),
+            "The maximum number of open connections of one client certificate's key.")
+        static let streamsPerClient = Key(
+            "streams_per_client", .integer(1...65_535), unit: "requests of one client", whenMissing: .means("1000"),
+            "The maximum number of HTTP/2 requests in flight of one client certificate's key.")
         static let connections = Key(
             "connections", .integer(1...1_000_000), unit: "connections per worker", whenMissing: .means("10000"),
             "The maximum number of open client connections.")
@@ -83,16 +98,19 @@ extension LimitsConfiguration {
         static let section = Section(
             path: "limits",
             settings: [
-                connections.setting, connectionsPerSource.setting, handshakes.setting, handshakesPerSource.setting,
+                memory.setting, connections.setting, connectionsPerSource.setting, connectionsPerClient.setting,
+                handshakes.setting, handshakesPerSource.setting,
                 head.setting, target.setting, fields.setting, requestsPerConnection.setting,
-                streams.setting, requestsPerDevice.setting, tunnels.setting, tunnelsPerDevice.setting,
+                streams.setting, streamsPerClient.setting, requestsPerDevice.setting, tunnels.setting, tunnelsPerDevice.setting,
                 heldContent.setting, ratePerSource.setting, ratePerDevice.setting,
             ])
     }
 
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
+        let memory = reader.read(Keys.memory)
         let connections = reader.read(Keys.connections)
+        let connectionsPerClient = reader.read(Keys.connectionsPerClient)
         let connectionsPerSource = reader.read(Keys.connectionsPerSource)
         let handshakes = reader.read(Keys.handshakes)
         let handshakesPerSource = reader.read(Keys.handshakesPerSource)
@@ -101,6 +119,7 @@ extension LimitsConfiguration {
         let fields = reader.read(Keys.fields)
         let requestsPerConnection = reader.read(Keys.requestsPerConnection)
         let streams = reader.read(Keys.streams)
+        let streamsPerClient = reader.read(Keys.streamsPerClient)
         let requestsPerDevice = reader.read(Keys.requestsPerDevice)
         let tunnels = reader.read(Keys.tunnels)
         let tunnelsPerDevice = reader.read(Keys.tunnelsPerDevice)
@@ -114,12 +133,15 @@ extension LimitsConfiguration {
                 expected: "`target` of at most \(SizeText.format(head)), because the target is part of the head")
             return nil
         }
-        guard let connections, let handshakes, let head, let target, let fields, let requestsPerConnection,
+        guard let connections, let connectionsPerClient, let streamsPerClient, let handshakes, let head, let target, let fields, let requestsPerConnection,
             let streams, let requestsPerDevice, let tunnels, let tunnelsPerDevice, let heldContent
         else {
             return nil
         }
+        self.memory = memory
         self.connections = connections
+        self.connectionsPerClient = connectionsPerClient
+        self.streamsPerClient = streamsPerClient
         self.connectionsPerSource = connectionsPerSource
         self.handshakes = handshakes
         self.handshakesPerSource = handshakesPerSource

@@ -6,6 +6,8 @@ public struct ListenerConfiguration: Equatable, Sendable {
     public let address: ServerAddress
     /// Nil if the listener speaks with clients directly.
     public let proxyProtocol: ProxyProtocolConfiguration?
+    /// Open connections, per worker; nil for as many as the worker may have.
+    public let connections: Int?
     /// At least one, the preferred one first.
     public let protocols: [ProtocolName]
     public let tls: TLS
@@ -71,6 +73,9 @@ extension ListenerConfiguration {
             },
             whenMissing: .allowed,
             "Load balancers in front of the listener that send the client's address (PROXY protocol).")
+        static let connections = Key(
+            "connections", .integer(1...1_000_000), unit: "connections per worker", whenMissing: .allowed,
+            "The maximum number of open connections of this listener.")
         static let protocols = ProtocolName.key
         static let tls = Key(
             "tls", .section(TLS.Keys.section, TLS.init), whenMissing: .refused,
@@ -84,7 +89,7 @@ extension ListenerConfiguration {
         static let section = Section(
             path: "listeners",
             settings: [
-                address.setting, proxyProtocol.setting, protocols.setting, tls.setting, clients.setting, hosts.setting,
+                address.setting, connections.setting, proxyProtocol.setting, protocols.setting, tls.setting, clients.setting, hosts.setting,
             ])
     }
 
@@ -92,6 +97,7 @@ extension ListenerConfiguration {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let address = reader.read(Keys.address)
         let proxyProtocol = reader.read(Keys.proxyProtocol)
+        let connections = reader.read(Keys.connections)
         let protocols = reader.read(Keys.protocols)
         let tls = reader.read(Keys.tls)
         let clients = reader.read(Keys.clients)
@@ -102,6 +108,7 @@ extension ListenerConfiguration {
         else { return nil }
         self.address = address
         self.proxyProtocol = proxyProtocol
+        self.connections = connections
         self.protocols = protocols
         self.tls = tls
         self.clients = clients

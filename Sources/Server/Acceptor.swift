@@ -9,9 +9,11 @@ public final class Acceptor {
     let settings: ServerSettings
     let application: Application
     public let pool: BufferPool
-    private var listeners: [ListeningSocket] = []
+    private var listeners: [Listener] = []
     private var connections: [ServerConnection?] = []
     private var freeSlots: [Int] = []
+    /// Gives memory back, where there is too little of it to accept a connection.
+    public var memoryRelief: (() -> Void)?
     /// Connections open now.
     public private(set) var connectionCount = 0
     /// Set when the worker stops: each response then ends its connection.
@@ -31,6 +33,14 @@ public final class Acceptor {
     /// Connections taken since the beginning.
     private var opened: UInt64 = 0
 
+    private struct Listener {
+        /// Nil when nothing more is accepted.
+        var socket: ListeningSocket?
+        /// Connections that may be open.
+        let limit: Int
+        var connections = 0
+    }
+
     public init(loop: Loop, settings: ServerSettings, pool: BufferPool, application: Application) {
         self.loop = loop
         self.settings = settings
@@ -40,9 +50,13 @@ public final class Acceptor {
 
     /// Serves TLS connections on a listening socket. Whether their clients have an identity, the contexts decide.
     ///
-    /// - Parameter proxies: whose connections must begin with a PROXY header.
-    public func listen(on socket: consuming Socket, tls: VirtualHosts, proxies: TrustedProxies = .none) {
-        add(socket, tls: tls, proxies: proxies.unshared)
+    /// - Parameters:
+    ///   - proxies: whose connections must begin with a PROXY header.
+    ///   - connections: that may be open.
+    public func listen(
+        on socket: consuming Socket, tls: VirtualHosts, proxies: TrustedProxies = .none, connections: Int = .max
+    ) {
+        add(socket, tls: tls, proxies: proxies.unshared, connections: connections)
     }
 
     /// The same for a listener of one host.
@@ -53,10 +67,10 @@ public final class Acceptor {
     /// Serves connections without TLS, whose clients have no identity. For sockets that something else guards, such as the
     /// mode of a Unix socket's file.
     public func listen(on socket: consuming Socket) {
-        add(socket, tls: nil, proxies: .none)
+        add(socket, tls: nil, proxies: .none, connections: .max)
     }
 
-    private func add(_ socket: consuming Socket, tls: VirtualHosts?, proxies: TrustedProxies) {
+    private func add(_ socket: consuming Socket, tls: VirtualHosts?, proxies: TrustedProxies, connections: Int) {
         let application = application
         let place = listeners.count
         let listener = ListeningSocket(
@@ -64,7 +78,7 @@ public final class Acceptor {
         ) { [unowned self] socket, peer in
             open(socket, of: place, peer: peer, tls: tls, isProxied: proxies.contains(peer))
         }
-        listeners.append(listener)
+        listeners.append(Listener(socket: listener, limit: connections))
     }
 
     private func open(
@@ -77,13 +91,13 @@ public final class Acceptor {
         // First: nobody gives way to a connection that would not be admitted anyway. A proxy's is asked about when its header
         // says whose it is.
         guard isProxied || admits(connection) else { return }  // dropping the connection closes it
-        if connectionCount >= settings.connections { makeRoom() }
-        guard connectionCount < settings.connections else {
-            application.connectionRefused(connection, .limit)
+        if let refusal = refusalForRoom(on: listener) {
+            application.connectionRefused(connection, refusal)
             if connection.isAdmitted { application.connectionClosed(connection) }
             return
         }
         connectionCount += 1
+        listeners[listener].connections += 1
         opened += 1
         connection.number = opened
         if let slot = freeSlots.popLast() {
@@ -95,6 +109,29 @@ public final class Acceptor {
         }
         if tls != nil { enterHandshake(connection) }
         connection.start()
+    }
+
+    /// Makes room for one more connection.
+    ///
+    /// - Returns: why there is none; nil if there is.
+    private func refusalForRoom(on listener: Int) -> ConnectionRefusal? {
+        pool.meter.refresh()
+        if pool.meter.pressure >= .refusesConnections {
+            memoryRelief?()
+            guard pool.meter.pressure < .refusesConnections else {
+                pool.meter.budget.count(.connectionRefused)
+                return .memory
+            }
+        }
+        if listeners[listener].connections >= listeners[listener].limit {
+            closeForRoom(.listenerLimit) { $0.listener == listener }
+            guard listeners[listener].connections < listeners[listener].limit else { return .listenerLimit }
+        }
+        if connectionCount >= settings.connections {
+            closeForRoom(.limit) { _ in true }
+            guard connectionCount < settings.connections else { return .limit }
+        }
+        return nil
     }
 
     /// A connection has something to write, and this turn of the loop may bring more.
@@ -120,7 +157,7 @@ public final class Acceptor {
     /// connection has ended.
     func admits(_ connection: ServerConnection) -> Bool {
         connection.isAdmitted = application.admits(connection)
-        if !connection.isAdmitted { application.connectionRefused(connection, .clientLimit) }
+        if !connection.isAdmitted { application.connectionRefused(connection, .sourceLimit) }
         return connection.isAdmitted
     }
 
@@ -155,17 +192,24 @@ public final class Acceptor {
 
     // MARK: - Connections
 
-    /// Ends one stranger's connection, as `ConnectionEviction` chooses it.
-    private func makeRoom() {
-        guard settings.strangersGiveWay else { return }
+    /// Ends connections that are idle, or whose clients have shown nothing yet, as `ConnectionEviction` chooses them.
+    private func closeForRoom(_ refusal: ConnectionRefusal, among isMeant: (ServerConnection) -> Bool) {
         var choice = ConnectionEviction()
-        for case let connection? in connections where !connection.isKnown {
-            choice.add(ConnectionEviction.Candidate(block: connection.peer.block, number: connection.number))
+        for case let connection? in connections where isMeant(connection) {
+            choice.add(
+                holder: connection.holder, number: connection.number, isKnown: connection.isKnown,
+                isClosable: connection.isIdle || settings.strangersGiveWay && !connection.isKnown)
         }
-        guard let number = choice.number, let stranger = connections.first(where: { $0?.number == number }) ?? nil
-        else { return }
-        if !stranger.isRefused { application.connectionRefused(stranger, .limit) }
-        stranger.abort()
+        let numbers = choice.numbers
+        guard !numbers.isEmpty else { return }
+        for case let connection? in connections where numbers.contains(connection.number) {
+            if !connection.isRefused { application.connectionRefused(connection, refusal) }
+            if connection.isIdle { connection.closeGracefully() } else { connection.abort() }
+        }
+    }
+
+    func forEachConnection(_ body: (ServerConnection) -> Void) {
+        for case let connection? in connections { body(connection) }
     }
 
     /// Lets go of a connection that has closed itself.
@@ -173,6 +217,7 @@ public final class Acceptor {
         connections[connection.slot] = nil
         freeSlots.append(connection.slot)
         connectionCount -= 1
+        listeners[connection.listener].connections -= 1
         if connection.isInHandshake { leaveHandshake() }
         if connection.isAdmitted { application.connectionClosed(connection) }
         reportIfDrained()
@@ -183,7 +228,11 @@ public final class Acceptor {
     /// - Parameter index: of the listener, in the order they were added.
     /// - Returns: nil if there is no descriptor left, or no such listener.
     public func duplicateListener(_ index: Int) -> Int32? {
-        listeners.indices.contains(index) ? listeners[index].duplicate() : nil
+        listeners.indices.contains(index) ? listeners[index].socket?.duplicate() : nil
+    }
+
+    private func stopListening() {
+        for index in listeners.indices { listeners[index].socket = nil }
     }
 
     /// Stops accepting; connections that are open stay so.
@@ -191,7 +240,7 @@ public final class Acceptor {
     /// - Parameter emptied: called once, when the last connection has closed.
     public func retire(_ emptied: @escaping () -> Void) {
         drained = emptied
-        listeners.removeAll()
+        stopListening()
         reportIfDrained()
     }
 
@@ -202,7 +251,7 @@ public final class Acceptor {
         endsConnections = true
         isWindingUp = false
         self.drained = drained
-        listeners.removeAll()
+        stopListening()
         for connection in connections { connection?.drain() }
         reportIfDrained()
     }
@@ -213,7 +262,7 @@ public final class Acceptor {
     public func windUp() {
         endsConnections = true
         isWindingUp = true
-        listeners.removeAll()
+        stopListening()
         for connection in connections { connection?.windUp() }
     }
 

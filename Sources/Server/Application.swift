@@ -19,15 +19,20 @@ open class Application {
     /// - Parameter hasSource: whether it names a client, whose address the connection has from now on.
     open func proxyHeaderRead(_ connection: ServerConnection, hasSource: Bool) {}
 
+    /// Whether a request may begin on a stream of HTTP/2. If not, the stream is reset.
+    open func admitsStream(on connection: ServerConnection) -> Bool { true }
     /// A request has begun on a stream of HTTP/2; `streamEnded` follows, when the request, or the WebSocket it became, has ended.
-    open func streamBegan() {}
-    open func streamEnded() {}
+    open func streamBegan(on connection: ServerConnection) {}
+    open func streamEnded(on connection: ServerConnection) {}
 
     /// A connection that was admitted has ended.
     open func connectionClosed(_ connection: ServerConnection) {}
 
     /// A TLS handshake is complete, and its client's certificate verified, in this or in an earlier one.
     open func handshakeCompleted(_ connection: ServerConnection, _ recognition: TLSStream.Recognition) {}
+
+    /// Whether the client of a completed handshake may have one more connection. If not, it is ended.
+    open func admitsClient(of connection: ServerConnection) -> Bool { true }
 
     /// No connection can be accepted for a moment: descriptors or memory have run out.
     ///
@@ -43,8 +48,14 @@ open class Application {
 public enum ConnectionRefusal: Sendable {
     /// The worker serves as many connections as it may.
     case limit
+    /// The listener has as many connections as it may.
+    case listenerLimit
+    /// The application admits no more of this address.
+    case sourceLimit
     /// The application admits no more of this client.
     case clientLimit
+    /// The process is about to use up its memory budget.
+    case memory
     /// The number of handshakes under way is at its limit, and this is the oldest of them.
     case handshakeLimit
     /// A trusted proxy's connection without a valid header: TLS has not begun.

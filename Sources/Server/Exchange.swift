@@ -67,6 +67,8 @@ open class Exchange {
     open func abandoned() {}
     /// The last byte of the response was handed to the kernel, or never will be (`abandoned` was called before).
     open func ended() {}
+    /// Bytes of memory that the subclass holds in blocks for the request.
+    open var heldBytes: Int { 0 }
     /// Whether all is decided about the request: nobody need be asked any more whether it may go on.
     open var isDecided: Bool { isAnswered }
 
@@ -172,6 +174,12 @@ open class Exchange {
     final func receive(_ count: Int, of input: borrowing ByteBuffer) -> Int {
         receive(content: input.readable.extracting(first: count))
     }
+
+    /// Gives back the memory of the head, which nobody reads any more: its ranges refer to nothing.
+    public final func dropHead() { headBytes.removeAll() }
+
+    /// Bytes of memory that the request holds in blocks.
+    final var footprint: Int { headBytes.footprint + heldBytes }
 
     final func reset() {
         headBytes.removeAll()

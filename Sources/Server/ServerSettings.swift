@@ -6,11 +6,12 @@ public struct ServerSettings: Sendable {
     public var head = HeadLimits.standard
     /// What a connection of HTTP/2 may take up, and how often it may do what costs more than it.
     public var http2 = HTTP2Limits()
-    /// Open connections per worker; further ones are closed as soon as they are accepted.
+    /// Open connections per worker. At that limit idle connections are closed for new ones; without any, a new one is
+    /// closed at once.
     public var connections = 10_000
     /// TLS handshakes under way per worker: at that limit the oldest one gives way to a new one.
     public var handshakes = Int.max
-    /// Whether at that limit of connections a new connection takes the place of one whose client has shown nothing yet
+    /// Whether at that limit also a connection is closed for a new one whose client has shown nothing yet
     /// (`ServerConnection.isKnown`), so that silent clients cannot keep all others out.
     public var strangersGiveWay = false
     /// Requests served on one connection before it is closed.

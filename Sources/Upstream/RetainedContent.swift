@@ -6,6 +6,14 @@ struct RetainedContent: ~Copyable {
     /// Nothing is missing from it.
     private(set) var isWhole = true
 
+    /// Bytes of memory that the content holds in blocks.
+    var footprint: Int {
+        switch buffer {
+        case .none: 0
+        case .some(let buffer): buffer.footprint
+        }
+    }
+
     mutating func keep(_ first: UInt8?, _ content: Span<UInt8>, in pool: BufferPool) {
         guard isWhole else { return }
         if buffer == nil { buffer = ByteBuffer(pool: pool) }

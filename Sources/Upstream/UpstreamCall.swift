@@ -55,6 +55,9 @@ open class UpstreamCall {
 
     public init() {}
 
+    /// Bytes of memory that the call holds in blocks.
+    public final var footprint: Int { (carrier?.footprint ?? 0) + kept.footprint }
+
     /// The method of the request, which decides whether the response has content.
     open var method: Method? { nil }
 

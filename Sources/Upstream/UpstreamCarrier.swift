@@ -70,6 +70,14 @@ public enum UpstreamCarrier {
         }
     }
 
+    /// Bytes of memory that the carrier holds in blocks for its call.
+    var footprint: Int {
+        switch self {
+        case .http1(let connection): connection.input.footprint + connection.output.footprint
+        case .http2(let stream): stream.footprint
+        }
+    }
+
     func cancel() {
         switch self {
         case .http1(let connection): connection.cancel()

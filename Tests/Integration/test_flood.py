@@ -71,7 +71,8 @@ def attested(pki, service, tmp_path):
     made = Attested(
         tmp_path / "flood", pki, service,
         # One phone stands for all.
-        limits={"connections": 2 * TOTAL, "handshakes": 2 * TOTAL, "requests_per_device": 2 * TOTAL},
+        limits={"connections": 2 * TOTAL, "handshakes": 2 * TOTAL, "requests_per_device": 2 * TOTAL,
+                "connections_per_client": 2 * TOTAL},
         upstream_settings={"connections": 2 * DEAF}, timeouts={"handshake": "8s", "head": "2s", "content_idle": "2s"})
     yield made
     made.gateway.stop()

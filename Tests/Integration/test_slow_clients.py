@@ -77,7 +77,8 @@ def siege(start_gateway, own_upstream, phone, request):
     # Where handshakes are to come to their end, there is time for that on a slow machine.
     handshake = "1s" if "handshakes" in request.node.name else "1m"
     gateway = start_gateway(
-        {"service": own_upstream.address}, timeouts={"handshake": handshake, "head": "1s", "content_idle": "1s", "content_rate": "100KiB/s"})
+        {"service": own_upstream.address}, limits={"connections_per_client": 1000},
+        timeouts={"handshake": handshake, "head": "1s", "content_idle": "1s", "content_rate": "100KiB/s"})
     with Client(gateway, phone) as other:
         yield Siege(gateway, phone, other)
 

@@ -5,14 +5,49 @@ import Testing
 
 @Suite("Choosing a connection to close")
 struct GivingWayTests {
-    /// The place, from 1, of the one that goes among connections from these addresses, the oldest first.
+    /// The place, from 1, of the first that is closed among connections from these addresses, the oldest first.
     private func choice(_ addresses: [String]) throws -> UInt64? {
         var choice = ConnectionEviction()
         for (index, address) in addresses.enumerated() {
-            let block = try SocketAddress(address).block
-            choice.add(ConnectionEviction.Candidate(block: block, number: UInt64(index + 1)))
+            let holder = try SocketAddress(address).block.hashValue
+            choice.add(holder: holder, number: UInt64(index + 1), isKnown: false, isClosable: true)
         }
-        return choice.number
+        return choice.numbers.first
+    }
+
+    /// The places, from 1, of those that are closed among connections of these holders, the oldest first.
+    ///
+    /// - Parameters:
+    ///   - busy: the places of those that may not be closed.
+    ///   - known: the places of those whose clients have shown who they are.
+    private func choices(_ holders: [Int], busy: Set<Int> = [], known: Set<Int> = []) -> [UInt64] {
+        var choice = ConnectionEviction()
+        for (index, holder) in holders.enumerated() {
+            choice.add(
+                holder: holder, number: UInt64(index + 1), isKnown: known.contains(index + 1),
+                isClosable: !busy.contains(index + 1))
+        }
+        return choice.numbers
+    }
+
+    @Test("connections in use count for their holder and are not closed")
+    func busy() {
+        #expect(choices([7, 8, 7, 8, 7], busy: [1, 3]) == [5])
+        #expect(choices([7, 8, 7], busy: [1, 3]) == [2], "the largest has none to close")
+        #expect(choices([7, 8], busy: [1, 2]).isEmpty)
+    }
+
+    @Test("a stranger goes before a known client of the same address")
+    func known() {
+        #expect(choices([7, 7, 7], known: [1]) == [2])
+        #expect(choices([7, 7, 8], known: [1, 2]) == [1])
+    }
+
+    @Test("of a crowd several are closed at once, but never more than it has beyond the next holder")
+    func several() {
+        #expect(choices([8] + Array(repeating: 7, count: 1023)) == [2, 3, 4, 5])
+        #expect(choices(Array(repeating: 8, count: 511) + Array(repeating: 7, count: 513)) == [512, 513])
+        #expect(choices([8] + Array(repeating: 7, count: 100)) == [2])
     }
 
     @Test("the oldest connection of the address with the most is chosen")

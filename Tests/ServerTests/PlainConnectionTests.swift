@@ -199,15 +199,30 @@ struct PlainConnectionTests {
         acceptor.abortAll()
     }
 
-    @Test("connections above the limit are closed")
+    @Test("connections above the limit are closed while the others are in use")
     func limit() throws {
+        let acceptor = try serve { $0.connections = 1 }
+        let first = try client()
+        // And the beginning of another request.
+        first.send(request + "GET ")
+        #expect(first.run { $0.received == answer })
+        let second = try client()
+        #expect(second.run())
+        #expect(second.received == "")
+        #expect(application.refusals == 1)
+        acceptor.abortAll()
+    }
+
+    @Test("an idle connection is closed for a new one above the limit")
+    func givesWay() throws {
         let acceptor = try serve { $0.connections = 1 }
         let first = try client()
         first.send(request)
         #expect(first.run { $0.received == answer })
         let second = try client()
-        #expect(second.run())
-        #expect(second.received == "")
+        second.send(request)
+        #expect(second.run { $0.received == answer })
+        #expect(first.run())
         #expect(application.refusals == 1)
         acceptor.abortAll()
     }

@@ -1,5 +1,6 @@
 """What is measured beside the others."""
 
+import json
 import re
 import subprocess
 
@@ -13,6 +14,8 @@ class AttestGate(Server):
     # Where devices and counters are kept; None if nothing that is measured needs them.
     registry = None
     app = "ABCDE12345.org.example.bench"
+    # Of the section of this name; the load comes from few keys.
+    limits = {"connections_per_client": 100_000, "streams_per_client": 65_535}
     _spent = re.compile(r"registry: (\d+) counters in (\d+) commits")
 
     def __init__(self, *arguments):
@@ -48,12 +51,12 @@ class AttestGate(Server):
   - {{name: attested, host: localhost, path: /attested, require: request-proof, upstream: bench}}
 registry: {self.registry_section()}
 apps: [{{id: {self.app}, environment: simulator, counter: strict}}]"""
-        tunnels, tunnel = "", ""
+        tunnels, tunnel, limits = "", "", dict(self.limits)
         if self.tunnel_port is not None:
             tunnels = f"\n  tunnels: {{servers: [127.0.0.1:{self.tunnel_port}], connections: 8000}}"
             tunnel = """
-  - {name: tunnel, host: localhost, path: /tunnel, require: certificate, upstream: tunnels, websocket: allowed}
-limits: {tunnels: 8000, tunnels_per_device: 8000}"""
+  - {name: tunnel, host: localhost, path: /tunnel, require: certificate, upstream: tunnels, websocket: allowed}"""
+            limits |= {"tunnels": 8000, "tunnels_per_device": 8000}
         return f"""workers: {self.worker_count}
 listeners:
   - address: 127.0.0.1:{self.ports["cache"]}
@@ -67,5 +70,6 @@ routes:
   - {{name: bench, host: localhost, path: /bench, require: certificate, upstream: bench}}
   - {{name: balanced, host: localhost, path: /balanced, require: certificate, upstream: balanced}}
   - {{name: large, host: localhost, path: /large, require: certificate, upstream: bench, content_limit: 1GiB}}{tunnel}{proofs}
+limits: {json.dumps(limits)}
 log: {{access: off}}
 """

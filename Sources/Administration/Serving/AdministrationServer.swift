@@ -178,7 +178,7 @@ private final class AdministrationApplication: Application {
 
     override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         switch refusal {
-        case .limit, .clientLimit, .handshakeLimit:
+        case .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory:
             refusals.add(.connections, connection.clientName, at: door.name, .now)
         // Who looks whether something listens here.
         case .handshake(.disconnected): break

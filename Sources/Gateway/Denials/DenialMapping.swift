@@ -22,7 +22,7 @@ extension Denial {
     /// - Returns: nil for a client that merely went away: nothing was refused.
     init?(_ refusal: ConnectionRefusal) {
         switch refusal {
-        case .limit, .clientLimit, .handshakeLimit: self = .connectionLimit
+        case .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory: self = .connectionLimit
         case .proxyHeader: self = .proxyHeaderRefused
         case .handshakeTimeout: self = .handshakeTimeout
         case .certificateExpired: self = .certificateExpired
@@ -71,7 +71,10 @@ enum RefusalDetail {
         case .proxyHeader(let fault): fault.reason
         case .http2(let fault): String(describing: fault.reason)
         case .limit: "connections of the worker"
-        case .clientLimit: "connections or handshakes of one address"
+        case .listenerLimit: "connections of the listener"
+        case .sourceLimit: "connections or handshakes of one address"
+        case .clientLimit: "connections of one client"
+        case .memory: "memory of the process"
         case .handshakeLimit: "handshakes of the worker"
         case .certificateBarred(let objection):
             (client?.keyID.map { "key id \($0): " } ?? "") + "while the connection was open: \(objection.reason)"

@@ -18,6 +18,8 @@ struct CollectedContent: ~Copyable {
         budget.give(chain.count, of: device)
     }
 
+    /// Bytes of memory that the content holds in blocks.
+    var footprint: Int { chain.footprint }
     /// Octets that are held.
     var count: Int { chain.count }
     /// Octets that were ever appended.

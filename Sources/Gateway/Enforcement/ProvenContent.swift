@@ -23,6 +23,14 @@ struct ProvenContent: ~Copyable {
         self.streamed = streamed
     }
 
+    /// Bytes of memory that the content holds in blocks.
+    var footprint: Int {
+        switch collected {
+        case .none: 0
+        case .some(let collected): collected.footprint
+        }
+    }
+
     /// The framing of the content towards the upstream, once it may be forwarded.
     ///
     /// - Parameter framing: the client's.

@@ -19,8 +19,8 @@ final class ClientMemory: ConnectionMemory {
     let keyID: KeyID?
     /// Whether only the registry can say whose the certificate is.
     let isSelfSigned: Bool
-    /// The client whose share of an upstream its requests use. Each process seeds Swift's hashing differently.
-    private(set) lazy var key = connection.identity?.keyID.hashValue ?? 0
+    /// The client whose share of an upstream its requests use.
+    private(set) lazy var key = connection.clientKey ?? 0
     /// How the log calls the connection's device, which hardly ever becomes another one.
     var label: (device: DeviceID, label: DeviceLabel?)?
     /// Of that device, for the upstream it asked for last.

@@ -118,6 +118,7 @@ extension ForwardingExchange {
 
     private func identified(_ lookup: DeviceLookup, _ requirement: Requirement) {
         guard let enforcement = gateway.enforcement else { return }
+        if isSelfSigned, case .found = lookup { connection.recognize() }
         noteDevice(of: lookup, enforcement)
         let apps = route.map { gateway.routes.routes[$0].apps } ?? .none
         let standing = enforcement.standing(

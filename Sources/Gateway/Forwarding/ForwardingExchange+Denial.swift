@@ -21,6 +21,8 @@ extension ForwardingExchange {
         content = nil
         let denial = refusal.denial
         guard !isAnswered, let status = denial.status else { return abort() }
+        // A client that takes no answers makes a denial wait: it waits without the head.
+        defer { letGoOfHead() }
         // Anybody can make a key and connect with it. Each that nobody knows shall at least cost a handshake.
         // What a client has sent behind a request for another protocol is never read as another request.
         let isLast = denial == .deviceUnknown && isSelfSigned || isUpgradeAsked
@@ -40,6 +42,11 @@ extension ForwardingExchange {
             guard sendContent(body.readable) == body.count else { return abort() }
         }
         _ = sendEnd()
+    }
+
+    private func letGoOfHead() {
+        noteDisclosed()
+        dropHead()
     }
 
     /// Over HTTP/1.1 there is no gRPC, whatever the media type says.

@@ -62,12 +62,18 @@ extension ForwardingExchange {
             entry.upstream = gateway.routes.routes[route].upstream
             entry.server = call.lastServer
         }
-        let wanted = log.settings.disclosed
-        if !wanted.isEmpty {
-            // An open tunnel does not keep its head.
-            entry.disclosed = stage == .tunnel ? tunnelling.disclosed : Disclosure(wanted, of: connection.peer)
-            if stage != .tunnel { entry.disclosed.add(wanted, of: head, headBytes.readable) }
+        if !log.settings.disclosed.isEmpty {
+            noteDisclosed()
+            if let disclosed { entry.disclosed = disclosed }
         }
         return entry
+    }
+
+    /// Keeps what the log says of the head, before the head is given back or at the end.
+    func noteDisclosed() {
+        guard disclosed == nil, let wanted = gateway.log?.settings.disclosed, !wanted.isEmpty else { return }
+        var noted = Disclosure(wanted, of: connection.peer)
+        noted.add(wanted, of: head, headBytes.readable)
+        disclosed = noted
     }
 }

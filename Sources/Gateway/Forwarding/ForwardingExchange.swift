@@ -68,6 +68,8 @@ final class ForwardingExchange: Exchange {
     var phases = PhaseStarts()
     /// Whether the registry knows that device for this request.
     var isDeviceKnown = false
+    /// What the log says of a head that has been given back.
+    var disclosed: Disclosure?
     /// Of a request that asks for a WebSocket.
     var tunnelling = Tunnelling()
     var isAborted = false
@@ -151,6 +153,15 @@ final class ForwardingExchange: Exchange {
         }
     }
 
+    override var heldBytes: Int {
+        let held = call.footprint
+        guard proof != nil else { return held }
+        switch content {
+        case .none: return held
+        case .some(let content): return held + content.footprint
+        }
+    }
+
     /// A tunnel's client is judged again and again, which nobody waits for.
     override var isDecided: Bool {
         switch stage {
@@ -212,6 +223,7 @@ final class ForwardingExchange: Exchange {
         if isRefused { refusal = nil }
         decision = nil
         timings = RequestTimings()
+        if disclosed != nil { disclosed = nil }
         isDeviceKnown = false
         isRequestComplete = false
         device = nil

@@ -22,19 +22,18 @@ extension GatewayApplication {
         let rates: RequestRates
         let sourceLimits: SharedSources.Limits
         let tunnelLimits: TunnelLimits
-        let requestsPerDevice: Int
+        let clientLimits: ClientLimits
 
         /// - Parameters:
         ///   - routes: which refer to the upstreams by their place.
         ///   - strippedFields: names of header fields that reach no upstream, besides those that never do.
-        ///   - requestsPerDevice: under way at one upstream, for one certificate's key.
         ///   - denialURI: of `error_uri`; the denial's code is appended.
         ///   - listeners: their names, in the order in which they are listened on.
         ///   - tracing: nil if spans are not exported.
         package init(
             routes: [Route], upstreams: [UpstreamSettings], strippedFields: [String], denialURI: String,
             listeners: [String], accessLog: AccessLog.Settings, tracing: TracingSettings?, rates: RequestRates,
-            sourceLimits: SharedSources.Limits, tunnelLimits: TunnelLimits, requestsPerDevice: Int
+            sourceLimits: SharedSources.Limits, tunnelLimits: TunnelLimits, clientLimits: ClientLimits
         ) {
             self.routes = routes
             self.upstreams = upstreams
@@ -46,7 +45,7 @@ extension GatewayApplication {
             self.rates = rates
             self.sourceLimits = sourceLimits
             self.tunnelLimits = tunnelLimits
-            self.requestsPerDevice = requestsPerDevice
+            self.clientLimits = clientLimits
         }
     }
 
@@ -89,7 +88,7 @@ extension GatewayApplication {
             log: settings.accessLog.hasRequests ? events : nil, events: events, spans: spans,
             sample: spans == nil ? nil : settings.tracing?.sample, metrics: metrics, library: library,
             tunnelLimits: settings.tunnelLimits,
-            requestsPerDevice: settings.requestsPerDevice)
+            clientLimits: settings.clientLimits)
     }
 
     /// Devices and proofs are looked at from now on. To be called before anything is accepted.

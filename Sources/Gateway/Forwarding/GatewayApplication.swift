@@ -43,6 +43,9 @@ package final class GatewayApplication: Application {
         }
     }
     private var keptClientShares: Borrowable<ClientShares>
+    private let clientLimits: ClientLimits
+    /// Streams under way of each client.
+    private var streams: ClientShares
     /// Where routes and upstreams are counted, in the order of the configuration.
     private let routePlaces: [Int]
     private let upstreamPlaces: [Int]
@@ -56,7 +59,7 @@ package final class GatewayApplication: Application {
         continuesTraces: Bool, pool: BufferPool, limiter: RateLimiter?,
         sourceLimits: SharedSources.Limits, shared: SharedLimits, log: AccessLog?, events: AccessLog?,
         spans: RequestSpans?, sample: UInt64?, metrics: WorkerMetrics,
-        library: LibraryContext, tunnelLimits: TunnelLimits, requestsPerDevice: Int
+        library: LibraryContext, tunnelLimits: TunnelLimits, clientLimits: ClientLimits
     ) {
         self.routes = routes
         self.upstreams = upstreams
@@ -74,7 +77,9 @@ package final class GatewayApplication: Application {
         self.metrics = metrics
         self.library = library
         self.tunnelLimits = tunnelLimits
-        keptClientShares = Borrowable(ClientShares(limit: requestsPerDevice))
+        self.clientLimits = clientLimits
+        keptClientShares = Borrowable(ClientShares(limit: clientLimits.requests))
+        streams = ClientShares(limit: clientLimits.streams)
         routePlaces = routes.routes.map { metrics.counts.placeOfRoute($0.name) }
         upstreamPlaces = upstreams.map { metrics.counts.placeOfUpstream($0.settings.name) }
         super.init()
@@ -96,10 +101,32 @@ package final class GatewayApplication: Application {
     package override func connectionClosed(_ connection: ServerConnection) {
         shared.sources.close(connection.peer.block, inHandshake: !connection.isKnown)
         if connection.isKnown { metrics.counts.connectionEnded(connection.applicationProtocol) }
+        if connection.isCountedForClient, let key = connection.clientKey { shared.clients.give(of: key) }
     }
 
-    package override func streamBegan() { metrics.counts.streamBegan() }
-    package override func streamEnded() { metrics.counts.streamEnded() }
+    package override func admitsClient(of connection: ServerConnection) -> Bool {
+        guard let key = connection.clientKey else { return true }
+        connection.isCountedForClient = shared.clients.take(for: key, limit: clientLimits.connections)
+        return connection.isCountedForClient
+    }
+
+    private func streamShare(of connection: ServerConnection) -> ClientShares.Share {
+        ClientShares.share(of: 0, for: connection.clientKey ?? 0)
+    }
+
+    package override func admitsStream(on connection: ServerConnection) -> Bool {
+        streams.isFree(streamShare(of: connection))
+    }
+
+    package override func streamBegan(on connection: ServerConnection) {
+        metrics.counts.streamBegan()
+        _ = streams.take(of: 0, for: connection.clientKey ?? 0)
+    }
+
+    package override func streamEnded(on connection: ServerConnection) {
+        metrics.counts.streamEnded()
+        streams.give(streamShare(of: connection))
+    }
 
     package override func connectionRefused(_ connection: ServerConnection, _ refusal: ConnectionRefusal) {
         metrics.counts.connectionRefused(Denial(refusal), inHandshake: refusal.endsHandshake)
@@ -239,7 +266,9 @@ extension ConnectionRefusal {
     fileprivate var endsHandshake: Bool {
         switch self {
         case .handshake, .handshakeTimeout: true
-        case .limit, .clientLimit, .handshakeLimit, .proxyHeader, .certificateExpired, .certificateBarred, .http2: false
+        case .limit, .listenerLimit, .sourceLimit, .clientLimit, .handshakeLimit, .memory, .proxyHeader, .certificateExpired,
+            .certificateBarred, .http2:
+            false
         }
     }
 }

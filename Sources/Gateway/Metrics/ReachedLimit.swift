@@ -7,6 +7,12 @@ enum ReachedLimit: Int, CaseIterable {
     case connections
     /// `limits.handshakes`: the connection ended is the oldest in its handshake, not the one that came.
     case handshakes
+    /// `listeners.connections`.
+    case listener
+    /// `limits.connections_per_client`.
+    case client
+    /// `limits.memory`.
+    case memory
     /// `limits.connections_per_source` or `limits.handshakes_per_source`.
     case source
 
@@ -15,7 +21,10 @@ enum ReachedLimit: Int, CaseIterable {
         switch refusal {
         case .limit: self = .connections
         case .handshakeLimit: self = .handshakes
-        case .clientLimit: self = .source
+        case .listenerLimit: self = .listener
+        case .sourceLimit: self = .source
+        case .clientLimit: self = .client
+        case .memory: self = .memory
         case .proxyHeader, .handshake, .handshakeTimeout, .certificateExpired, .certificateBarred, .http2: return nil
         }
     }

@@ -72,7 +72,7 @@ package struct WorkerFamilies {
     private var withoutRoom: MetricFamily {
         var family = MetricFamily(
             .counter, "attestgate_connections_limited_total",
-            "Connections closed before their handshake, by the limit that was reached.")
+            "Connections closed for want of room, by the limit that was reached.")
         for limit in ReachedLimit.allCases {
             let count = workers.reduce(0) { $0 + $1.snapshot.counts.withoutRoom[limit.rawValue] }
             family.add(count, ["limit": String(describing: limit)])

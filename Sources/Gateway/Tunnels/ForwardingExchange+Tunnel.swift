@@ -63,12 +63,8 @@ extension ForwardingExchange {
         if let fault = WebSocketAnswerFault(response, bytes, accept: accept.span) { return .upgradeInvalid(fault) }
         timings.upstream = connection.loop.now - phaseBegan
         phases.upstream = phaseBegan
-        // The head goes now, and the log says what it is asked to at the end.
-        if let log = gateway.log, !log.settings.disclosed.isEmpty {
-            var disclosed = Disclosure(log.settings.disclosed, of: connection.peer)
-            disclosed.add(log.settings.disclosed, of: head, headBytes.readable)
-            tunnelling.disclosed = disclosed
-        }
+        // An open tunnel does not keep its head.
+        noteDisclosed()
         let isOpen = openTunnel { output in
             if version != .http2 {
                 output.appendField("Upgrade", "websocket")
@@ -178,7 +174,5 @@ struct Tunnelling {
     var device: DeviceID?
     /// Its place among the limited number of tunnels.
     var place: TunnelPlace?
-    /// Of the head, which an open tunnel does not keep.
-    var disclosed = Disclosure()
     var end: TunnelEnd?
 }

@@ -1,3 +1,12 @@
+internal import Registry
+internal import Vocabulary
+
+/// Who has a tunnel: the device, whatever certificate it comes with, or where none is known the certificate's key.
+enum TunnelHolder: Hashable {
+    case device(DeviceID)
+    case certificate(KeyID?)
+}
+
 /// The place of one tunnel, open or about to be. It counts against the limits of its holder, the worker and the
 /// upstream.
 struct TunnelPlace {

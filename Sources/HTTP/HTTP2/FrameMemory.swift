@@ -1,18 +1,26 @@
+internal import Bytes
+internal import CLinux
 internal import CNghttp2
 internal import Glibc
 
-/// Where a session of nghttp2 gets its memory: from the allocator, but for the block of 16 KiB in which it puts frames together, and
-/// which it keeps for as long as it lives. That one comes from the kernel: pages of it that no frame has reached yet take up nothing,
-/// and the frames of most connections are small.
+/// The memory of one session of nghttp2, which is accounted for. It comes from the allocator, except for the block of 16 KiB in
+/// which nghttp2 makes frames and which it keeps. That block comes from the kernel, so pages that no frame has reached take up
+/// nothing: the frames of most connections are small.
 ///
-/// C and raw memory, each use marked `unsafe`. The invariant: `block` is nil, or what `mmap` gave for `length` octets and nghttp2
+/// C and raw memory, each use marked `unsafe`. The invariant: `block` is nil, or what `mmap` gave for `length` bytes and nghttp2
 /// has not freed yet. nghttp2 is handed a pointer to this object, which its owner keeps for longer than the session.
 @safe final class FrameMemory {
+    private let meter: MemoryMeter
+    /// Bytes that the session has.
+    private(set) var used = 0
     private var block: UnsafeMutableRawPointer?
     /// Frames of 16,384 octets with their headers, in whole pages.
     private static let length = 20 * 1024
 
-    init() { unsafe block = nil }
+    init(_ meter: MemoryMeter) {
+        self.meter = meter
+        unsafe block = nil
+    }
 
     deinit {
         // nghttp2 has freed everything when its session was deleted.
@@ -23,29 +31,54 @@ internal import Glibc
     var functions: nghttp2_mem {
         unsafe nghttp2_mem(
             mem_user_data: Unmanaged.passUnretained(self).toOpaque(), malloc: allocate, free: release,
-            calloc: { count, size, _ in unsafe Glibc.calloc(count, size) }, realloc: resize)
+            calloc: allocateZeroed, realloc: resize)
+    }
+
+    private func count(_ change: Int) {
+        used += change
+        meter.add(change)
+    }
+
+    /// Counts what the allocator gave. - Returns: the same.
+    private func counted(_ memory: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
+        count(unsafe Int(ag_malloc_usable_size(memory)))
+        return unsafe memory
+    }
+
+    fileprivate func takeZeroed(_ number: Int, _ size: Int) -> UnsafeMutableRawPointer? {
+        unsafe counted(Glibc.calloc(number, size))
     }
 
     /// - Returns: nil if there is none, as `malloc`.
     fileprivate func take(_ size: Int) -> UnsafeMutableRawPointer? {
-        guard size > 16 * 1024, size <= Self.length, unsafe block == nil else { return unsafe Glibc.malloc(size) }
+        guard size > 16 * 1024, size <= Self.length, unsafe block == nil else { return unsafe counted(Glibc.malloc(size)) }
         let made = unsafe mmap(nil, Self.length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
         guard let made = unsafe made, unsafe made != MAP_FAILED else { return nil }
         unsafe block = made
+        count(Self.length)
         return unsafe made
     }
 
     fileprivate func give(_ memory: UnsafeMutableRawPointer?) {
-        guard unsafe isBlock(memory) else { return unsafe Glibc.free(memory) }
+        guard unsafe isBlock(memory) else {
+            count(unsafe -Int(ag_malloc_usable_size(memory)))
+            return unsafe Glibc.free(memory)
+        }
         unsafe munmap(memory, Self.length)
         unsafe block = nil
+        count(-Self.length)
     }
 
     fileprivate func move(_ memory: UnsafeMutableRawPointer?, to size: Int) -> UnsafeMutableRawPointer? {
         guard let memory = unsafe memory else { return unsafe take(size) }
-        guard unsafe isBlock(memory) else { return unsafe Glibc.realloc(memory, size) }
+        guard unsafe isBlock(memory) else {
+            let before = unsafe Int(ag_malloc_usable_size(memory))
+            guard let moved = unsafe Glibc.realloc(memory, size) else { return nil }
+            count(unsafe Int(ag_malloc_usable_size(moved)) - before)
+            return unsafe moved
+        }
         guard size > Self.length else { return unsafe memory }
-        guard let larger = unsafe Glibc.malloc(size) else { return nil }
+        guard let larger = unsafe counted(Glibc.malloc(size)) else { return nil }
         unsafe larger.copyMemory(from: memory, byteCount: Self.length)
         unsafe give(memory)
         return unsafe larger
@@ -63,6 +96,12 @@ private func owner(_ user: UnsafeMutableRawPointer?) -> FrameMemory {
 
 private func allocate(_ size: Int, _ user: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {
     unsafe owner(user).take(size)
+}
+
+private func allocateZeroed(
+    _ number: Int, _ size: Int, _ user: UnsafeMutableRawPointer?
+) -> UnsafeMutableRawPointer? {
+    unsafe owner(user).takeZeroed(number, size)
 }
 
 private func release(_ memory: UnsafeMutableRawPointer?, _ user: UnsafeMutableRawPointer?) {

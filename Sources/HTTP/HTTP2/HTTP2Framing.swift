@@ -10,8 +10,8 @@ internal import EventLoop
     final let limits: HTTP2Limits
     final let pool: BufferPool
     final var watch: FrameWatch
-    /// Where nghttp2's session lies; nil for the allocator's.
-    private final let memory: FrameMemory?
+    /// Where nghttp2's session lies.
+    private final let memory: FrameMemory
     /// nghttp2's session. Freed in `deinit`, where it calls nobody.
     final let library: OpaquePointer
 
@@ -33,13 +33,13 @@ internal import EventLoop
     private(set) final var isTerminating = false
 
     /// - Parameter pool: its blocks hold a head of `limits.headerList`.
-    init(_ limits: HTTP2Limits, _ role: HTTP2Role, pool: BufferPool, memory: FrameMemory?) {
+    init(_ limits: HTTP2Limits, _ role: HTTP2Role, pool: BufferPool) {
         precondition(
             limits.headerList <= min(pool.blockSize, 65_535), "a head fits a block, and ranges are 16 bits wide")
         precondition(limits.connectionWindow >= 65_535, "a connection's window begins with 65,535 octets")
         self.limits = limits
         self.pool = pool
-        self.memory = memory
+        memory = FrameMemory(pool.meter)
         watch = FrameWatch(limits: limits, role: role)
         unsafe rest = UnsafeBufferPointer(start: nil, count: 0)
         unsafe library = LibrarySetup.makeSession(limits, role, memory)
@@ -50,6 +50,9 @@ internal import EventLoop
     deinit {
         unsafe nghttp2_session_del(library)
     }
+
+    /// Bytes of memory that nghttp2 has for the connection.
+    public final var libraryMemory: Int { memory.used }
 
     // MARK: - In
 

@@ -2,18 +2,9 @@ internal import CNghttp2
 
 /// How nghttp2 is set up for a connection.
 enum LibrarySetup {
-    /// - Parameter memory: outlives the session; nil for the allocator's.
-    static func makeSession(
-        _ limits: HTTP2Limits, _ role: HTTP2Role, _ memory: FrameMemory? = nil
-    ) -> OpaquePointer {
-        guard let memory else { return unsafe makeSession(limits, role, nil as UnsafeMutablePointer<nghttp2_mem>?) }
+    /// - Parameter memory: outlives the session.
+    static func makeSession(_ limits: HTTP2Limits, _ role: HTTP2Role, _ memory: FrameMemory) -> OpaquePointer {
         var functions = unsafe memory.functions
-        return unsafe makeSession(limits, role, &functions)
-    }
-
-    private static func makeSession(
-        _ limits: HTTP2Limits, _ role: HTTP2Role, _ memory: UnsafeMutablePointer<nghttp2_mem>?
-    ) -> OpaquePointer {
         var callbacks: OpaquePointer?
         var options: OpaquePointer?
         var session: OpaquePointer?
@@ -42,8 +33,8 @@ enum LibrarySetup {
         unsafe nghttp2_option_set_max_deflate_dynamic_table_size(options, limits.headerTable)
         let outcome =
             switch role {
-            case .server: unsafe nghttp2_session_server_new3(&session, callbacks, nil, options, memory)
-            case .client: unsafe nghttp2_session_client_new3(&session, callbacks, nil, options, memory)
+            case .server: unsafe nghttp2_session_server_new3(&session, callbacks, nil, options, &functions)
+            case .client: unsafe nghttp2_session_client_new3(&session, callbacks, nil, options, &functions)
             }
         guard outcome == 0, let session = unsafe session else { fatalError("out of memory: nghttp2") }  // likewise
         return unsafe session

@@ -11,6 +11,8 @@ extension Blueprint {
         let address: SocketAddress
         let name: String
         let proxies: TrustedProxies
+        /// That may be open, per worker.
+        let connections: Int
         /// Of clients that ask for no host, or for one that is not among `hosts`.
         let standard: Host
         let hosts: [Host]
@@ -119,6 +121,7 @@ extension Blueprint.Listener {
         }
         self.name = name
         proxies = TrustedProxies(listener.proxyProtocol)
+        connections = listener.connections ?? .max
         standard = try Blueprint.Host(
             [], listener.tls, listener.clients, listener.protocols, place: "listener \(name)")
         var hosts: [Blueprint.Host] = []

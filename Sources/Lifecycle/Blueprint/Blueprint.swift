@@ -63,7 +63,9 @@ public struct Blueprint: Sendable {
     let proof: ProofConfiguration
     let heldContent: Int
     let tunnelLimits: TunnelLimits
-    let requestsPerDevice: Int
+    let clientLimits: ClientLimits
+    /// Bytes that the process may use; nil for a share of what there is.
+    let memory: Int?
     let strippedFields: [String]
     let denialURI: String
     let log: LogConfiguration
@@ -129,7 +131,10 @@ public struct Blueprint: Sendable {
         }
         proof = configuration.proof
         heldContent = configuration.limits.heldContent
-        requestsPerDevice = configuration.limits.requestsPerDevice
+        clientLimits = ClientLimits(
+            connections: configuration.limits.connectionsPerClient, streams: configuration.limits.streamsPerClient,
+            requests: configuration.limits.requestsPerDevice)
+        memory = configuration.limits.memory
         tunnelLimits = TunnelLimits(
             worker: configuration.limits.tunnels, device: configuration.limits.tunnelsPerDevice)
         strippedFields = configuration.strippedFields
@@ -171,6 +176,7 @@ public struct Blueprint: Sendable {
         settings.head = HeadLimits(bytes: limits.head, target: limits.target, fields: limits.fields)
         settings.connections = limits.connections
         settings.handshakes = limits.handshakes
+        settings.strangersGiveWay = true
         settings.requestsPerConnection = limits.requestsPerConnection
         settings.http2.concurrentStreams = limits.streams
         // What every stream begins with: a client never has to take some of it back (RFC 9113 section 6.9.2).
@@ -263,7 +269,7 @@ public struct Blueprint: Sendable {
             routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
             listeners: listeners.map(\.name), accessLog: accessLog, tracing: tracing?.requests, rates: rates,
             sourceLimits: sourceLimits, tunnelLimits: tunnelLimits,
-            requestsPerDevice: requestsPerDevice)
+            clientLimits: clientLimits)
     }
 
     func enforcement(_ secrets: GatewaySecrets) -> Enforcement.Settings {

@@ -13,7 +13,7 @@ enum ProcessFigures {
             .counter, "process_cpu_seconds_total", "CPU time used, user and system, in seconds.")
         cpu.add(seconds: cpuSeconds)
         families.append(cpu)
-        if let (virtual, resident) = memory {
+        if let (virtual, resident) = ProcessMemory.now {
             families.append(MetricFamily(.gauge, "process_virtual_memory_bytes", "Virtual memory.", virtual))
             families.append(
                 MetricFamily(.gauge, "process_resident_memory_bytes", "Resident memory, in bytes.", resident))
@@ -34,15 +34,6 @@ enum ProcessFigures {
         var usage = rusage()
         guard getrusage(RUSAGE_SELF.rawValue, &usage) == 0 else { return 0 }
         return [usage.ru_utime, usage.ru_stime].reduce(0) { $0 + Double($1.tv_sec) + Double($1.tv_usec) / 1_000_000 }
-    }
-
-    /// In bytes. `/proc/self/statm` (proc(5)) has pages, of the program as a whole and of what is in RAM.
-    private static var memory: (virtual: Int, resident: Int)? {
-        guard let bytes = try? FileContents.read("/proc/self/statm") else { return nil }
-        let pages = String(decoding: bytes, as: UTF8.self).split(separator: " ").prefix(2).compactMap { Int($0) }
-        guard pages.count == 2 else { return nil }
-        let size = Int(sysconf(Int32(_SC_PAGESIZE)))
-        return (pages[0] * size, pages[1] * size)
     }
 
     private static var openDescriptors: Int? {

@@ -44,8 +44,6 @@ extension GatewayProcess {
             case .adopted: adopted(by: worker)
             case .pong: watchdog?.answered(worker)
             case .readdressed: addressesTaken(by: worker)
-            // Here and not there: it takes its time, and this thread serves nobody in a hurry.
-            case .crowdLeft: Allocator.giveBack()
             case .ended:
                 workers.ended(worker)
                 addressDelivery.ended(worker)

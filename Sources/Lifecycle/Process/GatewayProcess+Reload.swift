@@ -77,7 +77,7 @@ extension GatewayProcess {
             throw error
         }
         let next = GenerationOrder(
-            number: order.number + 1, blueprint: blueprint, sessions: order.sessions, limits: order.limits,
+            number: order.number + 1, blueprint: blueprint, sessions: order.sessions, limits: order.limits, memory: order.memory,
             log: order.log, errors: errorWriter, exporter: exporter, enforcement: enforcement)
         reload.change = (GenerationChange(workers: running), next)
         workers.prepare(next, sockets: sockets)
@@ -130,6 +130,7 @@ extension GatewayProcess {
             reloadEnded(.failed(fault))
         case .finish:
             order = next
+            memory.budget.limit = next.blueprint.memory ?? ProcessMemory.share
             if let tracing = next.blueprint.tracing { exporter?.adopt(tracing.export) }
             watchFiles()
             reloadEnded(.done(generation: next.number))

@@ -50,7 +50,7 @@ extension GatewayProcess {
                     families += ProcessFamilies.spans(
                         exporter.counts, waiting: latest.values.reduce(0) { $0 + $1.spanOctets })
                 }
-                families += ProcessFigures.families(startedAt: startedAt)
+                families += ProcessFigures.families(startedAt: startedAt) + memory.families
                 reply.send(
                     AdministrationResponse(200, contentType: MetricsText.contentType, MetricsText.encode(families)))
             }

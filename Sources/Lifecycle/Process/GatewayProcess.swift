@@ -59,6 +59,7 @@ public final class GatewayProcess {
     private var deadline: LoopTimer?
     var fileWatch: FileWatch?
     var fileTimer: LoopTimer?
+    let memory: MemoryWatch
     var expiryWatch = ExpiryWatch()
     var expiryTimer: LoopTimer?
     var watchdog: Watchdog?
@@ -112,8 +113,11 @@ public final class GatewayProcess {
         ProcessResources.forbidCoreDumps()
         ProcessResources.raiseDescriptorLimit(for: blueprint, logger)
         exporter = try ProcessResources.openExporter(blueprint, logger)
+        memory = MemoryWatch(
+            limit: try ProcessMemory.budget(blueprint.memory, workers: blueprint.workers), loop: loop, logger)
         order = GenerationOrder(
             number: 1, blueprint: blueprint, sessions: SessionTable(limit: Self.sessionLimit), limits: SharedLimits(),
+            memory: memory.budget,
             log: try ProcessResources.openLog(blueprint, logger), errors: errorWriter, exporter: exporter,
             enforcement: nil)
         workers = WorkerGroup(logger: logger) { worker, report in events.post(.worker(worker, report)) }
@@ -147,6 +151,7 @@ public final class GatewayProcess {
         SignalWatcher.ignoreWriteSignals()
         // Before there is a second thread, which it would not be for.
         var process: GatewayProcess?
+        _ = ProcessMemory.share
         do {
             let confinement = try sandbox.enter(blueprint, inheritance, program: successor.first ?? "")
             let made = try GatewayProcess(

@@ -10,9 +10,9 @@ internal import TLS
 final class Generation {
     let number: Int
     private let application: GatewayApplication
-    private let acceptor: Acceptor
+    let acceptor: Acceptor
     /// By listener, in the order of the configuration.
-    private let listeners: [(address: String, hosts: VirtualHosts, proxies: TrustedProxies)]
+    private let listeners: [(address: String, hosts: VirtualHosts, proxies: TrustedProxies, connections: Int)]
     private(set) var isDraining = false
     /// Ends what does not end by itself, once it drains for another generation's sake.
     private var patience: LoopTimer?
@@ -34,7 +34,7 @@ final class Generation {
         self.acceptor = acceptor
         let registry = order.enforcement?.registry
         listeners = try blueprint.listeners.map {
-            ($0.name, try $0.makeHosts(library, order.sessions, asking: registry), $0.proxies)
+            ($0.name, try $0.makeHosts(library, order.sessions, asking: registry), $0.proxies, $0.connections)
         }
         if let (settings, registry) = order.enforcement {
             // The acceptor lives as long as the application: both are the generation's.
@@ -50,9 +50,10 @@ final class Generation {
 
     /// Begins to accept. - Parameter sockets: descriptors of listening sockets, one for each address; taken over.
     func listen(_ sockets: [String: Int32]) {
-        for (address, hosts, proxies) in listeners {
+        for (address, hosts, proxies, connections) in listeners {
             guard let descriptor = sockets[address] else { preconditionFailure("no socket for \(address)") }
-            acceptor.listen(on: Socket(adopting: descriptor), tls: hosts, proxies: proxies)
+            acceptor.listen(
+                on: Socket(adopting: descriptor), tls: hosts, proxies: proxies, connections: connections)
         }
     }
 

@@ -1,3 +1,4 @@
+internal import Bytes
 internal import Gateway
 internal import Registry
 internal import TLS
@@ -11,6 +12,8 @@ struct GenerationOrder: Sendable {
     let sessions: SessionTable
     /// What was counted stays counted, whatever is loaded.
     let limits: SharedLimits
+    /// Of the process.
+    let memory: MemoryBudget
     let log: LogWriter?
     /// Where goes what is no request, where requests are not logged.
     let errors: LogWriter

@@ -3,6 +3,7 @@ internal import Cryptography
 internal import EventLoop
 internal import Gateway
 internal import Glibc
+internal import Server
 
 /// One worker: a thread with a loop, and the generations it serves, the current one and those that still have connections.
 /// Workers share nothing but the session table, the registry's records and the log's mailbox.
@@ -43,8 +44,6 @@ final class Worker {
         case decisions(RecentDecisions.Batch)
         /// The addresses are used.
         case readdressed
-        /// Many connections have closed.
-        case crowdLeft
         /// By address; the receiver owns them. Nil if there are not enough descriptors left.
         case duplicated([String: Int32]?)
         /// Nothing more is asked of the registry that anybody waits for.
@@ -53,11 +52,11 @@ final class Worker {
     }
 
     private let loop: Loop
-    private let pool = BufferPool()
+    private let pool: BufferPool
+    private var relief: MemoryRelief?
     private let library: LibraryContext
     private let report: (Report) -> Void
     private let metrics = WorkerMetrics()
-    private var crowdWatch = ConnectionPeakWatch()
     private var lagTimer: LoopTimer?
     private var lagExpected = Instant.now
     private var current: Generation
@@ -78,10 +77,15 @@ final class Worker {
     init(_ order: GenerationOrder, sockets: [String: Int32], report: @escaping (Report) -> Void) throws {
         loop = try Loop()
         library = try LibraryContext()
+        pool = BufferPool(meter: MemoryMeter(order.memory))
         self.report = report
         current = try Generation(order, loop: loop, pool: pool, library: library, metrics: metrics)
         current.listen(sockets)
         cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
+        relief = MemoryRelief(loop: loop, pool: pool, workers: order.blueprint.workers) { [unowned self] in
+            (retired + [current]).map(\.acceptor)
+        }
+        current.acceptor.memoryRelief = { [unowned self] in relief?.relieve() }
     }
 
     /// Serves until a stop or drain command ends the loop. Blocks the thread.
@@ -148,6 +152,7 @@ final class Worker {
         prepared = nil
         let previous = current
         next.listen(sockets)
+        next.acceptor.memoryRelief = { [unowned self] in relief?.relieve() }
         current = next
         retired.append(previous)
         previous.retire { [unowned self] in forget(previous) }
@@ -203,10 +208,21 @@ final class Worker {
         lagTimer = LoopTimer(loop: loop, interval: Self.lagInterval) { [unowned self] in
             metrics.loopWasLate(by: loop.now - lagExpected)
             lagExpected = .now + Self.lagInterval
-            if crowdWatch.hasLeft(connections: connections) { report(.crowdLeft) }
+            lookAtMemory()
             lagTimer?.start()
         }
     }
+
+    /// Also of a worker that is idle while others take the memory.
+    private func lookAtMemory() {
+        relief?.relieve()
+        memoryLooks += 1
+        if memoryLooks.isMultiple(of: Self.looksBeforeRelease) { pool.releaseUnneeded() }
+    }
+
+    private var memoryLooks = 0
+    /// Blocks that were not needed for 10 s go back to the allocator.
+    private static let looksBeforeRelease = 20
 
     private static let lagInterval = TimeSpan.milliseconds(500)
 

@@ -19,6 +19,8 @@ class ConnectionProtocol {
     var isIdle: Bool { false }
     /// Whether to read, though there may be bytes in `input` that nobody has taken.
     var wantsInput: Bool { true }
+    /// Bytes of memory that the protocol and its requests hold, beside the connection's own buffers.
+    var footprint: Int { 0 }
     /// Nothing more is to be begun: what is under way is the last.
     func drain() {
         if isIdle { connection.closeGracefully() }

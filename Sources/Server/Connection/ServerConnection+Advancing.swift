@@ -19,7 +19,7 @@ extension ServerConnection {
         if isAborted { close(gracefully: false) }
         guard isOpen else { return }
         input.releaseIfEmpty()
-        let wantsInput = !isReadWaitingToWrite && speaking.wantsInput
+        let wantsInput = !isReadWaitingToWrite && !isPaused && speaking.wantsInput
         wantRead(wantsInput)
         // A `advance` in another event may have made room for data that OpenSSL holds, which makes no socket readable.
         if !isReceiving, wantsInput, transport.hasBufferedInput { readAgain() }
@@ -82,6 +82,9 @@ extension ServerConnection {
         spoken?.windUp()
     }
 
+    /// Whether no request is under way.
+    var isIdle: Bool { spoken?.isIdle ?? false }
+
     /// Whether all that has come is decided, and nothing more is begun.
     var isDecided: Bool { isRefused || spoken?.isDecided ?? false }
 
@@ -103,6 +106,7 @@ extension ServerConnection {
         spoken = nil
         input.removeAll()
         output.removeAll()
+        accountFor(0)
         acceptor.remove(self)
     }
 }

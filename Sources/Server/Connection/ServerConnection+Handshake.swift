@@ -50,6 +50,11 @@ extension ServerConnection {
                 abort()
                 return false
             }
+            guard acceptor.application.admitsClient(of: self) else {
+                acceptor.application.connectionRefused(self, .clientLimit)
+                abort()
+                return false
+            }
             wantWrite(false)
             acceptor.leaveHandshake()
             beginSpeaking()
@@ -100,8 +105,10 @@ extension ServerConnection {
     /// Nothing more is to be settled about who the client is.
     func beginSpeaking() {
         isInHandshake = false
+        accountFor(transport.isPlain ? 0 : MemoryCost.connection)
         wantRead(true)
         if let verifiedIdentity {
+            if verifiedIdentity.kind == .selfSigned { recognitionEnd = loop.now + Self.recognitionTime }
             // Not a moment too early, for the clock of certificates has whole seconds. A month is as good as a lifetime here.
             let left = min(max(0, verifiedIdentity.notAfter - WallClock.seconds), 30 * 86_400) + 1
             identityEnd = loop.now + .seconds(left)

@@ -30,6 +30,14 @@ public final class ServerConnection: SocketHandler {
     var number: UInt64 = 0
     /// The client has shown who it is, by whatever the application asks for; the application says so.
     public var isKnown = false
+    /// The application counts the connection among those of its client.
+    public var isCountedForClient = false
+    /// Until when a client with a certificate of its own making has to be recognized by the application.
+    var recognitionEnd = Instant(nanoseconds: .max)
+    /// Bytes of memory that the meter knows of, beside the blocks of buffers.
+    private var accounted = 0
+    /// Nothing is read from it while memory is short.
+    private(set) var isPaused = false
 
     let transport: Transport
     /// What has come, and what is to go.
@@ -79,6 +87,14 @@ public final class ServerConnection: SocketHandler {
     /// Requests begun on this connection.
     public var requests: Int { requestCount }
     var requestCount = 0
+
+    /// The key of the client's certificate, for counting alone: each process seeds Swift's hashing differently. Nil
+    /// before the end of the handshake, and without TLS.
+    public var clientKey: Int? { verifiedIdentity.map { $0.keyID?.hashValue ?? $0.thumbprint.hashValue } }
+
+    /// Who holds the connection: the client's key; as long as that is not known, or only the client vouches for it, the
+    /// address.
+    var holder: Int { (recognitionEnd.nanoseconds == .max ? clientKey : nil) ?? peer.block.hashValue }
 
     /// What the application wants its requests on this connection to have in common.
     public var memory: ConnectionMemory?
@@ -130,16 +146,42 @@ public final class ServerConnection: SocketHandler {
         super.init(loop: acceptor.loop, socket: socket)
     }
 
+    /// The application knows the client, whose certificate nobody else has signed.
+    public func recognize() { recognitionEnd = Instant(nanoseconds: .max) }
+
+    /// For a client with a certificate of its own making to become recognized.
+    static let recognitionTime = TimeSpan.seconds(5)
+
     func start() {
+        accountFor(transport.isPlain ? 0 : MemoryCost.handshake)
         if transport.isPlain { return beginSpeaking() }
         handshakeBegan = loop.now
         setDeadline(loop.now + acceptor.settings.handshakeTimeout)
         wantRead(true)
     }
 
+    // MARK: - Memory
+
+    /// - Parameter bytes: that the connection takes from now on, beside the blocks of buffers.
+    func accountFor(_ bytes: Int) {
+        pool.meter.add(bytes - accounted)
+        accounted = bytes
+    }
+
+    /// Bytes of memory that the connection holds.
+    var footprint: Int { accounted + input.footprint + output.footprint + (spoken?.footprint ?? 0) }
+
+    /// Stops reading, or reads again.
+    func pause(_ isPaused: Bool) {
+        guard isPaused != self.isPaused, !isInHandshake, !isRefused else { return }
+        self.isPaused = isPaused
+        if isPaused { wantRead(false) } else { advanceWhenTurnEnds() }
+    }
+
     // MARK: - Events
 
     public override func readable() {
+        guard !isPaused else { return wantRead(false) }
         guard !isRefused else { return discardInput() }
         if isInHandshake {
             guard !awaitsProxyHeader || receiveProxyHeader(), handshake() else { return }

@@ -34,6 +34,7 @@ final class HTTP1Session: ConnectionProtocol {
     }
 
     override var isIdle: Bool { cycle.phase == .idle }
+    override var footprint: Int { exchange?.footprint ?? 0 }
 
     override var wantsInput: Bool {
         switch cycle.phase {
@@ -110,7 +111,7 @@ final class HTTP1Session: ConnectionProtocol {
         let patience =
             connection.acceptor.isWindingUp
             ? min(settings.keepAliveTimeout, ConnectionLife.notice) : settings.keepAliveTimeout
-        let end = connection.loop.now + patience
+        let end = min(connection.loop.now + patience, connection.recognitionEnd)
         connection.setDeadline(connection.identityEnd.map { min(end, $0) } ?? end)
     }
 

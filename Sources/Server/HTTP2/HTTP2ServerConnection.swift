@@ -54,12 +54,19 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         connection.clearDeadline()
         wait(until: idleEnd)
         if let end = connection.identityEnd { wait(until: end) }
+        wait(until: connection.recognitionEnd)
         if connection.acceptor.isDraining { drain() }
         // The server's preface (RFC 9113 section 3.4): there are clients that say nothing before it.
         connection.advance()
     }
 
     override var isIdle: Bool { serving == 0 }
+
+    override var footprint: Int {
+        streams.reduce(session.libraryMemory + streams.count * MemoryCost.stream) {
+            $0 + $1.footprint + ($1.exchange?.footprint ?? 0)
+        }
+    }
 
     override func inputEnded(isOrderly: Bool) {
         // Also a client that has only ended its sending side: none of ours does.
@@ -83,7 +90,10 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         session.close()
         // Exchanges and streams know each other.
         for stream in streams { stream.release() }
+        meter.add(-streams.count * MemoryCost.stream)
     }
+
+    private var meter: MemoryMeter { connection.pool.meter }
 
     // MARK: - In and out
 
@@ -171,29 +181,44 @@ final class HTTP2ServerConnection: ConnectionProtocol {
 
     // MARK: - Streams
 
-    func add(_ stream: RequestStream) { streams.append(stream) }
+    func add(_ stream: RequestStream) {
+        streams.append(stream)
+        meter.add(MemoryCost.stream)
+    }
+
+    /// Streams that a connection may have under way while memory is short.
+    private static let streamsUnderPressure = 4
 
     /// - Returns: false if the stream may not be served: nothing of it has been looked at, so the client may send it again.
     func admits(_ stream: RequestStream) -> Bool {
+        if meter.pressure >= .refusesStreams, serving >= Self.streamsUnderPressure {
+            meter.budget.count(.streamRefused)
+            return false
+        }
         guard connection.isClientGood else {
             // The connection lives no longer than its certificate. The next handshake says so with the exact alert.
             certificateEnded()
             return false
         }
         // A client that reads the last GOAWAY repeats the requests after the stream that it names.
-        return life.takesRequests
+        guard life.takesRequests else { return false }
+        guard connection.acceptor.application.admitsStream(on: connection) else {
+            session.countProvokedReset()
+            return false
+        }
+        return true
     }
 
     func requestBegan() {
         serving += 1
-        connection.acceptor.application.streamBegan()
+        connection.acceptor.application.streamBegan(on: connection)
         connection.requestCount += 1
         if connection.requestCount >= settings.requestsPerConnection { life.endNow() }
     }
 
     func requestEnded() {
         serving -= 1
-        connection.acceptor.application.streamEnded()
+        connection.acceptor.application.streamEnded(on: connection)
         guard serving == 0 else { return }
         idleEnd = now + settings.keepAliveTimeout
         wait(until: idleEnd)
@@ -235,6 +260,7 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         if life.phase == .lingering { return connection.close(gracefully: false) }
         if let end = outputTime.end, end <= now { return cutOff() }
         if let end = connection.identityEnd, end <= now { certificateEnded() }
+        guard connection.recognitionEnd > now else { return connection.abort() }
         if let head = awaitedHead, head.end <= now { headOverdue() }
         for stream in streams { wait(until: stream.judge(now: now, isWindowShut: session.isWindowShut)) }
         if serving == 0, idleEnd <= now { life.endNow() }
@@ -249,6 +275,7 @@ final class HTTP2ServerConnection: ConnectionProtocol {
         guard life.phase != .lingering else { return }
         wait(until: outputTime.end)
         if let end = connection.identityEnd, end > now { wait(until: end) }
+        wait(until: connection.recognitionEnd)
         wait(until: awaitedHead?.end)
         wait(until: life.noticeEnd)
         if serving == 0, life.takesRequests { wait(until: idleEnd) }

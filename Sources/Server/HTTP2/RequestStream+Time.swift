@@ -23,6 +23,7 @@ extension RequestStream {
             _ = time.responseTaken(octets, now: now)
         } else {
             time.responseBlocked(taken: octets, now: now)
+            shrinkOutput()
         }
         return time.end
     }

@@ -35,6 +35,7 @@ final class TunnelSession: ConnectionProtocol {
     }
 
     override var isDecided: Bool { true }
+    override var footprint: Int { exchange.footprint }
 
     // MARK: - From the client
 

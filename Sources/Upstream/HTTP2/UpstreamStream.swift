@@ -33,6 +33,7 @@ public final class UpstreamStream {
     }
 
     var currentCall: UpstreamCall? { call }
+    var footprint: Int { wire?.footprint ?? 0 }
 
     // MARK: - The request
 

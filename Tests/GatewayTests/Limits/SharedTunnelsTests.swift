@@ -1,4 +1,5 @@
 import Registry
+import Server
 import Testing
 import Vocabulary
 
@@ -8,7 +9,7 @@ import Vocabulary
 struct SharedTunnelsTests {
     @Test("tunnels per holder are limited, each that ends frees a place, and nothing is left")
     func limited() throws {
-        let tunnels = SharedTunnels()
+        let tunnels = SharedCounts<TunnelHolder>()
         let one = TunnelHolder.device(try #require(DeviceID(1)))
         let other = TunnelHolder.device(try #require(DeviceID(2)))
         #expect(tunnels.take(for: one, limit: 2))
@@ -24,7 +25,7 @@ struct SharedTunnelsTests {
 
     @Test("each certificate key is a holder of its own")
     func certificates() throws {
-        let tunnels = SharedTunnels()
+        let tunnels = SharedCounts<TunnelHolder>()
         let digests: [[UInt8]] = [1, 2].map { [UInt8](repeating: $0, count: 32) }
         for digest in digests {
             let holder = TunnelHolder.certificate(KeyID(digest: digest.span))

@@ -1,3 +1,4 @@
+import Bytes
 import CNghttp2
 import Testing
 
@@ -5,7 +6,9 @@ import Testing
 
 @Suite("Memory of nghttp2 sessions")
 struct FrameMemoryTests {
-    private let memory = FrameMemory()
+    private let meter = MemoryMeter()
+    private let memory: FrameMemory
+    init() { memory = FrameMemory(meter) }
     private var user: UnsafeMutableRawPointer? { Unmanaged.passUnretained(memory).toOpaque() }
     /// What nghttp2 asks for.
     private let frames = 16_394
@@ -24,7 +27,9 @@ struct FrameMemoryTests {
         #expect(small.load(as: UInt64.self) == 0)
         let grown = try #require(functions.realloc(small, 4096, user))
         #expect(block.load(fromByteOffset: frames - 1, as: UInt8.self) == 7)
+        #expect(meter.used > 2 * frames + 4096 && meter.used < 3 * frames, "what the session has is accounted for")
         for pointer in [second, grown, block, nil] { functions.free(pointer, user) }
+        #expect(meter.used == 0)
         // It is there for another one.
         let again = try #require(functions.malloc(frames, user))
         #expect(isPage(again))

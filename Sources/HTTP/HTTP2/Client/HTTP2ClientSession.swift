@@ -56,7 +56,7 @@ public import EventLoop
         self.handler = handler
         block = ResponseBlock(heads: heads, limits: limits)
         scratch = ByteBuffer(pool: pool)
-        super.init(limits, .client, pool: pool, memory: nil)
+        super.init(limits, .client, pool: pool)
     }
 
     deinit {

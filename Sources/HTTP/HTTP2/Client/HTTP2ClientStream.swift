@@ -29,6 +29,11 @@ open class HTTP2ClientStream {
     /// How much of `waiting.front` may be handed on.
     final var free: Int { min(waiting.frontCount, waiting.count - (state.isLastKept ? 1 : 0)) }
 
+    /// Bytes of memory that the stream takes from pools.
+    public final var footprint: Int {
+        headBytes.footprint + trailerBytes.footprint + waiting.footprint + output.footprint
+    }
+
     public init(pool: BufferPool) {
         headBytes = ByteBuffer(pool: pool)
         trailerBytes = ByteBuffer(pool: pool)

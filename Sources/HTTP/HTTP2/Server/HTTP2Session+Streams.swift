@@ -189,7 +189,8 @@ extension HTTP2Session {
         if self.fault == nil { stream.requestFaulted(fault) }
     }
 
-    func countProvokedReset() {
+    /// Counts a stream that the client has made us reset.
+    public func countProvokedReset() {
         if let excess = watch.countProvokedReset(now: now) { end(.excess(excess)) }
     }
 
@@ -220,7 +221,7 @@ extension HTTP2Session {
         stream.id = 0
         stream.state = StreamState()
         stream.headBytes.removeAll()
-        stream.output.removeAll()
+        stream.output.expand(pool)
         stream.trailers.removeAll()
         if incompleteHead === stream {
             incompleteHead = nil

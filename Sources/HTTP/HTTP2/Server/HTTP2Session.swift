@@ -48,7 +48,7 @@ public import EventLoop
         self.handler = handler
         incoming = IncomingHead(heads: heads, limits: limits, pool: pool)
         scratch = ByteBuffer(pool: pool)
-        super.init(limits, .server, pool: pool, memory: FrameMemory())
+        super.init(limits, .server, pool: pool)
     }
 
     // MARK: - Bytes

@@ -82,6 +82,16 @@ open class HTTP2Stream {
     /// The response is complete, and its end is not framed yet: a client that opens no window does not get it either.
     public final var isEndUnframed: Bool { state.isEnding && !state.responseEnded }
 
+    /// Bytes of memory that the stream takes from pools.
+    public final var footprint: Int {
+        headBytes.footprint + waiting.footprint + output.footprint + trailers.footprint
+    }
+
+    /// Gives back most of the memory of a short end of a response that the client has no window for.
+    public final func shrinkOutput() {
+        if state.isEnding { output.shrink() }
+    }
+
     /// END_STREAM is framed.
     public final var isEnded: Bool { state.responseEnded }
     /// Whether content, or the end, could be framed now.

@@ -1,0 +1,123 @@
+public import Bytes
+public import EventLoop
+
+/// Bytes that a client's connection takes beside the blocks of its buffers and the memory of nghttp2, mostly OpenSSL's:
+/// measured by `bench/memory`, rounded up.
+enum MemoryCost {
+    /// During a TLS handshake.
+    static let handshake = 48 * 1024
+    static let connection = 24 * 1024
+    /// Of a stream of HTTP/2 and its exchange.
+    static let stream = 4 * 1024
+}
+
+/// Keeps one worker within the memory budget of the process.
+///
+/// Under pressure the clients that hold the most are not read from; then connections of HTTP/2 begin few streams; then
+/// the connections of the client that holds the most are closed; then none are accepted. `MemoryPressure` has the
+/// thresholds. What the clients hold is computed only under pressure, so the data path does not pay for it.
+public final class MemoryRelief {
+    private let loop: Loop
+    private let pool: BufferPool
+    /// Workers that share the budget.
+    private let workers: Int
+    private let acceptors: () -> [Acceptor]
+    private var isDue = false
+    private var paused: [ServerConnection] = []
+    private var timer: LoopTimer?
+
+    /// How often the budget is looked at while there is pressure.
+    private static let interval = TimeSpan.milliseconds(50)
+    /// A client that holds this part of what the worker accounts for is not read from.
+    private static let largePart = 16
+    /// Other memory than that of connections cannot be relieved: where they have no more than this part, none is closed.
+    private static let relievablePart = 16
+
+    /// - Parameters:
+    ///   - workers: how many share the budget of the pool's meter.
+    ///   - acceptors: whose connections are looked at.
+    public init(loop: Loop, pool: BufferPool, workers: Int, acceptors: @escaping () -> [Acceptor]) {
+        self.loop = loop
+        self.pool = pool
+        self.workers = workers
+        self.acceptors = acceptors
+        timer = LoopTimer(loop: loop, startsIn: nil) { [unowned self] in relieve() }
+        pool.meter.pressed = { [unowned self] in
+            guard !isDue else { return }
+            isDue = true
+            loop.whenTurnEnds { [unowned self] in
+                isDue = false
+                relieve()
+            }
+        }
+    }
+
+    private var meter: MemoryMeter { pool.meter }
+
+    private struct Holding {
+        var bytes = 0
+        var connections: [(connection: ServerConnection, bytes: Int)] = []
+    }
+
+    /// Looks at the budget and does what the pressure asks for. Not within an event of a connection.
+    public func relieve() {
+        meter.refresh()
+        if meter.pressure > .none {
+            pool.releaseAll()
+            meter.refresh()
+        }
+        guard meter.pressure > .none else { return resume() }
+        timer?.start(after: Self.interval)
+        let holdings = holdings
+        pause(holdings)
+        if meter.pressure >= .closesConnections { closeLargest(holdings) }
+    }
+
+    private var holdings: [Int: Holding] {
+        var holdings: [Int: Holding] = [:]
+        for acceptor in acceptors() {
+            acceptor.forEachConnection { connection in
+                let bytes = connection.footprint
+                holdings[connection.holder, default: Holding()].bytes += bytes
+                holdings[connection.holder, default: Holding()].connections.append((connection, bytes))
+            }
+        }
+        return holdings
+    }
+
+    private func pause(_ holdings: [Int: Holding]) {
+        let large = max(pool.blockSize * 8, meter.used / Self.largePart)
+        for holding in holdings.values where holding.bytes >= large {
+            for (connection, _) in holding.connections where !connection.isPaused {
+                connection.pause(true)
+                guard connection.isPaused else { continue }
+                paused.append(connection)
+                meter.budget.count(.readingPaused)
+            }
+        }
+    }
+
+    private func resume() {
+        for connection in paused where connection.isOpen { connection.pause(false) }
+        paused.removeAll()
+    }
+
+    /// Closes connections of the holder with the most bytes, the largest first, then of the next holder, until memory
+    /// suffices to accept and serve others.
+    private func closeLargest(_ holdings: [Int: Holding]) {
+        let budget = meter.budget
+        // The other workers hold more: it is theirs to close.
+        guard meter.used * workers >= budget.accounted || meter.pressure >= .refusesConnections else { return }
+        guard budget.accounted > budget.limit / Self.relievablePart else { return }
+        for holding in holdings.values.sorted(by: { $0.bytes > $1.bytes }) {
+            for (connection, _) in holding.connections.sorted(by: { $0.bytes > $1.bytes }) {
+                meter.flush()
+                guard meter.pressure >= .refusesStreams else { return }
+                budget.count(.connectionClosed)
+                connection.acceptor.application.connectionRefused(connection, .memory)
+                connection.abort()
+                pool.releaseAll()
+            }
+        }
+    }
+}
