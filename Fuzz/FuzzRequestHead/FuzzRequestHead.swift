@@ -64,7 +64,7 @@ private func check(_ head: RequestHead, _ bytes: [UInt8], _ length: Int) {
     precondition(head.fields.count <= 32)
     for field in head.fields {
         for byte in bytes[field.nameRange.start..<field.nameRange.end] {
-            precondition(byte > 0x20 && byte < 0x7f && byte != UInt8(ascii: ":") && byte != UInt8(ascii: "_"))
+            precondition(byte == UInt8(ascii: "-") || byte &- 0x30 < 10 || (byte | 0x20) &- 0x61 < 26)
         }
         for byte in bytes[field.valueRange.start..<field.valueRange.end] {
             precondition(byte == 0x09 || byte >= 0x20 && byte != 0x7f)

@@ -24,6 +24,8 @@ public struct Configuration: Equatable, Sendable {
     public let timeouts: TimeoutsConfiguration
     /// Names of request fields that are always removed, in lower case.
     public let strippedFields: [String]
+    /// Names of request fields that are forwarded although others like them are removed or refused, in lower case.
+    public let forwardedFields: [String]
     public let log: LogConfiguration
     /// Nil if no spans are exported.
     public let tracing: TracingConfiguration?
@@ -135,6 +137,10 @@ extension Configuration {
             "strip_headers", .distinct(.text(FieldName.expected, FieldName.parse), minimum: 0),
             whenMissing: .means("[]"),
             "Request fields to remove, in addition to those that are always removed.")
+        static let forwardHeaders = Key(
+            "forward_headers", .distinct(.text(FieldName.expectedForwarded, FieldName.parseForwarded), minimum: 0),
+            whenMissing: .means("[]"),
+            "Request fields to forward although they are otherwise removed or refused.")
         static let log = Key(
             "log", .section(LogConfiguration.Keys.section, LogConfiguration.init), whenMissing: .means("{}"),
             "What is logged, and where.")
@@ -152,7 +158,7 @@ extension Configuration {
                 include.setting, workers.setting, watch.setting, listeners.setting, upstreams.setting, resolver.setting,
                 routes.setting, apps.setting, registry.setting, enrolment.setting, administration.setting,
                 proof.setting, limits.setting,
-                timeouts.setting, stripHeaders.setting, log.setting, tracing.setting,
+                timeouts.setting, stripHeaders.setting, forwardHeaders.setting, log.setting, tracing.setting,
                 denialURI.setting,
             ])
     }
@@ -173,6 +179,7 @@ extension Configuration {
         let limits = reader.read(Keys.limits)
         let timeouts = reader.read(Keys.timeouts)
         let strippedFields = reader.read(Keys.stripHeaders)
+        let forwardedFields = reader.read(Keys.forwardHeaders)
         let log = reader.read(Keys.log)
         let tracing = reading.sparingFiles(if: !reading.role.servesRequests) { reader.read(Keys.tracing) }
         let denialURI = reader.read(Keys.denialURI)
@@ -185,6 +192,7 @@ extension Configuration {
             DeviceShare.check(upstreams, limits, in: item, reading)
         }
         DeviceRate.check(item, reading)
+        if let strippedFields { FieldReferences.check(stripping: strippedFields, in: item, reading) }
         EnrolmentReferences.check(item, reading)
         if let apps {
             EnrolmentReferences.checkRoots(apps, in: item, reading)
@@ -204,7 +212,7 @@ extension Configuration {
         guard enrolment != nil || !reader.has(Keys.enrolment) else { return nil }
         guard let workers, let listeners, let upstreams, let resolver, let routes, let apps, let proof, let limits,
             let timeouts,
-            let strippedFields, let log, let denialURI, watch != nil || !reader.has(Keys.watch),
+            let strippedFields, let forwardedFields, let log, let denialURI, watch != nil || !reader.has(Keys.watch),
             tracing != nil || !reader.has(Keys.tracing)
         else { return nil }
         role = reading.role
@@ -222,6 +230,7 @@ extension Configuration {
         self.limits = limits
         self.timeouts = timeouts
         self.strippedFields = strippedFields
+        self.forwardedFields = forwardedFields
         self.log = log
         self.tracing = tracing
         self.denialURI = denialURI

@@ -26,6 +26,9 @@ public struct RouteConfiguration: Equatable, Sendable {
     public let body: Body
     /// Whether a request may open a WebSocket. Then GET is among the methods.
     public let websocket: WebSocket
+    /// Names of request fields, in lower case, that are forwarded although they have other characters than letters, digits and
+    /// `-`.
+    public let unusualFields: [String]
     /// Requests that are let through to the upstream, of all clients together.
     public let rate: RateConfiguration?
 
@@ -130,6 +133,10 @@ extension RouteConfiguration {
         static let websocket = Key(
             "websocket", .choice as Kind<WebSocket>, whenMissing: .means(WebSocket.standard.rawValue),
             "Whether a request may open a WebSocket.")
+        static let unusualHeaders = Key(
+            "unusual_headers", .distinct(.text(FieldName.expectedUnusual, FieldName.parseUnusual), minimum: 0),
+            whenMissing: .means("[]"),
+            "Request fields to forward although their names have other characters than letters, digits and -.")
         static let rate = Key(
             "rate", .rate, unit: "requests of all clients", whenMissing: .allowed,
             "The maximum rate of requests to the upstream.")
@@ -139,7 +146,7 @@ extension RouteConfiguration {
             settings: [
                 name.setting, host.setting, path.setting, methods.setting, require.setting, apps.setting,
                 components.setting, upstream.setting, contentLimit.setting, contentIdle.setting, body.setting,
-                websocket.setting, rate.setting,
+                websocket.setting, unusualHeaders.setting, rate.setting,
             ])
     }
 
@@ -163,14 +170,15 @@ extension RouteConfiguration {
                 expected: "GET among the `methods`, or no `websocket`")
             return nil
         }
+        let unusualFields = reader.read(Keys.unusualHeaders)
         let rate = reader.read(Keys.rate)
         guard let name, let host, let path, let methods, let require, let components, let upstream, let contentLimit,
-            let body, let websocket, contentIdle != nil || !reader.has(Keys.contentIdle)
+            let body, let websocket, let unusualFields, contentIdle != nil || !reader.has(Keys.contentIdle)
         else { return nil }
         self.init(
             name: name, host: host, path: path, methods: Set(methods), require: require, apps: apps ?? [],
             components: components, upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle,
-            body: body, websocket: websocket, rate: rate)
+            body: body, websocket: websocket, unusualFields: unusualFields, rate: rate)
     }
 
     /// Reads a key that has an effect only from a certain level on. Below that level the key is refused: its author
@@ -191,6 +199,6 @@ extension RouteConfiguration {
         RouteConfiguration(
             name: name, host: host, path: path, methods: methods, require: require, apps: apps, components: components,
             upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
-            websocket: websocket, rate: rate)
+            websocket: websocket, unusualFields: unusualFields, rate: rate)
     }
 }

@@ -17,6 +17,12 @@ enum ByteClass {
         return byte < 128 && high >> UInt64(byte & 63) & 1 == 1
     }
 
+    /// What names of fields consist of here: letters, digits and hyphens. Many servers read every other character of a name as
+    /// they read a hyphen, so a client could send a second spelling of a field that is removed.
+    static func isPlainInName(_ byte: UInt8) -> Bool {
+        isAlphanumeric(byte) || byte == UInt8(ascii: "-")
+    }
+
     /// unreserved / sub-delims without ";" / ":" / "@": what a path segment may hold unescaped here (RFC 3986 section
     /// 3.3). The semicolon is left out because servers disagree on whether it ends a segment.
     static func isPathCharacter(_ byte: UInt8) -> Bool {

@@ -118,11 +118,12 @@ public struct ContentDecoder: Sendable {
     /// Trailer fields are read as strictly as header fields, and dropped: nothing that came after the decision may add
     /// to what was decided about (RFC 9110 section 6.5.1 allows it).
     private mutating func parseTrailer(_ bytes: Span<UInt8>, _ before: Int) throws(MessageFault) -> Step {
-        switch try FieldLine.parse(bytes, at: 0, names: .refusingAmbiguous, table: .shared) {
+        switch try FieldLine.parse(bytes, at: 0, table: .shared) {
         case .incomplete:
             guard before + bytes.count < Self.trailerLimit else { throw .trailerTooLarge }
             return .needMore
         case .field(let field, let next):
+            guard !field.hasUnusualName else { throw .fieldNameUnusual }
             // RFC 9110 section 6.5.1: these can change nothing any more, so who sends them wants somebody to believe it.
             switch field.name {
             case .host, .contentLength, .transferEncoding: throw .trailerNamesFraming

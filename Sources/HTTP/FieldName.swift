@@ -26,7 +26,7 @@ public enum FieldName: UInt8, CaseIterable, Sendable {
     case traceparent, tracestate
 
     /// The name in lower case.
-    var lowercase: StaticString {
+    public var lowercase: StaticString {
         switch self {
         case .other: ""
         case .host: "host"

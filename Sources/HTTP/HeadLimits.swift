@@ -6,12 +6,16 @@ public struct HeadLimits: Sendable {
     public let target: Int
     /// Number of field lines.
     public let fields: Int
+    /// Whether names of fields may have characters other than letters, digits and `-`. The head then states it, and the caller
+    /// decides.
+    public let admitsUnusualNames: Bool
 
-    public init(bytes: Int, target: Int, fields: Int) {
+    public init(bytes: Int, target: Int, fields: Int, admitsUnusualNames: Bool = false) {
         precondition(bytes <= 65_535, "ranges of a head are 16 bits wide")
         self.bytes = bytes
         self.target = target
         self.fields = fields
+        self.admitsUnusualNames = admitsUnusualNames
     }
 
     /// For response heads of upstreams, and for tests.

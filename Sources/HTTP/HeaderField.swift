@@ -6,6 +6,9 @@ public struct HeaderField: Sendable {
     /// Without the white space around it.
     public let valueRange: ByteRange
     public let name: FieldName
+    /// Whether the name has characters other than letters, digits and `-`. Many servers read those as they read a `-`, so a
+    /// client could send a second spelling of a field that is removed.
+    public let hasUnusualName: Bool
 }
 
 /// Parses the field lines of heads and trailers (RFC 9112 section 5), the strictest reading of each rule.
@@ -18,15 +21,8 @@ enum FieldLine {
         case incomplete
     }
 
-    /// How names with `_` or `.` are taken: many servers map them and `-` onto one variable, so a client could send
-    /// a second spelling of a field that is removed.
-    enum Names {
-        case refusingAmbiguous
-        case anyToken
-    }
-
     static func parse(
-        _ bytes: Span<UInt8>, at start: Int, names: Names, table: FieldNameTable
+        _ bytes: Span<UInt8>, at start: Int, table: FieldNameTable
     ) throws(MessageFault) -> Outcome {
         guard start < bytes.count else { return .incomplete }
         switch bytes[start] {
@@ -40,14 +36,13 @@ enum FieldLine {
 
         // The name, up to the colon. Letters and hyphens are gone over in words.
         var position = bytes.firstBesideLetters(from: start)
+        var isUnusual = false
         while true {
             guard position < bytes.count else { return .incomplete }
             let byte = bytes[position]
             if byte == ByteClass.colon { break }
             guard ByteClass.isToken(byte) else { throw fault(inName: byte, at: position, start: start) }
-            if case .refusingAmbiguous = names, byte == UInt8(ascii: "_") || byte == UInt8(ascii: ".") {
-                throw .fieldNameAmbiguous
-            }
+            if !ByteClass.isPlainInName(byte) { isUnusual = true }
             position = bytes.firstBesideLetters(from: position + 1)
         }
         guard position > start else { throw .fieldNameMalformed }
@@ -73,7 +68,7 @@ enum FieldLine {
         while valueEnd > valueStart, isBlank(bytes[valueEnd - 1]) { valueEnd -= 1 }
         let field = HeaderField(
             nameRange: ByteRange(start, nameEnd), valueRange: ByteRange(valueStart, valueEnd),
-            name: table.find(name))
+            name: table.find(name), hasUnusualName: isUnusual)
         return .field(field, next: position + 2)
     }
 

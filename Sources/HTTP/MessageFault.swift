@@ -13,7 +13,7 @@ public enum MessageFault: Error, Equatable, Sendable, CaseIterable {
     case querySpelling
     // Fields (RFC 9112 section 5, RFC 9110 section 5).
     case fieldNameMalformed
-    case fieldNameAmbiguous
+    case fieldNameUnusual
     case spaceBeforeColon
     case fieldValueMalformed
     case obsoleteLineFolding
@@ -70,7 +70,7 @@ extension MessageFault {
         switch self {
         case .targetTooLong: .targetTooLong
         case .headTooLarge, .tooManyFields, .trailerTooLarge: .headTooLarge
-        case .fieldNameAmbiguous, .connectionNamesField, .expectationUnknown, .fieldRepeated: .fieldRefused
+        case .fieldNameUnusual, .connectionNamesField, .expectationUnknown, .fieldRepeated: .fieldRefused
         default: .malformed
         }
     }
@@ -88,7 +88,7 @@ extension MessageFault {
         case .pathSpelling: "the path is not in its one admitted spelling"
         case .querySpelling: "the query is empty or holds a character that must be percent-encoded"
         case .fieldNameMalformed: "a field line has no valid name"
-        case .fieldNameAmbiguous: "a field name holds '_' or '.', which servers behind may confuse with '-'"
+        case .fieldNameUnusual: "a field name holds a character that servers may confuse with '-'"
         case .spaceBeforeColon: "there is white space before the colon of a field"
         case .fieldValueMalformed: "a field value holds a control character"
         case .obsoleteLineFolding: "a field value is folded over several lines"

@@ -14,7 +14,9 @@ public struct RequestHead: Sendable {
     public internal(set) var version = HTTPVersion.http11
     /// 0 for HTTP/1.0, 1 for all that knows what HTTP/1.1 knows.
     public var minorVersion: UInt8 { version == .http10 ? 0 : 1 }
-    public internal(set) var fields: [HeaderField] = []
+    public private(set) var fields: [HeaderField] = []
+    /// Whether any of them has an unusual name. Only where the limits of heads admit that.
+    public private(set) var hasUnusualNames = false
     public internal(set) var connection = ConnectionOptions()
     public internal(set) var framing = ContentFraming.none
     /// Whether the client waits for 100 (Continue) before it sends the content.
@@ -50,12 +52,21 @@ public struct RequestHead: Sendable {
     /// ask for it with `Connection: keep-alive`; no proxy can have forwarded that, since TLS ends here.
     public var isPersistent: Bool { (minorVersion >= 1 || connection.keepAlive) && !connection.close }
 
+    mutating func append(_ field: HeaderField, _ limits: HeadLimits) throws(MessageFault) {
+        if field.hasUnusualName {
+            guard limits.admitsUnusualNames else { throw .fieldNameUnusual }
+            hasUnusualNames = true
+        }
+        fields.append(field)
+    }
+
     mutating func reset() {
         method = nil
         query = nil
         authority = .empty
         host = .empty
         fields.removeAll(keepingCapacity: true)
+        hasUnusualNames = false
         connection.reset()
         framing = .none
         expectsContinue = false

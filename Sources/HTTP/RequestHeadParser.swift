@@ -41,12 +41,12 @@ public struct RequestHeadParser: Sendable {
             hasRequestLine = true
         }
         while true {
-            switch try FieldLine.parse(bytes, at: position, names: .refusingAmbiguous, table: table) {
+            switch try FieldLine.parse(bytes, at: position, table: table) {
             case .incomplete: return try incomplete(bytes)
             case .field(let field, let next):
                 guard head.fields.count < limits.fields else { throw .tooManyFields }
                 try take(field, bytes, &head)
-                head.fields.append(field)
+                try head.append(field, limits)
                 position = next
             case .end(let next):
                 guard next <= limits.bytes else { throw .headTooLarge }

@@ -27,7 +27,7 @@ public struct ResponseHeadParser: Sendable {
             hasStatusLine = true
         }
         while true {
-            switch try FieldLine.parse(bytes, at: position, names: .anyToken, table: table) {
+            switch try FieldLine.parse(bytes, at: position, table: table) {
             case .incomplete: return try incomplete(bytes)
             case .field(let field, let next):
                 guard head.fields.count < limits.fields else { throw .tooManyFields }

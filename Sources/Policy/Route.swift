@@ -23,11 +23,14 @@ public struct Route: Sendable {
     public let body: BodyHandling
     /// Whether a request may open a WebSocket.
     public let webSocket: Bool
+    /// In lower case: names of fields with characters other than letters, digits and `-` that requests may have all the same.
+    public let unusualNames: [[UInt8]]
 
     public init(
         name: String, host: String, prefix: String, methods: MethodSet, requirement: Requirement,
         apps: AppSet = .none, components: [String] = [], upstream: Int, contentLimit: UInt64,
-        contentIdle: Int64? = nil, body: BodyHandling = .collected, webSocket: Bool = false
+        contentIdle: Int64? = nil, body: BodyHandling = .collected, webSocket: Bool = false,
+        unusualNames: [String] = []
     ) {
         self.name = name
         self.host = Array(host.lowercased().utf8)
@@ -41,6 +44,19 @@ public struct Route: Sendable {
         self.contentIdle = contentIdle
         self.body = body
         self.webSocket = webSocket
+        self.unusualNames = unusualNames.map { Array($0.lowercased().utf8) }
+    }
+
+    /// Whether every field with an unusual name is one that the route admits.
+    ///
+    /// - Parameter bytes: what the ranges of `head` refer to.
+    public func admitsNames(of head: RequestHead, _ bytes: Span<UInt8>) -> Bool {
+        guard head.hasUnusualNames else { return true }
+        for field in head.fields where field.hasUnusualName {
+            let name = field.nameRange.of(bytes)
+            guard unusualNames.contains(where: { name.equals(lowercase: $0) }) else { return false }
+        }
+        return true
     }
 
     /// A prefix ends where a segment ends: `/a` covers `/a` and `/a/b`, not `/ab`.

@@ -114,7 +114,7 @@ extension BrokenFile {
             attested: "a component that no request can have",
             "[x-location]",
             "[▶x_location]",
-            "`x_location` cannot be covered: names with `_` or `.` are always refused"),
+            "`x_location` cannot be covered: names have letters, digits and `-` only"),
         BrokenFile(
             attested: "a component that belongs to the message",
             "[x-location]",

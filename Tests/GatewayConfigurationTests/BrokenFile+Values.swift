@@ -187,6 +187,46 @@ extension BrokenFile {
             "strip_headers: [X-User, ▶x-user]\nupstreams:\n",
             "is listed twice"),
         BrokenFile(
+            "a field of the gateway to be forwarded",
+            "upstreams:\n",
+            "forward_headers: [▶Attest-Device]\nupstreams:\n",
+            "`Attest-Device` is the gateway's own"),
+        BrokenFile(
+            "a field to be forwarded that always is",
+            "upstreams:\n",
+            "forward_headers: [▶X-Request-Id]\nupstreams:\n",
+            "`X-Request-Id` is not a field that is always removed or refused"),
+        BrokenFile(
+            "a field to be removed and forwarded",
+            "upstreams:\n",
+            "strip_headers: [X-Host]\nforward_headers: [▶X-Host]\nupstreams:\n",
+            "`X-Host` is also among the `strip_headers`"),
+        BrokenFile(
+            "an unusual name that can be read as a protected one",
+            "upstream: records",
+            "upstream: records\n    unusual_headers: [X.Custom, ▶X!Forwarded~For]",
+            "a service can take `X!Forwarded~For` for `x-forwarded-for`"),
+        BrokenFile(
+            "an unusual name that can be read as one of the message",
+            "upstream: records",
+            "upstream: records\n    unusual_headers: [▶content_length]",
+            "a service can take `content_length` for `content-length`"),
+        BrokenFile(
+            "an unusual name that can be read as one to be removed",
+            "upstream: records",
+            "upstream: records\n    unusual_headers: [▶X_User]\nstrip_headers: [X-User]",
+            "a service can take `X_User` for `x-user`"),
+        BrokenFile(
+            attested: "an unusual name that can be read as one that proofs cover",
+            "components: [x-location]",
+            "components: [x-location]\n    unusual_headers: [▶X.Location]",
+            "a service can take `X.Location` for `x-location`"),
+        BrokenFile(
+            "an ordinary name among the unusual ones",
+            "upstream: records",
+            "upstream: records\n    unusual_headers: [▶X-Custom]",
+            "`X-Custom` has only letters, digits and `-`"),
+        BrokenFile(
             "a log that might be a word",
             "upstreams:\n",
             "log: { access: ▶stdot }\nupstreams:\n",

@@ -48,7 +48,8 @@ struct ConfigurationTests {
         #expect(configuration.timeouts.contentIdle == .seconds(30))
         #expect(configuration.timeouts.keepAlive == .seconds(75))
         #expect(configuration.timeouts.shutdown == .seconds(30))
-        #expect(configuration.strippedFields.isEmpty)
+        #expect(configuration.strippedFields.isEmpty && configuration.forwardedFields.isEmpty)
+        #expect(configuration.routes.map(\.unusualFields) == [[]])
         #expect(configuration.log.access == .standardOutput)
         #expect(configuration.log.format == .json && configuration.log.fields.isEmpty)
         #expect(configuration.log.sample == 1 && configuration.log.refusalsPerSecond == 1000)
@@ -81,9 +82,11 @@ struct ConfigurationTests {
                 require: certificate
                 upstream: far-1
                 content_limit: 4096
+                unusual_headers: [X.Custom, "`X"]
             limits: { connections: 5, head: 24KiB, target: 24KiB, fields: 8, requests_per_connection: 1 }
             timeouts: { handshake: 1s, head: 2s, content_idle: 3s, keep_alive: 4s, shutdown: 5s }
             strip_headers: [X-Internal-User]
+            forward_headers: [X-Host, X-Auth-Request-User]
             log:
               access: logs/access.log
               format: console
@@ -126,6 +129,8 @@ struct ConfigurationTests {
         #expect(configuration.limits.target == 24 << 10)
         #expect(configuration.timeouts.shutdown == .seconds(5))
         #expect(configuration.strippedFields == ["x-internal-user"])
+        #expect(configuration.forwardedFields == ["x-host", "x-auth-request-user"])
+        #expect(route.unusualFields == ["x.custom", "`x"])
         #expect(configuration.log.access == .file("conf/logs/access.log"))
         #expect(configuration.log.format == .console)
         #expect(configuration.log.fields == [.userAgent, .path, .query, .clientAddress])

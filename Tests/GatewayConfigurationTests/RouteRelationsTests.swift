@@ -106,6 +106,7 @@ struct Weaker: Sendable {
     ) {
         route = RouteConfiguration(
             name: "r", host: host, path: path, methods: [.get], require: require, apps: [], components: [],
-            upstream: upstream, contentLimit: 0, contentIdle: nil, body: .collect, websocket: .ignored, rate: nil)
+            upstream: upstream, contentLimit: 0, contentIdle: nil, body: .collect, websocket: .ignored,
+            unusualFields: [], rate: nil)
     }
 }

@@ -1,11 +1,12 @@
 import HTTP
 import Testing
+import Vocabulary
 
 @testable import Gateway
 
 @Suite("Fields passed to the upstream")
 struct FieldPolicyTests {
-    private let policy = FieldPolicy(additional: ["X-Internal-User"])
+    private let policy = FieldPolicy(stripped: ["X-Internal-User"])
 
     private func verdict(_ name: String) -> FieldPolicy.Verdict { policy.verdict(Array(name.utf8).span, .other) }
 
@@ -44,6 +45,28 @@ struct FieldPolicyTests {
         #expect(verdict(name) == .forward)
     }
 
+    @Test("every protected field is removed or refused")
+    func listed() {
+        for pattern in ProtectedFields.own + ProtectedFields.removed {
+            // X-Original-URL and its like are refused.
+            #expect(verdict(pattern.text + (pattern.isPrefix ? "any" : "")) == .strip, "\(pattern.text)")
+        }
+        for pattern in ProtectedFields.refused { #expect(verdict(pattern.text) == .refuse, "\(pattern.text)") }
+    }
+
+    @Test("the conf file can pass fields on, but none of the gateway's own")
+    func passed() {
+        let policy = FieldPolicy(
+            stripped: ["X-A"], forwarded: ["X-Host", "x-override-url", "Attest-Device", "forwarded"])
+        func verdict(_ name: String) -> FieldPolicy.Verdict { policy.verdict(Array(name.utf8).span, .other) }
+        #expect(verdict("x-HOST") == .forward && verdict("X-Override-URL") == .forward)
+        let isRefused = policy.refuses(Array("X-Override-URL".utf8).span, .other)
+        #expect(!isRefused)
+        #expect(verdict("X-Hosts") == .forward && verdict("X-Original-Host") == .strip)
+        #expect(verdict("Attest-Device") == .strip && verdict("Forwarded") == .strip)
+        #expect(policy.verdict(Array("Forwarded".utf8).span, .forwarded) == .strip)
+    }
+
     @Test("hop-by-hop fields, framing and expectations are never passed on")
     func hopByHop() {
         let name = Array("Any".utf8)
@@ -56,7 +79,7 @@ struct FieldPolicyTests {
 
     @Test("the conf file can strip fields that HTTP defines")
     func configured() {
-        let policy = FieldPolicy(additional: ["Cookie"])
+        let policy = FieldPolicy(stripped: ["Cookie"])
         #expect(policy.verdict(Array("Cookie".utf8).span, .cookie) == .strip)
         #expect(self.policy.verdict(Array("Cookie".utf8).span, .cookie) == .forward)
     }

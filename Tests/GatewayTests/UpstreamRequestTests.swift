@@ -18,7 +18,7 @@ struct UpstreamRequestTests {
         var head = RequestHead()
         _ = try parser.parse(bytes.span, into: &head)
         var output = ByteBuffer(pool: BufferPool())
-        let request = UpstreamRequest(policy: FieldPolicy(additional: []))
+        let request = UpstreamRequest(policy: FieldPolicy())
         let query = head.query.map { Array(bytes[$0.start..<$0.end]) }
         let path = Array(bytes[head.path.start..<head.path.end])
         let authority = Array(bytes[head.authority.start..<head.authority.end])
@@ -104,7 +104,7 @@ struct UpstreamRequestTests {
             var parser = RequestHeadParser(limits: .standard)
             var head = RequestHead()
             _ = try parser.parse(bytes.span, into: &head)
-            let found = UpstreamRequest(policy: FieldPolicy(additional: [])).refuses(head, bytes.span)
+            let found = UpstreamRequest(policy: FieldPolicy()).refuses(head, bytes.span)
             #expect(found == isRefused)
         }
     }

@@ -38,7 +38,9 @@ struct ContentDecoderTests {
     @Test("trailers are checked as strictly as a head, and are bounded")
     func trailers() {
         #expect(Parsing.content(["0\r\nX : y\r\n\r\n"], .chunked).failure == .spaceBeforeColon)
-        #expect(Parsing.content(["0\r\nX_Y: y\r\n\r\n"], .chunked).failure == .fieldNameAmbiguous)
+        for name in ["X_Y", "X!Y", "X~", "`X"] {
+            #expect(Parsing.content(["0\r\n\(name): y\r\n\r\n"], .chunked).failure == .fieldNameUnusual)
+        }
         for name in ["Content-Length", "host", "Transfer-Encoding"] {
             #expect(Parsing.content(["0\r\n\(name): 5\r\n\r\n"], .chunked).failure == .trailerNamesFraming)
         }

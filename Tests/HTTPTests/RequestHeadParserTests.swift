@@ -108,6 +108,16 @@ struct RequestHeadParserTests {
         #expect(Parsing.pieces(tooLong.utf8.map { [$0] }, limits: limits).failure == .requestLineMalformed)
     }
 
+    @Test("where unusual names are admitted, the head states them", arguments: [("X.Custom", true), ("X-1", false)])
+    func unusualNames(_ name: String, _ isUnusual: Bool) throws {
+        let bytes = Array("GET / HTTP/1.1\r\nHost: a\r\n\(name): x\r\n\r\n".utf8)
+        var parser = RequestHeadParser(limits: HeadLimits(bytes: 256, target: 32, fields: 3, admitsUnusualNames: true))
+        var head = RequestHead()
+        #expect(try parser.parse(bytes.span, into: &head) == .complete(length: bytes.count))
+        #expect(head.hasUnusualNames == isUnusual)
+        #expect(head.fields.map(\.hasUnusualName) == [false, isUnusual])
+    }
+
     @Test("limits are enforced as soon as they are exceeded, not at the head's end")
     func limits() {
         let limits = HeadLimits(bytes: 256, target: 32, fields: 3)
@@ -162,8 +172,11 @@ struct MalformedHead: CustomTestStringConvertible {
         .init("a line without a colon", "GET / HTTP/1.1\r\nHost: a\r\nX\r\n\r\n", .fieldNameMalformed),
         .init("an empty name", "GET / HTTP/1.1\r\nHost: a\r\n: x\r\n\r\n", .fieldNameMalformed),
         .init("a name that is no token", "GET / HTTP/1.1\r\nHost: a\r\nX@Y: x\r\n\r\n", .fieldNameMalformed),
-        .init("an underscore in a name", "GET / HTTP/1.1\r\nHost: a\r\nX_Real_IP: x\r\n\r\n", .fieldNameAmbiguous),
-        .init("a dot in a name", "GET / HTTP/1.1\r\nHost: a\r\nX.Y: x\r\n\r\n", .fieldNameAmbiguous),
+        .init("an underscore in a name", "GET / HTTP/1.1\r\nHost: a\r\nX_Real_IP: x\r\n\r\n", .fieldNameUnusual),
+        .init("a dot in a name", "GET / HTTP/1.1\r\nHost: a\r\nX.Y: x\r\n\r\n", .fieldNameUnusual),
+        .init("an exclamation mark in a name", "GET / HTTP/1.1\r\nHost: a\r\nX!Y: x\r\n\r\n", .fieldNameUnusual),
+        .init("a tilde at the end of a name", "GET / HTTP/1.1\r\nHost: a\r\nX1~: x\r\n\r\n", .fieldNameUnusual),
+        .init("a grave accent before a name", "GET / HTTP/1.1\r\nHost: a\r\n`X: x\r\n\r\n", .fieldNameUnusual),
         .init(
             "two Content-Types", "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: a/b\r\ncontent-type: c/d\r\n\r\n",
             .fieldRepeated),

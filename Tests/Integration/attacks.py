@@ -18,7 +18,7 @@ REASONS = read_faults()
 
 KINDS = {
     "targetTooLong": ("too_large", 414), "headTooLarge": ("too_large", 431), "tooManyFields": ("too_large", 431),
-    "trailerTooLarge": ("too_large", 431), "fieldNameAmbiguous": ("header_refused", 400),
+    "trailerTooLarge": ("too_large", 431), "fieldNameUnusual": ("header_refused", 400),
     "connectionNamesField": ("header_refused", 400), "expectationUnknown": ("header_refused", 400),
     "fieldRepeated": ("header_refused", 400),
 }
@@ -81,8 +81,8 @@ HEADS = {
     "TE behind obs-fold": ("obsoleteLineFolding", head("X: a", " Transfer-Encoding: chunked") + b"0\r\n\r\n"),
     "TE folded": ("transferEncodingUnsupported", head("Transfer-Encoding:", "\tchunked") + b"0\r\n\r\n"),
     "TE in HTTP/1.0": ("transferEncodingUnsupported", head(CHUNKED, line="POST / HTTP/1.0") + b"0\r\n\r\n"),
-    "TE spelled with underscore": ("fieldNameAmbiguous", head("Transfer_Encoding: chunked") + b"0\r\n\r\n"),
-    "CL spelled with underscore": ("fieldNameAmbiguous", head("Content_Length: 5") + b"hello"),
+    "TE spelled with underscore": ("fieldNameUnusual", head("Transfer_Encoding: chunked") + b"0\r\n\r\n"),
+    "CL spelled with underscore": ("fieldNameUnusual", head("Content_Length: 5") + b"hello"),
     "CL dropped by Connection": ("connectionNamesField", head("Connection: Content-Length", "Content-Length: 5") + b"hello"),
     "TE dropped by Connection": ("connectionNamesField", head("Connection: Transfer-Encoding", CHUNKED) + b"0\r\n\r\n"),
     # Lines.
@@ -99,7 +99,9 @@ HEADS = {
     "DEL in a value": ("fieldValueMalformed", head("X: a\x7fb")),
     "field without a colon": ("fieldNameMalformed", head("X-nothing@all")),
     "field without a name": ("fieldNameMalformed", head(": a")),
-    "field name with a dot": ("fieldNameAmbiguous", head("X.Real.IP: 10.0.0.1")),
+    **{f"field name {name}": ("fieldNameUnusual", head(f"{name}: root")) for name in [
+        "X.Real.IP", "Attest!Device", "Attest~Device", "Attest`Device", "X!Forwarded!For", "X-HTTP-Method~Override", "Attest-Device'",
+        "*Attest-Device", "Client#Cert", "Client$Cert", "Client%Cert", "X&Real&IP", "X+Real+IP", "X^Real^IP", "X|Real|IP", "X!"]},
     "Connection is no list": ("connectionMalformed", head("Connection: close now")),
     "Connection names Host": ("connectionNamesField", head("Connection: close, Host")),
     "Connection names Authorization": ("connectionNamesField", head("Connection: authorization", "Authorization: x")),
@@ -166,7 +168,8 @@ CONTENTS = {
     "trailer with a space before the colon": ("spaceBeforeColon", head(CHUNKED) + b"5\r\nhello\r\n0\r\nX : a\r\n\r\n"),
     "trailer folded": ("obsoleteLineFolding", head(CHUNKED) + b"5\r\nhello\r\n0\r\nX: a\r\n b\r\n\r\n"),
     "trailer ends with bare LF": ("bareLineFeed", head(CHUNKED) + b"5\r\nhello\r\n0\r\n\n"),
-    "trailer spelled with underscore": ("fieldNameAmbiguous", head(CHUNKED) + b"0\r\nX_Y: a\r\n\r\n"),
+    **{f"trailer {name}": ("fieldNameUnusual", head(CHUNKED) + f"0\r\n{name}: a\r\n\r\n".encode())
+       for name in ["X_Y", "Attest!Device", "X~", "`X"]},
     "content length in a trailer": (
         "trailerNamesFraming", head(CHUNKED) + b"0\r\nContent-Length: 5\r\n\r\n"),
     "host in a trailer": ("trailerNamesFraming", head(CHUNKED) + b"0\r\nHost: other\r\n\r\n"),

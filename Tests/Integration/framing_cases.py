@@ -89,7 +89,14 @@ SERVED = {
     "a denied request that waits for 100": (outer("Expect: 100-continue", LONG, method="BREW") + SMUGGLED, []),
     "a field that overrides the method": (outer("X-HTTP-Method-Override: DELETE", LONG) + SMUGGLED + get("/next"), [
         ("GET", "/next", b"")]),
+    **{f"{name}, and a request behind": (outer(f"{name}: /admin", LONG) + SMUGGLED + get("/next"), [("GET", "/next", b"")])
+       for name in ["X-HTTP-Path-Override", "X-Override-URL", "X-Original-Path"]},
     # Targets and fields.
+    "fields that services believe": (outer(
+        "Proxy: http://evil.example", "X-Auth-Request-User: root", "X-WebAuth-User: root", "X-Consumer-Username: root",
+        "X-Authenticated-Userid: root", "X-SPIFFE-Id: root", "X-Forwarded-User: root", "X-Original-Forwarded-For: 10.0.0.1",
+        "X-Host: evil.example", "Front-End-Https: off", "Fastly-Client-IP: 10.0.0.1", "CF-Connecting-IPv6: ::1"),
+        [("POST", "/outer", b"")]),
     "absolute-form that agrees with Host": (
         head(line="GET HTTPS://localhost/a?b HTTP/1.1") + SMUGGLED, [("GET", "/a?b", b""), INNER]),
     "a request as the value of a field": (
@@ -160,6 +167,10 @@ REFUSED = {
     "obs-fold in the request line": b"GET /smuggled\r\n HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "space before the colon of Host": b"GET /smuggled HTTP/1.1\r\nHost : localhost\r\n\r\n",
     "space before the colon of Content-Length": outer("Content-Length : 5") + b"hello",
+    # Names that CGI servers read as others.
+    **{f"{name}, spelled otherwise": outer(f"{name}: root", "Content-Length: 5") + b"hello" + SMUGGLED for name in [
+        *(f"Attest{other}Device" for other in "!#$%&'*+.^_`|~"), "X!Forwarded!For", "X-HTTP-Method~Override", "Content~Length",
+        "Transfer!Encoding"]},
     # Host (RFC 9112 section 3.2).
     "Host twice, in other letters": outer("HOST: localhost"),
     "Host and a list": head(line="GET / HTTP/1.1", host="Host: localhost, localhost"),
@@ -220,7 +231,7 @@ BROKEN = {
        for line in [b"", b"\r\n", b"hello", b"GET / HTTP/1.1", b"\0"]},
     **{f"trailer {line!r}": outer(CHUNKED) + b"5\r\nhello\r\n0\r\n" + line.encode("latin-1") + b"\r\n\r\n" + SMUGGLED for line in [
         "Content-Length: 5", "content-length: 0", "Transfer-Encoding: chunked", "Host: evil.example", "X", ": a", "X : a", " X: a",
-        "X: a\r\n b", "X: a\n", "X: a\0", "X_Y: a", "X.Y: a", "GET /smuggled HTTP/1.1", "X: " + "a" * 5000]},
+        "X: a\r\n b", "X: a\n", "X: a\0", "X_Y: a", "X.Y: a", "X!Y: a", "X~: a", "`X: a", "GET /smuggled HTTP/1.1", "X: " + "a" * 5000]},
     "the last chunk is negative": outer(CHUNKED) + b"5\r\nhello\r\n-0\r\n\r\n" + SMUGGLED,
 }
 

@@ -17,8 +17,8 @@ METHODS = {b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"}
 TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 # RFC 9112 section 3, with one space each.
 REQUEST_LINE = re.compile(rb"(" + TOKEN + rb") ([\x21-\x7e]+) HTTP/1\.([01])\Z")
-# RFC 9112 section 5. Without `_` and `.`, which servers behind take for a hyphen.
-FIELD_LINE = re.compile(rb"([!#$%&'*+\-^`|~0-9A-Za-z]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*\Z")
+# RFC 9112 section 5. Names without what servers behind may take for a hyphen.
+FIELD_LINE = re.compile(rb"([\-0-9A-Za-z]+):[ \t]*([\t\x20-\x7e\x80-\xff]*?)[ \t]*\Z")
 CHUNK_LINE = re.compile(rb"[0-9A-Fa-f]{1,15}\Z")
 # RFC 9112 section 6.3.
 LENGTH = re.compile(rb"(?:0|[1-9][0-9]{0,17})\Z")
@@ -36,7 +36,7 @@ OF_ONE_CONNECTION = {
 OPTION = re.compile(rb"(?:" + TOKEN + rb")(?:[ \t]*,[ \t]*(?:" + TOKEN + rb"))*\Z")
 OVERRIDES = {
     b"x-http-method-override", b"x-http-method", b"x-method-override", b"x-original-url", b"x-rewrite-url",
-    b"x-original-method", b"x-original-uri"}
+    b"x-original-method", b"x-original-uri", b"x-original-path", b"x-http-path-override", b"x-override-url"}
 SINGLE = {
     b"content-type", b"authorization", b"date", b"if-match", b"if-modified-since", b"if-none-match", b"if-range",
     b"if-unmodified-since", b"origin", b"range", b"referer", b"user-agent"}
@@ -44,9 +44,13 @@ SINGLE = {
 TABBED = re.compile(rb"(?i)(?:host|content-length|transfer-encoding):(?:[ ]*\t|.*\t[ \t]*\Z)")
 # What only a proxy may say, and what the gateway answers or writes itself.
 REMOVED = re.compile(
-    rb"(?:forwarded|x-forwarded|x-real-ip|x-device-token|true-client-ip|x-client-ip|x-cluster-client-ip|cf-connecting-ip"
-    rb"|remote-user|x-remote-user|x-arr-clientcert|x-client-verify|x-client-dn|x-original-host|content-length|expect|host"
-    rb"|(?:client-cert|attest-|x-forwarded-|x-client-cert|x-ssl-|ssl-client-|x-amzn-mtls-|zeta-).*)\Z", re.IGNORECASE)
+    rb"(?:content-length|expect|host|forwarded|proxy|front-end-https|(?:true-|fly-|incap-|x-|x-cluster-|proxy-|)client-ip"
+    rb"|do-connecting-ip|ali-cdn-real-ip|x-(?:forwarded|real-ip|host|http-host-override|scheme|url-scheme|originating-ip"
+    rb"|proxyuser-ip|nf-client-connection-ip|sucuri-clientip|client-verify|client-dn|anonymous-consumer|device-token)"
+    rb"|(?:client-cert|attest-|ssl-client-|wl-proxy-|cf-|cloudfront-|fastly-|remote-|impersonate-|oidc-|shib-|sm-|iv-|tailscale-"
+    rb"|zeta-|x-(?:forwarded-|original-|envoy-|akamai-|appengine-|azure-|vercel-|ssl-|client-cert|arr-|amzn-mtls-|spiffe-|remote-"
+    rb"|auth-request-|webauth-|consumer-|credential-|authenticated-|authentik-|pomerium-|amzn-oidc-|ms-client-principal|ms-token-"
+    rb"|goog-authenticated-user-|goog-iap-)).*)\Z", re.IGNORECASE)
 
 
 class Refused(Exception):

@@ -23,14 +23,14 @@ SEEDS = [
 PIECES = [
     b"\r", b"\n", b"\r\n", b"\n\n", b"\r\n\r\n", b"\r\n ", b"\n\r", b"\r\r\n", b" ", b"\t", b"\0", b"\x0b", b"\x0c", b"\x7f", b"\x80",
     b"\x85", b"\xa0", b"\xff", b":", b" :", b"::", b";", b",", b"=", b'"', b"/", b"//", b"\\", b"..", b"/../", b"/./", b"%", b"%2f", b"%2F",
-    b"%00", b"%25", b"%0d%0a", b"?", b"#", b"@", b"*", b"_", b".", b"-", b"+", b"0", b"1", b"00", b"0x", b"f", b"0\r\n\r\n", b"5\r\n",
+    b"%00", b"%25", b"%0d%0a", b"?", b"#", b"@", b"*", b"_", b"!", b"~", b"`", b".", b"-", b"+", b"0", b"1", b"00", b"0x", b"f", b"0\r\n\r\n", b"5\r\n",
     b"HTTP/1.1", b" HTTP/1.0", b"GET ", b"HEAD ", b"http://", b"https://localhost", b"chunked", b"identity"]
 LINES = [
     CHUNKED, "Transfer-Encoding: identity", "Transfer-Encoding: chunked, chunked", "transfer-encoding:\tchunked", "Content-Length: 5",
     "Content-Length: 0", "Content-Length: 44", "content-length : 5", "Content-Length: 5, 5", "Content-Length: 70000",
     "Content-Length: 300000", "Host: localhost", "Host: evil.example", "Host:", "Connection: close", "Connection: Host",
     "Connection: Content-Length", "Connection: upgrade, te", "Expect: 100-continue", "Expect: x", "X-HTTP-Method-Override: DELETE",
-    "X_Y: a", " folded", "\tfolded", "Upgrade: h2c", "Trailer: Content-Length", "Authorization: a", "Content-Type: a/b", "", ":", "X"]
+    "X_Y: a", "Attest!Device: me", "X~Y: a", "Proxy: a", "X-Host: a", "X-Override-URL: /a", " folded", "\tfolded", "Upgrade: h2c", "Trailer: Content-Length", "Authorization: a", "Content-Type: a/b", "", ":", "X"]
 
 
 def _insert(data, chance):

@@ -55,7 +55,8 @@ class Connection:
     def read_head(self):
         while True:
             try:
-                return strict.parse_head(self.received[self.consumed:], self.upstream.upgrades)[0]
+                return strict.parse_head(
+                    self.received[self.consumed:], self.upstream.upgrades, self.upstream.unusual_names)[0]
             except strict.Incomplete:
                 self.receive()
 
@@ -67,7 +68,8 @@ class Connection:
         """The next complete request."""
         while True:
             try:
-                request, length = strict.parse_request(self.received[self.consumed:], self.upstream.upgrades)
+                request, length = strict.parse_request(
+                    self.received[self.consumed:], self.upstream.upgrades, self.upstream.unusual_names)
             except strict.Incomplete:
                 self.receive()
                 continue
@@ -127,6 +129,8 @@ class RecordingUpstream:
         self.is_checked = False
         # Whether requests may ask for WebSockets.
         self.upgrades = False
+        # Names of fields, in lower case, that the gateway may forward although they are unusual.
+        self.unusual_names = ()
         self.reset_behaviour()
         threading.Thread(target=self._accept, daemon=True).start()
 

@@ -7,7 +7,9 @@ import re
 from dataclasses import dataclass, field
 
 REQUEST_LINE = re.compile(rb"(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) (/[!-~]*) HTTP/1\.1\Z")
-FIELD_LINE = re.compile(rb"([!#$%&'*+\-^`|~0-9A-Za-z]+): ((?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?)\Z")
+FIELD_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+): ((?:[\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?)\Z")
+# What servers behind do not take for anything else.
+NAME = re.compile(rb"[\-0-9A-Za-z]+\Z")
 CHUNK_LINE = re.compile(rb"[0-9a-f]{1,8}\Z")
 # W3C Trace Context section 3.2, version 00.
 TRACEPARENT = re.compile(rb"traceparent: 00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-0[0-3]\Z")
@@ -38,8 +40,10 @@ class Request:
         return [value for key, value in self.fields if key.lower() == name.lower()]
 
 
-def parse_head(data, upgrades=False):
-    """- Returns: the request without its content, and where the content starts."""
+def parse_head(data, upgrades=False, unusual=()):
+    """`unusual`: names, in lower case, that may have other characters. - Returns: the request without its content, and where the
+    content starts.
+    """
     end = data.find(b"\r\n\r\n")
     if end < 0:
         raise Incomplete
@@ -51,7 +55,7 @@ def parse_head(data, upgrades=False):
     request = Request(match[1].decode(), match[2].decode(), head=head)
     for line in lines[1:]:
         match = FIELD_LINE.match(line)
-        if not match:
+        if not match or not NAME.match(match[1]) and match[1].decode().lower() not in unusual:
             raise NotCanonical(f"field line {line!r}")
         request.fields.append((match[1].decode(), match[2].decode("latin-1")))
     if not request.fields or request.fields[0][0] != "Host" or len(request.values("host")) != 1:
@@ -68,9 +72,9 @@ def parse_head(data, upgrades=False):
     return request, len(head)
 
 
-def parse_request(data, upgrades=False):
+def parse_request(data, upgrades=False, unusual=()):
     """- Returns: the first request of the bytes, and how long it is."""
-    request, position = parse_head(data, upgrades)
+    request, position = parse_head(data, upgrades, unusual)
     lengths, codings = request.values("content-length"), request.values("transfer-encoding")
     if len(lengths) + len(codings) > 1:
         raise NotCanonical("framed twice")

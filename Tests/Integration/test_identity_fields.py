@@ -1,10 +1,16 @@
 """Nothing that a client says in a proxy's name reaches a service, however it is spelled."""
 
 import random
+import re
 
 import pytest
 
-from client import get
+from client import Client, get
+from denials import NothingForwarded, assert_denied
+from gateway import Gateway
+from http2_client import HTTP2Client
+from paths import REPOSITORY
+from pki import attestgate
 from test_forwarding import FORWARDED
 
 # From the design: families are given with some of their members.
@@ -17,7 +23,14 @@ IDENTITY_FIELDS = [
     "ZETA-User-Info", "ZETA-Anything",
     # Named by this gateway's conf file.
     "X-Internal-User",
+    # The list of an audit.
+    "Proxy", "X-Auth-Request-User", "X-Webauth-User", "X-Consumer-Username", "X-Authenticated-Userid", "X-Spiffe-Id",
+    "X-Forwarded-User", "X-Original-Forwarded-For", "X-Host", "Front-End-Https", "True-Client-IP", "CF-Connecting-IP",
+    "CF-Connecting-IPv6", "Fastly-Client-IP", "Fly-Client-IP", "CloudFront-Viewer-Address", "X-Azure-ClientIP",
+    "X-Appengine-User-IP", "Client-IP", "X-Remote-User", "X-Goog-Authenticated-User-Email", "X-Amzn-Oidc-Identity",
+    "X-MS-Client-Principal-Name", "Impersonate-User",
 ]
+OVERRIDES = ["X-HTTP-Method-Override", "X-HTTP-Path-Override", "X-Override-Url", "X-Original-URL", "X-Rewrite-URL"]
 
 
 @pytest.mark.parametrize("name", IDENTITY_FIELDS)
@@ -62,3 +75,47 @@ def test_fields_that_only_resemble_identity_are_forwarded(upstream, connect):
     assert connect().exchange(get("/", *fields)).status == 200
     assert upstream.last_request().untraced == (
         b"GET / HTTP/1.1\r\nHost: localhost\r\n" + "".join(f"{f}\r\n" for f in fields).encode() + FORWARDED + b"\r\n")
+
+
+@pytest.mark.parametrize("client", [Client, HTTP2Client])
+def test_no_field_that_services_believe_passes_in_either_version(gateway, upstream, phone, client):
+    with client(gateway, phone) as opened:
+        for name in IDENTITY_FIELDS:
+            assert opened.exchange(get("/", f"{name}: admin", f"{name}: root")).status == 200
+            assert not re.search(b"admin|root", upstream.last_request().head), name
+
+
+@pytest.mark.parametrize("client", [Client, HTTP2Client])
+@pytest.mark.parametrize("name", OVERRIDES)
+def test_a_field_that_overrides_method_or_target_is_refused_in_either_version(gateway, phone, nothing_forwarded, client, name):
+    with nothing_forwarded, client(gateway, phone) as opened:
+        assert_denied(gateway, opened.exchange(get("/", f"{name}: /admin")), "header_refused", 400)
+
+
+@pytest.mark.parametrize("client", [Client, HTTP2Client])
+def test_the_conf_file_passes_named_fields_on_and_no_others(start_gateway, own_upstream, phone, client):
+    gateway = start_gateway({"service": own_upstream.address}, forward_headers=["X-Host", "X-Auth-Request-User", "X-Override-URL"])
+    with client(gateway, phone) as opened:
+        fields = ["X-Host: a", "x-auth-request-user: b", "X-Override-Url: /c", "X-Auth-Request-Email: d", "Proxy: e"]
+        assert opened.exchange(get("/", *fields)).status == 200
+        request = own_upstream.last_request()
+        passed = [request.values(line.split(":")[0]) for line in fields]
+        assert passed == [["a"], ["b"], ["/c"], [], []]
+        with NothingForwarded(gateway, own_upstream, phone):
+            assert_denied(gateway, opened.exchange(get("/", "X-Original-URL: /c")), "header_refused", 400)
+
+
+@pytest.mark.parametrize("name", ["Attest-Device", "attest-anything", "Forwarded", "Client-Cert", "X-Request-Id", "Content-Length"])
+def test_check_refuses_to_pass_on_the_gateway_s_own_fields(pki, tmp_path, name):
+    made = Gateway(tmp_path, pki, {"service": "127.0.0.1:9"}, forward_headers=[name])
+    made.write_conf()
+    done = attestgate("check", "--config", made.conf_path)
+    assert done.returncode != 0 and f"`{name}` is" in done.stderr, done.stderr
+
+
+def test_every_protected_field_is_documented():
+    source = (REPOSITORY / "Sources" / "Vocabulary" / "ProtectedFields.swift").read_text().split("meaningful")[0]
+    page = (REPOSITORY / "docs" / "fields.md").read_text().lower()
+    names = re.findall(r'"([a-z0-9*-]+)"', source)
+    assert len(names) > 60
+    assert [name for name in names if f"`{name}`" not in page.replace("\\*", "*")] == []

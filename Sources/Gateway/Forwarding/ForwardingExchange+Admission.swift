@@ -20,6 +20,7 @@ extension ForwardingExchange {
         case misdirected
         case forChallenge
         case headerRefused
+        case nameRefused
         case matched(RouteTable.Match)
     }
 
@@ -31,7 +32,11 @@ extension ForwardingExchange {
         if gateway.enforcement != nil, ChallengeEndpoint.isMeant(by: head, bytes) { return .forChallenge }
         // Before any work is done for it, and before a counter is spent.
         guard !gateway.upstreamRequest.refuses(head, bytes) else { return .headerRefused }
-        return .matched(gateway.routes.match(host: host, path: head.path.of(bytes), method: head.routedMethod))
+        let match = gateway.routes.match(host: host, path: head.path.of(bytes), method: head.routedMethod)
+        if case .route(let index) = match, !gateway.routes.routes[index].admitsNames(of: head, bytes) {
+            return .nameRefused
+        }
+        return .matched(match)
     }
 
     func decide(by head: RequestHead) {
@@ -39,6 +44,7 @@ extension ForwardingExchange {
         case .misdirected: deny(.misdirected, "Host is not the name of the handshake")
         case .forChallenge: identify(for: .certificate)
         case .headerRefused: deny(.headerRefused, "a field that overrides method or target")
+        case .nameRefused: deny(Denial(.fieldNameUnusual), String(describing: MessageFault.fieldNameUnusual.reason))
         case .matched(let match): follow(match, opensWebSocket: head.opensWebSocket)
         }
     }

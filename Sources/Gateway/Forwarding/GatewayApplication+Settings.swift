@@ -15,6 +15,7 @@ extension GatewayApplication {
         let routes: [Route]
         let upstreams: [UpstreamSettings]
         let strippedFields: [String]
+        let forwardedFields: [String]
         let denialURI: String
         let listeners: [String]
         let accessLog: AccessLog.Settings
@@ -27,17 +28,20 @@ extension GatewayApplication {
         /// - Parameters:
         ///   - routes: which refer to the upstreams by their place.
         ///   - strippedFields: names of header fields that reach no upstream, besides those that never do.
+        ///   - forwardedFields: names of header fields that reach upstreams, although they otherwise never do.
         ///   - denialURI: of `error_uri`; the denial's code is appended.
         ///   - listeners: their names, in the order in which they are listened on.
         ///   - tracing: nil if spans are not exported.
         package init(
-            routes: [Route], upstreams: [UpstreamSettings], strippedFields: [String], denialURI: String,
-            listeners: [String], accessLog: AccessLog.Settings, tracing: TracingSettings?, rates: RequestRates,
+            routes: [Route], upstreams: [UpstreamSettings], strippedFields: [String], forwardedFields: [String],
+            denialURI: String, listeners: [String], accessLog: AccessLog.Settings,
+            tracing: TracingSettings?, rates: RequestRates,
             sourceLimits: SharedSources.Limits, tunnelLimits: TunnelLimits, clientLimits: ClientLimits
         ) {
             self.routes = routes
             self.upstreams = upstreams
             self.strippedFields = strippedFields
+            self.forwardedFields = forwardedFields
             self.denialURI = denialURI
             self.listeners = listeners
             self.accessLog = accessLog
@@ -79,7 +83,8 @@ extension GatewayApplication {
         }
         self.init(
             routes: routes, upstreams: upstreams,
-            upstreamRequest: UpstreamRequest(policy: FieldPolicy(additional: settings.strippedFields)),
+            upstreamRequest: UpstreamRequest(
+                policy: FieldPolicy(stripped: settings.strippedFields, forwarded: settings.forwardedFields)),
             denials: DenialResponses(uriPrefix: settings.denialURI),
             continuesTraces: !settings.strippedFields.contains("traceparent"), pool: pool,
             limiter: settings.rates.isNone
@@ -154,6 +159,6 @@ extension Route {
             prefix: String(decoding: prefix, as: UTF8.self), methods: methods, requirement: requirement,
             apps: apps.unshared, components: components.map { String(decoding: Array($0.utf8), as: UTF8.self) },
             upstream: upstream, contentLimit: contentLimit, contentIdle: contentIdle, body: body,
-            webSocket: webSocket)
+            webSocket: webSocket, unusualNames: unusualNames.map { String(decoding: $0, as: UTF8.self) })
     }
 }

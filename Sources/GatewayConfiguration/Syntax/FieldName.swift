@@ -1,7 +1,11 @@
-/// Names of request fields, in lower case: those to be removed, and those that a proof must cover.
+internal import Vocabulary
+
+/// Names of request fields, in lower case: those to be removed or forwarded, and those that a proof must cover.
 enum FieldName {
     static let expected = "the name of a request field that is not part of the message framing"
     static let expectedComponent = "the name of a request field in lower case that is not part of the message framing"
+    static let expectedForwarded = "the name of a request field that is otherwise removed or refused"
+    static let expectedUnusual = "the name of a request field with other characters than letters, digits and -"
 
     /// Without these a message has no end, no host or another meaning.
     private static let needed: Set<String> = [
@@ -13,7 +17,7 @@ enum FieldName {
 
     /// A field to be removed.
     static func parse(_ text: String) throws(InvalidValue) -> String {
-        try check(text, else: "does not need to be removed")
+        try checkPlain(text, else: "does not need to be removed")
         guard !needed.contains(text.lowercased()) else {
             throw InvalidValue("\(Printable.quoted(text)) is part of the message framing and cannot be removed")
         }
@@ -22,7 +26,7 @@ enum FieldName {
 
     /// A field to be covered by a proof. Components are written in lower case (RFC 9421 section 2.1).
     static func parseComponent(_ text: String) throws(InvalidValue) -> String {
-        try check(text, else: "cannot be covered")
+        try checkPlain(text, else: "cannot be covered")
         guard text == text.lowercased() else {
             throw InvalidValue("\(Printable.quoted(text)) is not in lower case", suggestion: text.lowercased())
         }
@@ -35,14 +39,52 @@ enum FieldName {
         return text
     }
 
-    private static func check(_ text: String, else consequence: String) throws(InvalidValue) {
+    /// A field to be forwarded although it is protected.
+    static func parseForwarded(_ text: String) throws(InvalidValue) -> String {
+        try checkPlain(text, else: "cannot be forwarded")
+        let name = text.lowercased()
+        func isAmong(_ patterns: [FieldPattern]) -> Bool { patterns.contains { $0.matches(name) } }
+        guard !isAmong(ProtectedFields.own) else {
+            throw InvalidValue("\(Printable.quoted(text)) is the gateway's own: a client's is never forwarded")
+        }
+        guard isAmong(ProtectedFields.removed) || isAmong(ProtectedFields.refused) else {
+            throw InvalidValue("\(Printable.quoted(text)) is not a field that is always removed or refused")
+        }
+        return name
+    }
+
+    /// A field to be forwarded although its name is unusual.
+    static func parseUnusual(_ text: String) throws(InvalidValue) -> String {
+        try check(text)
+        guard !isPlain(text) else {
+            throw InvalidValue("\(Printable.quoted(text)) has only letters, digits and `-`: no route needs to admit it")
+        }
+        guard !ProtectedFields.isSpelling(text) else {
+            throw InvalidValue(confusion(of: Printable.quoted(text), with: ProtectedFields.plain(text)))
+        }
+        return text.lowercased()
+    }
+
+    /// - Parameter name: as it should be in a message.
+    static func confusion(of name: String, with protected: String) -> String {
+        "a service can take \(name) for `\(protected)`, which is protected"
+    }
+
+    private static func check(_ text: String) throws(InvalidValue) {
         guard (1...256).contains(text.utf8.count), text.utf8.allSatisfy(isTokenCharacter) else {
             throw InvalidValue("\(Printable.quoted(text)) is not the name of a field")
         }
-        guard !text.contains("_"), !text.contains(".") else {
-            throw InvalidValue("\(Printable.quoted(text)) \(consequence): names with `_` or `.` are always refused")
+    }
+
+    private static func checkPlain(_ text: String, else consequence: String) throws(InvalidValue) {
+        try check(text)
+        guard isPlain(text) else {
+            throw InvalidValue(
+                "\(Printable.quoted(text)) \(consequence): names have letters, digits and `-` only")
         }
     }
+
+    private static func isPlain(_ text: String) -> Bool { text.lowercased().utf8.allSatisfy(Name.isCharacter) }
 
     /// RFC 9110 section 5.6.2 tchar.
     private static func isTokenCharacter(_ byte: UInt8) -> Bool {

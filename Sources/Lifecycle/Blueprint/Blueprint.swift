@@ -67,6 +67,7 @@ public struct Blueprint: Sendable {
     /// Bytes that the process may use; nil for a share of what there is.
     let memory: Int?
     let strippedFields: [String]
+    let forwardedFields: [String]
     let denialURI: String
     let log: LogConfiguration
     /// Nil if no spans are exported, or there are no requests.
@@ -112,7 +113,8 @@ public struct Blueprint: Sendable {
                 // Every route names a configured upstream: the configuration is refused otherwise.
                 upstream: names.firstIndex(of: route.upstream) ?? 0, contentLimit: UInt64(route.contentLimit),
                 contentIdle: route.contentIdle.map { TimeSpan($0).nanoseconds / 1_000_000 },
-                body: Self.body(route.body), webSocket: route.websocket == .allowed)
+                body: Self.body(route.body), webSocket: route.websocket == .allowed,
+                unusualNames: route.unusualFields)
         }
         settings = Self.settings(configuration)
         rates = Self.rates(configuration)
@@ -138,6 +140,7 @@ public struct Blueprint: Sendable {
         tunnelLimits = TunnelLimits(
             worker: configuration.limits.tunnels, device: configuration.limits.tunnelsPerDevice)
         strippedFields = configuration.strippedFields
+        forwardedFields = configuration.forwardedFields
         denialURI = configuration.denialURI
         log = configuration.log
         tracing = try configuration.tracing.flatMap { tracing throws(StartupError) in
@@ -173,7 +176,9 @@ public struct Blueprint: Sendable {
     private static func settings(_ configuration: Configuration) -> ServerSettings {
         var settings = ServerSettings()
         let limits = configuration.limits
-        settings.head = HeadLimits(bytes: limits.head, target: limits.target, fields: limits.fields)
+        settings.head = HeadLimits(
+            bytes: limits.head, target: limits.target, fields: limits.fields,
+            admitsUnusualNames: configuration.routes.contains { !$0.unusualFields.isEmpty })
         settings.connections = limits.connections
         settings.handshakes = limits.handshakes
         settings.strangersGiveWay = true
@@ -266,8 +271,9 @@ public struct Blueprint: Sendable {
     /// What each worker makes its application from.
     var application: GatewayApplication.Settings {
         GatewayApplication.Settings(
-            routes: routes, upstreams: upstreams, strippedFields: strippedFields, denialURI: denialURI,
-            listeners: listeners.map(\.name), accessLog: accessLog, tracing: tracing?.requests, rates: rates,
+            routes: routes, upstreams: upstreams, strippedFields: strippedFields,
+            forwardedFields: forwardedFields, denialURI: denialURI, listeners: listeners.map(\.name),
+            accessLog: accessLog, tracing: tracing?.requests, rates: rates,
             sourceLimits: sourceLimits, tunnelLimits: tunnelLimits,
             clientLimits: clientLimits)
     }

@@ -49,9 +49,9 @@ struct ResponseBlock {
             guard name.isEmpty || name[0] != ByteClass.colon else { return try readStatus(name, value, &head) }
             hasFields = true
             guard head.fields.count < fieldLimit else { throw .tooManyFields }
-            let known = try StreamField.check(name, value, table, names: .anyToken)
+            let (known, isUnusual) = try StreamField.check(name, value, table)
             if known == .contentLength { try framing.takeContentLength(value) }
-            head.fields.append(try Self.append(name, value, known, to: &bytes))
+            head.fields.append(try Self.append(name, value, known, isUnusual: isUnusual, to: &bytes))
         } catch {
             fault = error
         }
@@ -111,12 +111,12 @@ struct ResponseBlock {
         do throws(MessageFault) {
             guard size <= listLimit, trailers.fields.count < fieldLimit else { throw .trailerTooLarge }
             guard name.isEmpty || name[0] != ByteClass.colon else { throw .pseudoFieldLate }
-            let known = try StreamField.check(name, value, table, names: .anyToken)
+            let (known, isUnusual) = try StreamField.check(name, value, table)
             switch known {
             // RFC 9110 section 6.5.1: these can change nothing any more.
             case .host, .contentLength: throw .trailerNamesFraming
             case _ where known.isHopByHop: return
-            default: trailers.fields.append(try Self.append(name, value, known, to: &bytes))
+            default: trailers.fields.append(try Self.append(name, value, known, isUnusual: isUnusual, to: &bytes))
             }
         } catch {
             fault = error
@@ -130,7 +130,7 @@ struct ResponseBlock {
     }
 
     private static func append(
-        _ name: Span<UInt8>, _ value: Span<UInt8>, _ known: FieldName, to bytes: inout ByteBuffer
+        _ name: Span<UInt8>, _ value: Span<UInt8>, _ known: FieldName, isUnusual: Bool, to bytes: inout ByteBuffer
     ) throws(MessageFault) -> HeaderField {
         let start = bytes.count
         bytes.append(name)
@@ -138,7 +138,8 @@ struct ResponseBlock {
         guard !bytes.overflowed else { throw .headTooLarge }
         let middle = start + name.count
         return HeaderField(
-            nameRange: ByteRange(start, middle), valueRange: ByteRange(middle, middle + value.count), name: known)
+            nameRange: ByteRange(start, middle), valueRange: ByteRange(middle, middle + value.count), name: known,
+            hasUnusualName: isUnusual)
     }
 
     private static let status = Array(":status".utf8)

@@ -182,7 +182,7 @@ struct RequestBlock: ~Copyable {
         guard name.isEmpty || name[0] != ByteClass.colon else { return try readPseudo(name, value, &head, &bytes) }
         hasFields = true
         guard head.fields.count < heads.fields else { throw .tooManyFields }
-        let known = try StreamField.check(name, value, table)
+        let (known, isUnusual) = try StreamField.check(name, value, table)
         // RFC 9113 section 8.2.3: a cookie may come in pieces, and is one field again for everybody behind us.
         if known == .cookie {
             // An empty piece says nothing, and would leave a separator without a pair (RFC 6265 section 4.2.1).
@@ -193,9 +193,10 @@ struct RequestBlock: ~Copyable {
         }
         if known == .host { try checkHost(value, &head, &bytes) }
         let field = HeaderField(
-            nameRange: try append(name, to: &bytes), valueRange: try append(value, to: &bytes), name: known)
+            nameRange: try append(name, to: &bytes), valueRange: try append(value, to: &bytes), name: known,
+            hasUnusualName: isUnusual)
         try meanings.take(field, bytes.readable, &head)
-        head.fields.append(field)
+        try head.append(field, heads)
     }
 
     /// Where `:authority` is missing, Host takes its place; it never says anything else (RFC 9113 section 8.3.1).
@@ -210,7 +211,9 @@ struct RequestBlock: ~Copyable {
 
     private func checkTrailer(_ name: Span<UInt8>, _ value: Span<UInt8>) throws(MessageFault) {
         guard name.isEmpty || name[0] != ByteClass.colon else { throw .pseudoFieldLate }
-        switch try StreamField.check(name, value, table) {
+        let (known, isUnusual) = try StreamField.check(name, value, table)
+        guard !isUnusual else { throw .fieldNameUnusual }
+        switch known {
         case .host, .contentLength: throw .trailerNamesFraming
         default: break
         }
@@ -220,8 +223,9 @@ struct RequestBlock: ~Copyable {
         _ head: inout RequestHead, _ bytes: inout ByteBuffer
     ) throws(MessageFault) {
         let name = try append(Self.cookie.span, to: &bytes)
-        head.fields.append(
-            HeaderField(nameRange: name, valueRange: try append(cookies.readable, to: &bytes), name: .cookie))
+        let value = try append(cookies.readable, to: &bytes)
+        try head.append(
+            HeaderField(nameRange: name, valueRange: value, name: .cookie, hasUnusualName: false), heads)
         cookies.removeAll()
     }
 
