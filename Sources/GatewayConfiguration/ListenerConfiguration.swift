@@ -4,6 +4,8 @@ public import Vocabulary
 public struct ListenerConfiguration: Equatable, Sendable {
     /// A literal address.
     public let address: ServerAddress
+    /// Those that requests may name besides the address's, which load balancers or address translation show.
+    public let ports: [Int]
     /// Nil if the listener speaks with clients directly.
     public let proxyProtocol: ProxyProtocolConfiguration?
     /// Open connections, per worker; nil for as many as the worker may have.
@@ -66,6 +68,9 @@ extension ListenerConfiguration {
                 "a literal address and a port, for example 127.0.0.1:8443 or \"[::1]:8443\"",
                 matching: ServerAddress.literalPattern, ServerAddress.parseLiteral),
             whenMissing: .refused, "The address and port to listen on; 0.0.0.0 is every IPv4 address.")
+        static let ports = Key(
+            "ports", .distinct(.integer(1...65_535), minimum: 0), whenMissing: .means("[]"),
+            "The ports that requests may name, in addition to that of the address.")
         static let proxyProtocol = Key(
             "proxy_protocol",
             .section(ProxyProtocolConfiguration.Keys.section) {
@@ -89,24 +94,27 @@ extension ListenerConfiguration {
         static let section = Section(
             path: "listeners",
             settings: [
-                address.setting, connections.setting, proxyProtocol.setting, protocols.setting, tls.setting, clients.setting, hosts.setting,
+                address.setting, ports.setting, connections.setting, proxyProtocol.setting, protocols.setting, tls.setting,
+                clients.setting, hosts.setting,
             ])
     }
 
     init?(_ item: Item, _ reading: Reading) {
         guard let reader = SectionReader(item, Keys.section, reading) else { return nil }
         let address = reader.read(Keys.address)
+        let ports = reader.read(Keys.ports)
         let proxyProtocol = reader.read(Keys.proxyProtocol)
         let connections = reader.read(Keys.connections)
         let protocols = reader.read(Keys.protocols)
         let tls = reader.read(Keys.tls)
         let clients = reader.read(Keys.clients)
         let hosts = reader.read(Keys.hosts)
-        guard let address, let protocols, let tls, let clients, hosts != nil || !reader.has(Keys.hosts),
+        guard let address, let ports, let protocols, let tls, let clients, hosts != nil || !reader.has(Keys.hosts),
             proxyProtocol != nil || !reader.has(Keys.proxyProtocol),
             proxyProtocol?.canReach(address, at: reader.place(of: Keys.proxyProtocol), reading) ?? true
         else { return nil }
         self.address = address
+        self.ports = ports
         self.proxyProtocol = proxyProtocol
         self.connections = connections
         self.protocols = protocols

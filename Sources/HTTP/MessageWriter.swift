@@ -28,6 +28,21 @@ extension ByteBuffer {
         }
     }
 
+    /// Appends the authority of a request in the one form that others can compare: the host in lower case, and no port if it is
+    /// the one of https.
+    ///
+    /// - Parameter bytes: what the ranges of `head` refer to.
+    public mutating func appendCanonicalAuthority(of head: RequestHead, _ bytes: Span<UInt8>) {
+        let authority = (head.port(bytes) == 443 ? head.host : head.authority).of(bytes)
+        var start = 0
+        for index in authority.indices where ByteClass.lowercased(authority[index]) != authority[index] {
+            append(authority.extracting(start..<index))
+            append(ByteClass.lowercased(authority[index]))
+            start = index + 1
+        }
+        append(authority.extracting(start...))
+    }
+
     public mutating func appendField(_ name: StaticString, decimal value: UInt64) {
         append(name, ": ")
         append(decimal: value)

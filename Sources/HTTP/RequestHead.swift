@@ -31,6 +31,17 @@ public struct RequestHead: Sendable {
     /// there (RFC 8441 section 5). What is signed is `methodBytes`.
     public var routedMethod: Method? { opensWebSocket ? .get : method }
 
+    /// The port that the authority states; nil if it states none.
+    ///
+    /// - Parameter bytes: what the ranges refer to.
+    public func port(_ bytes: Span<UInt8>) -> UInt16? {
+        guard authority.count > host.count else { return nil }
+        // `Authority` has found digits, of at most 65535.
+        var port: UInt16 = 0
+        for index in (host.end + 1)..<authority.end { port = port &* 10 &+ UInt16(bytes[index] & 0x0f) }
+        return port
+    }
+
     /// The method as it was sent, for what is signed; nil for one that no route can admit.
     public var methodBytes: [UInt8]? { opensWebSocket ? Self.connect : method?.bytes }
 

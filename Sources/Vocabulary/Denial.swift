@@ -232,7 +232,7 @@ extension Denial {
         case .misdirected:
             Row(
                 code: "misdirected", answer: .status(421), fault: .client, retry: .safe,
-                sentence: "The connection was made for another host than the request names: connect to that host.")
+                sentence: "The connection is for another host or port than the request names: connect to that one.")
         case .routeUnknown:
             Row(
                 code: "route_unknown", answer: .status(404), fault: .client, retry: .safe,

@@ -202,6 +202,11 @@ extension BrokenFile {
             "strip_headers: [X-Host]\nforward_headers: [▶X-Host]\nupstreams:\n",
             "`X-Host` is also among the `strip_headers`"),
         BrokenFile(
+            "a port that is none",
+            "    tls:",
+            "    ports: [443, ▶0]\n    tls:",
+            "0 is out of range"),
+        BrokenFile(
             "an unusual name that can be read as a protected one",
             "upstream: records",
             "upstream: records\n    unusual_headers: [X.Custom, ▶X!Forwarded~For]",

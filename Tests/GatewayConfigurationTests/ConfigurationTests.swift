@@ -49,6 +49,7 @@ struct ConfigurationTests {
         #expect(configuration.timeouts.keepAlive == .seconds(75))
         #expect(configuration.timeouts.shutdown == .seconds(30))
         #expect(configuration.strippedFields.isEmpty && configuration.forwardedFields.isEmpty)
+        #expect(configuration.listeners.map(\.ports) == [[]])
         #expect(configuration.routes.map(\.unusualFields) == [[]])
         #expect(configuration.log.access == .standardOutput)
         #expect(configuration.log.format == .json && configuration.log.fields.isEmpty)
@@ -63,6 +64,7 @@ struct ConfigurationTests {
             workers: 4
             listeners:
               - address: "[0:0::1]:8443"
+                ports: [443, 9443]
                 tls: { certificate: /etc/server.pem, key: server.key, policy: intermediate, ocsp_response: ocsp.der }
                 clients: { authorities: [a.pem, b.pem] }
             upstreams:
@@ -130,7 +132,7 @@ struct ConfigurationTests {
         #expect(configuration.timeouts.shutdown == .seconds(5))
         #expect(configuration.strippedFields == ["x-internal-user"])
         #expect(configuration.forwardedFields == ["x-host", "x-auth-request-user"])
-        #expect(route.unusualFields == ["x.custom", "`x"])
+        #expect(listener.ports == [443, 9443] && route.unusualFields == ["x.custom", "`x"])
         #expect(configuration.log.access == .file("conf/logs/access.log"))
         #expect(configuration.log.format == .console)
         #expect(configuration.log.fields == [.userAgent, .path, .query, .clientAddress])

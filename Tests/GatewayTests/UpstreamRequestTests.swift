@@ -51,6 +51,17 @@ struct UpstreamRequestTests {
                 """)
     }
 
+    @Test(
+        "Forwarded has the canonical authority, Host the one that was sent",
+        arguments: [
+            ("A.Example", "a.example"), ("a.example:443", "a.example"), ("A.example:8443", "a.example:8443"),
+            ("a.example:4430", "a.example:4430"), ("[2001:DB8::1]:443", "[2001:db8::1]"),
+        ])
+    func authority(_ sent: String, _ canonical: String) throws {
+        let text = try rewrite("GET / HTTP/1.1\r\nHost: \(sent)\r\n\r\n").text
+        #expect(text.contains("\r\nHost: \(sent)\r\n") && text.contains(";host=\"\(canonical)\"\r\n"))
+    }
+
     @Test("traceparent is always ours, and tracestate is passed on only with a continued trace")
     func traces() throws {
         let text =

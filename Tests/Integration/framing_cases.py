@@ -97,6 +97,8 @@ SERVED = {
         "X-Authenticated-Userid: root", "X-SPIFFE-Id: root", "X-Forwarded-User: root", "X-Original-Forwarded-For: 10.0.0.1",
         "X-Host: evil.example", "Front-End-Https: off", "Fastly-Client-IP: 10.0.0.1", "CF-Connecting-IPv6: ::1"),
         [("POST", "/outer", b"")]),
+    **{f"Host {host}": (head(line="GET /outer HTTP/1.1", host=f"Host: {host}") + SMUGGLED, [INNER])
+       for host in ["localhost:443", "localhost:1", "LOCALHOST:80"]},
     "absolute-form that agrees with Host": (
         head(line="GET HTTPS://localhost/a?b HTTP/1.1") + SMUGGLED, [("GET", "/a?b", b""), INNER]),
     "a request as the value of a field": (

@@ -184,7 +184,7 @@ class _Head:
             raise Refused(f"Host {hosts}")
         if self.stated_authority not in (None, hosts[0]):
             raise Refused("the target's authority is another")
-        self.authority, self.host = hosts[0], match[1].lower()
+        self.authority, self.host, self.port = hosts[0], match[1].lower(), match[2]
 
     def _take_framing(self):
         lengths, codings = self.values(b"content-length"), self.values(b"transfer-encoding")
@@ -215,8 +215,8 @@ class _Head:
 
     def denial(self):
         """The status with which a request is denied that can be read; None if it is to be forwarded."""
-        # What every handshake of ours asks for.
-        if self.host != HOST:
+        # What every handshake of ours asks for. No port that bytes of ours name is the listener's, which is random.
+        if self.host != HOST or self.port:
             return 421
         if any(name.lower() in OVERRIDES for name, _ in self.fields):
             return 400
@@ -231,7 +231,7 @@ class _Head:
         for name, value in self.fields:
             if name.lower() not in OF_ONE_CONNECTION and not REMOVED.match(name):
                 fields.append((name.decode(), value.decode("latin-1")))
-        fields.append(("Forwarded", f'for=127.0.0.1;proto=https;host="{authority}"'))
+        fields.append(("Forwarded", f'for=127.0.0.1;proto=https;host="{authority.lower()}"'))
         if self.is_chunked:
             fields.append(("Transfer-Encoding", "chunked"))
         elif self.length or self.method in (b"POST", b"PUT", b"PATCH"):

@@ -30,7 +30,7 @@ LINES = [
     "Content-Length: 0", "Content-Length: 44", "content-length : 5", "Content-Length: 5, 5", "Content-Length: 70000",
     "Content-Length: 300000", "Host: localhost", "Host: evil.example", "Host:", "Connection: close", "Connection: Host",
     "Connection: Content-Length", "Connection: upgrade, te", "Expect: 100-continue", "Expect: x", "X-HTTP-Method-Override: DELETE",
-    "X_Y: a", "Attest!Device: me", "X~Y: a", "Proxy: a", "X-Host: a", "X-Override-URL: /a", " folded", "\tfolded", "Upgrade: h2c", "Trailer: Content-Length", "Authorization: a", "Content-Type: a/b", "", ":", "X"]
+    "X_Y: a", "Attest!Device: me", "X~Y: a", "Proxy: a", "X-Host: a", "Host: localhost:8443", "X-Override-URL: /a", " folded", "\tfolded", "Upgrade: h2c", "Trailer: Content-Length", "Authorization: a", "Content-Type: a/b", "", ":", "X"]
 
 
 def _insert(data, chance):

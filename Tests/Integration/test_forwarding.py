@@ -23,11 +23,12 @@ def test_a_get_request_is_forwarded_byte_for_byte(upstream, connect):
         b"ACCEPT: text/html\r\n" + FORWARDED + b"\r\n")
 
 
-def test_host_comes_first_as_the_client_wrote_it(upstream, connect):
-    head = forwarded(upstream, connect, b"GET / HTTP/1.1\r\nX: a\r\nHOST:LocalHost:8443\r\nY: b\r\n\r\n")
+def test_host_comes_first_as_the_client_wrote_it(upstream, connect, gateway):
+    port = gateway.port
+    head = forwarded(upstream, connect, b"GET / HTTP/1.1\r\nX: a\r\nHOST:LocalHost:%d\r\nY: b\r\n\r\n" % port)
     assert head == (
-        b"GET / HTTP/1.1\r\nHost: LocalHost:8443\r\nX: a\r\nY: b\r\n"
-        b'Forwarded: for=127.0.0.1;proto=https;host="LocalHost:8443"\r\n\r\n')
+        b"GET / HTTP/1.1\r\nHost: LocalHost:%d\r\nX: a\r\nY: b\r\n"
+        b'Forwarded: for=127.0.0.1;proto=https;host="localhost:%d"\r\n\r\n' % (port, port))
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"])
@@ -197,9 +198,10 @@ def test_a_client_that_says_close_gets_it(upstream, connect):
     client.assert_closed()
 
 
-def test_absolute_form_is_forwarded_as_origin_form(upstream, connect):
-    head = forwarded(upstream, connect, b"GET https://localhost:8443/a?b HTTP/1.1\r\nHost: localhost:8443\r\n\r\n")
-    assert head.startswith(b"GET /a?b HTTP/1.1\r\nHost: localhost:8443\r\n")
+def test_absolute_form_is_forwarded_as_origin_form(upstream, connect, gateway):
+    host = f"localhost:{gateway.port}".encode()
+    head = forwarded(upstream, connect, b"GET https://%s/a?b HTTP/1.1\r\nHost: %s\r\n\r\n" % (host, host))
+    assert head.startswith(b"GET /a?b HTTP/1.1\r\nHost: %s\r\n" % host)
 
 
 def test_an_early_answer_leaves_no_half_request_behind(start_gateway, own_upstream, phone):

@@ -18,6 +18,7 @@ extension ForwardingExchange {
     /// What its head makes of a request.
     private enum HeadVerdict {
         case misdirected
+        case portRefused
         case forChallenge
         case headerRefused
         case nameRefused
@@ -29,6 +30,7 @@ extension ForwardingExchange {
         // First of all: certificate and client were judged for another host than the one that the request is for.
         let host = head.host.of(bytes)
         guard connection.serves(host: host) else { return .misdirected }
+        if let port = head.port(bytes), !gateway.admits(port: port, at: connection.listener) { return .portRefused }
         if gateway.enforcement != nil, ChallengeEndpoint.isMeant(by: head, bytes) { return .forChallenge }
         // Before any work is done for it, and before a counter is spent.
         guard !gateway.upstreamRequest.refuses(head, bytes) else { return .headerRefused }
@@ -42,6 +44,7 @@ extension ForwardingExchange {
     func decide(by head: RequestHead) {
         switch judge(head, headBytes.readable) {
         case .misdirected: deny(.misdirected, "Host is not the name of the handshake")
+        case .portRefused: deny(.misdirected, "Host has a port that is not the listener's")
         case .forChallenge: identify(for: .certificate)
         case .headerRefused: deny(.headerRefused, "a field that overrides method or target")
         case .nameRefused: deny(Denial(.fieldNameUnusual), String(describing: MessageFault.fieldNameUnusual.reason))

@@ -18,6 +18,7 @@ extension GatewayApplication {
         let forwardedFields: [String]
         let denialURI: String
         let listeners: [String]
+        let ports: [[UInt16]]
         let accessLog: AccessLog.Settings
         let tracing: TracingSettings?
         let rates: RequestRates
@@ -31,10 +32,11 @@ extension GatewayApplication {
         ///   - forwardedFields: names of header fields that reach upstreams, although they otherwise never do.
         ///   - denialURI: of `error_uri`; the denial's code is appended.
         ///   - listeners: their names, in the order in which they are listened on.
+        ///   - ports: of each listener: those that requests may name.
         ///   - tracing: nil if spans are not exported.
         package init(
             routes: [Route], upstreams: [UpstreamSettings], strippedFields: [String], forwardedFields: [String],
-            denialURI: String, listeners: [String], accessLog: AccessLog.Settings,
+            denialURI: String, listeners: [String], ports: [[UInt16]], accessLog: AccessLog.Settings,
             tracing: TracingSettings?, rates: RequestRates,
             sourceLimits: SharedSources.Limits, tunnelLimits: TunnelLimits, clientLimits: ClientLimits
         ) {
@@ -44,6 +46,7 @@ extension GatewayApplication {
             self.forwardedFields = forwardedFields
             self.denialURI = denialURI
             self.listeners = listeners
+            self.ports = ports
             self.accessLog = accessLog
             self.tracing = tracing
             self.rates = rates
@@ -85,6 +88,8 @@ extension GatewayApplication {
             routes: routes, upstreams: upstreams,
             upstreamRequest: UpstreamRequest(
                 policy: FieldPolicy(stripped: settings.strippedFields, forwarded: settings.forwardedFields)),
+            // Copies that no other thread refers to.
+            ports: settings.ports.map { $0.map(\.self) },
             denials: DenialResponses(uriPrefix: settings.denialURI),
             continuesTraces: !settings.strippedFields.contains("traceparent"), pool: pool,
             limiter: settings.rates.isNone

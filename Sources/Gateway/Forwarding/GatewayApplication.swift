@@ -13,6 +13,8 @@ package final class GatewayApplication: Application {
     let routes: RouteTable
     let upstreams: [UpstreamPool]
     let upstreamRequest: UpstreamRequest
+    /// Of each listener: the ports that requests may name.
+    private let ports: [[UInt16]]
     let denials: DenialResponses
     let pool: BufferPool
     /// Nil if there is no registry: then all routes are for certificates. Set before anything is accepted.
@@ -55,7 +57,8 @@ package final class GatewayApplication: Application {
     private var clock = ClockText()
 
     init(
-        routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, denials: DenialResponses,
+        routes: RouteTable, upstreams: [UpstreamPool], upstreamRequest: UpstreamRequest, ports: [[UInt16]],
+        denials: DenialResponses,
         continuesTraces: Bool, pool: BufferPool, limiter: RateLimiter?,
         sourceLimits: SharedSources.Limits, shared: SharedLimits, log: AccessLog?, events: AccessLog?,
         spans: RequestSpans?, sample: UInt64?, metrics: WorkerMetrics,
@@ -64,6 +67,7 @@ package final class GatewayApplication: Application {
         self.routes = routes
         self.upstreams = upstreams
         self.upstreamRequest = upstreamRequest
+        self.ports = ports
         self.denials = denials
         self.continuesTraces = continuesTraces
         self.pool = pool
@@ -242,6 +246,9 @@ package final class GatewayApplication: Application {
     func tunnelOpened() { metrics.counts.tunnelOpened() }
     func tunnelEnded(_ end: TunnelEnd) { metrics.counts.tunnelEnded(end) }
     func tunnelMoved(_ octets: Int, toService: Bool) { metrics.counts.tunnelMoved(octets, toService: toService) }
+
+    /// Whether a request that came to the listener may name the port.
+    func admits(port: UInt16, at listener: Int) -> Bool { ports[listener].contains(port) }
 
     /// What a service answers to that key.
     ///

@@ -77,7 +77,8 @@ final class UpstreamRequest {
             }
         }
         output.append("Forwarded", ": ", forwarded.span, "")
-        output.append(head.authority.of(bytes), "\"\r\n")
+        output.appendCanonicalAuthority(of: head, bytes)
+        output.append("\"\r\n")
         trace.append(to: &output)
         device?.append(to: &output)
     }

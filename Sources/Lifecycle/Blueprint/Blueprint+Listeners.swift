@@ -10,6 +10,8 @@ extension Blueprint {
     struct Listener: Sendable {
         let address: SocketAddress
         let name: String
+        /// Those that requests may name.
+        let ports: [UInt16]
         let proxies: TrustedProxies
         /// That may be open, per worker.
         let connections: Int
@@ -120,6 +122,7 @@ extension Blueprint.Listener {
             throw StartupError("listener \(name): \(error)", of: .address(name))
         }
         self.name = name
+        ports = [listener.address.port] + listener.ports.map(UInt16.init)
         proxies = TrustedProxies(listener.proxyProtocol)
         connections = listener.connections ?? .max
         standard = try Blueprint.Host(

@@ -273,7 +273,7 @@ public struct Blueprint: Sendable {
         GatewayApplication.Settings(
             routes: routes, upstreams: upstreams, strippedFields: strippedFields,
             forwardedFields: forwardedFields, denialURI: denialURI, listeners: listeners.map(\.name),
-            accessLog: accessLog, tracing: tracing?.requests, rates: rates,
+            ports: listeners.map(\.ports), accessLog: accessLog, tracing: tracing?.requests, rates: rates,
             sourceLimits: sourceLimits, tunnelLimits: tunnelLimits,
             clientLimits: clientLimits)
     }
