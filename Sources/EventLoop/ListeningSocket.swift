@@ -8,11 +8,15 @@ public final class ListeningSocket: SocketHandler {
     private let exhausted: (Int32) -> Void
     /// Connections taken per wake-up, so that one burst does not starve the connections being served.
     private let burst = 64
+    private let ceiling: Int32
 
+    /// - Parameter ceiling: Accepting pauses while descriptors below this number are all in use. A new descriptor gets the
+    ///   lowest free number (accept(2)), so the number shows how many the whole process has open.
     public init(
-        loop: Loop, socket: consuming Socket, exhausted: @escaping (Int32) -> Void = { _ in },
+        loop: Loop, socket: consuming Socket, ceiling: Int32 = .max, exhausted: @escaping (Int32) -> Void = { _ in },
         accepted: @escaping (consuming Socket, SocketAddress) -> Void
     ) {
+        self.ceiling = ceiling
         self.accepted = accepted
         self.exhausted = exhausted
         super.init(loop: loop, socket: socket)
@@ -30,7 +34,7 @@ public final class ListeningSocket: SocketHandler {
             guard descriptor >= 0 else {
                 let error = errno
                 if error == ECONNABORTED { continue }
-                if error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS {
+                if EventLoopError.isExhaustion(error) {
                     pause()
                     exhausted(error)
                 }
@@ -41,8 +45,15 @@ public final class ListeningSocket: SocketHandler {
                 _ = setsockopt(
                     descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &one, socklen_t(MemoryLayout<Int32>.size))
             }
+            // The one that has passed the ceiling is served; the next ones wait in the kernel.
+            let isOver = descriptor >= ceiling
             accepted(Socket(adopting: descriptor), peer)
             guard isOpen else { return }
+            if isOver {
+                pause()
+                exhausted(EMFILE)
+                return
+            }
         }
     }
 
@@ -59,6 +70,14 @@ public final class ListeningSocket: SocketHandler {
     }
 
     public override func deadlinePassed() {
-        wantRead(true)
+        if hasRoom { wantRead(true) } else { pause() }
+    }
+
+    /// Whether a descriptor below the ceiling is free.
+    private var hasRoom: Bool {
+        guard ceiling < .max else { return true }
+        guard let probe = duplicate() else { return false }
+        _ = Socket(adopting: probe)
+        return probe < ceiling
     }
 }

@@ -133,4 +133,9 @@ public enum EventLoopError: Error, Equatable, Sendable {
     }
 
     public static func text(of errno: Int32) -> String { String(cString: strerror(errno)) }
+
+    /// Whether a system call failed because this process or machine lacks descriptors or memory, and not because of its peer.
+    public static func isExhaustion(_ errno: Int32) -> Bool {
+        errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS
+    }
 }

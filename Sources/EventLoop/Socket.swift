@@ -43,12 +43,27 @@ public struct Socket: ~Copyable {
     }
 
     /// Starts to connect; the socket becomes writable when that has succeeded or failed (`pendingError`).
-    public static func connect(to address: SocketAddress) throws(EventLoopError) -> Socket {
+    ///
+    /// - Parameter ceiling: The call fails as without a free descriptor (EMFILE) if all below this number are in use.
+    public static func connect(
+        to address: SocketAddress, ceiling: Int32 = .max
+    ) throws(EventLoopError) -> Socket {
         let socket = try make(family: address.family)
+        guard socket.descriptor < ceiling else { throw .system(call: "socket", errno: EMFILE) }
         if !address.isUnix { socket.set(Int32(IPPROTO_TCP), TCP_NODELAY, 1) }
         let status = address.withSockaddr { Glibc.connect(socket.descriptor, $0, $1) }
         guard status == 0 || errno == EINPROGRESS else { throw .system(call: "connect", errno: errno) }
         return socket
+    }
+
+    /// Whether one more socket could be opened now.
+    ///
+    /// - Parameter ceiling: the number that its descriptor must stay below.
+    public static func canOpen(ceiling: Int32) -> Bool {
+        do throws(EventLoopError) { return try make(family: AF_UNIX).number < ceiling } catch {
+            guard case .system(_, let errno) = error else { return true }
+            return !EventLoopError.isExhaustion(errno)
+        }
     }
 
     private static func make(family: Int32) throws(EventLoopError) -> Socket {

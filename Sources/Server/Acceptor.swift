@@ -74,7 +74,8 @@ public final class Acceptor {
         let application = application
         let place = listeners.count
         let listener = ListeningSocket(
-            loop: loop, socket: socket, exhausted: { application.acceptingPaused(errno: $0) }
+            loop: loop, socket: socket, ceiling: settings.descriptorCeiling,
+            exhausted: { application.acceptingPaused(errno: $0) }
         ) { [unowned self] socket, peer in
             open(socket, of: place, peer: peer, tls: tls, isProxied: proxies.contains(peer))
         }

@@ -9,6 +9,8 @@ public struct ServerSettings: Sendable {
     /// Open connections per worker. At that limit idle connections are closed for new ones; without any, a new one is
     /// closed at once.
     public var connections = 10_000
+    /// Accepting pauses while the process has as many descriptors open; those above are for other uses.
+    public var descriptorCeiling = Int32.max
     /// TLS handshakes under way per worker: at that limit the oldest one gives way to a new one.
     public var handshakes = Int.max
     /// Whether at that limit also a connection is closed for a new one whose client has shown nothing yet

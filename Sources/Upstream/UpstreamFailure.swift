@@ -12,6 +12,8 @@ public enum UpstreamFailure: Error, Equatable, Sendable {
     case connectTimeout(server: String)
     /// The server did not prove to be the one that is meant, or refused us, or TLS failed later. The reason is for the log.
     case tls(server: String, reason: String)
+    /// This process has no descriptor or memory left for a connection: no server was asked.
+    case exhausted(errno: Int32)
     /// All connections the worker may have are in use, and so are the places to wait for one.
     case connectionLimit
     /// No connection became free in time.
@@ -48,6 +50,11 @@ public enum HTTP2Absence: Equatable, Sendable {
 }
 
 extension UpstreamFailure {
+    /// A connection to a server that failed with this error number.
+    static func connecting(to server: String, _ errno: Int32) -> UpstreamFailure {
+        EventLoopError.isExhaustion(errno) ? .exhausted(errno: errno) : .unreachable(server: server, errno: errno)
+    }
+
     /// Of two addresses of a server, where not one byte was sent to either, the failure that says more: the one that
     /// came about further on the way to a request, or else the first. Once it is repaired, the other one may prove
     /// harmless.
@@ -64,8 +71,8 @@ extension UpstreamFailure {
         case .tls: 5
         case .notHTTP2, .answeredInHTTP2: 6
         // These come without a connection, or after a request was sent.
-        case .connectionLimit, .waitingTimeout, .requestLimit, .responseTimeout, .malformed, .unexpectedUpgrade,
-            .upgradeInvalid, .refused, .reset, .http2:
+        case .exhausted, .connectionLimit, .waitingTimeout, .requestLimit, .responseTimeout, .malformed,
+            .unexpectedUpgrade, .upgradeInvalid, .refused, .reset, .http2:
             7
         }
     }
@@ -76,6 +83,7 @@ extension UpstreamFailure {
         case unreachable
         case connectTimeout
         case tls
+        case exhausted
         case connectionLimit
         case waitingTimeout
         case requestLimit
@@ -95,6 +103,7 @@ extension UpstreamFailure {
             case .unreachable: "unreachable"
             case .connectTimeout: "connect_timeout"
             case .tls: "tls"
+            case .exhausted: "exhausted"
             case .connectionLimit: "connection_limit"
             case .waitingTimeout: "waiting_timeout"
             case .requestLimit: "request_limit"
@@ -113,7 +122,7 @@ extension UpstreamFailure {
         /// Whether a server has failed, not the gateway's own room.
         public var isServers: Bool {
             switch self {
-            case .connectionLimit, .waitingTimeout, .requestLimit: false
+            case .exhausted, .connectionLimit, .waitingTimeout, .requestLimit: false
             case .unresolved, .unreachable, .connectTimeout, .tls, .disconnected, .responseTimeout, .malformed,
                 .unexpectedUpgrade, .upgradeInvalid, .notHTTP2, .refused, .reset, .http2:
                 true
@@ -127,6 +136,7 @@ extension UpstreamFailure {
         case .unreachable: .unreachable
         case .connectTimeout: .connectTimeout
         case .tls: .tls
+        case .exhausted: .exhausted
         case .connectionLimit: .connectionLimit
         case .waitingTimeout: .waitingTimeout
         case .requestLimit: .requestLimit
@@ -151,6 +161,7 @@ extension UpstreamFailure {
         case .unreachable(let server, let errno): "connecting to \(server) failed: \(EventLoopError.text(of: errno))"
         case .connectTimeout(let server): "connecting to \(server) timed out"
         case .tls(let server, let reason): "TLS to \(server): \(reason)"
+        case .exhausted(let errno): "no connection could be opened: \(EventLoopError.text(of: errno))"
         case .connectionLimit: "all connections to the upstream are in use, and the queue is full"
         case .waitingTimeout: "no connection to the upstream became available in time"
         case .requestLimit: "the upstream's limit of requests in flight is reached"

@@ -44,6 +44,8 @@ public struct UpstreamSettings: Sendable {
     public var balance = Balance.roundRobin
     /// Open connections per worker, idle ones included.
     public var connections = 1024
+    /// No connection is opened while the process has as many descriptors open; those above are for other uses.
+    public var descriptorCeiling = Int32.max
     /// Of those to one server at most; nil: half of them while there are other servers to ask.
     public var connectionsPerServer: Int?
     /// Requests under way on one connection at most: no more than one with HTTP/1.1, with HTTP/2 also no more than the server admits.

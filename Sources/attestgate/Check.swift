@@ -20,7 +20,7 @@ struct Check: ParsableCommand {
 
     func run() throws {
         let blueprint = try file.load(for: role)
-        try file.tell(blueprint.unresolvedNames(), of: blueprint)
+        try file.tell(blueprint.unresolvedNames() + [blueprint.descriptorWarning].compactMap(\.self), of: blueprint)
         print("\(file.config): ok (\(blueprint.summary))")
     }
 }

@@ -25,18 +25,21 @@ public final class AdministrationServer {
     ///   - registry: whose devices are administered; nil if there is none, and no endpoint for them either.
     ///   - subjects: the names by which the registry knows people; nil if they cannot be revoked here.
     ///   - endpoints: what is served besides.
+    ///   - descriptorCeiling: below which number connections are accepted.
     ///   - inherited: sockets that came with the process, those that listen at these places among them.
     ///   - audit: receives each requested change: what, by which client, and the outcome. Also receives refused
     ///     clients, up to 30 a minute.
     public convenience init(
         loop: Loop, socketPath: String, listeners: [AdministrationListener] = [], registry: DeviceRegistry?,
         subjects: SubjectPseudonyms? = nil, endpoints: [AdministrationEndpoint] = [],
-        inherited: InheritedSockets? = nil,
+        descriptorCeiling: Int32 = .max, inherited: InheritedSockets? = nil,
         audit: @escaping (AdministrationNotice) -> Void = { _ in }
     ) throws(AdministrationStartError) {
+        var settings = ServerSettings.administration
+        settings.descriptorCeiling = descriptorCeiling
         try self.init(
             loop: loop, socketPath: socketPath, listeners: listeners, registry: registry, subjects: subjects,
-            endpoints: endpoints, settings: .administration, inherited: inherited, audit: audit)
+            endpoints: endpoints, settings: settings, inherited: inherited, audit: audit)
     }
 
     init(

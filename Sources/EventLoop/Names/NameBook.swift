@@ -50,7 +50,7 @@ public final class NameBook {
     /// Called with events that an operator should know.
     public var onEvent: (Event) -> Void = { _ in }
 
-    private static let lookupLimit = 16
+    public static let lookupLimit = 16
 
     public init(loop: Loop, settings: ResolverSettings, forbidden: ForbiddenAddresses) {
         self.loop = loop

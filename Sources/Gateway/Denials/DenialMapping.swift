@@ -54,6 +54,7 @@ extension Denial {
         self =
             switch failure {
             case .connectTimeout, .responseTimeout: .upstreamTimeout
+            case .exhausted: .overloaded
             case .connectionLimit, .waitingTimeout, .requestLimit: .upstreamBusy
             case .unresolved, .unreachable, .tls, .disconnected, .malformed, .unexpectedUpgrade, .upgradeInvalid,
                 .notHTTP2, .answeredInHTTP2, .refused, .reset, .http2:

@@ -196,8 +196,12 @@ extension ForwardingExchange {
         switch verdict {
         case .refused(let refusal): deny(refusal)
         case .verified(let proof):
-            guard takePlace() else { return }
             // The counter is not spent yet: the same proof may come again, while it is fresh.
+            if let shortage = gateway.upstreams[gateway.routes.routes[route].upstream].shortage {
+                isUpstreamAsked = true
+                return deny(refusal(for: shortage))
+            }
+            guard takePlace() else { return }
             if let excess = excessOfRoute { return deny(excess) }
             self.proof = proof
             // Content may take its time to come, and the counter is spent after it: the proof must still be good then.

@@ -73,7 +73,7 @@ extension ForwardingExchange {
         refusal.excess?.append(to: &output)
         // RFC 9110 section 10.2.3: how long connections will be busy, nobody knows; not at once, at any rate.
         switch denial {
-        case .upstreamBusy, .tunnelLimit, .deviceTunnelLimit, .deviceRequestLimit:
+        case .overloaded, .upstreamBusy, .tunnelLimit, .deviceTunnelLimit, .deviceRequestLimit:
             output.appendField("Retry-After", decimal: 1)
         default: break
         }

@@ -33,6 +33,12 @@ struct EnrolmentBlueprint: Sendable {
     /// With secrets that nobody has: for a check.
     private var settings: EnrolmentSettings
 
+    /// Connections of phones, and calls about receipts, at once.
+    var connections: Int { settings.server.connections }
+    var receiptCalls: Int { settings.receipts?.concurrency ?? 0 }
+
+    mutating func setDescriptorCeiling(_ ceiling: Int32) { settings.server.descriptorCeiling = ceiling }
+
     /// The settings with the secrets of the registry.
     func settings(_ secrets: GatewaySecrets) throws(StartupError) -> EnrolmentSettings {
         var settings = settings

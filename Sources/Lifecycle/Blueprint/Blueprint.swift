@@ -49,7 +49,7 @@ public struct Blueprint: Sendable {
     /// Where no name may lead.
     let forbidden: ForbiddenAddresses
     let routes: [Route]
-    let settings: ServerSettings
+    private(set) var settings: ServerSettings
     let rates: RequestRates
     let sourceLimits: SharedSources.Limits
     /// Nil if there is none: then all routes are for certificates.
@@ -59,7 +59,7 @@ public struct Blueprint: Sendable {
     let administrationListeners: [AdministrationListener]
     let apps: [AdmittedApps.Setting]
     /// Nil if this process enrols nobody.
-    let enrolment: EnrolmentBlueprint?
+    private(set) var enrolment: EnrolmentBlueprint?
     let proof: ProofConfiguration
     let heldContent: Int
     let tunnelLimits: TunnelLimits
@@ -75,6 +75,7 @@ public struct Blueprint: Sendable {
     let shutdownTimeout: TimeSpan
     /// Full, but in a program that shows that tests notice anything less.
     package var durability = StoreOptions.Durability.full
+    private(set) var descriptors: DescriptorBudget
     /// The certificates of all listeners, those of enrolment and administration included.
     private(set) var certificates: [CertificateExpiry] = []
     /// What is doubtful but no reason not to start.
@@ -148,6 +149,8 @@ public struct Blueprint: Sendable {
         }
         shutdownTimeout = TimeSpan(configuration.timeouts.shutdown)
         mentions = configuration.mentions
+        descriptors = DescriptorBudget(limit: DescriptorBudget.processLimit, demand: DescriptorBudget.Demand())
+        try shareDescriptors()
         (certificates, warnings) = try checkTLS()
         certificates += try Self.expiries(of: administrationListeners)
         warnings += try Self.validityWarnings(configuration) + (tracing?.warnings ?? [])
@@ -155,6 +158,32 @@ public struct Blueprint: Sendable {
         try checkRegistry()
         try checkLog()
     }
+
+    private mutating func shareDescriptors() throws(StartupError) {
+        descriptors = DescriptorBudget(limit: descriptors.limit, demand: descriptorDemand)
+        if let objection = descriptors.objection, objection.isFatal { throw StartupError(objection.text) }
+        settings.descriptorCeiling = descriptors.clientCeiling
+        enrolment?.setDescriptorCeiling(descriptors.clientCeiling)
+        for index in upstreams.indices { upstreams[index].descriptorCeiling = descriptors.upstreamCeiling }
+    }
+
+    private var descriptorDemand: DescriptorBudget.Demand {
+        var demand = DescriptorBudget.Demand()
+        let names = upstreams.flatMap(\.servers).count { $0.resolved != nil }
+        demand.workers = workers
+        demand.listeners = listeners.count + (enrolment == nil ? 0 : 1)
+        demand.doors = administration == nil ? 0 : 1 + administrationListeners.count
+        demand.lookups = min(names, NameBook.lookupLimit)
+        demand.calls = (tracing == nil ? 0 : 1) + (enrolment?.receiptCalls ?? 0)
+        demand.clients = workers * (listeners.isEmpty ? 0 : settings.connections) + (enrolment?.connections ?? 0)
+        demand.upstreams = upstreams.reduce(0) { sum, upstream in
+            sum + workers * (upstream.connections + (upstream.health == nil ? 0 : upstream.servers.count))
+        }
+        return demand
+    }
+
+    /// If the process may have fewer descriptors than the configuration can need.
+    public var descriptorWarning: StartupWarning? { descriptors.objection.map { StartupWarning($0.text) } }
 
     mutating func setAddresses(_ change: (inout [UpstreamSettings]) -> Void) { change(&upstreams) }
 

@@ -18,7 +18,8 @@ extension GatewayProcess {
                 administration = try AdministrationServer(
                     loop: loop, socketPath: path, listeners: blueprint.administrationListeners,
                     registry: order.enforcement?.registry, subjects: subjects,
-                    endpoints: endpoints, inherited: inheritance.sockets
+                    endpoints: endpoints, descriptorCeiling: blueprint.descriptors.operatorCeiling,
+                    inherited: inheritance.sockets
                 ) { [auditLogger] notice in auditLogger.tell(notice) }
             } catch {
                 throw StartupError(error.description)

@@ -63,20 +63,12 @@ enum ProcessResources {
         _ = setrlimit(__rlimit_resource_t(RLIMIT_CORE.rawValue), &none)
     }
 
-    /// As many descriptors as this process may have at all, and a word if that is less than the conf file promises.
+    /// Raises the limit of descriptors to the maximum, and warns if the configuration can need more.
     static func raiseDescriptorLimit(for blueprint: Blueprint, _ logger: Logger) {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
         limit.rlim_cur = limit.rlim_max
         _ = setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-        // A connection takes one, and one more upstream.
-        let wanted = blueprint.workers * blueprint.settings.connections * 2
-        if limit.rlim_max < rlim_t(wanted) {
-            logger.warning(
-                """
-                this process can open \(limit.rlim_max) files, but limits.connections can require \(wanted): raise \
-                LimitNOFILE of the unit or `ulimit -Hn`, or lower limits.connections
-                """)
-        }
+        if let warning = blueprint.descriptorWarning { logger.warning("\(warning)") }
     }
 }

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import EventLoop
+internal import Glibc
 internal import TLS
 
 /// What TLS adds: the handshake, what a server may send unasked, and a direction that waits for the other.
@@ -10,7 +11,7 @@ extension UpstreamConnection {
     final func beginTransport() {
         guard let destination = pool.servers[server].destination else { return completeConnecting() }
         guard let stream = TLSStream(connecting: descriptor, to: destination) else {
-            return notSent(tlsFailure("out of memory: a TLS connection"))
+            return notSent(.exhausted(errno: ENOMEM))
         }
         transport = .tls(stream)
         stage = .handshake

@@ -92,7 +92,7 @@ public class UpstreamConnection: SocketHandler {
     /// The socket is connected, or will never be.
     final func connectEnded() {
         let error = pendingError
-        guard error == 0 else { return notSent(.unreachable(server: place, errno: error)) }
+        guard error == 0 else { return notSent(.connecting(to: place, error)) }
         beginTransport()
     }
 

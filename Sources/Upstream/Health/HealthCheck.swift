@@ -80,6 +80,8 @@ final class HealthCheck: UpstreamCall {
         cancel()
         let next = beganAt + rules.interval - pool.loop.now
         timer?.start(after: max(next, TimeSpan(nanoseconds: 0)))
+        // The server was not asked: what is known of it stays.
+        if case .upstream(.exhausted) = failure { return }
         pool.checked(server, failure)
     }
 

@@ -10,23 +10,36 @@ extension UpstreamPool {
         var left = servers[server].addressCount
         while true {
             do throws(UpstreamFailure) {
-                let socket = try servers[server].connect(&left)
+                let socket = try openSocket(to: server, &left)
                 let connection = make(server, socket)
                 connection.addressesLeft = left
                 connection.address = servers[server].connectedAddress
                 add(connection)
                 return connection
             } catch {
+                // It says nothing of the server, and would be the same at the next one.
+                guard error.kind != .exhausted else { throw error }
                 server = try another(than: server, for: call, after: error)
                 left = servers[server].addressCount
             }
         }
     }
 
+    private func openSocket(to server: Int, _ left: inout Int) throws(UpstreamFailure) -> Socket {
+        do throws(UpstreamFailure) {
+            let socket = try servers[server].connect(&left, ceiling: settings.descriptorCeiling)
+            exhaustionEnd = Instant(nanoseconds: .min)
+            return socket
+        } catch {
+            if error.kind == .exhausted { exhaustionEnd = loop.now + Self.exhaustionTime }
+            throw error
+        }
+    }
+
     /// Opens a connection that asks how a server is, for a call that begins when there is one.
     func beginCheck(_ call: UpstreamCall, of server: Int) throws(UpstreamFailure) {
         var left = servers[server].addressCount
-        let socket = try servers[server].connect(&left)
+        let socket = try openSocket(to: server, &left)
         switch settings.speaks {
         case .http11:
             let connection = HTTP1Connection(pool: self, server: server, socket: socket, isCheck: true)
@@ -67,7 +80,7 @@ extension UpstreamPool {
         while true {
             if connection.addressesLeft > 0, loop.now < connection.connectEnd {
                 do throws(UpstreamFailure) {
-                    let socket = try servers[connection.server].connect(&connection.addressesLeft)
+                    let socket = try openSocket(to: connection.server, &connection.addressesLeft)
                     connection.address = servers[connection.server].connectedAddress
                     return socket
                 } catch {
@@ -75,7 +88,7 @@ extension UpstreamPool {
                     connection.connectFailure = failure
                 }
             }
-            guard let call, loop.now < connection.connectEnd else {
+            guard let call, failure.kind != .exhausted, loop.now < connection.connectEnd else {
                 failed(connection.server, failure, isCheck: connection.isCheck)
                 throw failure
             }

@@ -39,8 +39,8 @@ extension UpstreamPool {
         guard !isCheck else { return }
         servers[server].tally.counts.failures[failure.kind.rawValue] += 1
         if failure.kind.isServers { note(.upstream(failure), of: server) }
-        // It was not asked, so there is nothing to judge it by.
-        guard isJudged, failure != .unresolved else { return }
+        // Where it was not asked, there is nothing to judge it by.
+        guard isJudged, failure.kind.isServers, failure != .unresolved else { return }
         guard states[server].health.failed(at: loop.now), mayEject(server) else { return }
         let span = states[server].health.eject(at: loop.now)
         servers[server].tally.counts.ejections += 1

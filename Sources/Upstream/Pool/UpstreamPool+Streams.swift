@@ -22,8 +22,14 @@ extension UpstreamPool {
             // Better one on which content has to wait than none.
             return openConnection(to: server, where: { $0.hasRoom }).map { begin(call, on: $0) } ?? .none
         }
-        let connection = try connect(for: call, to: server) {
-            HTTP2UpstreamConnection(pool: self, server: $0, socket: $1, isCheck: false)
+        let connection: HTTP2UpstreamConnection
+        do throws(UpstreamFailure) {
+            connection = try connect(for: call, to: server) {
+                HTTP2UpstreamConnection(pool: self, server: $0, socket: $1, isCheck: false)
+            }
+        } catch {
+            guard error.kind == .exhausted else { throw error }
+            return openConnection(to: server, where: { $0.hasRoom }).map { begin(call, on: $0) } ?? .none
         }
         servers[connection.server].open.append(connection)
         return begin(call, on: connection)

@@ -1,6 +1,7 @@
 public import Bytes
 public import Cryptography
 public import EventLoop
+internal import Glibc
 internal import TLS
 
 /// One worker's connections to one upstream: chooses servers, keeps connections, lets requests wait when there are none, and
@@ -46,6 +47,7 @@ public final class UpstreamPool {
     private let waiting: WaitingQueue<UpstreamCall>
     private var waitingTimer: LoopTimer?
     private var isServingWaiting = false
+    var exhaustionEnd = Instant(nanoseconds: .min)
     var checks: [HealthCheck] = []
     /// Called when a worker begins or ceases to use a server. Rarely.
     public var onHealthChange: ((String, ServerHealthChange) -> Void)?
@@ -91,6 +93,20 @@ public final class UpstreamPool {
 
     // MARK: - Starting calls
 
+    /// Why a call that began now could not be served, for want of room in this process; nil if it could. Asked before anything is
+    /// spent for the request.
+    public var shortage: UpstreamFailure? {
+        if let limit = settings.requests, underWay + waiting.count >= limit { return .requestLimit }
+        if waiting.isFull, !waiting.isEmpty { return isExhausted ? .exhausted(errno: EMFILE) : .connectionLimit }
+        guard idleCount == 0, !servers.contains(where: { $0.open.contains { $0.hasRoom } }) else { return nil }
+        // A new connection would be needed, which costs far more than this look.
+        guard isExhausted || !Socket.canOpen(ceiling: settings.descriptorCeiling) else { return nil }
+        return .exhausted(errno: EMFILE)
+    }
+
+    /// Whether the last connection could not be opened for want of descriptors or memory.
+    private var isExhausted: Bool { loop.now < exhaustionEnd }
+
     /// Starts a call: the caller then writes the request and sends it.
     ///
     /// - Parameter key: whose request it is, for `Balance.device`.
@@ -132,7 +148,7 @@ public final class UpstreamPool {
     }
 
     private func wait(_ call: UpstreamCall) throws(UpstreamFailure) {
-        guard !waiting.isFull else { throw .connectionLimit }
+        guard !waiting.isFull else { throw isExhausted ? .exhausted(errno: EMFILE) : .connectionLimit }
         let end = call.waitingEnd ?? loop.now + settings.waitingTimeout
         // It may have waited before, and a connection that it got then had no room for it: its waiting time does not
         // restart.
@@ -178,8 +194,15 @@ public final class UpstreamPool {
             return .carrier(.http1(connection))
         }
         guard makeRoom() else { return .none }
-        let connection = try connect(for: call, to: server) {
-            HTTP1Connection(pool: self, server: $0, socket: $1, isCheck: false)
+        let connection: HTTP1Connection
+        do throws(UpstreamFailure) {
+            connection = try connect(for: call, to: server) {
+                HTTP1Connection(pool: self, server: $0, socket: $1, isCheck: false)
+            }
+        } catch {
+            // Descriptors come back as connections end: it waits, as where the pool has none left.
+            guard error.kind == .exhausted else { throw error }
+            return .none
         }
         callBegins(call, at: connection.server)
         connection.begin(call)
@@ -281,12 +304,14 @@ public final class UpstreamPool {
             }
             guard let call = waiting.popFirst() else { return }
             call.queue = nil
-            call.failed(.waitingTimeout, again: .never)
+            call.failed(isExhausted ? .exhausted(errno: EMFILE) : .waitingTimeout, again: .never)
             call.finishEvent()
         }
     }
 
     private static let glance = TimeSpan.milliseconds(100)
+    /// For how long a lack of descriptors is taken to last, longer than from one glance to the next.
+    static let exhaustionTime = TimeSpan.milliseconds(250)
 
     // MARK: - What connections say
 

@@ -72,9 +72,11 @@ final class UpstreamServer {
 
     /// Starts to connect to the addresses in turn.
     ///
-    /// - Parameter left: addresses that may be tried; counted down.
-    /// - Throws: the failure that says most, if all fail at once.
-    func connect(_ left: inout Int) throws(UpstreamFailure) -> Socket {
+    /// - Parameters:
+    ///   - left: addresses that may be tried; counted down.
+    ///   - ceiling: the number that the descriptor must stay below.
+    /// - Throws: the failure that says most, if all fail at once; `exhausted` without trying another one.
+    func connect(_ left: inout Int, ceiling: Int32) throws(UpstreamFailure) -> Socket {
         var failure = UpstreamFailure.unresolved
         guard !addresses.isEmpty else { throw failure }
         while true {
@@ -83,10 +85,10 @@ final class UpstreamServer {
             left -= 1
             connectedAddress = number
             do throws(EventLoopError) {
-                return try Socket.connect(to: address)
+                return try Socket.connect(to: address, ceiling: ceiling)
             } catch {
-                failure = failure.orFurther(.unreachable(server: place(of: number), errno: error.errno))
-                guard left > 0 else { throw failure }
+                failure = failure.orFurther(.connecting(to: place(of: number), error.errno))
+                guard left > 0, failure.kind != .exhausted else { throw failure }
             }
         }
     }
