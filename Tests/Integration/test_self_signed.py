@@ -2,6 +2,7 @@
 until their key is bound to a device, and for nothing any more when that ends."""
 
 import json
+import re
 import ssl
 from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
@@ -17,6 +18,7 @@ from client import Client, IncompleteResponse, get, tls_context
 from command_line import s_client, s_client_alert
 from denials import NothingForwarded, assert_connection_refused, assert_denied, assert_handshake_refused
 from gateway import APP, Gateway, reserve_port
+from http2_client import HTTP2Client
 from phone import Phone
 from pki import AUTHORITY, CLIENT, Identity, attestgate
 from recording_upstream import RecordingUpstream
@@ -26,6 +28,12 @@ UNKNOWN_CA, EXPIRED, UNSUPPORTED = 48, 45, 43
 # Every level, and what needs no route.
 PATHS = ["/a", "/device", "/certificate", "/.well-known/attestgate/challenge"]
 APPS = [{"id": APP, "environment": "simulator"}, {"id": "TEAMID1234.org.example.other", "environment": "simulator"}]
+
+FURTHER_ROUTES = [
+    {"name": "reading", "host": "localhost", "path": "/reading", "methods": ["GET"]},
+    {"name": "sockets", "host": "localhost", "path": "/sockets", "websocket": "allowed"},
+    {"name": "elsewhere", "host": "elsewhere.example", "path": "/known"},
+]
 
 
 def listener(gateway, accept, authorities=True):
@@ -42,7 +50,7 @@ def served(pki, tmp_path_factory):
     """A gateway that takes both kinds, one kind, and the other."""
     upstream = RecordingUpstream()
     gateway = Gateway(
-        tmp_path_factory.mktemp("self-signed"), pki, {"service": upstream.address}, ROUTES, apps=APPS)
+        tmp_path_factory.mktemp("self-signed"), pki, {"service": upstream.address}, [*ROUTES, *FURTHER_ROUTES], apps=APPS)
     first, issued = listener(gateway, ["issued"])
     second, registered = listener(gateway, ["registered"], authorities=False)
     gateway.conf["listeners"][0]["clients"]["accept"] = ["issued", "registered"]
@@ -113,6 +121,103 @@ def test_a_self_signed_certificate_of_an_unbound_key_passes_nowhere(served, pki,
         # Each further try costs a handshake.
         assert response.value("connection") == "close"
         client.assert_closed()
+
+
+HANDSHAKE = ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
+# What others are answered there: status and code. Each would tell a stranger something. The service knows no WebSockets.
+PROBES = {
+    "a route for certificates": (get("/certificate"), 200, None),
+    "a route for devices": (get("/device"), 401, "device_unknown"),
+    "a path without route": (get("/certificate", host="elsewhere.example"), 421, "misdirected"),
+    "a host of another route": (get("/known", host="elsewhere.example"), 421, "misdirected"),
+    "a method without route": (get("/reading", "Content-Length: 0", method="DELETE"), 405, "method_refused"),
+    "an unknown method": (get("/certificate", "Content-Length: 0", method="BREW"), 405, "method_refused"),
+    "a method of the challenge": (
+        get("/.well-known/attestgate/challenge", "Content-Length: 0", method="POST"), 405, "method_refused"),
+    "an override": (get("/certificate", "X-HTTP-Method-Override: DELETE"), 400, "header_refused"),
+    "too much content": (get("/a", "Content-Length: 100000000", method="POST"), 413, "too_large"),
+    "a WebSocket's version": (get("/sockets", *HANDSHAKE, "Sec-WebSocket-Version: 12"), 426, "websocket_version"),
+    "a broken WebSocket": (get("/sockets", *HANDSHAKE), 400, "request_malformed"),
+    "a WebSocket": (get("/sockets", *HANDSHAKE, "Sec-WebSocket-Version: 13"), 502, "upstream_unavailable"),
+    "the challenge": (get("/.well-known/attestgate/challenge"), 204, None),
+}
+# RFC 9113: no such fields (section 8.2.2); content that does not come is malformed (section 8.1.1).
+OVER_HTTP_2 = [name for name in PROBES if "WebSocket" not in name and name != "too much content"]
+
+
+def seen(response):
+    """What a client sees of an answer but for the time and the ids of its trace."""
+    content = re.sub(rb'"trace_id":"[0-9a-f]{32}"', b"", response.content)
+    fields = sorted((name.lower(), re.sub(" Trace: [0-9a-f]{32}", "", value)) for name, value in response.fields)
+    return response.status, [field for field in fields if field[0] != "date"], content
+
+
+def test_the_probes_tell_whom_an_authority_has_certified(served, pki):
+    """The control of the tests below."""
+    for name, (request, status, code) in PROBES.items():
+        with Client(served.gateway, pki.phone()) as client:
+            response = client.exchange(request)
+            found = json.loads(response.content)["error"] if response.status >= 400 else None
+            assert (response.status, found) == (status, code), name
+
+
+def test_a_stranger_is_answered_alike_whatever_is_asked(served, pki, nothing_passes):
+    identity = self_signed(pki, "curious")
+    answers = {}
+    with nothing_passes:
+        for name, (request, *_) in PROBES.items():
+            with Client(served.gateway, identity) as client:
+                response = client.exchange(request)
+                assert_denied(served.gateway, response, "device_unknown", 401)
+                client.assert_closed()
+            answers[name] = seen(response)
+    for name in PROBES:
+        assert answers[name] == answers["a route for devices"], name
+    fields = dict(answers["a route for devices"][1])
+    assert fields["connection"] == "close" and "accept-signature" not in fields and "allow" not in fields
+
+
+def test_a_stranger_is_told_nothing_by_head_either(served, pki, nothing_passes):
+    identity = self_signed(pki, "curious-head")
+    answers = []
+    with nothing_passes:
+        for path, host in [("/certificate", "localhost"), ("/nowhere", "elsewhere.example"), (PATHS[-1], "localhost")]:
+            with Client(served.gateway, identity) as client:
+                answers.append(seen(client.exchange(get(path, method="HEAD", host=host))))
+                client.assert_closed()
+    assert answers == answers[:1] * 3 and answers[0][0] == 401
+
+
+@pytest.mark.parametrize("media", [None, "application/grpc"])
+def test_a_stranger_is_answered_alike_over_http_2(served, pki, nothing_passes, media):
+    identity = self_signed(pki, f"curious-2-{bool(media)}")
+    answers = {}
+    with nothing_passes:
+        for name in OVER_HTTP_2:
+            request = PROBES[name][0]
+            if media:
+                request = request.replace(b"\r\n\r\n", f"\r\nContent-Type: {media}\r\n\r\n".encode())
+            with HTTP2Client(served.gateway, identity) as client:
+                number = client.begin(request)
+                response = client.response(number)
+                assert response.status == 401
+                if media:
+                    assert response.value("attest-denial") == "device_unknown" and response.value("grpc-status") == "16"
+                client.wait_for_end()
+                assert client.going_away
+            answers[name] = seen(response)
+        # Extended CONNECT (RFC 8441), on a route that permits it and on one that does not.
+        for path in ["/sockets", "/certificate", "/nowhere"]:
+            with HTTP2Client(served.gateway, identity) as client:
+                number = client.start(fields=[("sec-websocket-version", "13")], end=False, pseudo=[
+                    (":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "https"),
+                    (":authority", "localhost"), (":path", path)])
+                response = client.response(number)
+                client.wait_for_end()
+            if not media:
+                answers[f"CONNECT {path}"] = seen(response)
+    for name in answers:
+        assert answers[name] == answers["a route for devices"], name
 
 
 def test_an_issued_certificate_of_an_unbound_key_goes_where_one_is_enough(served, pki):

@@ -42,6 +42,8 @@ extension ForwardingExchange {
     }
 
     func decide(by head: RequestHead) {
+        // Nobody vouches for a stranger: which hosts, routes and methods there are, is not for it to learn.
+        guard !isStranger else { return introduce() }
         switch judge(head, headBytes.readable) {
         case .misdirected: deny(.misdirected, "Host is not the name of the handshake")
         case .portRefused: deny(.misdirected, "Host has a port that is not the listener's")
@@ -83,6 +85,26 @@ extension ForwardingExchange {
     /// Whether only the registry can say whose the client's certificate is.
     var isSelfSigned: Bool { client.isSelfSigned }
 
+    /// Whether nobody vouches for the client: the registry was not asked yet, or knows no device of its certificate.
+    var isStranger: Bool { isSelfSigned && introduced == nil }
+
+    /// Asks the registry about a stranger, before anything of its request is looked at.
+    private func introduce() {
+        guard let enforcement = gateway.enforcement else { return deny(.deviceUnknown) }
+        let lookup = lookUp(in: enforcement)
+        if case .pending = lookup { return }
+        judgeStranger(by: lookup)
+    }
+
+    /// Decides about a stranger's request, or denies it as any other of that stranger.
+    private func judgeStranger(by lookup: DeviceLookup) {
+        guard case .found(let device) = lookup, device.standing == .active else {
+            return identified(lookup, .certificate)
+        }
+        introduced = device
+        decide(by: head)
+    }
+
     private func identify(for requirement: Requirement) {
         guard let enforcement = gateway.enforcement else {
             // A configuration that admits these has a registry; without one nobody vouches for them.
@@ -91,7 +113,7 @@ extension ForwardingExchange {
             precondition(requirement == .certificate, "a route requires devices, but there is no registry")
             return forwardWithinRate()
         }
-        let lookup = lookUp(in: enforcement)
+        let lookup = introduced.map { .found($0) } ?? lookUp(in: enforcement)
         if case .pending = lookup { return }
         identified(lookup, requirement)
     }
@@ -109,7 +131,11 @@ extension ForwardingExchange {
     func registryAnswered(_ lookup: DeviceLookup) {
         waiting = nil
         guard stage != .tunnel else { return judgeTunnel(by: lookup) }
-        identified(lookup, route.map { gateway.routes.routes[$0].requirement } ?? .certificate)
+        if isStranger {
+            judgeStranger(by: lookup)
+        } else {
+            identified(lookup, route.map { gateway.routes.routes[$0].requirement } ?? .certificate)
+        }
         resumeRequest()
         advance()
     }

@@ -87,7 +87,8 @@ extension ForwardingExchange {
         if denial.asksForProof {
             // RFC 9110 section 15.5.2: a 401 names a scheme; what to sign, Accept-Signature says.
             output.appendField("WWW-Authenticate", "Signature realm=\"attestgate\"")
-            gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: route)
+            // Nothing to sign is of use to a stranger, and what it says depends on the request.
+            if !isStranger { gateway.enforcement?.appendAcceptSignature(to: &output, for: head, route: route) }
         } else {
             appendDueChallenge(to: &output)
         }

@@ -52,6 +52,8 @@ final class ForwardingExchange: Exchange {
     var waiting: UInt64?
     var isRequestComplete = false
     var device: DeviceSnapshot?
+    /// The device that vouches for a self-signed certificate.
+    var introduced: DeviceSnapshot?
     /// The place of the device's app in the configuration.
     var app = 0
     var proof: VerifiedProof?
@@ -227,6 +229,7 @@ final class ForwardingExchange: Exchange {
         isDeviceKnown = false
         isRequestComplete = false
         device = nil
+        if introduced != nil { introduced = nil }
         if proof != nil { content = nil }
         proof = nil
         // Of all others nothing is noted there.
