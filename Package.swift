@@ -11,6 +11,12 @@ let settings: [SwiftSetting] = [
 /// Modules that touch neither raw memory nor C: the compiler refuses every unsafe construct in them.
 let memorySafe: [SwiftSetting] = settings + [.strictMemorySafety()]
 
+/// Full RELRO: function addresses are resolved at the start and then read-only. Of programs, which no package depends on.
+let hardening: [LinkerSetting] = [
+    .unsafeFlags(
+        ["-Xlinker", "-z", "-Xlinker", "relro", "-Xlinker", "-z", "-Xlinker", "now"], .when(platforms: [.linux]))
+]
+
 /// Functions that return a span of their argument.
 let lifetimes: [SwiftSetting] = [.enableExperimentalFeature("Lifetimes")]
 
@@ -134,7 +140,7 @@ let package = Package(
                 "Lifecycle", "Registry", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: settings),
+            swiftSettings: settings, linkerSettings: hardening),
 
         // The gateway with commits that do not outlive a power cut: a test shows that it notices.
         .executableTarget(
@@ -164,7 +170,7 @@ let package = Package(
                 "CCurl", "Cryptography", "DeviceSimulator", "RequestProof", "TrustClient", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: settings),
+            swiftSettings: settings, linkerSettings: hardening),
 
         // The load generator: a tool for measuring, no part of the gateway.
         .target(
@@ -181,7 +187,7 @@ let package = Package(
                 "Cryptography", "DeviceSimulator", "EventLoop", "HTTP", "LoadGeneration", "TLS", "Vocabulary",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            path: "bench/attestgate-load", swiftSettings: settings),
+            path: "bench/attestgate-load", swiftSettings: settings, linkerSettings: hardening),
         .executableTarget(
             name: "attestgate-micro",
             dependencies: [
