@@ -6,6 +6,8 @@ import threading
 import pytest
 
 from client import Client, get, post
+from denials import assert_denied
+from exposition import scrape
 from recording_upstream import OK, Gone
 from waiting import eventually
 
@@ -42,6 +44,34 @@ def test_a_request_that_may_have_had_effect_is_not_sent_again(start_gateway, own
         # The sentinel: nothing was sent in between.
         assert client.exchange(get("/third")).status == 200
     assert [r.target for r in own_upstream.requests] == ["/first", "/second", "/third"]
+
+
+def test_a_proven_request_that_may_have_had_effect_is_not_sent_again(start_attested, own_upstream):
+    attested = start_attested()
+    phone = attested.phone
+    own_upstream.script = one_answer_each
+    with phone.connect() as client:
+        assert client.exchange(phone.request(path="/first")).status == 200
+        second = phone.request(path="/second")
+        assert client.exchange(second).status == 502
+        # Its counter is spent: the service has seen it.
+        assert_denied(attested.gateway, client.exchange(second), "counter_replayed", 401)
+        assert client.exchange(phone.request(path="/third")).status == 200
+    assert [r.target for r in own_upstream.requests] == ["/first", "/second", "/third"]
+
+
+def test_a_proven_request_of_which_no_byte_was_sent_goes_to_the_next_server(start_attested, own_upstream):
+    """With its one counter."""
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        closed = "127.0.0.1:%d" % unused.getsockname()[1]
+    attested = start_attested(upstream_settings={"servers": [closed, own_upstream.address]})
+    phone = attested.phone
+    with phone.connect() as client:
+        for number in range(4):
+            assert client.exchange(phone.request(path=f"/{number}")).status == 200
+    assert [r.target for r in own_upstream.requests] == ["/0", "/1", "/2", "/3"]
+    metrics = scrape(attested.gateway)
+    assert metrics("attestgate_upstream_server_failures_total", server=closed, kind="unreachable") >= 1
 
 
 def test_a_request_is_sent_again_only_once(start_gateway, own_upstream, phone):

@@ -233,6 +233,22 @@ def test_old_generations_are_bounded_though_the_oldest_is_busy(start_gateway, ow
             client.close()
 
 
+def test_connections_of_more_than_eight_generations_ago_end(start_gateway, own_upstream, phone):
+    gateway = start_gateway({"service": own_upstream.address}, timeouts={"shutdown": "10s", "keep_alive": "5m"})
+    with Client(gateway, phone) as used, Client(gateway, phone) as unused:
+        for client in [used, unused]:
+            assert client.exchange(get("/a")).status == 200
+        for _ in range(8):
+            assert reload(gateway).returncode == 0
+        assert used.exchange(get("/a")).values("connection") == []
+        assert reload(gateway).returncode == 0
+        # In order: no request that is on its way fails.
+        assert used.exchange(get("/a")).value("connection") == "close"
+        used.assert_closed()
+        unused.assert_closed()
+    eventually(lambda: retired(gateway) == 0, lambda: f"{retired(gateway)} old generations")
+
+
 def retired(gateway):
     status = json.loads(ask(gateway, "/status")[2])
     return max(worker["retired_generations"] for worker in status["workers"])

@@ -96,6 +96,41 @@ def test_a_full_disk_refuses_only_what_needs_the_registry_until_there_is_room(st
     assert [request.target for request in attested.upstream.requests].count("/a") == passed
 
 
+def test_a_value_whose_commit_failed_was_never_forwarded_and_is_used_while_the_process_lives(start_attested, disk):
+    """In memory. After kill -9 it is as unused as its request is undelivered; what was forwarded stays used."""
+    attested = start_attested(registry={"path": str(disk / "registry.sqlite")}, counter="window 1024")
+    gateway, phone = attested.gateway, attested.phone
+    phone.challenge()
+    forwarded, failed = [], []
+    with filled(disk), phone.connect() as client:
+        def fails_to_commit():
+            data = phone.request(path="/a")
+            response = client.exchange(data)
+            if response.status == 200:
+                forwarded.append(phone.counter)
+                return False
+            assert_denied(gateway, response, "store_unavailable", 503)
+            if "stays spent" not in gateway.logged(trace_id=json.loads(response.content)["trace_id"])["detail"]:
+                return False
+            failed.append((phone.counter, data))
+            return True
+        eventually(fails_to_commit, "a commit to fail")
+        counter, data = failed[0]
+        # While the registry is closed everything is refused; never is it forwarded.
+        assert client.exchange(data).status in (401, 503)
+        gateway.crash()
+    gateway.start()
+    phone.kept = None
+    received = [request.values("attest-counter")[0] for request in attested.upstream.requests]
+    assert str(counter) not in received and set(map(str, forwarded)) <= set(received)
+    with phone.connect() as client:
+        assert client.exchange(phone.request(path="/a", counter=counter)).status == 200
+        for used in [counter, *forwarded]:
+            assert_denied(gateway, client.exchange(phone.request(path="/a", counter=used)), "counter_replayed", 401)
+    received = [request.values("attest-counter")[0] for request in attested.upstream.requests]
+    assert received.count(str(counter)) == 1
+
+
 def test_a_read_only_registry_is_refused_at_the_start(start_attested, disk):
     attested = start_attested(registry={"path": str(disk / "registry.sqlite")})
     gateway, phone = attested.gateway, attested.phone

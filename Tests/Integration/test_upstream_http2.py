@@ -9,6 +9,7 @@ from typing import Callable, Optional
 
 import pytest
 
+from attested import Attested
 from client import Client, get, post
 from denials import assert_denied
 from exposition import scrape
@@ -300,6 +301,32 @@ def test_unprocessed_requests_are_sent_to_another_server(start_gateway, serve, p
     assert scrape(gateway)("attestgate_upstream_retries_total") == 1
     assert failures(gateway) == Counter()
     assert_nothing_held(gateway)
+
+
+@pytest.mark.parametrize("how", [*UNPROCESSED, "processed"])
+def test_a_proven_request_is_sent_again_only_if_it_was_not_processed(serve, pki, tmp_path, how):
+    """The one counter was durable before: it reaches one server that acts on it, or is lost with the request."""
+    def refuse(connection):
+        connection.greet()
+        request = connection.next_request()
+        if how == "going away":
+            connection.go_away(0)
+        else:
+            connection.reset(request.stream, REFUSED_STREAM if how == "refused" else INTERNAL_ERROR)
+        connection.listen()
+    bad, good = serve(refuse), serve()
+    attested = Attested(
+        tmp_path / "proven", pki, bad, upstream_settings={"servers": [bad.address, good.address], "protocol": "h2"})
+    try:
+        phone = attested.phone
+        request = phone.request(path="/once")
+        with phone.connect() as client:
+            assert client.exchange(request).status == (502 if how == "processed" else 200)
+            assert_denied(attested.gateway, client.exchange(request), "counter_replayed", 401)
+        counters = [r.value("attest-counter") for r in bad.requests + good.requests]
+        assert counters == [str(phone.counter)] * (1 if how == "processed" else 2)
+    finally:
+        attested.gateway.stop()
 
 
 def test_a_request_refused_twice_is_not_sent_a_third_time(start_gateway, serve, phone):

@@ -103,9 +103,11 @@ final class Generation {
         acceptor.drain(ended)
     }
 
-    /// The same, but for no longer than a stopping process may take.
+    /// Ends the connections as `windUp` does, within the time that a stopping process may take.
     func expire(ended: @escaping () -> Void) {
-        drain(ended: ended)
+        isDraining = true
+        acceptor.windUp()
+        acceptor.retire(ended)
         patience = LoopTimer(loop: loop, interval: shutdownTimeout) { [unowned self] in abort() }
     }
 

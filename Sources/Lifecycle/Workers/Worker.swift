@@ -68,7 +68,7 @@ final class Worker {
     private var cleaner: LoopTimer?
     private var isDraining = false
 
-    /// Older ones are drained: somebody who holds one connection open after each reload must not hold ever more memory.
+    /// How many generations a connection may be behind the current one: nobody keeps old rules, or ever more memory, for longer.
     private static let retiredLimit = 8
 
     /// - Parameters:
@@ -159,7 +159,7 @@ final class Worker {
         // A copy: a generation that loses its last connection is removed in an event of its own, which may come before
         // this loop ends.
         for old in Array(retired) { old.bar(by: next) }
-        for old in retired.dropLast(Self.retiredLimit) where !old.isDraining {
+        for old in Array(retired) where !old.isDraining && next.number - old.number > Self.retiredLimit {
             old.expire { [unowned self] in forget(old) }
         }
         report(.adopted)
