@@ -102,6 +102,7 @@ extension ForwardingExchange {
             return identified(lookup, .certificate)
         }
         introduced = device
+        connection.recognize()
         decide(by: head)
     }
 
@@ -153,7 +154,6 @@ extension ForwardingExchange {
 
     private func identified(_ lookup: DeviceLookup, _ requirement: Requirement) {
         guard let enforcement = gateway.enforcement else { return }
-        if isSelfSigned, case .found = lookup { connection.recognize() }
         noteDevice(of: lookup, enforcement)
         let apps = route.map { gateway.routes.routes[$0].apps } ?? .none
         let standing = enforcement.standing(
