@@ -1,9 +1,9 @@
-/// Base64url without padding (RFC 4648 section 5), in its canonical form only: one spelling for every value.
+/// Base64url without padding (RFC 4648 section 5). Only the canonical spelling of each value is accepted.
 package enum Base64URLText {
-    /// How many characters so many bytes take.
+    /// Returns the number of characters that encode `count` bytes.
     static func length(ofBytes count: Int) -> Int { (count * 4 + 2) / 3 }
 
-    /// Writes the text of `bytes` into `text`, which has exactly `length(ofBytes:)` of room.
+    /// Writes the encoding of `bytes` into `text`, whose size must be `length(ofBytes:)`.
     static func encode(_ bytes: Span<UInt8>, into text: inout MutableSpan<UInt8>) {
         var pending: UInt32 = 0
         var bits: UInt32 = 0
@@ -21,11 +21,10 @@ package enum Base64URLText {
         if bits > 0 { text[position] = character(UInt8(pending << (6 - bits) & 0x3f)) }
     }
 
-    /// Reads `text` into `bytes`, whose room decides how long `text` must be.
+    /// Decodes `text` into `bytes`, whose size determines the required length of `text`.
     ///
-    /// - Returns: false if `text` is of another length, holds a character of another alphabet (padding, white space and
-    ///   the `+` and `/` of base64 among them), or leaves bits behind the last byte that are not zero (RFC 4648 section
-    ///   3.5).
+    /// - Returns: false if the length is wrong, a character is outside the alphabet, or trailing bits are not zero (RFC
+    ///   4648 section 3.5). Padding, white space, `+` and `/` are outside the alphabet.
     static func decode(_ text: Span<UInt8>, into bytes: inout MutableSpan<UInt8>) -> Bool {
         guard text.count == length(ofBytes: bytes.count) else { return false }
         let values = values.span
@@ -47,7 +46,7 @@ package enum Base64URLText {
         return pending == 0
     }
 
-    /// The text of `bytes`.
+    /// Returns the encoding of `bytes`.
     package static func encode(_ bytes: Span<UInt8>) -> String {
         var text = [UInt8](repeating: 0, count: length(ofBytes: bytes.count))
         var room = text.mutableSpan
@@ -55,7 +54,7 @@ package enum Base64URLText {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes that `text` stands for; nil if it is not the one spelling of any.
+    /// Returns the decoded bytes, or nil if `text` is not a canonical encoding.
     package static func decode(_ text: Span<UInt8>) -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: text.count * 3 / 4)
         var room = bytes.mutableSpan
@@ -72,7 +71,7 @@ package enum Base64URLText {
         }
     }
 
-    /// The value of each of the 256 bytes, 255 for those outside the alphabet.
+    /// The value of each of the 256 possible bytes. It is 255 for those outside the alphabet.
     private static let values: [UInt8] = {
         var values = [UInt8](repeating: 255, count: 256)
         for value: UInt8 in 0..<64 { values[Int(character(value))] = value }

@@ -1,14 +1,14 @@
-/// The text of a challenge: 78 characters of base64url, as it travels in `Accept-Signature` and comes back in `nonce`.
+/// The text of a challenge: 78 characters of base64url. It is sent in `Accept-Signature` and comes back in `nonce`.
 ///
-/// It stands for 58 bytes:
+/// It encodes 58 bytes:
 ///
-/// | bytes | what |
+/// | bytes | content |
 /// |---|---|
 /// | 1 | version, 1 |
 /// | 1 | generation of the secret |
 /// | 8 | time of issue, in seconds since 1970, big-endian |
 /// | 16 | random |
-/// | 32 | HMAC-SHA-256 of all before |
+/// | 32 | HMAC-SHA-256 of everything before |
 public struct Challenge: Sendable {
     /// Length of the text, in characters.
     public static let length = 78
@@ -19,7 +19,7 @@ public struct Challenge: Sendable {
     static let randomLength = 16
     static let codeOffset = 26
 
-    /// The 58 bytes a challenge stands for.
+    /// The 58 bytes that the text encodes.
     typealias Content = InlineArray<58, UInt8>
 
     private var text = InlineArray<78, UInt8>(repeating: 0)
@@ -29,35 +29,35 @@ public struct Challenge: Sendable {
         Base64URLText.encode(content.span, into: &room)
     }
 
-    /// The characters, copied.
+    /// A copy of the characters.
     public var bytes: [UInt8] { (0..<Self.length).map { text[$0] } }
 
-    /// The characters, ASCII.
+    /// The characters, in ASCII.
     public var span: Span<UInt8> {
         @_lifetime(borrow self)
         get { text.span }
     }
 }
 
-/// What a text is that came as a challenge.
+/// The result of verifying a text that was received as a challenge.
 public enum ChallengeVerdict: Equatable, Sendable {
-    /// Ours, and of use.
+    /// A challenge of this scope that may be used.
     ///
     /// - `issuedAt`: in seconds since 1970.
-    /// - `pastHalfLife`: the answer should bring the client a new one, before this one ends.
+    /// - `pastHalfLife`: true if the response should bring the client a new challenge.
     case fresh(issuedAt: UInt64, pastHalfLife: Bool)
-    /// Ours, but too old.
+    /// A challenge of this scope whose life has ended.
     case expired(issuedAt: UInt64)
-    /// Ours, but of a time that is still to come: the clocks of gateways that share a secret disagree, or this one was set
-    /// back. An operator should know.
+    /// A challenge of this scope that was issued in the future. Either the clocks of gateways that share a secret
+    /// disagree, or this clock was set back. An operator should be informed.
     case premature(issuedAt: UInt64)
-    /// Of the right form, but not made by this store in this epoch for this purpose, or changed on its way.
+    /// A challenge of the right form that has another scope or secret, or was altered.
     case foreign
-    /// No challenge of this version.
+    /// A text that is no challenge of this version.
     case malformed
 }
 
-/// What a challenge is for. Each purpose has keys of its own, so that none of its challenges passes for another's.
+/// The purpose of a challenge. Each purpose has its own keys, so a challenge of one is invalid for the other.
 public enum ChallengePurpose: Sendable, CaseIterable {
     /// The `nonce` of a request proof.
     case request
@@ -73,23 +73,24 @@ public enum ChallengePurpose: Sendable, CaseIterable {
     }
 }
 
-/// Where and for what challenges are valid: one purpose, in one store, in one epoch of it.
+/// The scope in which challenges are valid: one purpose, one store and one epoch of it.
 ///
-/// Counters and challenges live and die together: when a store may have forgotten counters (restored, imported, behind
-/// its commit mark), it draws a new epoch, and every proof made before falls with its challenge.
+/// A store that may have forgotten counters draws a new epoch. That is a restored or imported store, or one behind its
+/// commit mark. The new epoch makes every earlier challenge invalid, and with it every earlier proof.
 public struct ChallengeScope: Equatable, Sendable {
-    /// Longest store id and longest epoch, in bytes.
+    /// Length limit of store id and epoch, in bytes.
     public static let longestIdentifier = 255
 
     public let purpose: ChallengePurpose
     private let store: [UInt8]
     private let epoch: [UInt8]
 
-    /// - Parameters:
-    ///   - store: the store's random id, 1 to 255 bytes.
-    ///   - epoch: the store's random epoch, 1 to 255 bytes.
+    /// Creates a scope.
     ///
-    /// Nil comes of other lengths: an empty identifier would let stores share challenges.
+    /// - Parameters:
+    ///   - store: The store's random id, 1 to 255 bytes.
+    ///   - epoch: The store's random epoch, 1 to 255 bytes.
+    /// - Returns: nil for other lengths, because an empty identifier would let stores share challenges.
     public init?(purpose: ChallengePurpose, store: [UInt8], epoch: [UInt8]) {
         guard (1...Self.longestIdentifier).contains(store.count), (1...Self.longestIdentifier).contains(epoch.count)
         else { return nil }
@@ -98,26 +99,29 @@ public struct ChallengeScope: Equatable, Sendable {
         self.epoch = epoch
     }
 
-    /// Purpose, store id and epoch for the key derivation. Lengths go before the two that vary: without them, a byte moved
-    /// from one to the other would give the same key.
+    /// Input of the key derivation: purpose, store id and epoch. Each identifier is preceded by its length. Otherwise a
+    /// byte moved from one to the other would give the same key.
     var info: [UInt8] {
         Array(purpose.label.utf8) + [UInt8(store.count)] + store + [UInt8(epoch.count)] + epoch
     }
 }
 
-/// A secret that challenge keys are derived from, with the number of its generation.
+/// A secret from which challenge keys are derived, with the number of its generation.
 ///
-/// Secrets are changed without refusing what is on its way: the new generation signs, and the one before still verifies
-/// until its last challenge has expired. All gateways of one store have the same secrets.
+/// After a rotation the new generation signs, and the previous one still verifies until its last challenge has expired.
+/// All gateways of one store have the same secrets.
 public struct ChallengeSecret: Sendable {
-    /// Shortest secret, in bytes: as many as the hash gives (RFC 2104 section 3).
+    /// Minimum length of a secret, in bytes: the output length of the hash (RFC 2104 section 3).
     public static let shortest = 32
 
-    /// Travels in every challenge and says whose key to check it with. Two neighbouring generations must differ.
+    /// Number sent in every challenge that selects the key for verification. It must differ between successive secrets.
     public let generation: UInt8
     let bytes: [UInt8]
 
-    /// - Parameter bytes: random; nil comes of fewer than `shortest`.
+    /// Creates a secret.
+    ///
+    /// - Parameter bytes: Random bytes.
+    /// - Returns: nil for fewer bytes than `shortest`.
     public init?(generation: UInt8, bytes: [UInt8]) {
         guard bytes.count >= Self.shortest else { return nil }
         self.generation = generation

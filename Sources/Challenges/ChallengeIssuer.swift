@@ -1,13 +1,13 @@
 public import Cryptography
 
-/// Makes challenges and recognises them, without storing any.
+/// Issues and verifies challenges without storing them.
 ///
-/// A challenge is good for many requests during its life; that each proof passes once is the counter's work. What the
-/// challenge adds is an end: a proof cannot be made now to be used next year, nor carried from one store to another.
+/// A challenge serves many requests during its life. The counter ensures that each proof is accepted once. The
+/// challenge limits the validity of a proof to a period and to one store.
 ///
-/// Belongs to the thread of its library context. Nothing is allocated for verifying.
+/// Belongs to the thread of its library context. Verifying allocates nothing.
 public struct ChallengeIssuer {
-    /// How far a time of issue may lie ahead, in seconds: gateways that share a secret have clocks of their own.
+    /// Tolerance for times of issue in the future, in seconds. The clocks of gateways that share a secret may differ.
     public static let clockTolerance: UInt64 = 60
 
     private struct Generation {
@@ -27,9 +27,11 @@ public struct ChallengeIssuer {
     private let previous: Generation?
     private let library: LibraryContext
 
+    /// Derives the keys.
+    ///
     /// - Parameters:
-    ///   - current: signs and verifies.
-    ///   - previous: verifies only; must be of another generation.
+    ///   - current: The secret that signs and verifies.
+    ///   - previous: A secret of another generation that only verifies.
     public init(
         _ scope: ChallengeScope, current: ChallengeSecret, previous: ChallengeSecret? = nil, _ library: LibraryContext
     ) throws(CryptographyError) {
@@ -45,9 +47,9 @@ public struct ChallengeIssuer {
         self.library = library
     }
 
-    /// Makes a new challenge.
+    /// Issues a new challenge.
     ///
-    /// - Parameter now: in seconds since 1970.
+    /// - Parameter now: The time in seconds since 1970.
     public func issue(now: UInt64) throws(CryptographyError) -> Challenge {
         var content = Challenge.Content(repeating: 0)
         content[0] = Challenge.version
@@ -62,13 +64,13 @@ public struct ChallengeIssuer {
         return Challenge(content)
     }
 
-    /// Looks at a text that came as a challenge.
+    /// Verifies a text that was received as a challenge.
     ///
     /// - Parameters:
-    ///   - text: any bytes of any length.
-    ///   - now: in seconds since 1970.
-    ///   - life: in seconds; a challenge has expired when it is as old as that.
-    /// - Throws: if the check could not be made; the text is then to be refused.
+    ///   - text: Any bytes of any length.
+    ///   - now: The time in seconds since 1970.
+    ///   - life: The age in seconds at which a challenge expires.
+    /// - Throws: if the check failed to run. The caller must then refuse the text.
     public func verify(
         _ text: Span<UInt8>, now: UInt64, life: UInt64
     ) throws(CryptographyError) -> ChallengeVerdict {
@@ -80,7 +82,7 @@ public struct ChallengeIssuer {
         guard ConstantTime.areEqual(expected.span, content.span.extracting(droppingFirst: Challenge.codeOffset)) else {
             return .foreign
         }
-        // Only now does anything in it mean what it says.
+        // The content is authentic from here on.
         var issuedAt: UInt64 = 0
         for offset in 0..<8 { issuedAt = issuedAt << 8 | UInt64(content[Challenge.timeOffset + offset]) }
         guard issuedAt <= now || issuedAt - now <= Self.clockTolerance else { return .premature(issuedAt: issuedAt) }

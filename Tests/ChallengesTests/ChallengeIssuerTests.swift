@@ -136,7 +136,7 @@ struct ChallengeIssuerTests {
 
     @Test("a secret under another generation number does not verify the challenge")
     func generations() throws {
-        // A different generation 2 was made under the number of generation 1.
+        // A different generation 2 was issued under the number of generation 1.
         let text = try issue(issuer(current: secret(1, filledWith: 1)))
         let other = try issuer(current: secret(2, filledWith: 1), previous: secret(1, filledWith: 2))
         #expect(try verdict(other, text) == .foreign)
@@ -151,7 +151,7 @@ struct ChallengeIssuerTests {
             for bit in 0..<6 {
                 var other = text
                 other[position] = Self.alphabet[value ^ 1 << bit]
-                // Version, and the four bits behind the last byte.
+                // These bits are the version and the four after the last byte.
                 let isForm = position * 6 + 5 - bit < 8 || position == text.count - 1 && bit < 4
                 #expect(try verdict(issuer, other) == (isForm ? .malformed : .foreign))
             }
