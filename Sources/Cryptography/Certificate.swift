@@ -192,3 +192,94 @@ public final class Certificate {
         return String(decoding: target.bytes, as: UTF8.self)
     }
 }
+
+/// What a certificate's key may do (RFC 5280 section 4.2.1.3), as far as it is asked for here.
+struct KeyUsage: OptionSet {
+    let rawValue: UInt32
+
+    static let certificateSigning = KeyUsage(rawValue: UInt32(KU_KEY_CERT_SIGN))
+    static let listSigning = KeyUsage(rawValue: UInt32(KU_CRL_SIGN))
+}
+
+extension Certificate {
+    /// Empty without the extension: who signs certificates or revocation lists must have it.
+    var keyUsage: KeyUsage {
+        guard X509_get_ext_by_NID(pointer, NID_key_usage, -1) >= 0 else { return [] }
+        return KeyUsage(rawValue: X509_get_key_usage(pointer))
+    }
+
+    var hasSubjectKeyIdentifier: Bool { X509_get0_subject_key_id(pointer) != nil }
+}
+
+/// How strong a signature on a statement of an authority must be: SHA-256 or more.
+enum SignatureStrength {
+    /// - Parameter algorithm: the NID of a signature algorithm: sha256WithRSAEncryption. RSASSA-PSS says its digest elsewhere, and
+    ///   counts as weak here.
+    static func isSufficient(_ algorithm: Int32) -> Bool {
+        guard algorithm != NID_ED25519, algorithm != NID_ED448 else { return true }
+        var digest: Int32 = NID_undef
+        guard OBJ_find_sigid_algs(algorithm, &digest, nil) == 1, let known = EVP_get_digestbyname(OBJ_nid2sn(digest))
+        else { return false }
+        return EVP_MD_get_size(known) >= 32
+    }
+}
+
+extension Certificate {
+    /// Whether the signature on it is as strong as SHA-256 makes it.
+    public var isSignedWithSHA256OrMore: Bool {
+        var bits: Int32 = 0
+        // Knows RSASSA-PSS too; less than what collisions of SHA-256 cost otherwise.
+        return X509_get_signature_info(pointer, nil, nil, &bits, nil) == 1 && bits >= 128
+    }
+
+    /// Whether it names itself as its issuer, as roots do.
+    public var isSelfIssued: Bool { isNamedIssuer(of: self) }
+}
+
+/// Which authority has issued or signed something: its name and its key, as SHA-256 of each. Another authority with the same
+/// name is another, and so is a renamed one with the same key.
+public struct AuthorityIdentity: Hashable, Sendable {
+    private let bytes: [UInt8]
+
+    init(_ certificate: Certificate, _ context: LibraryContext) throws(CryptographyError) {
+        var name = [UInt8](repeating: 0, count: 32)
+        var key = name
+        ERR_clear_error()
+        guard X509_NAME_digest(X509_get_subject_name(certificate.pointer), context.sha256, &name, nil) == 1,
+            X509_pubkey_digest(certificate.pointer, context.sha256, &key, nil) == 1
+        else { throw .fromQueue(doing: "identify the authority") }
+        bytes = name + key
+    }
+}
+
+extension Certificate {
+    /// As an authority.
+    public func authorityIdentity(_ context: LibraryContext) throws(CryptographyError) -> AuthorityIdentity {
+        try AuthorityIdentity(self, context)
+    }
+}
+
+/// What a revocation list can speak of: who has issued a certificate, under which number.
+public struct IssuedCertificate: Sendable {
+    public let issuer: AuthorityIdentity
+    let serial: SerialOctets
+
+    /// - Parameter issuer: whose signature on the certificate was verified.
+    public init(
+        _ certificate: Certificate, issuer: Certificate, _ context: LibraryContext
+    ) throws(CryptographyError) {
+        self.issuer = try AuthorityIdentity(issuer, context)
+        serial = SerialOctets(X509_get0_serialNumber(certificate.pointer))
+    }
+}
+
+/// A serial number of any authority, well-formed or not: the octets of its magnitude. Without the sign, which RFC 5280 section
+/// 4.1.2.2 forbids: a list that names 5 bars -5 too.
+struct SerialOctets: Hashable, Sendable {
+    private let octets: [UInt8]
+
+    init(_ field: UnsafePointer<ASN1_INTEGER>?) {
+        octets = Array(
+            UnsafeBufferPointer(start: ASN1_STRING_get0_data(field), count: Int(max(0, ASN1_STRING_length(field)))))
+    }
+}

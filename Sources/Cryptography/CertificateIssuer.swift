@@ -152,3 +152,180 @@ extension Certificate {
         return X509_check_private_key(pointer, key.pointer) == 1
     }
 }
+
+/// What a certificate is to say, before somebody signs it.
+public struct CertificateTemplate: Sendable {
+    /// What the certificate is for: decides basic constraints, key usage and extended key usage.
+    public enum Purpose: Sendable {
+        /// A certification authority that issues end-entity certificates only.
+        case authority
+        /// A certification authority above such authorities, one level and no more.
+        case rootAuthority
+        /// TLS server, for these DNS names or IP addresses.
+        case server(names: [String])
+        /// TLS client: the certificate of a phone's `keypair_mTLS`.
+        case client
+        /// TLS client of a registered device, which an alternative name tells: `urn:attestgate:device:<key id>`, the key id
+        /// of its hardware key in lower-case hexadecimal.
+        case device(KeyID)
+        /// No TLS: speaks for a key by extensions of the issuer's own, as App Attest's leafs do.
+        case attestedKey([OwnExtension])
+    }
+
+    /// An extension that OpenSSL does not know, not critical.
+    public struct OwnExtension: Sendable {
+        /// In dotted decimal.
+        public let identifier: String
+        /// DER.
+        public let value: [UInt8]
+
+        public init(identifier: String, value: [UInt8]) {
+            self.identifier = identifier
+            self.value = value
+        }
+    }
+
+    public var purpose: Purpose
+    /// The subject's common name; at most 64 characters (X.520).
+    public var commonName: String
+    public var end: End
+    /// Nil if it is to be drawn when the certificate is issued.
+    public var serial: CertificateSerial?
+
+    /// When validity ends. It begins five minutes before the certificate is issued, for clocks that are behind.
+    public enum End: Sendable {
+        /// So many seconds after the certificate is issued.
+        case after(Int64)
+        /// In seconds since 1970.
+        case at(Int64)
+    }
+
+    /// - Parameter lifetime: in seconds from the moment the certificate is issued.
+    public init(purpose: Purpose, commonName: String, lifetime: Int64) {
+        self.init(purpose: purpose, commonName: commonName, end: .after(lifetime), serial: nil)
+    }
+
+    public init(purpose: Purpose, commonName: String, end: End, serial: CertificateSerial?) {
+        self.purpose = purpose
+        self.commonName = commonName
+        self.end = end
+        self.serial = serial
+    }
+
+    /// The extensions in OpenSSL's notation. The key identifiers come first: the authority's may refer to the subject's.
+    var extensions: [(identifier: ExtensionIdentifier, value: String)] {
+        switch purpose {
+        case .authority:
+            [
+                (.subjectKeyIdentifier, "hash"),
+                (.basicConstraints, "critical,CA:TRUE,pathlen:0"),
+                (.keyUsage, "critical,keyCertSign,cRLSign"),
+            ]
+        case .rootAuthority:
+            [
+                (.subjectKeyIdentifier, "hash"),
+                (.basicConstraints, "critical,CA:TRUE,pathlen:1"),
+                (.keyUsage, "critical,keyCertSign,cRLSign"),
+            ]
+        case .server(let names):
+            [
+                (.subjectKeyIdentifier, "hash"),
+                (.authorityKeyIdentifier, "keyid:always"),
+                (.basicConstraints, "critical,CA:FALSE"),
+                (.keyUsage, "critical,digitalSignature"),
+                (.extendedKeyUsage, "serverAuth"),
+                (
+                    .subjectAlternativeName,
+                    names.map { (Self.isAddress($0) ? "IP:" : "DNS:") + $0 }.joined(separator: ",")
+                ),
+            ]
+        case .client:
+            Self.clientExtensions
+        case .device(let keyID):
+            // Hexadecimal: nothing in it that this notation would read as the beginning of another name.
+            Self.clientExtensions + [(.subjectAlternativeName, "URI:urn:attestgate:device:\(keyID)")]
+        case .attestedKey:
+            [(.basicConstraints, "critical,CA:FALSE"), (.keyUsage, "critical,digitalSignature")]
+        }
+    }
+
+    var ownExtensions: [OwnExtension] { if case .attestedKey(let extensions) = purpose { extensions } else { [] } }
+
+    private static let clientExtensions: [(identifier: ExtensionIdentifier, value: String)] = [
+        (.subjectKeyIdentifier, "hash"),
+        (.authorityKeyIdentifier, "keyid:always"),
+        (.basicConstraints, "critical,CA:FALSE"),
+        (.keyUsage, "critical,digitalSignature"),
+        (.extendedKeyUsage, "clientAuth"),
+    ]
+
+    enum ExtensionIdentifier {
+        case subjectKeyIdentifier
+        case authorityKeyIdentifier
+        case basicConstraints
+        case keyUsage
+        case extendedKeyUsage
+        case subjectAlternativeName
+    }
+
+    private static func isAddress(_ name: String) -> Bool {
+        name.contains(":") || name.utf8.allSatisfy { $0 == UInt8(ascii: ".") || (0x30...0x39).contains($0) }
+    }
+}
+
+/// The certification authority that issues for phones, as it lies in files: plain bytes, from which each thread makes an
+/// issuer of its own.
+///
+/// Reading the files, and finding out who else may, is the caller's.
+public struct AuthoritySource: Sendable {
+    private let certificate: [UInt8]
+    private let key: [UInt8]
+    private let passphrase: Passphrase?
+
+    /// What verification of client certificates demands of every key of a chain, in bits.
+    private static let strength = 128
+
+    /// - Parameters:
+    ///   - certificate: PEM, the authority's and no other.
+    ///   - key: PEM, encrypted or not.
+    ///   - passphrase: nil if the key is not encrypted.
+    public init(certificate: [UInt8], key: [UInt8], passphrase: Passphrase?) {
+        self.certificate = certificate
+        self.key = key
+        self.passphrase = passphrase
+    }
+
+    /// - Throws: if the key cannot be read, or is not the certificate's; or if the certificate is no authority's that may
+    ///   sign certificates (RFC 5280 section 4.2.1.3), is weaker than what verification demands, or names no key
+    ///   identifier, by which certificates below it are to refer to it (section 4.2.1.2). Expiry is the caller's to look at.
+    public func issuer(_ library: LibraryContext) throws(CryptographyError) -> CertificateIssuer {
+        let certificates = try Certificate.all(inPEM: certificate, library)
+        guard let certificate = certificates.first, certificates.count == 1 else {
+            throw CryptographyError(
+                doing: "issue certificates: the authority's file has \(certificates.count) certificates instead of one")
+        }
+        let issuer = try CertificateIssuer(
+            certificate: certificate, key: PrivateKey(pem: key, passphrase: passphrase, library), library)
+        let subject = certificate.subject
+        guard certificate.keyUsage.contains(.certificateSigning) else {
+            throw CryptographyError(doing: "issue certificates: the key usage of \(subject) lacks keyCertSign")
+        }
+        guard certificate.hasSubjectKeyIdentifier else {
+            throw CryptographyError(doing: "issue certificates: \(subject) has no subject key identifier")
+        }
+        guard let key = certificate.publicKey, key.isElliptic || key.isRSA else {
+            throw CryptographyError(doing: "issue certificates: the key of \(subject) is neither EC nor RSA")
+        }
+        guard key.securityBits >= Self.strength else {
+            throw CryptographyError(
+                doing: "issue certificates: the key of \(subject) has \(key.securityBits) bits of strength, not 128")
+        }
+        return issuer
+    }
+}
+
+extension AuthoritySource: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    public var description: String { "(certification authority)" }
+    public var debugDescription: String { description }
+    public var customMirror: Mirror { Mirror(self, children: [:]) }
+}

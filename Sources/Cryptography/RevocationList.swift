@@ -111,3 +111,211 @@ extension RevocationReason {
         }
     }
 }
+
+/// A revocation list that was read, and whose authority's signature was verified (RFC 5280 section 5).
+///
+/// A plain value of its own, not OpenSSL's: all workers share one, and looking a number up neither verifies the signature
+/// again, for which OpenSSL would hash the whole list in every handshake, nor takes its locks.
+public final class SignedRevocationList: Sendable {
+    public let authority: AuthorityIdentity
+    /// The authority's name, in RFC 2253 form.
+    public let issuer: String
+    /// In seconds since 1970, like `nextUpdate`.
+    public let thisUpdate: Int64
+    /// When there will be a later list at the latest.
+    public let nextUpdate: Int64
+    /// The reason's code by number (RFC 5280 section 5.3.1).
+    private let entries: [SerialOctets: UInt8]
+
+    /// How many certificates are revoked.
+    public var count: Int { entries.count }
+
+    fileprivate init(
+        authority: AuthorityIdentity, issuer: String, thisUpdate: Int64, nextUpdate: Int64,
+        entries: [SerialOctets: UInt8]
+    ) {
+        self.authority = authority
+        self.issuer = issuer
+        self.thisUpdate = thisUpdate
+        self.nextUpdate = nextUpdate
+        self.entries = entries
+    }
+
+    /// Why the certificate is revoked, in RFC 5280's word; nil if it is not on the list.
+    ///
+    /// - Parameter certificate: one that this list's authority has issued.
+    public func reason(of certificate: IssuedCertificate) -> String? {
+        entries[certificate.serial].map { Self.names[Int($0)] ?? "unspecified" }
+    }
+
+    private static let names = [
+        1: "keyCompromise", 2: "cACompromise", 3: "affiliationChanged", 4: "superseded", 5: "cessationOfOperation",
+        6: "certificateHold", 9: "privilegeWithdrawn", 10: "aACompromise",
+    ]
+
+    /// Whether a list that good until then is the latest there is.
+    public func isFresh(at now: Int64) -> Bool { thisUpdate <= now && now < nextUpdate }
+}
+
+// MARK: - Reading
+
+extension SignedRevocationList {
+    /// Reads every list of a file: PEM, one or more, or DER, one.
+    ///
+    /// - Parameter authorities: one of these must have signed each list.
+    /// - Throws: also if there is none, or one that speaks of more or less than all certificates of its issuer: a delta, a
+    ///   part, an indirect list. Each of these says so in a critical extension, and none of those is understood here.
+    public static func all(
+        in file: [UInt8], signedBy authorities: [Certificate], _ context: LibraryContext
+    ) throws(CryptographyError) -> [SignedRevocationList] {
+        let decoded = file.first == 0x30 ? [try decode(file, context)] : try decodePEM(file, context)
+        var lists: [SignedRevocationList] = []
+        for (index, list) in decoded.enumerated() {
+            do throws(CryptographyError) { lists.append(try list.verified(by: authorities, context)) } catch {
+                guard decoded.count > 1 else { throw error }
+                throw CryptographyError(
+                    doing: "read list \(index + 1) of the file: cannot \(error.doing)", reasons: error.reasons)
+            }
+        }
+        return lists
+    }
+
+    private static func decode(
+        _ der: [UInt8], _ context: LibraryContext
+    ) throws(CryptographyError) -> DecodedRevocationList {
+        ERR_clear_error()
+        var slot = X509_CRL_new_ex(context.pointer, nil)
+        let consumed = der.withUnsafeBufferPointer { bytes -> Int in
+            var next = bytes.baseAddress
+            guard let start = bytes.baseAddress, d2i_X509_CRL(&slot, &next, bytes.count) != nil, let next else {
+                return -1
+            }
+            return next - start
+        }
+        // On failure OpenSSL has freed the list, and emptied the slot.
+        guard let read = slot, consumed >= 0 else { throw .fromQueue(doing: "read the revocation list") }
+        let list = DecodedRevocationList(owning: read)
+        guard consumed == der.count else {
+            throw CryptographyError(doing: "read the revocation list: bytes follow it")
+        }
+        return list
+    }
+
+    private static func decodePEM(
+        _ pem: [UInt8], _ context: LibraryContext
+    ) throws(CryptographyError) -> [DecodedRevocationList] {
+        let source = MemoryBIO(reading: pem)
+        var lists: [DecodedRevocationList] = []
+        while true {
+            ERR_clear_error()
+            var slot = X509_CRL_new_ex(context.pointer, nil)
+            guard PEM_read_bio_X509_CRL(source.pointer, &slot, { _, _, _, _ in 0 }, nil) != nil, let read = slot else {
+                X509_CRL_free(slot)
+                break
+            }
+            lists.append(DecodedRevocationList(owning: read))
+        }
+        let last = ERR_peek_last_error()
+        let isEnd = ag_err_get_lib(last) == ERR_LIB_PEM && ag_err_get_reason(last) == PEM_R_NO_START_LINE
+        guard isEnd, !lists.isEmpty else {
+            if isEnd {
+                ERR_clear_error()
+                let hint = FileForm.hint(pem, context)
+                throw CryptographyError(
+                    doing: "find a revocation list: the file is not DER, and there is no BEGIN X509 CRL in it\(hint)")
+            }
+            throw .fromQueue(doing: "read revocation list \(lists.count + 1) of the PEM text")
+        }
+        ERR_clear_error()
+        return lists
+    }
+}
+
+/// One that nobody has vouched for yet.
+private final class DecodedRevocationList {
+    private let pointer: OpaquePointer
+
+    init(owning pointer: OpaquePointer) {
+        self.pointer = pointer
+    }
+
+    deinit {
+        X509_CRL_free(pointer)
+    }
+
+    func verified(
+        by authorities: [Certificate], _ context: LibraryContext
+    ) throws(CryptographyError) -> SignedRevocationList {
+        let issuer = Certificate.text(of: X509_CRL_get_issuer(pointer))
+        guard let authority = authorities.first(where: hasSigned) else {
+            throw CryptographyError(
+                doing:
+                    "trust the revocation list of \(issuer): it is not signed by an authority with this name and cRLSign"
+            )
+        }
+        try checkSignatureStrength(issuer)
+        guard let thisUpdate = Certificate.seconds(X509_CRL_get0_lastUpdate(pointer)),
+            let nextUpdate = Certificate.seconds(X509_CRL_get0_nextUpdate(pointer))
+        else {
+            throw CryptographyError(
+                doing: "use the revocation list of \(issuer): it has no validity period")
+        }
+        guard !Self.hasCritical(X509_CRL_get0_extensions(pointer)) else {
+            throw CryptographyError(
+                doing:
+                    "use the revocation list of \(issuer): a critical extension makes it a delta list, a partial list or unknown"
+            )
+        }
+        return SignedRevocationList(
+            authority: try AuthorityIdentity(authority, context), issuer: issuer, thisUpdate: thisUpdate,
+            nextUpdate: nextUpdate, entries: try entries(issuer))
+    }
+
+    private func hasSigned(_ authority: Certificate) -> Bool {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        return X509_NAME_cmp(X509_get_subject_name(authority.pointer), X509_CRL_get_issuer(pointer)) == 0
+            // All ones without the extension.
+            && X509_get_key_usage(authority.pointer) & UInt32(KU_CRL_SIGN) != 0
+            && X509_CRL_verify(pointer, X509_get0_pubkey(authority.pointer)) == 1
+    }
+
+    /// As strong as the signatures on certificates must be: SHA-256 or more.
+    private func checkSignatureStrength(_ issuer: String) throws(CryptographyError) {
+        guard SignatureStrength.isSufficient(X509_CRL_get_signature_nid(pointer)) else {
+            throw CryptographyError(
+                doing: "trust the revocation list of \(issuer): its signature algorithm is weaker than SHA-256")
+        }
+    }
+
+    private func entries(_ issuer: String) throws(CryptographyError) -> [SerialOctets: UInt8] {
+        let revoked = X509_CRL_get_REVOKED(pointer)
+        let count = ag_sk_x509_revoked_num(revoked)
+        var entries: [SerialOctets: UInt8] = [:]
+        entries.reserveCapacity(Int(max(0, count)))
+        for index in 0..<max(0, count) {
+            let entry = ag_sk_x509_revoked_value(revoked, index)
+            guard !Self.hasCritical(X509_REVOKED_get0_extensions(entry)) else {
+                throw CryptographyError(
+                    doing:
+                        "use the revocation list of \(issuer): an entry has a critical extension, such as another issuer"
+                )
+            }
+            entries[SerialOctets(X509_REVOKED_get0_serialNumber(entry))] = Self.reason(of: entry)
+        }
+        return entries
+    }
+
+    /// 0, unspecified, if the entry says none, or says it badly: revoked it is all the same.
+    private static func reason(of entry: OpaquePointer?) -> UInt8 {
+        guard let data = X509_REVOKED_get_ext_d2i(entry, NID_crl_reason, nil, nil) else { return 0 }
+        let code = data.assumingMemoryBound(to: ASN1_ENUMERATED.self)
+        defer { ASN1_STRING_free(code) }
+        return UInt8(exactly: ASN1_ENUMERATED_get(code)) ?? 0
+    }
+
+    private static func hasCritical(_ extensions: OpaquePointer?) -> Bool {
+        let count = X509v3_get_ext_count(extensions)
+        return (0..<max(0, count)).contains { X509_EXTENSION_get_critical(X509v3_get_ext(extensions, $0)) != 0 }
+    }
+}
