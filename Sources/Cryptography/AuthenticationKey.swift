@@ -1,14 +1,16 @@
 internal import COpenSSL
 
-/// A key of HMAC-SHA-256 (RFC 2104), ready to be used many times.
+/// A reusable key for HMAC-SHA-256 (RFC 2104).
 ///
-/// The key is set once; a code then costs as much as its hashing does. Belongs to the thread of its library context.
+/// The key is set up once, so that each code costs only its hashing. Belongs to the thread of its library context.
 public final class AuthenticationKey {
     private let context: OpaquePointer
-    /// Kept alive: the algorithm is its.
+    /// Retained because it owns the algorithm.
     private let library: LibraryContext
 
-    /// - Parameter key: of any length but zero (RFC 2104 section 3 advises at least the hash's 32 bytes).
+    /// Sets up the key.
+    ///
+    /// - Parameter key: At least one byte. RFC 2104 section 3 recommends at least 32.
     public init(_ key: Span<UInt8>, _ library: LibraryContext) throws(CryptographyError) {
         guard !key.isEmpty else { throw CryptographyError(doing: "use an empty key for HMAC") }
         ERR_clear_error()
@@ -28,7 +30,7 @@ public final class AuthenticationKey {
         EVP_MAC_CTX_free(context)
     }
 
-    /// The authentication code of `message`. Compare codes with `==` of `Digest`, which takes constant time.
+    /// Returns the authentication code of `message`. Compare codes with `==` of `Digest`, which takes constant time.
     public func code(of message: Span<UInt8>) throws(CryptographyError) -> Digest256 {
         var code = Digest256()
         ErrorQueue.forget()
@@ -47,16 +49,16 @@ public final class AuthenticationKey {
 
 /// HKDF with SHA-256 (RFC 5869).
 public enum KeyDerivation {
-    /// Longest `info`, in bytes. OpenSSL's own bound differs between its versions, and none is lower.
+    /// Length limit of `info`, in bytes. Every OpenSSL version supports at least this length.
     public static let longestInfo = 1024
 
     /// Derives `count` bytes of key material.
     ///
     /// - Parameters:
-    ///   - secret: the input keying material; not a password: HKDF does not stretch what can be guessed.
-    ///   - salt: may be empty (RFC 5869 section 2.2: then the hash's length of zeros).
-    ///   - info: what the key is for: other purposes, other keys. May be empty; at most `longestInfo`.
-    ///   - count: at most 255 * 32 (RFC 5869 section 2.3).
+    ///   - secret: The input keying material. It must not be a password, because HKDF does not stretch weak secrets.
+    ///   - salt: May be empty, which means 32 zeros (RFC 5869 section 2.2).
+    ///   - info: The purpose of the key, at most `longestInfo` bytes. Different purposes give different keys.
+    ///   - count: At most 255 * 32 (RFC 5869 section 2.3).
     public static func hkdfSHA256(
         secret: Span<UInt8>, salt: Span<UInt8> = Span(), info: Span<UInt8>, count: Int, _ library: LibraryContext
     ) throws(CryptographyError) -> [UInt8] {
@@ -66,7 +68,7 @@ public enum KeyDerivation {
             throw CryptographyError(doing: "derive a key for a purpose that is too long")
         }
         ERR_clear_error()
-        // Derivation is rare (at start, and when the store's epoch changes), so nothing is kept fetched for it.
+        // Derivation is rare (at start, and when the store's epoch changes), so the algorithm is not kept.
         let algorithm = EVP_KDF_fetch(library.pointer, "HKDF", nil)
         defer { EVP_KDF_free(algorithm) }
         guard let context = EVP_KDF_CTX_new(algorithm) else { throw .fromQueue(doing: "create an HKDF") }
@@ -76,7 +78,7 @@ public enum KeyDerivation {
             salt.withUnsafeBufferPointer { salt in
                 info.withUnsafeBufferPointer { info in
                     var parameters = [ag_param_digest_sha256(), ag_param_kdf_key(secret.baseAddress, secret.count)]
-                    // OpenSSL refuses a parameter without an address; one that is not given is empty.
+                    // OpenSSL refuses a parameter without an address. A parameter that is left out is empty.
                     if !salt.isEmpty { parameters.append(ag_param_kdf_salt(salt.baseAddress, salt.count)) }
                     if !info.isEmpty { parameters.append(ag_param_kdf_info(info.baseAddress, info.count)) }
                     parameters.append(OSSL_PARAM_construct_end())

@@ -4,12 +4,12 @@ internal import COpenSSL
 public final class Certificate {
     package let pointer: OpaquePointer
 
-    /// Takes over one reference.
+    /// Takes ownership of one reference.
     package init(owning pointer: OpaquePointer) {
         self.pointer = pointer
     }
 
-    /// Shares a certificate owned by somebody else.
+    /// Retains a certificate that another object owns.
     package init(sharing pointer: OpaquePointer) {
         X509_up_ref(pointer)
         self.pointer = pointer
@@ -19,9 +19,9 @@ public final class Certificate {
         X509_free(pointer)
     }
 
-    /// Reads one certificate from its DER encoding.
+    /// Parses one certificate from its DER encoding.
     ///
-    /// - Throws: if it is none, or if bytes follow it.
+    /// - Throws: if the bytes are not exactly one certificate.
     public convenience init(der: Span<UInt8>, _ context: LibraryContext) throws(CryptographyError) {
         self.init(owning: try Self.decode(der, context))
     }
@@ -35,7 +35,7 @@ public final class Certificate {
             guard let start = bytes.baseAddress, d2i_X509(&slot, &next, bytes.count) != nil, let next else { return -1 }
             return next - start
         }
-        // On failure OpenSSL has freed the certificate, and emptied the slot.
+        // On failure OpenSSL has freed the certificate and set the slot to nil.
         guard let read = slot, consumed >= 0 else { throw .fromQueue(doing: "read the certificate") }
         guard consumed == der.count else {
             X509_free(read)
@@ -44,9 +44,9 @@ public final class Certificate {
         return read
     }
 
-    /// Reads every certificate of a PEM file, in order.
+    /// Parses all certificates of a PEM file, in order.
     ///
-    /// - Throws: if there is none, or one of them cannot be decoded: a file that is half read is a trap.
+    /// - Throws: if the file has no certificate, or one that cannot be decoded.
     public static func all(inPEM pem: [UInt8], _ context: LibraryContext) throws(CryptographyError) -> [Certificate] {
         let source = MemoryBIO(reading: pem)
         var certificates: [Certificate] = []
@@ -75,13 +75,13 @@ public final class Certificate {
         return certificates
     }
 
-    /// Whether clients that ask for that host would take the certificate for its (RFC 6125; names of the extension
-    /// subjectAltName alone).
+    /// Returns whether clients accept the certificate for this host name (RFC 6125). Only subjectAltName counts.
     public func isGood(forHost name: String) -> Bool {
         X509_check_host(pointer, name, name.utf8.count, UInt32(X509_CHECK_FLAG_NEVER_CHECK_SUBJECT), nil) == 1
     }
 
-    /// Whether clients would take it for a server's: its key usages admit that, or it has none (RFC 5280 section 4.2.1.12).
+    /// Whether clients accept the certificate for a server. Its key usages must allow that, or be absent (RFC 5280
+    /// section 4.2.1.12).
     public var isGoodForServers: Bool { X509_check_purpose(pointer, X509_PURPOSE_SSL_SERVER, 0) == 1 }
 
     public func pem() throws(CryptographyError) -> [UInt8] {
@@ -91,7 +91,7 @@ public final class Certificate {
         return target.bytes
     }
 
-    /// The DER encoding, copied.
+    /// Returns a copy of the DER encoding.
     public func der() throws(CryptographyError) -> [UInt8] {
         var encoding: UnsafeMutablePointer<UInt8>?
         ERR_clear_error()
@@ -101,7 +101,7 @@ public final class Certificate {
         return Array(UnsafeBufferPointer(start: encoding, count: Int(count)))
     }
 
-    /// Whether this is the certificate's DER encoding.
+    /// Returns whether `der` is the DER encoding of this certificate.
     func isEncoded(as der: Span<UInt8>) -> Bool {
         var encoding: UnsafeMutablePointer<UInt8>?
         let count = i2d_X509(pointer, &encoding)
@@ -111,12 +111,12 @@ public final class Certificate {
         return ConstantTime.areEqual(bytes.span, der)
     }
 
-    /// SHA-256 of the DER encoding: `x5t#S256` (RFC 8705 section 3.1).
+    /// Returns SHA-256 of the DER encoding: `x5t#S256` (RFC 8705 section 3.1).
     public func thumbprint(_ context: LibraryContext) throws(CryptographyError) -> [UInt8] {
         try digest(context).bytes
     }
 
-    /// The same, in place.
+    /// Returns SHA-256 of the DER encoding, without an allocation.
     package func digest(_ context: LibraryContext) throws(CryptographyError) -> Digest256 {
         var digest = Digest256()
         ERR_clear_error()
@@ -128,7 +128,7 @@ public final class Certificate {
         return digest
     }
 
-    /// The key the certificate speaks for. Nil if OpenSSL knows no such kind of key.
+    /// The certified key. Nil if OpenSSL does not support its kind.
     public var publicKey: PublicKey? {
         X509_get_pubkey(pointer).map { PublicKey(owning: $0) }
     }
@@ -145,16 +145,16 @@ public final class Certificate {
         return Int64(timegm(&time))
     }
 
-    /// Whether basic constraints, and key usage where it is there, make this a certification authority.
+    /// Whether basic constraints and, if present, key usage make this a certification authority.
     public var isAuthority: Bool { X509_check_ca(pointer) == 1 }
 
-    /// Whether anything makes this an authority in somebody's eyes: basic constraints, or what stood for them before
-    /// they were invented (X.509 version 1, key usage, Netscape's type).
+    /// Whether any software may treat this certificate as an authority. Besides basic constraints that includes their
+    /// predecessors: X.509 version 1, key usage and Netscape's certificate type.
     public var mayBeAuthority: Bool { X509_check_ca(pointer) != 0 }
 
-    /// The values of every extension with this identifier, in order: none, one, or what should not be.
+    /// Returns the values of all extensions with this identifier, in order. A valid certificate has at most one.
     ///
-    /// - Parameter identifier: in dotted form, a literal.
+    /// - Parameter identifier: A literal in dotted form.
     public func extensionValues(_ identifier: String) -> [[UInt8]] {
         guard let object = OBJ_txt2obj(identifier, 1) else { return [] }
         defer { ASN1_OBJECT_free(object) }
@@ -168,7 +168,7 @@ public final class Certificate {
         }
     }
 
-    /// Whether this certificate's subject is the issuer that `other` names.
+    /// Returns whether this certificate's subject is the issuer that `other` names.
     public func isNamedIssuer(of other: Certificate) -> Bool {
         X509_NAME_cmp(X509_get_subject_name(pointer), X509_get_issuer_name(other.pointer)) == 0
     }
@@ -191,9 +191,57 @@ public final class Certificate {
         X509_NAME_print_ex(target.pointer, name, 0, ag_xn_flag_rfc2253())
         return String(decoding: target.bytes, as: UTF8.self)
     }
+
+    /// The key usage extension. Empty if absent, because issuers of certificates or revocation lists must have it.
+    var keyUsage: KeyUsage {
+        guard X509_get_ext_by_NID(pointer, NID_key_usage, -1) >= 0 else { return [] }
+        return KeyUsage(rawValue: X509_get_key_usage(pointer))
+    }
+
+    var hasSubjectKeyIdentifier: Bool { X509_get0_subject_key_id(pointer) != nil }
+
+    /// Whether the certificate's signature uses SHA-256 or better.
+    public var isSignedWithSHA256OrMore: Bool {
+        var bits: Int32 = 0
+        // Also handles RSASSA-PSS. 128 bits is the collision resistance of SHA-256.
+        return X509_get_signature_info(pointer, nil, nil, &bits, nil) == 1 && bits >= 128
+    }
+
+    /// Whether subject and issuer are equal, as in roots.
+    public var isSelfIssued: Bool { isNamedIssuer(of: self) }
+
+    /// Returns the identity of the authority that this certificate describes.
+    public func authorityIdentity(_ context: LibraryContext) throws(CryptographyError) -> AuthorityIdentity {
+        try AuthorityIdentity(self, context)
+    }
+
+    /// Returns whether this certificate issued `other`: its key signed it and its name is the issuer.
+    func hasIssued(_ other: Certificate) -> Bool {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        return X509_check_issued(pointer, other.pointer) == X509_V_OK
+            && X509_verify(other.pointer, X509_get0_pubkey(pointer)) == 1
+    }
+
+    /// Whether the certificate requires a stapled response: the TLS feature status_request, 5 (RFC 7633, RFC 6066
+    /// section 8).
+    public var demandsStaple: Bool {
+        // A sequence of small integers of three octets each.
+        extensionValues("1.3.6.1.5.5.7.1.24").contains { value in
+            value.first == 0x30
+                && stride(from: 2, to: value.count - 2, by: 3).contains { value[$0...].starts(with: [2, 1, 5]) }
+        }
+    }
+
+    /// Returns whether `key` is the private key of this certificate.
+    public func isCertificate(of key: PrivateKey) -> Bool {
+        ERR_clear_error()
+        defer { ERR_clear_error() }
+        return X509_check_private_key(pointer, key.pointer) == 1
+    }
 }
 
-/// What a certificate's key may do (RFC 5280 section 4.2.1.3), as far as it is asked for here.
+/// The key usages that matter here (RFC 5280 section 4.2.1.3).
 struct KeyUsage: OptionSet {
     let rawValue: UInt32
 
@@ -201,20 +249,12 @@ struct KeyUsage: OptionSet {
     static let listSigning = KeyUsage(rawValue: UInt32(KU_CRL_SIGN))
 }
 
-extension Certificate {
-    /// Empty without the extension: who signs certificates or revocation lists must have it.
-    var keyUsage: KeyUsage {
-        guard X509_get_ext_by_NID(pointer, NID_key_usage, -1) >= 0 else { return [] }
-        return KeyUsage(rawValue: X509_get_key_usage(pointer))
-    }
-
-    var hasSubjectKeyIdentifier: Bool { X509_get0_subject_key_id(pointer) != nil }
-}
-
-/// How strong a signature on a statement of an authority must be: SHA-256 or more.
+/// The minimum strength of an authority's signatures: SHA-256.
 enum SignatureStrength {
-    /// - Parameter algorithm: the NID of a signature algorithm: sha256WithRSAEncryption. RSASSA-PSS says its digest elsewhere, and
-    ///   counts as weak here.
+    /// Returns whether a signature algorithm uses SHA-256 or better. RSASSA-PSS states its digest elsewhere and counts
+    /// as weak here.
+    ///
+    /// - Parameter algorithm: The NID of an algorithm such as sha256WithRSAEncryption.
     static func isSufficient(_ algorithm: Int32) -> Bool {
         guard algorithm != NID_ED25519, algorithm != NID_ED448 else { return true }
         var digest: Int32 = NID_undef
@@ -224,20 +264,8 @@ enum SignatureStrength {
     }
 }
 
-extension Certificate {
-    /// Whether the signature on it is as strong as SHA-256 makes it.
-    public var isSignedWithSHA256OrMore: Bool {
-        var bits: Int32 = 0
-        // Knows RSASSA-PSS too; less than what collisions of SHA-256 cost otherwise.
-        return X509_get_signature_info(pointer, nil, nil, &bits, nil) == 1 && bits >= 128
-    }
-
-    /// Whether it names itself as its issuer, as roots do.
-    public var isSelfIssued: Bool { isNamedIssuer(of: self) }
-}
-
-/// Which authority has issued or signed something: its name and its key, as SHA-256 of each. Another authority with the same
-/// name is another, and so is a renamed one with the same key.
+/// The identity of an authority: SHA-256 of its name and SHA-256 of its key. Both must match, so an authority that was
+/// renamed or has a new key is another authority.
 public struct AuthorityIdentity: Hashable, Sendable {
     private let bytes: [UInt8]
 
@@ -252,19 +280,14 @@ public struct AuthorityIdentity: Hashable, Sendable {
     }
 }
 
-extension Certificate {
-    /// As an authority.
-    public func authorityIdentity(_ context: LibraryContext) throws(CryptographyError) -> AuthorityIdentity {
-        try AuthorityIdentity(self, context)
-    }
-}
-
-/// What a revocation list can speak of: who has issued a certificate, under which number.
+/// The identity of a certificate in a revocation list: its issuer and its serial number.
 public struct IssuedCertificate: Sendable {
     public let issuer: AuthorityIdentity
     let serial: SerialOctets
 
-    /// - Parameter issuer: whose signature on the certificate was verified.
+    /// Identifies a certificate.
+    ///
+    /// - Parameter issuer: The authority whose signature on the certificate was verified.
     public init(
         _ certificate: Certificate, issuer: Certificate, _ context: LibraryContext
     ) throws(CryptographyError) {
@@ -273,8 +296,8 @@ public struct IssuedCertificate: Sendable {
     }
 }
 
-/// A serial number of any authority, well-formed or not: the octets of its magnitude. Without the sign, which RFC 5280 section
-/// 4.1.2.2 forbids: a list that names 5 bars -5 too.
+/// A serial number of any authority, even a malformed one: the octets of its magnitude. The sign is dropped, because
+/// RFC 5280 section 4.1.2.2 forbids it. A list that names 5 also revokes -5.
 struct SerialOctets: Hashable, Sendable {
     private let octets: [UInt8]
 

@@ -2,13 +2,15 @@ internal import COpenSSL
 internal import Glibc
 public import Vocabulary
 
-/// A certification authority that can sign: its certificate and its key.
+/// A certification authority that can sign: its certificate and its private key.
 public struct CertificateIssuer {
     public let certificate: Certificate
     let key: PrivateKey
     let context: LibraryContext
 
-    /// - Throws: if the key is not the certificate's, or the certificate is no authority's.
+    /// Creates an issuer.
+    ///
+    /// - Throws: if the key does not match the certificate, or the certificate is not an authority's.
     public init(certificate: Certificate, key: PrivateKey, _ context: LibraryContext) throws(CryptographyError) {
         ERR_clear_error()
         guard X509_check_private_key(certificate.pointer, key.pointer) == 1 else {
@@ -23,9 +25,9 @@ public struct CertificateIssuer {
         self.context = context
     }
 
-    /// Makes a new self-signed authority.
+    /// Creates a self-signed authority.
     ///
-    /// - Parameter purpose: one of the two of authorities.
+    /// - Parameter purpose: `authority` or `rootAuthority`.
     public static func selfSigned(
         _ purpose: CertificateTemplate.Purpose = .authority, commonName: String, lifetime: Int64, key: PrivateKey,
         _ context: LibraryContext
@@ -35,8 +37,7 @@ public struct CertificateIssuer {
         return try CertificateIssuer(certificate: certificate, key: key, context)
     }
 
-    /// Makes a client certificate that nobody but its own key vouches for: the form in which TLS takes the key of a client
-    /// that is known by it.
+    /// Creates a self-signed client certificate. TLS needs one to present a key that the server knows already.
     public static func selfSignedClient(
         commonName: String, lifetime: Int64, key: PrivateKey, _ context: LibraryContext
     ) throws(CryptographyError) -> Certificate {
@@ -112,18 +113,10 @@ public struct CertificateIssuer {
     }
 }
 
-extension LibraryContext {
-    /// A serial number nobody can predict, and nobody has had before.
-    public func randomSerial() throws(CryptographyError) -> CertificateSerial {
-        guard let serial = CertificateSerial(random: try randomBytes(16)) else {
-            preconditionFailure("a serial number has 16 random bytes")
-        }
-        return serial
-    }
-}
-
 extension CertificateSerial {
-    /// - Returns: false without memory.
+    /// Writes the number to an OpenSSL integer.
+    ///
+    /// - Returns: false if memory is exhausted.
     func write(to field: UnsafeMutablePointer<ASN1_INTEGER>?) -> Bool {
         guard let number = BN_bin2bn(bytes, Int32(bytes.count), nil) else { return false }
         defer { BN_free(number) }
@@ -144,39 +137,30 @@ extension CertificateTemplate.ExtensionIdentifier {
     }
 }
 
-extension Certificate {
-    /// Whether this is the private key of the certificate.
-    public func isCertificate(of key: PrivateKey) -> Bool {
-        ERR_clear_error()
-        defer { ERR_clear_error() }
-        return X509_check_private_key(pointer, key.pointer) == 1
-    }
-}
-
-/// What a certificate is to say, before somebody signs it.
+/// The content of a certificate before it is signed.
 public struct CertificateTemplate: Sendable {
-    /// What the certificate is for: decides basic constraints, key usage and extended key usage.
+    /// The purpose of the certificate. It determines basic constraints, key usage and extended key usage.
     public enum Purpose: Sendable {
         /// A certification authority that issues end-entity certificates only.
         case authority
-        /// A certification authority above such authorities, one level and no more.
+        /// A certification authority for such authorities. At most one level is below it.
         case rootAuthority
-        /// TLS server, for these DNS names or IP addresses.
+        /// A TLS server with these DNS names or IP addresses.
         case server(names: [String])
-        /// TLS client: the certificate of a phone's `keypair_mTLS`.
+        /// A TLS client: the certificate of a phone's `keypair_mTLS`.
         case client
-        /// TLS client of a registered device, which an alternative name tells: `urn:attestgate:device:<key id>`, the key id
-        /// of its hardware key in lower-case hexadecimal.
+        /// The TLS client of a registered device. A subject alternative name states the device:
+        /// `urn:attestgate:device:<key id>`. The key id is that of the hardware key, in lower-case hexadecimal.
         case device(KeyID)
-        /// No TLS: speaks for a key by extensions of the issuer's own, as App Attest's leafs do.
+        /// A key described by private extensions of the issuer, as in the leaf certificates of App Attest. Not for TLS.
         case attestedKey([OwnExtension])
     }
 
-    /// An extension that OpenSSL does not know, not critical.
+    /// A non-critical extension that OpenSSL does not know.
     public struct OwnExtension: Sendable {
-        /// In dotted decimal.
+        /// The object identifier in dotted decimal.
         public let identifier: String
-        /// DER.
+        /// The value in DER.
         public let value: [UInt8]
 
         public init(identifier: String, value: [UInt8]) {
@@ -186,21 +170,23 @@ public struct CertificateTemplate: Sendable {
     }
 
     public var purpose: Purpose
-    /// The subject's common name; at most 64 characters (X.520).
+    /// The subject's common name, at most 64 characters (X.520).
     public var commonName: String
     public var end: End
-    /// Nil if it is to be drawn when the certificate is issued.
+    /// The serial number. Nil for a random one.
     public var serial: CertificateSerial?
 
-    /// When validity ends. It begins five minutes before the certificate is issued, for clocks that are behind.
+    /// The end of validity. Validity begins five minutes before issue, for clocks that are behind.
     public enum End: Sendable {
-        /// So many seconds after the certificate is issued.
+        /// The number of seconds after issue.
         case after(Int64)
-        /// In seconds since 1970.
+        /// A time in seconds since 1970.
         case at(Int64)
     }
 
-    /// - Parameter lifetime: in seconds from the moment the certificate is issued.
+    /// Creates a template.
+    ///
+    /// - Parameter lifetime: The number of seconds from issue.
     public init(purpose: Purpose, commonName: String, lifetime: Int64) {
         self.init(purpose: purpose, commonName: commonName, end: .after(lifetime), serial: nil)
     }
@@ -212,8 +198,9 @@ public struct CertificateTemplate: Sendable {
         self.serial = serial
     }
 
-    /// The extensions in OpenSSL's notation. The key identifiers come first: the authority's may refer to the subject's.
-    var extensions: [(identifier: ExtensionIdentifier, value: String)] {
+    /// The extensions in OpenSSL's notation. The subject key identifier comes first, because the authority key
+    /// identifier may refer to it.
+    fileprivate var extensions: [(identifier: ExtensionIdentifier, value: String)] {
         switch purpose {
         case .authority:
             [
@@ -242,14 +229,16 @@ public struct CertificateTemplate: Sendable {
         case .client:
             Self.clientExtensions
         case .device(let keyID):
-            // Hexadecimal: nothing in it that this notation would read as the beginning of another name.
+            // Hexadecimal contains no character that has a meaning in this notation.
             Self.clientExtensions + [(.subjectAlternativeName, "URI:urn:attestgate:device:\(keyID)")]
         case .attestedKey:
             [(.basicConstraints, "critical,CA:FALSE"), (.keyUsage, "critical,digitalSignature")]
         }
     }
 
-    var ownExtensions: [OwnExtension] { if case .attestedKey(let extensions) = purpose { extensions } else { [] } }
+    fileprivate var ownExtensions: [OwnExtension] {
+        if case .attestedKey(let extensions) = purpose { extensions } else { [] }
+    }
 
     private static let clientExtensions: [(identifier: ExtensionIdentifier, value: String)] = [
         (.subjectKeyIdentifier, "hash"),
@@ -259,7 +248,7 @@ public struct CertificateTemplate: Sendable {
         (.extendedKeyUsage, "clientAuth"),
     ]
 
-    enum ExtensionIdentifier {
+    fileprivate enum ExtensionIdentifier {
         case subjectKeyIdentifier
         case authorityKeyIdentifier
         case basicConstraints
@@ -273,31 +262,36 @@ public struct CertificateTemplate: Sendable {
     }
 }
 
-/// The certification authority that issues for phones, as it lies in files: plain bytes, from which each thread makes an
-/// issuer of its own.
+/// The files of the authority that issues for phones, as plain bytes. Each thread creates its own issuer from them.
 ///
-/// Reading the files, and finding out who else may, is the caller's.
+/// The caller reads the files and checks their permissions.
 public struct AuthoritySource: Sendable {
     private let certificate: [UInt8]
     private let key: [UInt8]
     private let passphrase: Passphrase?
 
-    /// What verification of client certificates demands of every key of a chain, in bits.
+    /// The strength in bits that verification of client certificates demands of every key of a chain.
     private static let strength = 128
 
+    /// Creates a source.
+    ///
     /// - Parameters:
-    ///   - certificate: PEM, the authority's and no other.
+    ///   - certificate: PEM with the authority's certificate only.
     ///   - key: PEM, encrypted or not.
-    ///   - passphrase: nil if the key is not encrypted.
+    ///   - passphrase: Nil if the key is not encrypted.
     public init(certificate: [UInt8], key: [UInt8], passphrase: Passphrase?) {
         self.certificate = certificate
         self.key = key
         self.passphrase = passphrase
     }
 
-    /// - Throws: if the key cannot be read, or is not the certificate's; or if the certificate is no authority's that may
-    ///   sign certificates (RFC 5280 section 4.2.1.3), is weaker than what verification demands, or names no key
-    ///   identifier, by which certificates below it are to refer to it (section 4.2.1.2). Expiry is the caller's to look at.
+    /// Returns an issuer for one thread.
+    ///
+    /// The certificate must be an authority's that may sign certificates (RFC 5280 section 4.2.1.3). It needs a subject
+    /// key identifier, to which certificates below it refer (section 4.2.1.2). Its key must be as strong as
+    /// verification demands. The caller checks expiry.
+    ///
+    /// - Throws: if the key cannot be read or does not match, or the certificate does not meet these conditions.
     public func issuer(_ library: LibraryContext) throws(CryptographyError) -> CertificateIssuer {
         let certificates = try Certificate.all(inPEM: certificate, library)
         guard let certificate = certificates.first, certificates.count == 1 else {

@@ -1,31 +1,32 @@
 internal import COpenSSL
 
-/// A fixed number of bytes that a hash or a MAC gave, held in place: hashing allocates nothing.
+/// The fixed-size result of a hash or MAC. It is stored inline, so hashing allocates nothing.
 ///
-/// Equality takes the same time whatever the bytes are, so a MAC may be compared with `==` (a comparison that stops at
-/// the first difference tells an attacker, byte by byte, what the right value is).
+/// `==` takes constant time and is safe for MACs. An early exit would reveal the right value byte by byte.
 public struct Digest<let length: Int>: Sendable {
     private var storage = InlineArray<length, UInt8>(repeating: 0)
 
-    /// All zeros, for `fill`.
+    /// Creates a digest of zeros, for `fill`.
     init() {}
 
-    /// - Parameter bytes: exactly `length` of them; anything else is no such digest.
+    /// Creates a digest from its bytes.
+    ///
+    /// - Returns: nil unless there are exactly `length` bytes.
     public init?(_ bytes: Span<UInt8>) {
         guard bytes.count == length else { return nil }
         for index in 0..<length { storage[index] = bytes[index] }
     }
 
-    /// The bytes, `length` of them.
+    /// The `length` bytes.
     public var span: Span<UInt8> {
         @_lifetime(borrow self)
         get { storage.span }
     }
 
-    /// The bytes, copied.
+    /// A copy of the bytes.
     public var bytes: [UInt8] { (0..<length).map { storage[$0] } }
 
-    /// Hands room for `length` bytes to a C function. The pointer is valid only inside `body`.
+    /// Passes memory for `length` bytes to a C function. The pointer is valid only inside `body`.
     mutating func fill<Result>(_ body: (UnsafeMutablePointer<UInt8>) -> Result) -> Result {
         var room = storage.mutableSpan
         return room.withUnsafeMutableBufferPointer { room in
@@ -45,13 +46,13 @@ extension Digest: Equatable {
 public typealias Digest256 = Digest<32>
 
 extension Digest256 {
-    /// Returns SHA-256 of `bytes` from OpenSSL's default library context: for clients, which have no `LibraryContext`.
+    /// Returns SHA-256 of `bytes` from OpenSSL's default library context. For clients, which have no `LibraryContext`.
     public static func sha256(of bytes: Span<UInt8>) -> Digest256 {
         var digest = Digest256()
         let made = bytes.withUnsafeBufferPointer { bytes in
             digest.fill { SHA256(bytes.baseAddress, bytes.count, $0) }
         }
-        // Only an OpenSSL without SHA-256 gives none, and that one has no P-256 signatures either.
+        // Only an OpenSSL without SHA-256 fails here. Such a library has no P-256 signatures either.
         precondition(made != nil, "OpenSSL has no SHA-256")
         return digest
     }
@@ -59,10 +60,10 @@ extension Digest256 {
 
 public typealias Digest512 = Digest<64>
 
-/// A digest of bytes that come in pieces: a request's content, for `Content-Digest` (RFC 9530).
+/// An incremental digest, for content that arrives in pieces, such as for `Content-Digest` (RFC 9530).
 public struct RunningDigest<let length: Int>: ~Copyable {
     private let context: OpaquePointer
-    /// Kept alive: the algorithm is its.
+    /// Retained because it owns the algorithm.
     private let library: LibraryContext
 
     private init(_ algorithm: OpaquePointer, _ library: LibraryContext) throws(CryptographyError) {
@@ -80,14 +81,14 @@ public struct RunningDigest<let length: Int>: ~Copyable {
         EVP_MD_CTX_free(context)
     }
 
-    /// Takes in the next bytes.
+    /// Adds the next bytes.
     public mutating func update(_ bytes: Span<UInt8>) throws(CryptographyError) {
         ErrorQueue.forget()
         let done = bytes.withUnsafeBufferPointer { EVP_DigestUpdate(context, $0.baseAddress, $0.count) }
         guard done == 1 else { throw .fromQueue(doing: "continue a digest") }
     }
 
-    /// The digest of everything taken in.
+    /// Returns the digest of all bytes added.
     public consuming func finish() throws(CryptographyError) -> Digest<length> {
         var digest = Digest<length>()
         ErrorQueue.forget()
@@ -111,14 +112,14 @@ extension RunningDigest where length == 64 {
     }
 }
 
-/// Comparisons of secrets.
+/// Comparison of secrets.
 public enum ConstantTime {
-    /// Whether two stretches of bytes are the same, in a time that depends on their lengths only.
+    /// Returns whether two byte sequences are equal. The time depends only on their lengths.
     public static func areEqual(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
         guard left.count == right.count else { return false }
         return left.withUnsafeBufferPointer { left in
             right.withUnsafeBufferPointer { right in
-                // Both are empty where there is no address; CRYPTO_memcmp wants one even then.
+                // Only empty sequences have no address, which CRYPTO_memcmp does not accept.
                 guard let left = left.baseAddress, let other = right.baseAddress else { return true }
                 return CRYPTO_memcmp(left, other, right.count) == 0
             }

@@ -1,12 +1,13 @@
 internal import COpenSSL
+public import Vocabulary
 
-/// One OpenSSL library context, with the algorithms that are needed often fetched once.
+/// An OpenSSL library context that keeps the algorithms in frequent use.
 ///
-/// Every worker has its own: fetching in a shared one takes its locks (measured: 575 against 520 microseconds per
-/// handshake with two threads), and fetching per call costs more than the digest of a short message does.
+/// Each worker has its own. A shared context takes locks: 575 instead of 520 microseconds per handshake were measured
+/// with two threads. Fetching an algorithm costs more than the digest of a short message.
 ///
-/// Not `Sendable`: a context belongs to the thread of its worker. What was made in it (keys, certificates) may be used
-/// by others.
+/// Not `Sendable`: a context belongs to the thread of its worker. Other threads may use keys and certificates made in
+/// it.
 public final class LibraryContext {
     package let pointer: OpaquePointer
     let sha256: OpaquePointer
@@ -44,28 +45,29 @@ public final class LibraryContext {
         OSSL_LIB_CTX_free(pointer)
     }
 
-    /// SHA-256 of `bytes`.
+    /// Returns SHA-256 of `bytes`.
     public func sha256(of bytes: Span<UInt8>) throws(CryptographyError) -> Digest256 {
         try sha256(of: bytes, Span())
     }
 
-    /// SHA-256 of `first` followed by `second`, which need not lie beside each other.
+    /// Returns SHA-256 of `first` followed by `second`.
     public func sha256(of first: Span<UInt8>, _ second: Span<UInt8>) throws(CryptographyError) -> Digest256 {
         var digest = Digest256()
         try compute(sha256, first, second, into: &digest)
         return digest
     }
 
-    /// SHA-512 of `bytes`.
+    /// Returns SHA-512 of `bytes`.
     public func sha512(of bytes: Span<UInt8>) throws(CryptographyError) -> Digest512 {
         var digest = Digest512()
         try compute(sha512, bytes, Span(), into: &digest)
         return digest
     }
 
-    /// SHA-1 of `first` followed by `second`, for protocols that name it and rely on nothing it once promised: the answer to a
-    /// WebSocket's key (RFC 6455 section 10.8) is no secret and proves nothing but that the key was read. Fetched for each
-    /// call, which is rare.
+    /// Returns SHA-1 of `first` followed by `second`, for protocols that require it without relying on its security.
+    ///
+    /// The answer to a WebSocket's key is one: it only proves that the key was read (RFC 6455 section 10.8). The
+    /// algorithm is fetched for each call, which is rare.
     public func sha1(of first: Span<UInt8>, _ second: Span<UInt8>) throws(CryptographyError) -> Digest<20> {
         ERR_clear_error()
         guard let algorithm = EVP_MD_fetch(pointer, "SHA1", nil) else { throw .fromQueue(doing: "fetch SHA-1") }
@@ -89,28 +91,36 @@ public final class LibraryContext {
         guard done else { throw .fromQueue(doing: "compute a digest") }
     }
 
-    /// `count` unpredictable bytes.
+    /// Returns `count` unpredictable bytes.
     public func randomBytes(_ count: Int) throws(CryptographyError) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
         ERR_clear_error()
         guard RAND_bytes_ex(pointer, &bytes, count, 256) == 1 else { throw .fromQueue(doing: "generate random bytes") }
         return bytes
     }
+
+    /// Returns an unpredictable, unique serial number.
+    public func randomSerial() throws(CryptographyError) -> CertificateSerial {
+        guard let serial = CertificateSerial(random: try randomBytes(16)) else {
+            preconditionFailure("a serial number has 16 random bytes")
+        }
+        return serial
+    }
 }
 
-/// Which OpenSSL this process runs with.
+/// The version of the OpenSSL library in this process.
 public enum OpenSSLVersion {
-    /// As OpenSSL says it, `3.0.17`: of the library that was loaded, not of the headers that were compiled with.
+    /// The version of the loaded library, such as `3.0.17`. The headers may have another.
     public static var text: String {
         OpenSSL_version(OPENSSL_VERSION_STRING).map { String(cString: $0) } ?? "unknown"
     }
 }
 
-/// An OpenSSL call failed, or what it was given is not what it should be.
+/// A failed OpenSSL call, or input that is not as required.
 public struct CryptographyError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// What was attempted, in words: "read the certificate in server.pem".
+    /// A description of the attempt, such as "read the certificate in server.pem".
     public let doing: String
-    /// OpenSSL's reasons, the innermost last; empty if the fault was found here.
+    /// OpenSSL's reasons, the innermost last. Empty if OpenSSL did not report the error.
     public let reasons: [String]
 
     public init(doing: String, reasons: [String] = []) {
@@ -118,8 +128,8 @@ public struct CryptographyError: Error, Equatable, Sendable, CustomStringConvert
         self.reasons = reasons
     }
 
-    /// Empties OpenSSL's error queue of this thread into a value. The queue must have been cleared before the call that
-    /// failed, or it tells of older failures.
+    /// Moves OpenSSL's error queue of this thread into a value. Clear the queue before the call, or older errors are
+    /// included.
     package static func fromQueue(doing: String) -> CryptographyError {
         var reasons: [String] = []
         while true {
@@ -135,10 +145,10 @@ public struct CryptographyError: Error, Equatable, Sendable, CustomStringConvert
     }
 }
 
-/// OpenSSL's errors of this thread.
+/// OpenSSL's error queue of this thread.
 package enum ErrorQueue {
-    /// Forgets what earlier calls have left, so that what is read after the next one is its own. Before calls that requests make:
-    /// `ERR_clear_error` goes over all sixteen places whether anything is in them or not, and takes four times as long.
+    /// Discards errors of earlier calls. For calls on the path of a request: `ERR_clear_error` visits all sixteen
+    /// slots, used or not, and takes four times as long.
     package static func forget() {
         if ERR_peek_error() != 0 { ERR_clear_error() }
     }

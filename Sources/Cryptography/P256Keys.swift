@@ -1,15 +1,16 @@
 internal import COpenSSL
 
-/// A P-256 private key that makes ECDSA signatures, many of them.
+/// A P-256 private key for repeated ECDSA signatures.
 ///
-/// The signing context is kept with the key, as `P256VerificationKey` keeps its own. Belongs to the thread of its library
-/// context.
+/// The signing context is kept with the key. Belongs to the thread of its library context.
 public final class P256SigningKey {
-    /// Its public half: the uncompressed point, 65 bytes.
+    /// The public key: the uncompressed point, 65 bytes.
     public let point: [UInt8]
     private let key: PrivateKey
     private let signing: OpaquePointer
 
+    /// Sets up signing.
+    ///
     /// - Throws: if the key is not on P-256.
     public init(_ key: PrivateKey, _ library: LibraryContext) throws(CryptographyError) {
         let publicKey = key.publicKey
@@ -31,7 +32,7 @@ public final class P256SigningKey {
         EVP_PKEY_CTX_free(signing)
     }
 
-    /// A signature over the message whose SHA-256 is `digest`: ECDSA-Sig-Value in DER, at most 72 bytes.
+    /// Returns a signature over the message whose SHA-256 is `digest`: ECDSA-Sig-Value in DER, at most 72 bytes.
     public func sign(digest: Digest256) throws(CryptographyError) -> [UInt8] {
         var signature = [UInt8](repeating: 0, count: 72)
         var length = signature.count
@@ -45,22 +46,26 @@ public final class P256SigningKey {
     }
 }
 
-/// A P-256 public key that verifies ECDSA signatures, many of them.
+/// A P-256 public key for repeated verification of ECDSA signatures.
 ///
-/// Made from the point as the registry keeps it: `EVP_PKEY_fromdata` takes 13 microseconds, decoding a
-/// SubjectPublicKeyInfo 77. The verification context is kept with the key: making one per signature costs 1.6
-/// microseconds more. Holds about 2 KiB. Belongs to the thread of its library context.
+/// It is made from the point that the registry keeps. `EVP_PKEY_fromdata` takes 13 microseconds, while decoding a
+/// SubjectPublicKeyInfo takes 77. The verification context is kept, because a new one for each signature costs 1.6
+/// microseconds. A key takes about 2 KiB. Belongs to the thread of its library context.
 public final class P256VerificationKey {
     private let key: OpaquePointer
     private let verification: OpaquePointer
-    /// Kept alive: key and verification are made in it.
+    /// Retained because key and verification context belong to it.
     private let library: LibraryContext
 
-    /// - Parameter point: the uncompressed point (X9.63): 0x04 and two coordinates of 32 bytes.
-    /// - Throws: if it is of another form, or not on the curve. On P-256, whose cofactor is 1, every point of the curve
-    ///   but infinity, which has no uncompressed form, is a valid key (SEC 1 section 3.2.2.1).
+    /// Creates a key from its point.
+    ///
+    /// P-256 has cofactor 1, so every point of the curve except infinity is a valid key (SEC 1 section 3.2.2.1).
+    /// Infinity has no uncompressed form.
+    ///
+    /// - Parameter point: The uncompressed point (X9.63): 0x04 and two coordinates of 32 bytes.
+    /// - Throws: if the point has another form or is not on the curve.
     public init(point: Span<UInt8>, _ library: LibraryContext) throws(CryptographyError) {
-        // Said here because OpenSSL also takes the hybrid forms 0x06 and 0x07: a second spelling of the same key.
+        // OpenSSL also accepts the hybrid forms 0x06 and 0x07, which would be a second spelling of the same key.
         guard point.count == 65, point[0] == 0x04 else {
             throw CryptographyError(doing: "read a P-256 key: not an uncompressed point of 65 bytes")
         }
@@ -82,7 +87,9 @@ public final class P256VerificationKey {
         EVP_PKEY_free(key)
     }
 
-    /// - Returns: an owned key; nil if the point is not on the curve.
+    /// Creates an OpenSSL key that the caller owns.
+    ///
+    /// - Returns: nil if the point is not on the curve.
     static func make(_ point: Span<UInt8>, _ library: LibraryContext) -> OpaquePointer? {
         let context = EVP_PKEY_CTX_new_from_name(library.pointer, "EC", nil)
         defer { EVP_PKEY_CTX_free(context) }
@@ -104,11 +111,12 @@ public final class P256VerificationKey {
     /// Lengths of an ECDSA-Sig-Value on P-256: two INTEGERs of 1 to 33 octets in a SEQUENCE.
     private static let signatureLengths = 8...72
 
-    /// Whether `signature` was made by this key over the message whose SHA-256 is `digest`.
+    /// Returns whether this key signed the message whose SHA-256 is `digest`.
     ///
-    /// - Parameter signature: ECDSA-Sig-Value (RFC 3279 section 2.2.3) in DER. Other BER encodings are refused: OpenSSL
-    ///   re-encodes the decoded value and compares. Either of the two values of `s` is accepted: Apple's signers do not
-    ///   choose between them, and nothing here takes a signature for an identity.
+    /// Both values of `s` are accepted. Apple's signers produce either, and no signature serves as an identity here.
+    ///
+    /// - Parameter signature: ECDSA-Sig-Value (RFC 3279 section 2.2.3) in DER. OpenSSL refuses other BER encodings,
+    ///   because it encodes the value again and compares.
     public func verify(digest: Digest256, signature: Span<UInt8>) -> Bool {
         guard Self.signatureLengths.contains(signature.count) else { return false }
         ErrorQueue.forget()
@@ -118,37 +126,38 @@ public final class P256VerificationKey {
                     verification, signature.baseAddress, signature.count, digest.baseAddress, digest.count)
             }
         }
-        // 0: made by another key or over other bytes. Negative: not a signature at all.
+        // 0 is an invalid signature. A negative value means that the bytes are not a signature.
         return verdict == 1
     }
 
-    /// Whether `signature` was made by this key over the message whose SHA-256 is `digest`.
+    /// Returns whether this key signed the message whose SHA-256 is `digest`.
     ///
-    /// - Parameter signature: r and s of 32 bytes each, as JWS has them (RFC 7518 section 3.4); any other length is refused.
+    /// - Parameter signature: r and s of 32 bytes each, as in JWS (RFC 7518 section 3.4). Other lengths are refused.
     public func verify(digest: Digest256, fixedWidthSignature signature: Span<UInt8>) -> Bool {
         guard let encoding = ECDSASignature.der(fixedWidth: signature) else { return false }
         return verify(digest: digest, signature: encoding.span)
     }
 }
 
-/// The two forms of an ECDSA signature on P-256.
+/// Conversion between the two forms of a P-256 ECDSA signature.
 public enum ECDSASignature {
     /// Width of r and of s, in bytes.
     private static let width = 32
 
-    /// The ECDSA-Sig-Value in DER (RFC 3279 section 2.2.3) of r and s in a fixed width (RFC 7518 section 3.4).
+    /// Encodes r and s of fixed width (RFC 7518 section 3.4) as ECDSA-Sig-Value in DER (RFC 3279 section 2.2.3).
     ///
-    /// - Returns: nil unless there are 64 bytes. The verifier checks that r and s lie between 1 and the order of the
-    ///   curve.
+    /// The verifier checks the range of r and s.
+    ///
+    /// - Returns: nil unless there are 64 bytes.
     public static func der(fixedWidth signature: Span<UInt8>) -> [UInt8]? {
         guard signature.count == 2 * width else { return nil }
         let content = integer(signature.extracting(first: width)) + integer(signature.extracting(last: width))
         return [0x30, UInt8(content.count)] + content
     }
 
-    /// r and s in a fixed width, 64 bytes (RFC 7518 section 3.4), of an ECDSA-Sig-Value in DER.
+    /// Decodes an ECDSA-Sig-Value in DER into r and s of fixed width: 64 bytes (RFC 7518 section 3.4).
     ///
-    /// - Returns: nil unless it is one, of integers that are no longer than the curve's order.
+    /// - Returns: nil if the value is malformed or an integer is longer than the curve's order.
     public static func fixedWidth(der signature: Span<UInt8>) -> [UInt8]? {
         guard signature.count >= 2, signature[0] == 0x30, Int(signature[1]) == signature.count - 2 else { return nil }
         var position = 2
@@ -168,7 +177,7 @@ public enum ECDSASignature {
         return position == signature.count ? fixed : nil
     }
 
-    /// An INTEGER: no leading zero octets, but one where the sign bit would be set (X.690 section 8.3).
+    /// Encodes an INTEGER. A leading zero octet stands only where the sign bit would be set (X.690 section 8.3).
     private static func integer(_ magnitude: Span<UInt8>) -> [UInt8] {
         var start = 0
         while start < magnitude.count - 1, magnitude[start] == 0 { start += 1 }

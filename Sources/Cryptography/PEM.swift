@@ -1,20 +1,20 @@
 internal import COpenSSL
 
-/// Bytes as OpenSSL's I/O abstraction, for reading and writing PEM in memory.
+/// A memory BIO of OpenSSL, for reading and writing PEM.
 struct MemoryBIO: ~Copyable {
     let pointer: OpaquePointer
 
-    /// An empty one to write to.
+    /// Creates an empty one for writing.
     init() {
-        // Fails only without memory, where every other allocation in Swift ends the process, too.
+        // Fails only if memory is exhausted, which also ends the process in Swift's own allocations.
         guard let pointer = BIO_new(BIO_s_mem()) else { fatalError("out of memory: BIO_new") }
         self.pointer = pointer
     }
 
-    /// Holds a copy of `bytes`, to read from.
+    /// Creates one for reading a copy of `bytes`.
     init(reading bytes: [UInt8]) {
         self.init()
-        // Writing to a memory BIO fails only without memory; at most Int32.max bytes at once, far above any PEM file.
+        // Fails only if memory is exhausted, or above Int32.max bytes, far more than any PEM file.
         let written = BIO_write(pointer, bytes, Int32(bytes.count))
         precondition(written == Int32(bytes.count) || bytes.isEmpty, "out of memory: BIO_write")
     }
@@ -23,7 +23,7 @@ struct MemoryBIO: ~Copyable {
         BIO_free_all(pointer)
     }
 
-    /// What was written.
+    /// The bytes written.
     var bytes: [UInt8] {
         var data: UnsafeMutablePointer<CChar>?
         let count = ag_bio_get_mem_data(pointer, &data)
@@ -34,9 +34,10 @@ struct MemoryBIO: ~Copyable {
     }
 }
 
-/// What a file holds that was taken for something else: certificates, keys and lists are all named by files, and exchanged easily.
+/// The kind of content in a file that could not be read as expected. Files with certificates, keys and lists are easily
+/// confused.
 enum FileForm {
-    /// - Returns: words to follow a complaint, such as "; it holds a private key"; empty if nobody knows.
+    /// Returns a suffix for an error message, such as "; it holds a private key". Empty if the content is unknown.
     static func hint(_ file: [UInt8], _ context: LibraryContext) -> String {
         let labels = self.labels(in: file)
         guard labels.isEmpty else {
@@ -50,14 +51,14 @@ enum FileForm {
         return binary(file, context).map { "; it is \($0)" } ?? ""
     }
 
-    /// What is missing of a text that begins as it should.
+    /// Returns a suffix for an error message about a PEM text that is incomplete.
     static func cut(_ file: [UInt8]) -> String {
         let text = String(decoding: file, as: UTF8.self)
         let isCut = text.ranges(of: "-----END ").count < text.ranges(of: begin).count
         return isCut ? "; an END line is missing: the file is truncated" : ""
     }
 
-    /// That a text is something else than it says: of what is called a private key, a certificate; and the other way round.
+    /// Returns a suffix for an error message about a PEM text whose label contradicts its content.
     static func mislabelled(_ file: [UInt8], _ context: LibraryContext) -> String {
         guard let kind = firstBlock(of: file).flatMap({ kind(of: $0, context) }) else { return "" }
         switch (holdsPrivateKey(file), kind) {
@@ -67,14 +68,14 @@ enum FileForm {
         }
     }
 
-    /// Whether it says so, whatever it holds.
+    /// Returns whether a PEM label announces a private key. The content is not examined.
     static func holdsPrivateKey(_ file: [UInt8]) -> Bool {
         labels(in: file).contains { $0.hasSuffix("PRIVATE KEY") && $0 != "OPENSSH PRIVATE KEY" }
     }
 
     private static let begin = "-----BEGIN "
 
-    /// Of PEM (RFC 7468 section 3), in order.
+    /// Returns the labels of a PEM text (RFC 7468 section 3), in order.
     private static func labels(in file: [UInt8]) -> [Substring] {
         String(decoding: file, as: UTF8.self).split(separator: "\n").compactMap { line in
             guard line.hasPrefix(begin), let end = line.dropFirst(begin.count).firstRange(of: "-----") else {
@@ -103,7 +104,7 @@ enum FileForm {
         case certificate, privateKey, bundle, other
     }
 
-    /// By what begins it (X.690 section 8.1): all of these are sequences.
+    /// Returns the kind of a DER encoding. All known kinds are sequences (X.690 section 8.1).
     private static func kind(of file: [UInt8], _ context: LibraryContext) -> Kind? {
         guard file.count > 8, file[0] == 0x30 else { return nil }
         let start = file[1] < 0x80 ? 2 : 2 + Int(file[1] & 0x7F)
@@ -125,7 +126,7 @@ enum FileForm {
         }
     }
 
-    /// What the first block of PEM encodes, whatever it is called.
+    /// Returns the decoded content of the first PEM block, whatever its label.
     private static func firstBlock(of file: [UInt8]) -> [UInt8]? {
         let source = MemoryBIO(reading: file)
         var name: UnsafeMutablePointer<CChar>?
@@ -138,10 +139,10 @@ enum FileForm {
         defer {
             CRYPTO_free(name, nil, 0)
             CRYPTO_free(header, nil, 0)
-            // It may have been a key.
+            // The content may be a private key.
             CRYPTO_clear_free(data, count, nil, 0)
         }
-        // Not null, and of that many bytes: the call has succeeded.
+        // The call succeeded, so the pointer is not null and has that many bytes.
         return data.map { Array(UnsafeBufferPointer(start: $0, count: count)) }
     }
 }

@@ -12,24 +12,24 @@ public final class PrivateKey {
         EVP_PKEY_free(pointer)
     }
 
-    /// A new P-256 key.
+    /// Generates a P-256 key.
     public static func generateP256(_ context: LibraryContext) throws(CryptographyError) -> PrivateKey {
         ERR_clear_error()
         guard let key = ag_generate_p256(context.pointer) else { throw .fromQueue(doing: "generate a P-256 key") }
         return PrivateKey(owning: key)
     }
 
-    /// A new P-384 key: the curve of Apple's authorities.
+    /// Generates a P-384 key, on the curve of Apple's authorities.
     public static func generateP384(_ context: LibraryContext) throws(CryptographyError) -> PrivateKey {
         ERR_clear_error()
         guard let key = ag_generate_p384(context.pointer) else { throw .fromQueue(doing: "generate a P-384 key") }
         return PrivateKey(owning: key)
     }
 
-    /// Reads a PEM private key: PKCS #8, or the older forms OpenSSL knows.
+    /// Parses a PEM private key: PKCS #8, or an older form that OpenSSL supports.
     ///
-    /// - Parameter passphrase: what it is encrypted with; nil if it is not. An unencrypted key with a passphrase is refused:
-    ///   somebody believes it protected, and it is not.
+    /// - Parameter passphrase: Nil if the key is not encrypted. An unencrypted key with a passphrase is refused,
+    ///   because its owner believes it to be protected.
     public convenience init(
         pem: [UInt8], passphrase: Passphrase? = nil, _ context: LibraryContext
     ) throws(CryptographyError) {
@@ -42,7 +42,7 @@ public final class PrivateKey {
         let source = MemoryBIO(reading: pem)
         var asked = PassphraseQuestion(passphrase: passphrase)
         ERR_clear_error()
-        // With a callback of ours, always: OpenSSL's own asks on the terminal.
+        // Without a callback, OpenSSL asks on the terminal.
         let key = withUnsafeMutablePointer(to: &asked) { question in
             PEM_read_bio_PrivateKey_ex(source.pointer, nil, answerPassphrase, question, context.pointer, nil)
         }
@@ -62,7 +62,7 @@ public final class PrivateKey {
 
     private static func unreadable(_ pem: [UInt8], _ context: LibraryContext) -> CryptographyError {
         guard !FileForm.holdsPrivateKey(pem) else {
-            // Read before another call empties the queue.
+            // The next call empties the queue.
             let error = CryptographyError.fromQueue(doing: "read the PEM private key")
             let hint = FileForm.cut(pem) + FileForm.mislabelled(pem, context)
             return hint.isEmpty ? error : CryptographyError(doing: error.doing + hint)
@@ -72,7 +72,7 @@ public final class PrivateKey {
         return CryptographyError(doing: "read the private key: no BEGIN PRIVATE KEY in the PEM text\(hint)")
     }
 
-    /// The key as unencrypted PKCS #8 PEM.
+    /// Returns the key as unencrypted PKCS #8 in PEM.
     public func pem() throws(CryptographyError) -> [UInt8] {
         let target = MemoryBIO()
         ERR_clear_error()
@@ -82,24 +82,26 @@ public final class PrivateKey {
         return target.bytes
     }
 
-    /// Its public half.
+    /// The public key.
     public var publicKey: PublicKey {
         EVP_PKEY_up_ref(pointer)
         return PublicKey(owning: pointer)
     }
 }
 
-/// What OpenSSL asks while it reads a key.
+/// The state of OpenSSL's passphrase callback.
 private struct PassphraseQuestion {
     let passphrase: Passphrase?
     var isAsked = false
 }
 
-/// `pem_password_cb`. - Returns: the passphrase's length; -1 if there is none, for 0 would be an empty one.
+/// Answers OpenSSL's `pem_password_cb`.
+///
+/// - Returns: the passphrase's length, or -1 if there is none. 0 would be an empty passphrase.
 private func answerPassphrase(
     _ room: UnsafeMutablePointer<CChar>?, _ size: Int32, _: Int32, _ question: UnsafeMutableRawPointer?
 ) -> Int32 {
-    // The address given with the callback, good for as long as the call that makes it.
+    // The address given with the callback. It is valid during the call that received it.
     guard let question = question?.assumingMemoryBound(to: PassphraseQuestion.self) else { return -1 }
     question.pointee.isAsked = true
     guard let room, let bytes = question.pointee.passphrase?.bytes, bytes.count <= Int(size) else { return -1 }
@@ -107,15 +109,16 @@ private func answerPassphrase(
     return Int32(bytes.count)
 }
 
-/// What a private key in a file is encrypted with. Shows itself to nobody: not to logs, not to a debugger's print.
+/// The passphrase of a private key in a file. Neither logs nor debug output contain it.
 public struct Passphrase: Sendable {
     let bytes: [UInt8]
 
-    /// In bytes. OpenSSL has room for 1,024.
+    /// Length limit in bytes. OpenSSL supports 1,024.
     public static let longest = 512
 
-    /// - Parameter text: one line; its end, if there is one, is none of the passphrase. Taken as bytes: the key was
-    ///   encrypted with bytes, too.
+    /// Parses the content of a passphrase file. It is handled as bytes, as the key was encrypted with bytes.
+    ///
+    /// - Parameter text: One line. Its line end is not part of the passphrase.
     public init(_ text: [UInt8]) throws(PassphraseFault) {
         var bytes = text[...]
         if bytes.last == UInt8(ascii: "\n") {
@@ -124,7 +127,7 @@ public struct Passphrase: Sendable {
         }
         guard !bytes.isEmpty else { throw .empty }
         guard bytes.count <= Self.longest else { throw .tooLong }
-        // OpenSSL's tools take the first line and say nothing of the others.
+        // OpenSSL's tools read the first line and silently ignore the others.
         guard !bytes.contains(where: { $0 == UInt8(ascii: "\n") || $0 == 0 }) else { throw .severalLines }
         self.bytes = Array(bytes)
     }
@@ -136,7 +139,7 @@ extension Passphrase: CustomStringConvertible, CustomDebugStringConvertible, Cus
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }
 
-/// Why something is no passphrase.
+/// The reason why a text is not a passphrase.
 public enum PassphraseFault: Error, Equatable, Sendable {
     case empty
     case tooLong
@@ -145,7 +148,7 @@ public enum PassphraseFault: Error, Equatable, Sendable {
 }
 
 extension PassphraseFault: CustomStringConvertible {
-    /// For people.
+    /// A message for people.
     public var description: String {
         switch self {
         case .empty: "the passphrase is empty"

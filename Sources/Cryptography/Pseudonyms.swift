@@ -1,7 +1,7 @@
 public import Vocabulary
 
-/// The names by which a registry knows people, of whom it keeps nothing else: HMAC-SHA-256 over the issuer and the subject
-/// of what was shown for them (RFC 7519 sections 4.1.1 and 4.1.2).
+/// Pseudonyms of people in the registry: HMAC-SHA-256 over issuer and subject (RFC 7519 sections 4.1.1 and 4.1.2). The
+/// registry keeps nothing else about a person.
 ///
 /// With another key, a subject's devices can no longer be found. Belongs to the thread of the key's library context.
 public struct SubjectPseudonyms {
@@ -11,8 +11,10 @@ public struct SubjectPseudonyms {
         self.key = key
     }
 
-    /// With the issuer: two of them may have the same subject for two people. Its length goes first, so that no byte can
-    /// be moved from one to the other.
+    /// Returns the pseudonym of a subject.
+    ///
+    /// Two issuers may use the same subject for different people, so the issuer is included. Its length precedes it, so
+    /// that no byte can move from one to the other.
     public func pseudonym(ofSubject subject: [UInt8], issuer: String) throws(CryptographyError) -> Digest256 {
         let issuer = Array(issuer.utf8)
         let message = Array("\(issuer.count):".utf8) + issuer + subject
@@ -20,8 +22,8 @@ public struct SubjectPseudonyms {
     }
 }
 
-/// What logs know devices by: the first 8 bytes of HMAC-SHA-256 over the hardware key's id. Always the same for a device,
-/// and leading to neither its key nor what services know it by.
+/// Names of devices in logs: the first 8 bytes of HMAC-SHA-256 over the hardware key's id. A device's name is constant.
+/// It reveals neither the key nor the device's pseudonym at services.
 ///
 /// Belongs to the thread of the key's library context.
 public struct DeviceLogNames {
@@ -31,7 +33,9 @@ public struct DeviceLogNames {
         self.key = key
     }
 
-    /// - Parameter device: the key id of its hardware key.
+    /// Returns the log name of a device.
+    ///
+    /// - Parameter device: The key id of its hardware key.
     public func name(of device: KeyID) throws(CryptographyError) -> UInt64 {
         let bytes = device.bytes
         let code = try key.code(of: bytes.span)

@@ -5,7 +5,7 @@ public import Vocabulary
 public final class PublicKey {
     package let pointer: OpaquePointer
 
-    /// Takes over one reference.
+    /// Takes ownership of one reference.
     init(owning pointer: OpaquePointer) {
         self.pointer = pointer
     }
@@ -14,21 +14,21 @@ public final class PublicKey {
         EVP_PKEY_free(pointer)
     }
 
-    /// Reads a SubjectPublicKeyInfo in DER (RFC 5280 section 4.1), and nothing behind it.
+    /// Parses exactly one SubjectPublicKeyInfo in DER (RFC 5280 section 4.1).
     public convenience init(der: Span<UInt8>, _ context: LibraryContext) throws(CryptographyError) {
         self.init(owning: try Self.decode(der, context))
     }
 
-    /// Makes a P-256 key of its uncompressed point: 0x04 and two coordinates of 32 bytes.
+    /// Creates a P-256 key from its uncompressed point: 0x04 and two coordinates of 32 bytes.
     ///
-    /// - Throws: if it is of another form, or not on the curve.
+    /// - Throws: if the point has another form or is not on the curve.
     public convenience init(point: Span<UInt8>, _ library: LibraryContext) throws(CryptographyError) {
         self.init(owning: try Self.make(point, library))
     }
 
     private static func make(_ point: Span<UInt8>, _ library: LibraryContext) throws(CryptographyError) -> OpaquePointer
     {
-        // OpenSSL also takes the hybrid forms 0x06 and 0x07.
+        // OpenSSL also accepts the hybrid forms 0x06 and 0x07.
         guard point.count == 65, point[0] == 0x04 else {
             throw CryptographyError(doing: "read a P-256 key: not an uncompressed point of 65 bytes")
         }
@@ -55,7 +55,7 @@ public final class PublicKey {
         return key
     }
 
-    /// Reads a PEM public key (SubjectPublicKeyInfo).
+    /// Parses a PEM public key (SubjectPublicKeyInfo).
     public convenience init(pem: [UInt8], _ context: LibraryContext) throws(CryptographyError) {
         self.init(owning: try Self.read(pem, context))
     }
@@ -68,7 +68,7 @@ public final class PublicKey {
         return key
     }
 
-    /// The key as a SubjectPublicKeyInfo in PEM.
+    /// Returns the key as a SubjectPublicKeyInfo in PEM.
     public func pem() throws(CryptographyError) -> [UInt8] {
         let target = MemoryBIO()
         ERR_clear_error()
@@ -84,9 +84,9 @@ public final class PublicKey {
     /// OpenSSL's estimate of the key's strength in bits: 128 for P-256, Ed25519 and RSA-3072.
     public var securityBits: Int { Int(EVP_PKEY_get_security_bits(pointer)) }
 
-    /// The uncompressed point of an elliptic curve key (X9.63): 65 bytes on P-256. Nil for other kinds of key.
+    /// The uncompressed point of an elliptic curve key (X9.63): 65 bytes on P-256. Nil for other kinds of keys.
     public var uncompressedPoint: [UInt8]? {
-        // Keys decoded from certificates remember the form they came in, so the form is asked for explicitly.
+        // A key decoded from a certificate keeps the form of its point, so the form is requested explicitly.
         var point = [UInt8](repeating: 0, count: 133)
         var length = 0
         guard
@@ -110,16 +110,14 @@ public final class PublicKey {
         return Array(point[..<length])
     }
 
-    /// SHA-256 of the P-256 point. Nil for keys that are not P-256.
+    /// Returns SHA-256 of the P-256 point. Nil for keys that are not on P-256.
     public func keyID(_ context: LibraryContext) throws(CryptographyError) -> KeyID? {
         guard isP256, let point = uncompressedPoint, point.count == 65 else { return nil }
         let digest = try context.sha256(of: point.span)
         return KeyID(digest: digest.span)
     }
-}
 
-extension PublicKey {
-    /// The kinds that something is decided by.
+    /// The kinds of keys that decisions distinguish.
     public enum Kind: Equatable, Sendable {
         case rsa(bits: Int)
         case p256
@@ -136,10 +134,10 @@ extension PublicKey {
         }
     }
 
-    /// Whether the key lies on P-256.
+    /// Whether the key is on P-256.
     public var isP256: Bool { curve == NID_X9_62_prime256v1 }
 
-    /// Nil if the key is of no elliptic curve that has a name.
+    /// The NID of the curve. Nil unless the key is on a named elliptic curve.
     private var curve: Int32? {
         guard isElliptic else { return nil }
         var name = [CChar](repeating: 0, count: 64)

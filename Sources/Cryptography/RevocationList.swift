@@ -1,12 +1,12 @@
 internal import COpenSSL
 public import Vocabulary
 
-/// What a revocation list is to say, before its authority signs it (RFC 5280 section 5). Times are in seconds since 1970.
+/// The content of a revocation list before it is signed (RFC 5280 section 5). Times are in seconds since 1970.
 public struct RevocationList: Sendable {
-    /// Greater than that of every earlier list of the authority (section 5.2.3).
+    /// The list's number, greater than that of every earlier list of the authority (section 5.2.3).
     public var number: Int64
     public var thisUpdate: Int64
-    /// When there will be a later list at the latest.
+    /// The latest time of the next list.
     public var nextUpdate: Int64
     public var certificates: [RevokedCertificate]
 
@@ -21,8 +21,8 @@ public struct RevocationList: Sendable {
 extension CertificateIssuer {
     /// Signs a revocation list.
     ///
-    /// - Returns: version 2, with the authority's key identifier and the list's number, as PEM.
-    /// - Throws: also if the authority's key usage lacks cRLSign: nobody would accept its list.
+    /// - Returns: version 2 in PEM, with the authority's key identifier and the list's number.
+    /// - Throws: also if the authority's key usage lacks cRLSign, because clients would refuse its list.
     public func sign(_ list: RevocationList) throws(CryptographyError) -> [UInt8] {
         guard certificate.keyUsage.contains(.listSigning) else {
             throw CryptographyError(
@@ -68,7 +68,7 @@ extension CertificateIssuer {
         guard certificate.serial.write(to: serial), X509_REVOKED_set_serialNumber(entry, serial) == 1,
             setTime(certificate.revokedAt, { X509_REVOKED_set_revocationDate(entry, $0) }),
             set(certificate.reason, of: entry),
-            // From here on the entry is the list's.
+            // The list owns the entry from here on.
             X509_CRL_add0_revoked(list, entry) == 1
         else {
             X509_REVOKED_free(entry)
@@ -112,22 +112,22 @@ extension RevocationReason {
     }
 }
 
-/// A revocation list that was read, and whose authority's signature was verified (RFC 5280 section 5).
+/// A revocation list whose signature was verified (RFC 5280 section 5).
 ///
-/// A plain value of its own, not OpenSSL's: all workers share one, and looking a number up neither verifies the signature
-/// again, for which OpenSSL would hash the whole list in every handshake, nor takes its locks.
+/// It is a plain value that all workers share. OpenSSL's object would take locks and verify the signature in every
+/// handshake, which hashes the whole list.
 public final class SignedRevocationList: Sendable {
     public let authority: AuthorityIdentity
-    /// The authority's name, in RFC 2253 form.
+    /// The authority's name in RFC 2253 form.
     public let issuer: String
-    /// In seconds since 1970, like `nextUpdate`.
+    /// The time of issue in seconds since 1970.
     public let thisUpdate: Int64
-    /// When there will be a later list at the latest.
+    /// The latest time of the next list, in seconds since 1970.
     public let nextUpdate: Int64
-    /// The reason's code by number (RFC 5280 section 5.3.1).
+    /// The reason code of each serial number (RFC 5280 section 5.3.1).
     private let entries: [SerialOctets: UInt8]
 
-    /// How many certificates are revoked.
+    /// The number of revoked certificates.
     public var count: Int { entries.count }
 
     fileprivate init(
@@ -141,9 +141,9 @@ public final class SignedRevocationList: Sendable {
         self.entries = entries
     }
 
-    /// Why the certificate is revoked, in RFC 5280's word; nil if it is not on the list.
+    /// Returns the revocation reason in RFC 5280's word, or nil if the certificate is not on the list.
     ///
-    /// - Parameter certificate: one that this list's authority has issued.
+    /// - Parameter certificate: A certificate that this list's authority issued.
     public func reason(of certificate: IssuedCertificate) -> String? {
         entries[certificate.serial].map { Self.names[Int($0)] ?? "unspecified" }
     }
@@ -153,18 +153,20 @@ public final class SignedRevocationList: Sendable {
         6: "certificateHold", 9: "privilegeWithdrawn", 10: "aACompromise",
     ]
 
-    /// Whether a list that good until then is the latest there is.
+    /// Returns whether the list is current at this time.
     public func isFresh(at now: Int64) -> Bool { thisUpdate <= now && now < nextUpdate }
 }
 
 // MARK: - Reading
 
 extension SignedRevocationList {
-    /// Reads every list of a file: PEM, one or more, or DER, one.
+    /// Parses all lists of a file: one or more in PEM, or one in DER.
     ///
-    /// - Parameter authorities: one of these must have signed each list.
-    /// - Throws: also if there is none, or one that speaks of more or less than all certificates of its issuer: a delta, a
-    ///   part, an indirect list. Each of these says so in a critical extension, and none of those is understood here.
+    /// A list must cover all certificates of its issuer. Delta, partial and indirect lists state in a critical
+    /// extension that they do not.
+    ///
+    /// - Parameter authorities: The possible signers.
+    /// - Throws: if there is no list, or one without a valid signature or with a critical extension.
     public static func all(
         in file: [UInt8], signedBy authorities: [Certificate], _ context: LibraryContext
     ) throws(CryptographyError) -> [SignedRevocationList] {
@@ -192,7 +194,7 @@ extension SignedRevocationList {
             }
             return next - start
         }
-        // On failure OpenSSL has freed the list, and emptied the slot.
+        // On failure OpenSSL has freed the list and set the slot to nil.
         guard let read = slot, consumed >= 0 else { throw .fromQueue(doing: "read the revocation list") }
         let list = DecodedRevocationList(owning: read)
         guard consumed == der.count else {
@@ -231,7 +233,7 @@ extension SignedRevocationList {
     }
 }
 
-/// One that nobody has vouched for yet.
+/// A decoded list whose signature was not verified yet.
 private final class DecodedRevocationList {
     private let pointer: OpaquePointer
 
@@ -275,12 +277,12 @@ private final class DecodedRevocationList {
         ERR_clear_error()
         defer { ERR_clear_error() }
         return X509_NAME_cmp(X509_get_subject_name(authority.pointer), X509_CRL_get_issuer(pointer)) == 0
-            // All ones without the extension.
+            // Without the extension, all bits are set.
             && X509_get_key_usage(authority.pointer) & UInt32(KU_CRL_SIGN) != 0
             && X509_CRL_verify(pointer, X509_get0_pubkey(authority.pointer)) == 1
     }
 
-    /// As strong as the signatures on certificates must be: SHA-256 or more.
+    /// Checks that the signature uses SHA-256 or better, as for certificates.
     private func checkSignatureStrength(_ issuer: String) throws(CryptographyError) {
         guard SignatureStrength.isSufficient(X509_CRL_get_signature_nid(pointer)) else {
             throw CryptographyError(
@@ -306,7 +308,7 @@ private final class DecodedRevocationList {
         return entries
     }
 
-    /// 0, unspecified, if the entry says none, or says it badly: revoked it is all the same.
+    /// Returns the reason code of an entry. A missing or malformed reason counts as 0, unspecified.
     private static func reason(of entry: OpaquePointer?) -> UInt8 {
         guard let data = X509_REVOKED_get_ext_d2i(entry, NID_crl_reason, nil, nil) else { return 0 }
         let code = data.assumingMemoryBound(to: ASN1_ENUMERATED.self)

@@ -1,36 +1,38 @@
 internal import COpenSSL
 
-/// A CMS message that carries signed data (RFC 5652 section 5), with one signer and the certificate of that signer.
+/// A CMS message with signed data (RFC 5652 section 5), one signer and that signer's certificate.
 ///
-/// Read as BER, which Apple's receipts are. Size is for the caller to bound.
+/// The encoding is BER, as in Apple's receipts. The caller limits the size.
 public final class SignedMessage {
     private let pointer: OpaquePointer
     private let information: OpaquePointer
     private let library: LibraryContext
-    /// What is signed.
+    /// The signed content.
     public let content: [UInt8]
-    /// What came with the message, in its order, the signer's among them.
+    /// The certificates of the message in their order, including the signer's.
     public let certificates: [Certificate]
     public let signer: Certificate
 
-    /// More than these are not looked at; Apple sends signer, intermediate and root.
+    /// Limit of the number of certificates. Apple sends signer, intermediate and root.
     public static let certificateLimit = 6
 
-    /// What the signature is made over.
+    /// The data that the signature covers.
     public enum Coverage: Equatable, Sendable {
-        /// The content: there are no signed attributes.
+        /// The content. There are no signed attributes.
         case content
-        /// Signed attributes, which hold the content's digest.
+        /// The signed attributes, which include the content's digest.
         case attributes
-        /// The content, although there are signed attributes. This contradicts RFC 5652 section 5.4, but Apple signed
-        /// so at the time of iOS 14.0. The signature then does not cover the attributes.
+        /// The content, despite signed attributes. This contradicts RFC 5652 section 5.4, but Apple signed so at the
+        /// time of iOS 14.0. The signature then does not cover the attributes.
         case contentDespiteAttributes
     }
 
-    /// - Throws: if it is not signed data, or not of the form described above, or if bytes follow it.
+    /// Parses a message.
+    ///
+    /// - Throws: if the bytes are not exactly one message of this form.
     public init(ber: Span<UInt8>, _ library: LibraryContext) throws(CryptographyError) {
         let pointer = try Self.decode(ber, library)
-        // Until all is stored nothing else frees the message.
+        // Until initialization is complete, this function must free the message.
         var isKept = false
         defer { if !isKept { CMS_ContentInfo_free(pointer) } }
 
@@ -60,7 +62,9 @@ public final class SignedMessage {
         CMS_ContentInfo_free(pointer)
     }
 
-    /// What the signature of the signer's key covers, or nil if there is no valid signature of SHA-256 or better.
+    /// Verifies the signature with the signer's key.
+    ///
+    /// - Returns: what the signature covers, or nil if it is invalid or weaker than SHA-256.
     public func verifySignature() throws(CryptographyError) -> Coverage? {
         guard usesStrongDigest else { return nil }
         let hasAttributes = CMS_signed_get_attr_count(information) >= 0
@@ -69,16 +73,16 @@ public final class SignedMessage {
         return hasAttributes ? .contentDespiteAttributes : .content
     }
 
-    /// The attributes are signed, and their digest is the content's.
+    /// Returns whether the attributes are signed and include the content's digest.
     private func verifiesAttributes() -> Bool {
         ERR_clear_error()
         CMS_SignerInfo_set1_signer_cert(information, signer.pointer)
         defer { ERR_clear_error() }
-        // The path of the signer's certificate is for the caller to verify.
+        // The caller verifies the path of the signer's certificate.
         return CMS_verify(pointer, nil, nil, nil, nil, UInt32(CMS_NO_SIGNER_CERT_VERIFY)) == 1
     }
 
-    /// The signature is over the content itself.
+    /// Returns whether the signature is over the content itself.
     private func verifiesContent() throws(CryptographyError) -> Bool {
         ERR_clear_error()
         guard let key = X509_get0_pubkey(signer.pointer), let signature = CMS_SignerInfo_get0_signature(information),
@@ -124,7 +128,7 @@ public final class SignedMessage {
             else { return -1 }
             return next - start
         }
-        // On failure OpenSSL has freed the message, and emptied the slot.
+        // On failure OpenSSL has freed the message and set the slot to nil.
         guard let read = slot, consumed >= 0 else { throw .fromQueue(doing: "read a signed message") }
         guard consumed == ber.count else {
             CMS_ContentInfo_free(read)

@@ -1,32 +1,32 @@
 internal import COpenSSL
 
-/// What an authority says of one server certificate (OCSP, RFC 6960): read, verified, and good, to be handed out beside the
-/// certificate.
+/// A verified OCSP response (RFC 6960) with status good, for stapling.
 ///
-/// A plain value, which all workers share.
+/// A plain value that all workers share.
 public struct StapledResponse: Equatable, Sendable {
-    /// DER, as it goes to clients.
+    /// The response in DER, as sent to clients.
     public let encoding: [UInt8]
-    /// The certificate's, in RFC 2253 form.
+    /// The certificate's subject in RFC 2253 form.
     public let subject: String
-    /// In seconds since 1970, like `nextUpdate`.
+    /// The time of issue in seconds since 1970.
     public let thisUpdate: Int64
-    /// When there will be a later response at the latest.
+    /// The latest time of the next response, in seconds since 1970.
     public let nextUpdate: Int64
 
-    /// More than any response with the certificate of who signed it; each handshake copies it.
+    /// Length limit in bytes. It has room for the certificate of the signer. Each handshake copies the response.
     public static let longest = 16 * 1024
 
-    /// Whether the response is the latest there is.
+    /// Returns whether the response is current at this time.
     public func isFresh(at now: Int64) -> Bool { thisUpdate <= now && now < nextUpdate }
 
-    /// Reads a response in DER, as `openssl ocsp -respout` writes it. Its age is no fault: `isFresh` is to be asked whenever it is
-    /// handed out, for time passes.
+    /// Parses and verifies a response in DER, as `openssl ocsp -respout` writes it.
+    ///
+    /// An expired response is accepted. Check `isFresh` before each use.
     ///
     /// - Parameters:
-    ///   - chain: the certificate that it is to be about, and among those above it the one that has issued it.
-    ///   - now: in seconds since 1970.
-    /// - Throws: unless a client that is shown it in its time would believe that the certificate is good.
+    ///   - chain: The certificate and those above it, including its issuer.
+    ///   - now: The time in seconds since 1970.
+    /// - Throws: if a client would not accept the response as proof that the certificate is good.
     public init(
         der: [UInt8], for chain: [Certificate], at now: Int64, _ library: LibraryContext
     ) throws(CryptographyError) {
@@ -44,7 +44,7 @@ public struct StapledResponse: Equatable, Sendable {
         guard let thisUpdate = single.thisUpdate, let nextUpdate = single.nextUpdate, thisUpdate < nextUpdate else {
             throw CryptographyError(doing: "staple the OCSP response: it has no validity period")
         }
-        // A responder's certificate may end soon after the response: it is to be valid while that is.
+        // A responder's certificate may end soon after the response, and must be valid during the response's validity.
         try response.verify(signedFor: issuer, at: min(max(now, thisUpdate), nextUpdate - 1), library)
         switch single.state {
         case .good: break
@@ -60,32 +60,12 @@ public struct StapledResponse: Equatable, Sendable {
     }
 }
 
-extension Certificate {
-    /// Whether this certificate's key has signed the other one, and its name stands there.
-    func hasIssued(_ other: Certificate) -> Bool {
-        ERR_clear_error()
-        defer { ERR_clear_error() }
-        return X509_check_issued(pointer, other.pointer) == X509_V_OK
-            && X509_verify(other.pointer, X509_get0_pubkey(pointer)) == 1
-    }
-
-    /// Whether it says that clients are to refuse it without a stapled response: the TLS feature status_request, 5 (RFC 7633,
-    /// RFC 6066 section 8).
-    public var demandsStaple: Bool {
-        // A sequence of small integers, so each in three octets.
-        extensionValues("1.3.6.1.5.5.7.1.24").contains { value in
-            value.first == 0x30
-                && stride(from: 2, to: value.count - 2, by: 3).contains { value[$0...].starts(with: [2, 1, 5]) }
-        }
-    }
-}
-
-/// A successful OCSP response that nobody has vouched for yet.
-struct DecodedOCSPResponse: ~Copyable {
-    /// `OCSP_BASICRESP`.
+/// A decoded OCSP response whose signature was not verified yet.
+private struct DecodedOCSPResponse: ~Copyable {
+    /// OpenSSL's `OCSP_BASICRESP`.
     private let pointer: OpaquePointer
 
-    /// What it says of one certificate (RFC 6960 section 4.2.1).
+    /// The status of one certificate (RFC 6960 section 4.2.1).
     struct Single {
         enum State {
             case good
@@ -94,7 +74,7 @@ struct DecodedOCSPResponse: ~Copyable {
         }
 
         let state: State
-        /// In seconds since 1970, like `nextUpdate`. Nil if it says nothing readable.
+        /// The time of issue in seconds since 1970. Nil if it is missing or unreadable.
         let thisUpdate: Int64?
         let nextUpdate: Int64?
     }
@@ -126,7 +106,9 @@ struct DecodedOCSPResponse: ~Copyable {
         OCSP_BASICRESP_free(pointer)
     }
 
-    /// - Throws: if it says nothing of the certificate, or more than once.
+    /// Returns the status of one certificate.
+    ///
+    /// - Throws: if the response has no status or several statuses for it.
     func single(about leaf: Certificate, issuedBy issuer: Certificate) throws(CryptographyError) -> Single {
         ERR_clear_error()
         let count = OCSP_resp_count(pointer)
@@ -154,7 +136,8 @@ struct DecodedOCSPResponse: ~Copyable {
             nextUpdate: nextUpdate.flatMap { Certificate.seconds($0) })
     }
 
-    /// The response names certificates by hashes, of its own choice of algorithm.
+    /// Returns whether a status is about the certificate. It is identified by hashes with an algorithm of the
+    /// responder's choice.
     private static func isAbout(_ leaf: Certificate, _ issuer: Certificate, _ single: OpaquePointer) -> Bool {
         guard let id = OCSP_SINGLERESP_get0_id(single) else { return false }
         var algorithm: OpaquePointer?
@@ -166,8 +149,10 @@ struct DecodedOCSPResponse: ~Copyable {
         return OCSP_id_cmp(own, id) == 0
     }
 
-    /// - Throws: unless the issuer has signed it, or a responder that the issuer authorised with an OCSPSigning
-    ///   certificate (RFC 6960 section 4.2.2.2).
+    /// Verifies the signature.
+    ///
+    /// - Throws: unless the issuer signed it, or a responder with an OCSPSigning certificate of the issuer (RFC 6960
+    ///   section 4.2.2.2).
     func verify(
         signedFor issuer: Certificate, at now: Int64, _ library: LibraryContext
     ) throws(CryptographyError) {
@@ -187,14 +172,14 @@ struct DecodedOCSPResponse: ~Copyable {
             X509_STORE_free(store)
             ag_sk_x509_free(known)
         }
-        // The issuer ends the path, be it a root or not: clients get to it by a path of their own.
+        // The path ends at the issuer, even if it is not a root. Clients verify the issuer by their own path.
         guard X509_STORE_add_cert(store, issuer.pointer) == 1, ag_sk_x509_push(known, issuer.pointer) > 0,
             X509_STORE_set_flags(store, UInt(X509_V_FLAG_PARTIAL_CHAIN)) == 1
         else { throw .fromQueue(doing: "fill a certificate store") }
-        // 112 bits: RSA with 2048, for many authorities appoint keys that are no longer.
+        // 112 bits allow RSA with 2048 bits, which many responders use.
         X509_VERIFY_PARAM_set_auth_level(X509_STORE_get0_param(store), 2)
         X509_VERIFY_PARAM_set_time(X509_STORE_get0_param(store), Int(now))
-        // No explicit trust: a certificate's own trust settings appoint nobody.
+        // Without explicit trust: a certificate's own trust settings authorize no responder.
         guard OCSP_basic_verify(pointer, known, store, UInt(OCSP_NOEXPLICIT)) == 1 else {
             throw .fromQueue(
                 doing:

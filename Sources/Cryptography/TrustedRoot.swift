@@ -1,29 +1,31 @@
 internal import COpenSSL
 
-/// One root certificate, and the paths that lead to it (RFC 5280 section 6): for formats that pin their root, such as
-/// attestations and receipts.
+/// A root certificate and the verification of paths to it (RFC 5280 section 6). For formats that pin their root, such
+/// as attestations and receipts.
 ///
-/// Does not check times: the caller knows which moment counts and checks every certificate of the path. Does not check
-/// purposes either, because Apple's certificates name purposes of their own.
+/// It does not check times. The caller checks every certificate of the path at the time that matters. It does not check
+/// purposes, because Apple's certificates use private ones.
 ///
-/// Remembers a few intermediates that were proven once, so that a signature over P-384 is verified once and not for every
-/// leaf: with OpenSSL 3.0 each costs half a millisecond. What is remembered is a fact of mathematics, no decision.
-/// Belongs to the thread of its library context.
+/// It remembers a few verified intermediates, so that their P-384 signatures are verified only once. Each verification
+/// takes half a millisecond with OpenSSL 3.0. Belongs to the thread of its library context.
 public final class TrustedRoot {
     public let certificate: Certificate
     private let store: OpaquePointer
     private let library: LibraryContext
     private var proven: [Certificate] = []
 
-    /// Of P-256, SHA-256 and RSA-3072 (128 bits): what every certificate of a path must reach.
+    /// The strength that every certificate of a path needs: 128 bits, as of P-256, SHA-256 and RSA-3072.
     private static let securityLevel: Int32 = 3
-    /// Apple has one intermediate for attestations and one for receipts; another comes when it expires.
+    /// Limit of remembered intermediates. Apple has one for attestations and one for receipts, and replaces them at
+    /// expiry.
     private static let provenLimit = 4
-    /// Certificates between leaf and root. Apple's paths have one.
+    /// Limit of certificates between leaf and root. Apple's paths have one.
     private static let depth: Int32 = 2
 
-    /// - Throws: if the certificate is no authority, or constrains the names below it: a remembered intermediate would
-    ///   not be measured by that again.
+    /// Trusts a root.
+    ///
+    /// - Throws: if the certificate is not an authority's or has name constraints. Remembered intermediates would not
+    ///   be checked against such constraints.
     public init(_ certificate: Certificate, _ library: LibraryContext) throws(CryptographyError) {
         guard certificate.isAuthority else {
             throw CryptographyError(doing: "trust \(certificate.subject): it is not a certification authority")
@@ -52,15 +54,16 @@ public final class TrustedRoot {
         X509_STORE_free(store)
     }
 
-    /// The intermediate with this encoding: the remembered one, or a new one.
+    /// Returns the intermediate with this encoding, a remembered one if possible.
     public func intermediate(der: Span<UInt8>) throws(CryptographyError) -> Certificate {
         for known in proven where known.isEncoded(as: der) { return known }
         return try Certificate(der: der, library)
     }
 
-    /// Why no path leads from `leaf` over `intermediate` to the root, or nil if one does.
+    /// Verifies the path from `leaf` over `intermediate` to the root.
     ///
-    /// - Parameter intermediate: must be an authority: OpenSSL finds no path through others.
+    /// - Parameter intermediate: An authority, because OpenSSL builds no path over other certificates.
+    /// - Returns: nil if the path is valid, or the reason of the refusal.
     public func refusal(of leaf: Certificate, over intermediate: Certificate) throws(CryptographyError) -> PathRefusal?
     {
         ERR_clear_error()
@@ -75,7 +78,7 @@ public final class TrustedRoot {
             X509_STORE_CTX_init(context, store, leaf.pointer, untrusted) == 1
         else { throw .fromQueue(doing: "prepare to verify a certificate") }
         if X509_verify_cert(context) == 1 {
-            // A leaf that the root issued itself passes OpenSSL, but goes over no intermediate; the root is none.
+            // OpenSSL also accepts a leaf that the root issued directly.
             guard X509_cmp(intermediate.pointer, certificate.pointer) != 0, passes(over: intermediate, context) else {
                 return PathRefusal(reason: "the root issued it directly", subject: leaf.subject, depth: 0)
             }
@@ -110,11 +113,11 @@ public final class TrustedRoot {
     }
 }
 
-/// Why a certificate does not lead to a root, in OpenSSL's words.
+/// The reason why a path is invalid, in OpenSSL's words.
 public struct PathRefusal: Equatable, Sendable {
     public let reason: String
-    /// The subject of the certificate at fault.
+    /// The subject of the failing certificate.
     public let subject: String
-    /// How far above the leaf it is; 0 is the leaf.
+    /// The distance of the failing certificate from the leaf, whose depth is 0.
     public let depth: Int
 }

@@ -144,7 +144,7 @@ struct SubjectPseudonymsTests {
         #expect(try pseudonym("https://a", "8") != one)
         #expect(try pseudonym("https://b", "7") != one)
         #expect(try pseudonym("https://a", "7", key: 2) != one)
-        // No byte goes from the one to the other.
+        // No byte may move from one input to the other.
         #expect(try pseudonym("https://", "a7") != one)
         #expect(try pseudonym("https://a7", "") != one)
         #expect(try pseudonym("1", "1:x") != pseudonym("11:1", "x"))

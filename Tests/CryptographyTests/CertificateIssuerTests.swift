@@ -24,7 +24,7 @@ struct CertificateIssuerTests {
         #expect(root.certificate.isAuthority && intermediate.certificate.isAuthority && !leaf.isAuthority)
         #expect(verify(leaf, through: [intermediate.certificate], to: root.certificate) == X509_V_OK)
 
-        // One level below the root and no more.
+        // At most one level is below the root.
         let deeperKey = try PrivateKey.generateP384(context)
         let deeperTemplate = CertificateTemplate(purpose: .authority, commonName: "deeper", lifetime: 3_600)
         let deeper = try CertificateIssuer(
@@ -81,7 +81,7 @@ struct CertificateIssuerTests {
             serials.insert(serial)
         }
         #expect(serials.count == 64)
-        // Every digit behind the one is drawn: that one is the same 64 times happens once in 2^252 runs.
+        // Every digit after the first is random. All 64 are equal in one of 2^252 runs.
         let digits = serials.map { Array($0.utf8) }
         for place in 2..<34 { #expect(Set(digits.map { $0[place] }).count > 1) }
     }
@@ -134,14 +134,14 @@ struct AuthoritySourceTests {
 
     private static let authority = ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign"]
 
-    /// Makes `NAME.pem` and `NAME.key`, encrypted, as the documentation says.
+    /// Creates `NAME.pem` and an encrypted `NAME.key`, as the documentation describes.
     private func make(
         _ name: String, extensions: [String] = authority,
         curve: [String] = ["EC", "-pkeyopt", "ec_paramgen_curve:P-384"]
     ) throws {
         let genpkey = ["genpkey", "-algorithm"] + curve
         try tool.run(genpkey + ["-aes-256-cbc", "-pass", "pass:opensesame", "-out", "\(name).key"])
-        // A configuration of its own, so that no extension is there but those that are asked for.
+        // With an own configuration, only the requested extensions are present.
         try tool.write(Array("[req]\ndistinguished_name=dn\n[dn]\n".utf8), to: "empty.cnf")
         let request = [
             "req", "-x509", "-config", "empty.cnf", "-key", "\(name).key", "-passin", "pass:opensesame", "-subj",
@@ -204,7 +204,7 @@ struct AuthoritySourceTests {
         #expect(try refusal(certificate: "one.pem", key: "called.key", nil).hasSuffix("private key is a certificate"))
         try tool.write(Array(text.dropLast(40).utf8), to: "cut.pem")
         #expect(try refusal(certificate: "cut.pem", key: "one.key").hasSuffix("the file is truncated"))
-        // Neither one nor the other: whatever it is, nobody asks for ever.
+        // A damaged file of either kind is refused, whatever the fault is.
         try tool.write(Array(text.replacing("M", with: "N").utf8), to: "changed.pem")
         #expect(try refusal(certificate: "changed.pem", key: "one.key") != "")
         #expect(try refusal(certificate: "one.pem", key: "changed.pem", nil) != "")
@@ -216,7 +216,7 @@ struct AuthoritySourceTests {
         #expect(try refusal(certificate: "leaf.pem", key: "leaf.key").contains("is not a certification authority"))
         try make("lists", extensions: ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,cRLSign"])
         #expect(try refusal(certificate: "lists.pem", key: "lists.key").contains("is not a certification authority"))
-        // Without key usage OpenSSL takes it for an authority.
+        // Without key usage, OpenSSL treats it as an authority.
         try make("unsaid", extensions: ["basicConstraints=critical,CA:TRUE"])
         #expect(try refusal(certificate: "unsaid.pem", key: "unsaid.key").contains("lacks keyCertSign"))
         try make("nameless", extensions: Self.authority + ["subjectKeyIdentifier=none"])

@@ -15,7 +15,7 @@ struct CertificateTests {
             .certificate
     }
 
-    /// What stands between the lines of a PEM text.
+    /// Returns the decoded content of a PEM text.
     private func der(_ pem: [UInt8]) throws -> [UInt8] {
         let lines = String(decoding: pem, as: UTF8.self).split(separator: "\n").dropFirst().dropLast()
         return Array(try #require(Data(base64Encoded: lines.joined())))

@@ -91,7 +91,7 @@ struct LibraryContextTests {
     }
 }
 
-/// The `openssl` command, in a directory of its own that is removed with it: what others write and read.
+/// The `openssl` command in a temporary directory, as an independent implementation.
 final class OpenSSLTool {
     let directory: URL
 
@@ -108,7 +108,9 @@ final class OpenSSLTool {
         let text: String
     }
 
-    /// Runs it in the directory. - Returns: what it prints, errors too.
+    /// Runs the command in the directory.
+    ///
+    /// - Returns: what it prints, including errors.
     @discardableResult
     func run(_ arguments: String...) throws -> String { try run(arguments) }
 

@@ -15,7 +15,7 @@ struct EncryptedKeyTests {
         try tool.run("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "plain.pem")
     }
 
-    /// Every form the tool writes, by its arguments.
+    /// Arguments for every form that the tool writes.
     static let written: [[String]] = [
         ["pkcs8", "-topk8", "-v2", "aes-256-cbc"],
         ["pkcs8", "-topk8", "-v2", "aes-256-cbc", "-v2prf", "hmacWithSHA512", "-iter", "10000"],
@@ -51,7 +51,7 @@ struct EncryptedKeyTests {
     @Test("a wrong or missing passphrase is refused without a prompt", arguments: written)
     func refused(_ form: [String]) throws {
         let pem = try encrypt(form)
-        // The newline at the end is none of the passphrase, but one in front of it would be a blank more.
+        // The newline at the end is not part of the passphrase, but a blank before it would be.
         for wrong in ["correct hors", "correct horse ", "Correct horse"] {
             let said = message(pem, try Passphrase(Array(wrong.utf8)))
             #expect(said.contains("decrypt the private key with this passphrase"))
@@ -109,7 +109,7 @@ struct PassphraseTests {
         dump([source], to: &text)
         dump(Optional(source), to: &text)
         #expect(!text.contains("hunter2"))
-        // Nor as bytes: the first two of them.
+        // The first two bytes must not appear as numbers either.
         #expect(!text.contains("104") && !text.contains("117"))
     }
 }

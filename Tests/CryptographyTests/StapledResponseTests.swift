@@ -26,7 +26,8 @@ struct StapledResponseTests {
         try tool.write(leaf.pem(), to: "leaf.pem")
     }
 
-    /// What the authority's database says: `V` good, `R` revoked; anything else and it knows nothing.
+    /// Writes the authority's database. State `V` is good, `R` is revoked, and anything else makes the certificate
+    /// unknown.
     private func write(state: Character) throws {
         let times = state == "R" ? "R\t391231000000Z\t250101000000Z" : "V\t391231000000Z\t"
         let line = "VR".contains(state) ? "\(times)\t\(leaf.serial)\tunknown\t/CN=localhost\n" : ""
@@ -64,7 +65,7 @@ struct StapledResponseTests {
         }
     }
 
-    /// A certificate of `issuer` that appoints its holder to sign responses, or does not. Writes `NAME.pem` and `NAME.key`.
+    /// Creates a certificate of `issuer` that may or may not sign responses. Writes `NAME.pem` and `NAME.key`.
     private func appoint(_ name: String, issuer: String = "ca", usage: String, digest: String = "sha256") throws {
         try tool.run("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "\(name).key")
         try tool.run("req", "-new", "-key", "\(name).key", "-subj", "/CN=\(name)", "-out", "\(name).csr")
@@ -85,7 +86,7 @@ struct StapledResponseTests {
         let response = try read(respond())
         #expect(response.subject == "CN=localhost")
         #expect(abs(response.thisUpdate - now) < 600)
-        // The tool asks for the time twice, and a second may begin in between.
+        // The tool reads the time twice, and a second may pass in between.
         let life = response.nextUpdate - response.thisUpdate
         #expect(life == 1_800 || life == 1_801)
         #expect(response.encoding == (try tool.read("response.der")))
@@ -179,7 +180,7 @@ struct StapledResponseTests {
             altered[index] ^= 1
             if (try? read(altered)) != nil { survivors.append(index) }
         }
-        // What is not signed are the certificates that come along, and not needed: here the issuer's own.
+        // The certificates in the response are not signed. They are not needed: here it is the issuer's own.
         let signed = try tool.run("ocsp", "-respin", "response.der", "-noverify", "-resp_text")
         #expect(signed.contains("OCSP Response Status: successful"))
         let certificate = try authority.certificate.der()
