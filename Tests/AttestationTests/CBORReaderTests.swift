@@ -1,6 +1,6 @@
 import Attestation
-import TestVectors
 import Testing
+import TestVectors
 
 @Suite("CBOR")
 struct CBORReaderTests {
@@ -153,5 +153,204 @@ struct CBORReaderTests {
             refused = error
         }
         #expect(refused == .truncated)
+    }
+}
+
+/// The examples of RFC 8949 itself.
+@Suite("The examples of RFC 8949")
+struct CBORVectorTests {
+    private static let examples = "cbor/appendix_a.json"
+    private static let notWellFormed = "cbor/rfc8949-appendix-f-not-well-formed.json"
+
+    private struct Example: Decodable {
+        var hex: String
+    }
+
+    private struct NotWellFormed: Decodable {
+        var vectors: [Example]
+    }
+
+    /// Which of appendix A's well-formed examples are refused, and why each may be: App Attest has none of it, and what
+    /// nobody needs is only a place to hide in.
+    private static let stricter: [(fault: CBORFault, why: String, examples: [String])] = [
+        (
+            .unsupportedType, "tags: bignums, dates, URIs, encoded CBOR",
+            [
+                "c249010000000000000000", "c349010000000000000000",
+                "c074323031332d30332d32315432303a30343a30305a", "c11a514b67b0", "c1fb41d452d9ec200000",
+                "d74401020304", "d818456449455446",
+                "d82076687474703a2f2f7777772e6578616d706c652e636f6d",
+            ]
+        ),
+        (
+            .unsupportedType, "floating-point numbers",
+            [
+                "f90000", "f98000", "f93c00", "fb3ff199999999999a", "f93e00", "f97bff", "fa47c35000", "fa7f7fffff",
+                "fb7e37e43c8800759c", "f90001", "f90400", "f9c400", "fbc010666666666666", "f97c00", "f97e00", "f9fc00",
+                "fa7f800000", "fa7fc00000", "faff800000", "fb7ff0000000000000", "fb7ff8000000000000",
+                "fbfff0000000000000",
+            ]
+        ),
+        (
+            // RFC 8949 itself forbids f818 (section 3.3); the example is RFC 7049's.
+            .unsupportedType, "undefined and unassigned simple values", ["f7", "f0", "f818", "f8ff"]
+        ),
+        (
+            .indefiniteLength, "indefinite lengths: a second spelling of every string, array and map",
+            [
+                "5f42010243030405ff", "7f657374726561646d696e67ff", "9fff", "9f018202039f0405ffff",
+                "9f01820203820405ff", "83018202039f0405ff", "83019f0203ff820405",
+                "9f0102030405060708090a0b0c0d0e0f101112131415161718181819ff", "bf61610161629f0203ffff",
+                "826161bf61626163ff", "bf6346756ef563416d7421ff",
+            ]
+        ),
+    ]
+
+    @Test(
+        "appendix A: every example is read exactly, or refused for a reason", .enabled(if: SharedVectors.has(examples)))
+    func appendixA() throws {
+        let examples = try #require(try SharedVectors.read([Example].self, Self.examples))
+        var accepted = 0
+        var refused = 0
+        for example in examples {
+            let bytes = hex(example.hex)
+            if let entry = Self.stricter.first(where: { $0.examples.contains(example.hex) }) {
+                #expect(CBORItem.skip(bytes) == entry.fault, "\(example.hex): \(entry.why)")
+                refused += 1
+            } else {
+                #expect(CBORItem.skip(bytes) == nil, "\(example.hex)")
+                switch CBORItem.read(bytes) {
+                case .success(let item): #expect(item.encoded == bytes, "\(example.hex)")
+                case .failure(let fault):
+                    // The two integers of 64 bits that Int64 does not hold.
+                    #expect(fault == .integerTooLarge && example.hex.hasSuffix("bffffffffffffffff"))
+                }
+                accepted += 1
+            }
+        }
+        #expect(refused == Self.stricter.map(\.examples.count).reduce(0, +))
+        #expect(accepted == examples.count - refused)
+        #expect(accepted == 37)
+    }
+
+    @Test("appendix F: everything that is not well-formed is refused", .enabled(if: SharedVectors.has(notWellFormed)))
+    func appendixF() throws {
+        let vectors = try #require(try SharedVectors.read(NotWellFormed.self, Self.notWellFormed)).vectors
+        #expect(vectors.count == 94)
+        for vector in vectors {
+            let bytes = hex(vector.hex)
+            #expect(CBORItem.skip(bytes) != nil, "\(vector.hex)")
+            #expect(throws: CBORFault.self, "\(vector.hex)") { try CBORItem.read(bytes).get() }
+        }
+    }
+}
+
+/// A whole item as a tree, made by the reader under test: what it understood can then be written down again.
+indirect enum CBORItem: Equatable {
+    case integer(Int64)
+    case bytes([UInt8])
+    case text(String)
+    case array([CBORItem])
+    case map([Entry])
+    case skipped([UInt8])
+
+    struct Entry: Equatable {
+        var key: CBORItem
+        var value: CBORItem
+    }
+
+    /// Reads exactly one item.
+    static func read(_ bytes: [UInt8]) -> Result<CBORItem, CBORFault> {
+        do throws(CBORFault) {
+            let span = bytes.span
+            var reader = CBORReader(span)
+            let item = try read(&reader, bytes)
+            try reader.finish()
+            return .success(item)
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// Skips exactly one item.
+    static func skip(_ bytes: [UInt8]) -> CBORFault? {
+        do throws(CBORFault) {
+            let span = bytes.span
+            var reader = CBORReader(span)
+            try reader.skip()
+            try reader.finish()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    private static func read(_ reader: inout CBORReader, _ bytes: [UInt8]) throws(CBORFault) -> CBORItem {
+        switch try reader.peek() {
+        case .unsigned, .negative: return .integer(try reader.readInteger())
+        case .bytes: return .bytes(Array(bytes[try reader.readBytes()]))
+        case .text: return .text(String(decoding: bytes[try reader.readText()], as: UTF8.self))
+        case .array:
+            var items: [CBORItem] = []
+            for _ in 0..<(try reader.beginArray()) { items.append(try read(&reader, bytes)) }
+            return .array(items)
+        case .map:
+            var map = try reader.beginMap()
+            var entries: [Entry] = []
+            while let key = try reader.nextKey(&map) {
+                let name: CBORItem =
+                    switch key {
+                    case .text(let range): .text(String(decoding: bytes[range], as: UTF8.self))
+                    case .integer(let value): .integer(value)
+                    }
+                entries.append(Entry(key: name, value: try read(&reader, bytes)))
+            }
+            return .map(entries)
+        case .simple:
+            let start = reader.position
+            try reader.skip()
+            return .skipped(Array(bytes[start..<reader.position]))
+        }
+    }
+
+    /// The item's one admitted encoding.
+    var encoded: [UInt8] {
+        switch self {
+        case .integer(let value) where value < 0: CBORWriting.head(1, UInt64(bitPattern: ~value))
+        case .integer(let value): CBORWriting.head(0, UInt64(value))
+        case .bytes(let bytes): CBORWriting.bytes(bytes)
+        case .text(let text): CBORWriting.text(text)
+        case .array(let items): CBORWriting.head(4, UInt64(items.count)) + items.flatMap(\.encoded)
+        case .map(let entries):
+            CBORWriting.head(5, UInt64(entries.count)) + entries.flatMap { $0.key.encoded + $0.value.encoded }
+        case .skipped(let bytes): bytes
+        }
+    }
+}
+
+/// Writes CBOR as the tests need it; arguments in their shortest form.
+enum CBORWriting {
+    static func head(_ majorType: UInt8, _ argument: UInt64) -> [UInt8] {
+        let major = majorType << 5
+        switch argument {
+        case ..<24: return [major | UInt8(argument)]
+        case ..<0x100: return [major | 24] + bigEndian(argument, 1)
+        case ..<0x1_0000: return [major | 25] + bigEndian(argument, 2)
+        case ..<0x1_0000_0000: return [major | 26] + bigEndian(argument, 4)
+        default: return [major | 27] + bigEndian(argument, 8)
+        }
+    }
+
+    static func bigEndian(_ value: UInt64, _ count: Int) -> [UInt8] {
+        (0..<count).map { UInt8(truncatingIfNeeded: value >> UInt64(8 * (count - 1 - $0))) }
+    }
+
+    static func bytes(_ bytes: [UInt8]) -> [UInt8] { head(2, UInt64(bytes.count)) + bytes }
+
+    static func text(_ text: String) -> [UInt8] { head(3, UInt64(text.utf8.count)) + text.utf8 }
+
+    /// Keys are text, values are already encoded.
+    static func map(_ entries: [(String, [UInt8])]) -> [UInt8] {
+        head(5, UInt64(entries.count)) + entries.flatMap { text($0.0) + $0.1 }
     }
 }

@@ -1,8 +1,9 @@
 import Attestation
 import Chance
 import Cryptography
-import TestVectors
+import Foundation
 import Testing
+import TestVectors
 import Vocabulary
 
 /// Attestations of real devices, iOS 14 to 27: all are accepted, and nothing near to them is.
@@ -160,4 +161,122 @@ struct GenuineAttestationTests {
             return error
         }
     }
+}
+
+/// An attestation of a real device, published by others; see `SharedVectors`.
+struct GenuineAttestation: Decodable, Sendable, CustomTestStringConvertible {
+    static let path = "apple/attestations.json"
+
+    var id: String
+    var appID: String
+    var environment: String
+    private var object: Data
+    private var key: Data
+    private var hash: Data
+    private var point: Data
+    private var time: String
+    private var leafNotBefore: String
+    private var leafNotAfter: String
+    var systemVersion: String
+
+    private enum CodingKeys: String, CodingKey {
+        case id
+        case appID = "app_id"
+        case environment
+        case object = "attestation_object"
+        case key = "key_id"
+        case hash = "client_data_hash"
+        case point = "public_key_x963"
+        case time = "verification_time"
+        case leafNotBefore = "leaf_not_before"
+        case leafNotAfter = "leaf_not_after"
+        case systemVersion = "os_version"
+    }
+
+    var testDescription: String { id }
+    /// As it was published, this one's receipt has one altered byte in the certificate of its signer.
+    var hasGenuineReceipt: Bool { id != "ios-26.2-4949301d" }
+    var bytes: [UInt8] { Array(object) }
+    var keyID: [UInt8] { Array(key) }
+    var clientDataHash: [UInt8] { Array(hash) }
+    var publicKey: [UInt8] { Array(point) }
+    var verificationTime: Int64 { Self.seconds(time) }
+    var notBefore: Int64 { Self.seconds(leafNotBefore) }
+    var notAfter: Int64 { Self.seconds(leafNotAfter) }
+
+    private static func seconds(_ text: String) -> Int64 {
+        guard let date = ISO8601DateFormatter().date(from: text) else { fatalError("no time: \(text)") }
+        return Int64(date.timeIntervalSince1970)
+    }
+
+    /// What the app sent.
+    func evidence() throws -> AttestationEvidence {
+        let id = KeyID(digest: keyID.span)
+        return AttestationEvidence(attestation: bytes, clientDataHash: clientDataHash, keyID: try #require(id))
+    }
+
+    /// Empty where the vectors are absent.
+    static let all: [GenuineAttestation] = {
+        struct File: Decodable {
+            var vectors: [GenuineAttestation]
+        }
+        do { return try SharedVectors.read(File.self, path)?.vectors ?? [] } catch {
+            fatalError("\(path) cannot be read: \(error)")
+        }
+    }()
+}
+
+/// What one verification costs. Decides nothing; it runs where a figure is asked for:
+///
+///     ATTESTGATE_MEASURE=1 scripts/test unit AttestationMeasurement
+@Suite(
+    "Attestation measurement", .serialized,
+    .enabled(if: ProcessInfo.processInfo.environment["ATTESTGATE_MEASURE"] != nil))
+struct AttestationMeasurement {
+    @Test("CPU time of one verification")
+    func verification() throws {
+        let authority = try TestAuthority(LibraryContext())
+        let forgery = try AttestationForgery(authority)
+        let evidence = try forgery.evidence()
+        let verifier = try forgery.verifier()
+        let count = 2000
+        let first = try cpuSeconds { _ = try verifier.verify(evidence, at: AttestationForgery.time) }
+        let rest = try cpuSeconds {
+            for _ in 0..<count { _ = try verifier.verify(evidence, at: AttestationForgery.time) }
+        }
+        print("attestation: first \(microseconds(first)) us, then \(microseconds(rest / Double(count))) us of CPU each")
+    }
+
+    @Test("CPU time of a genuine attestation, without and with its receipt")
+    func genuine() throws {
+        guard let genuine = GenuineAttestation.all.last else { return }
+        let library = try LibraryContext()
+        let roots = try AttestationVerifier.Roots(
+            apple: AppleRoots.appAttestation(library), receipts: AppleRoots.receipts(library))
+        let count = 2000
+        for demandsReceipt in [false, true] {
+            let app = AttestedApp(id: genuine.appID, environment: .production, demandsReceipt: demandsReceipt)
+            let verifier = try AttestationVerifier(apps: [app], roots: roots, library)
+            let evidence = try genuine.evidence()
+            let time = genuine.verificationTime
+            let seconds = try cpuSeconds {
+                for _ in 0..<count { _ = try verifier.verify(evidence, at: time) }
+            }
+            let what = demandsReceipt ? "attestation and receipt" : "attestation"
+            print("genuine \(what): \(microseconds(seconds / Double(count))) us of CPU each")
+        }
+    }
+
+    private func cpuSeconds(_ body: () throws -> Void) rethrows -> Double {
+        func now() -> Double {
+            var time = timespec()
+            clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
+            return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+        }
+        let start = now()
+        try body()
+        return now() - start
+    }
+
+    private func microseconds(_ seconds: Double) -> Int { Int(seconds * 1e6) }
 }

@@ -1,3 +1,4 @@
+import Attestation
 import COpenSSL
 import Cryptography
 
@@ -116,4 +117,76 @@ struct TestAuthority {
         X509_add_ext(certificate, made, -1)
         X509_EXTENSION_free(made)
     }
+}
+
+/// A P-256 key that signs assertions as the Secure Enclave does, for tests only.
+struct SoftwareKey {
+    private let key: PrivateKey
+    private let library: LibraryContext
+    let verification: P256VerificationKey
+
+    init(_ library: LibraryContext) throws {
+        key = try PrivateKey.generateP256(library)
+        self.library = library
+        let point = key.publicKey.uncompressedPoint ?? []
+        verification = try P256VerificationKey(point: point.span, library)
+    }
+
+    /// ECDSA with SHA-256 over the nonce SHA-256(authenticator data || client data hash), in DER.
+    func sign(_ authenticatorData: [UInt8], _ clientDataHash: [UInt8]) throws -> [UInt8] {
+        let nonce = try library.sha256(of: authenticatorData.span, clientDataHash.span)
+        return try sign(digest: library.sha256(of: nonce.span).bytes)
+    }
+
+    /// ECDSA over a digest as it is.
+    func sign(digest: [UInt8]) throws -> [UInt8] { try Self.sign(digest: digest, key.pointer, library) }
+
+    static func sign(digest: [UInt8], _ key: OpaquePointer, _ library: LibraryContext) throws -> [UInt8] {
+        guard let context = EVP_PKEY_CTX_new_from_pkey(library.pointer, key, nil) else {
+            throw CryptographyError.fromQueue(doing: "sign")
+        }
+        defer { EVP_PKEY_CTX_free(context) }
+        var signature = [UInt8](repeating: 0, count: 72)
+        var length = signature.count
+        guard EVP_PKEY_sign_init(context) == 1,
+            EVP_PKEY_sign(context, &signature, &length, digest, digest.count) == 1
+        else { throw CryptographyError.fromQueue(doing: "sign") }
+        return Array(signature[..<length])
+    }
+}
+
+/// Calls the verifier with arrays.
+struct Verifying {
+    let library: LibraryContext
+
+    init() throws { library = try LibraryContext() }
+
+    func hash(_ bytes: [UInt8]) throws -> [UInt8] { try library.sha256(of: bytes.span).bytes }
+
+    func verify(
+        _ assertion: [UInt8], _ clientDataHash: [UInt8], _ key: P256VerificationKey, rpIDHash: [UInt8]
+    ) -> Result<VerifiedAssertion, AssertionFault> {
+        do throws(AssertionFault) {
+            return .success(
+                try AssertionVerifier.verify(
+                    assertion.span, clientDataHash: clientDataHash.span, key: key, rpIDHash: rpIDHash.span,
+                    digests: library))
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// Only the form.
+    func parse(_ assertion: [UInt8]) -> Result<Assertion, AssertionFault> {
+        do throws(AssertionFault) { return .success(try Assertion(assertion.span)) } catch { return .failure(error) }
+    }
+}
+
+/// Only the form of an attestation.
+func parseAttestation(_ bytes: [UInt8]) -> Result<AttestationObject, AttestationFault> {
+    do throws(AttestationFault) { return .success(try AttestationObject(bytes.span)) } catch { return .failure(error) }
+}
+
+extension Result {
+    var failure: Failure? { if case .failure(let failure) = self { failure } else { nil } }
 }

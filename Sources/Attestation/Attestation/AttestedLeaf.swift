@@ -36,3 +36,82 @@ struct AttestedLeaf {
         return try? LeafExtensions.texts(in: value.span, [number])[number]
     }
 }
+
+/// What Apple's extensions of a leaf say.
+enum LeafExtensions {
+    /// 1.2.840.113635.100.8.2: the nonce.
+    static let nonce = "1.2.840.113635.100.8.2"
+    /// 1.2.840.113635.100.8.5: how the key may be used, and by which app. Apple does not document it.
+    static let keyUse = "1.2.840.113635.100.8.5"
+    /// 1.2.840.113635.100.8.7: the operating system. Apple does not document it.
+    static let system = "1.2.840.113635.100.8.7"
+
+    /// Where the 32 bytes of the nonce lie: SEQUENCE { [1] EXPLICIT OCTET STRING }, and nothing else.
+    static func nonce(in value: Span<UInt8>) throws(DERFault) -> Range<Int> {
+        var outer = DERReader(value)
+        var sequence = DERReader(value, in: try outer.read(.sequence))
+        try outer.finish()
+        var tagged = DERReader(value, in: try sequence.read(.explicit(1)))
+        try sequence.finish()
+        let nonce = try tagged.read(.octetString)
+        try tagged.finish()
+        guard nonce.count == 32 else { throw .unexpectedValue }
+        return nonce
+    }
+
+    /// The texts of a SEQUENCE OF [number] EXPLICIT value: only values that are OCTET STRINGs of UTF-8 text.
+    ///
+    /// - Throws: if the SEQUENCE is not one from the first to the last byte, or has a wanted number twice.
+    static func texts(in value: Span<UInt8>, _ wanted: [UInt32]) throws(DERFault) -> [UInt32: String] {
+        var outer = DERReader(value)
+        var sequence = DERReader(value, in: try outer.read(.sequence))
+        try outer.finish()
+        var texts: [UInt32: String] = [:]
+        while !sequence.isAtEnd {
+            let (tag, content) = try sequence.next()
+            guard tag.leading == 0xa0, wanted.contains(tag.number) else { continue }
+            var tagged = DERReader(value, in: content)
+            let text = value.extracting(try tagged.read(.octetString))
+            try tagged.finish()
+            guard texts[tag.number] == nil, text.count <= 256, let utf8 = try? UTF8Span(validating: text) else {
+                throw .unexpectedValue
+            }
+            texts[tag.number] = String(copying: utf8)
+        }
+        return texts
+    }
+}
+
+/// What the leaf says of the system that made the key.
+public struct AttestedSystem: Equatable, Sendable {
+    public var platform: AttestedPlatform
+    /// As in `27.0`.
+    public var version: String?
+    /// As in `24A325b`.
+    public var build: String?
+
+    private static let versionNumber: UInt32 = 1400
+    private static let buildNumber: UInt32 = 1403
+    private static let platformNumber: UInt32 = 1026
+
+    /// - Throws: if the leaf has more than one such extension, or one of another form: a policy would take the platform
+    ///   for absent.
+    init(_ leaf: Certificate) throws(DERFault) {
+        let values = leaf.extensionValues(LeafExtensions.system)
+        guard values.count <= 1 else { throw .unexpectedValue }
+        guard let value = values.first else {
+            platform = .unstated
+            return
+        }
+        let texts = try LeafExtensions.texts(
+            in: value.span, [Self.versionNumber, Self.buildNumber, Self.platformNumber])
+        version = texts[Self.versionNumber]
+        build = texts[Self.buildNumber]
+        guard let name = texts[Self.platformNumber] else {
+            platform = .unstated
+            return
+        }
+        guard let platform = AttestedPlatform(name) else { throw .unexpectedValue }
+        self.platform = platform
+    }
+}

@@ -1,3 +1,5 @@
+internal import Cryptography
+
 /// Reads CBOR (RFC 8949) item by item, strictly, without building a tree: strings come out as ranges of the input.
 ///
 /// It admits what App Attest uses and no second spelling of it: integers, byte and text strings, arrays, maps, `false`,
@@ -161,5 +163,143 @@ public struct CBORReader: ~Escapable {
         } catch {
             return false
         }
+    }
+}
+
+/// The kinds of item this module reads.
+public enum CBORKind: Equatable, Sendable {
+    case unsigned
+    case negative
+    case bytes
+    case text
+    case array
+    case map
+    /// `false`, `true` or `null`: nothing of Apple's has one, but an extension to come might, and skipping it is harmless.
+    case simple
+
+    /// What an item that begins with this byte is (RFC 8949 section 3: three bits of major type, five of additional
+    /// information), or why it is refused.
+    init(initial: UInt8) throws(CBORFault) {
+        let information = initial & 0x1f
+        // Reserved in every major type.
+        guard !(28...30).contains(information) else { throw .reservedHead }
+        if information == 31 {
+            // Integers and tags have no indefinite form (RFC 8949 section 3.2); of major type 7 it is the break.
+            switch initial >> 5 {
+            case 0, 1, 6: throw .reservedHead
+            default: throw .indefiniteLength
+            }
+        }
+        switch initial >> 5 {
+        case 0: self = .unsigned
+        case 1: self = .negative
+        case 2: self = .bytes
+        case 3: self = .text
+        case 4: self = .array
+        case 5: self = .map
+        case 7 where (20...22).contains(information): self = .simple
+        default: throw .unsupportedType
+        }
+    }
+}
+
+/// How far the reading of one map has come.
+///
+/// Remembers where its keys lie, so that every map is free of duplicates, whatever its reader knows of it: two readers
+/// that pick different ones of two equal keys are how forged content passes a check.
+public struct CBORMap: Sendable {
+    /// The most entries a map may have: as many as `keys` has room for. Apple's largest map, the COSE key, has five.
+    public static let capacity = 32
+
+    /// How many entries have not been read.
+    public private(set) var remaining: Int
+    private var count = 0
+    /// Where the encoded keys lie that were read so far: the first `count` of `capacity`.
+    private var keys = InlineArray<32, Range<Int>>(repeating: 0..<0)
+
+    init(entries: Int) {
+        remaining = entries
+    }
+
+    /// Notes the key whose encoding lies in `range`.
+    ///
+    /// Equal keys have equal encodings, because only the shortest encoding is admitted.
+    mutating func note(_ range: Range<Int>, in bytes: Span<UInt8>) throws(CBORFault) {
+        for index in 0..<count {
+            guard !ConstantTime.areEqual(bytes.extracting(keys[index]), bytes.extracting(range)) else {
+                throw .duplicateKey
+            }
+        }
+        keys[count] = range
+        count += 1
+        remaining -= 1
+    }
+}
+
+/// A map's key.
+public enum CBORKey: Equatable, Sendable {
+    /// Where the text lies, without its head.
+    case text(Range<Int>)
+    case integer(Int64)
+}
+
+/// Why bytes are not the CBOR this module reads.
+public enum CBORFault: Error, Equatable, Sendable, CaseIterable {
+    /// The bytes end inside an item, or an item claims more than there is.
+    case truncated
+    /// Bytes follow the one item that was expected.
+    case trailingBytes
+    /// Additional information 28 to 30, or 31 where it means nothing (RFC 8949 section 3).
+    case reservedHead
+    /// An indefinite length, or the break that would end one (RFC 8949 section 3.2).
+    case indefiniteLength
+    /// An integer or a length written in more bytes than it needs (RFC 8949 section 4.2.1).
+    case notShortest
+    /// A tag, a floating-point number, `undefined` or an unassigned simple value: nothing this format has.
+    case unsupportedType
+    /// A well-formed item, but not of the kind that stands here.
+    case unexpectedType
+    /// An integer that does not fit in 64 bits with its sign.
+    case integerTooLarge
+    /// Text that is not UTF-8 (RFC 8949 section 3.1).
+    case textNotUTF8
+    /// A map with the same key twice (RFC 8949 section 5.6).
+    case duplicateKey
+    /// A map key that is neither text nor an integer.
+    case unsupportedKey
+    /// A map with more entries than any of Apple's, see `CBORMap.capacity`.
+    case tooManyEntries
+    /// Maps and arrays in each other, deeper than `CBORReader.depthLimit`.
+    case tooDeep
+}
+
+extension CBORFault {
+    /// For the log, and for the developer of the client.
+    public var reason: StaticString {
+        switch self {
+        case .truncated: "the CBOR ends inside an item"
+        case .trailingBytes: "bytes follow the CBOR item"
+        case .reservedHead: "a CBOR head uses reserved additional information"
+        case .indefiniteLength: "a CBOR item has an indefinite length"
+        case .notShortest: "a CBOR integer or length is not in its shortest form"
+        case .unsupportedType: "a CBOR tag, floating-point number or simple value is not allowed"
+        case .unexpectedType: "a CBOR item has an unexpected type"
+        case .integerTooLarge: "a CBOR integer does not fit in 64 bits"
+        case .textNotUTF8: "a CBOR text is not UTF-8"
+        case .duplicateKey: "a CBOR map has a duplicate key"
+        case .unsupportedKey: "a CBOR map key is neither text nor an integer"
+        case .tooManyEntries: "a CBOR map has too many entries"
+        case .tooDeep: "CBOR maps and arrays are nested too deeply"
+        }
+    }
+}
+
+extension Span where Element == UInt8 {
+    /// Whether the bytes are the UTF-8 of `text`.
+    ///
+    /// - Parameter text: a literal; those are neither allocated nor counted, so asking costs a comparison and no more.
+    func spells(_ text: String) -> Bool {
+        let text = text.utf8
+        return ConstantTime.areEqual(self, text.span)
     }
 }

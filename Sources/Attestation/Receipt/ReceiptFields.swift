@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// The parsed payload of a receipt, regardless of its signer.
 ///
 /// A SET of SEQUENCE { type INTEGER, version INTEGER, value OCTET STRING } in DER (Apple's "Assessing fraud risk"). Fields of
@@ -94,4 +96,123 @@ public struct Receipt: Equatable, Sendable {
     init(_ fields: ReceiptFields) {
         self.fields = fields
     }
+}
+
+/// A moment in the form of RFC 3339, as receipts and command lines write it: `2026-04-21T18:13:12.153Z`.
+public struct InternetTime: Equatable, Sendable {
+    /// Since 1970-01-01T00:00:00Z; finer parts are cut off.
+    public let milliseconds: Int64
+
+    public init(seconds: Int64) {
+        milliseconds = seconds * 1000
+    }
+
+    public var seconds: Int64 {
+        // Rounded down before 1970, too.
+        (milliseconds - (milliseconds % 1000 + 1000) % 1000) / 1000
+    }
+
+    /// - Parameter text: RFC 3339 section 5.6 with `T` and `Z` in capitals, or an offset for `Z`; years 1970 to 9999. A leap
+    ///   second is the second after it.
+    public init?(_ text: Span<UInt8>) {
+        var reader = Reader(text: text)
+        guard let year = reader.number(4), reader.skip("-"), let month = reader.number(2), reader.skip("-"),
+            let day = reader.number(2), reader.skip("T"), let hour = reader.number(2), reader.skip(":"),
+            let minute = reader.number(2), reader.skip(":"), let second = reader.number(2),
+            year >= 1970, (1...12).contains(month), (1...Self.days(in: month, of: year)).contains(day), hour < 24,
+            minute < 60, second <= 60, let fraction = reader.fraction(), let offset = reader.offset(), reader.isAtEnd
+        else { return nil }
+        let days = GregorianDays.count(to: Int64(year), Int64(month), Int64(day))
+        let seconds = days * 86_400 + Int64((hour * 60 + minute - offset) * 60 + second)
+        milliseconds = seconds * 1000 + Int64(fraction)
+    }
+
+    public init?(_ text: String) {
+        let bytes = Array(text.utf8)
+        self.init(bytes.span)
+    }
+
+    private static func days(in month: Int, of year: Int) -> Int {
+        switch month {
+        case 4, 6, 9, 11: 30
+        case 2: year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) ? 29 : 28
+        default: 31
+        }
+    }
+
+    private struct Reader: ~Escapable {
+        let text: Span<UInt8>
+        var position = 0
+
+        @_lifetime(copy text)
+        init(text: Span<UInt8>) { self.text = text }
+
+        var isAtEnd: Bool { position == text.count }
+
+        mutating func skip(_ character: Unicode.Scalar) -> Bool {
+            guard position < text.count, text[position] == UInt8(ascii: character) else { return false }
+            position += 1
+            return true
+        }
+
+        mutating func digit() -> Int? {
+            guard position < text.count, (0x30...0x39).contains(text[position]) else { return nil }
+            position += 1
+            return Int(text[position - 1]) - 0x30
+        }
+
+        mutating func number(_ digits: Int) -> Int? {
+            var value = 0
+            for _ in 0..<digits {
+                guard let digit = digit() else { return nil }
+                value = value * 10 + digit
+            }
+            return value
+        }
+
+        /// Milliseconds; at most nine digits are read.
+        mutating func fraction() -> Int? {
+            guard skip(".") else { return 0 }
+            var milliseconds = 0
+            var count = 0
+            while count < 9, let digit = digit() {
+                if count < 3 { milliseconds = milliseconds * 10 + digit }
+                count += 1
+            }
+            guard count > 0 else { return nil }
+            for _ in count..<max(count, 3) { milliseconds *= 10 }
+            return milliseconds
+        }
+
+        /// Minutes to subtract.
+        mutating func offset() -> Int? {
+            if skip("Z") { return 0 }
+            let sign = skip("+") ? 1 : skip("-") ? -1 : 0
+            guard sign != 0, let hours = number(2), skip(":"), let minutes = number(2), hours < 24, minutes < 60 else {
+                return nil
+            }
+            return sign * (hours * 60 + minutes)
+        }
+    }
+}
+
+extension InternetTime: CustomStringConvertible {
+    /// In UTC, to the second.
+    public var description: String {
+        let days = Int(seconds >= 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400)
+        let rest = Int(seconds) - days * 86_400
+        let shifted = days + 719_468
+        let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
+        let dayOfEra = shifted - era * 146_097
+        let yearOfEra = (dayOfEra - dayOfEra / 1_460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+        let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+        let shiftedMonth = (5 * dayOfYear + 2) / 153
+        let day = dayOfYear - (153 * shiftedMonth + 2) / 5 + 1
+        let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
+        let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+        return "\(year)-\(Self.pad(month))-\(Self.pad(day))T"
+            + "\(Self.pad(rest / 3600)):\(Self.pad(rest / 60 % 60)):\(Self.pad(rest % 60))Z"
+    }
+
+    private static func pad(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
 }
