@@ -1,16 +1,16 @@
 public import Cryptography
 internal import Vocabulary
 
-/// Apple's two roots, as in `certs/roots`: part of the program, so that nobody can exchange a file for another. Their
-/// fingerprints are checked whenever they are loaded.
+/// Apple's two root certificates, as in `certs/roots`. They are compiled in, so that no file can replace them. Their
+/// fingerprints are checked at every load.
 public enum AppleRoots {
-    /// Apple App Attestation Root CA: what attestations lead to.
+    /// Returns Apple App Attestation Root CA, the root of attestations.
     public static func appAttestation(_ library: LibraryContext) throws(CryptographyError) -> TrustedRoot {
         try load(
             appAttestationPEM, "1cb9823ba28ba6ad2d33a006941de2ae4f513ef1d4e831b9f7e0fa7b6242c932", library)
     }
 
-    /// Apple Root CA - G3: what receipts lead to.
+    /// Returns Apple Root CA - G3, the root of receipts.
     public static func receipts(_ library: LibraryContext) throws(CryptographyError) -> TrustedRoot {
         try load(receiptsPEM, "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179", library)
     }
@@ -25,7 +25,7 @@ public enum AppleRoots {
         return try TrustedRoot(certificates[0], library)
     }
 
-    static let appAttestationPEM = """
+    private static let appAttestationPEM = """
         -----BEGIN CERTIFICATE-----
         MIICITCCAaegAwIBAgIQC/O+DvHN0uD7jG5yH2IXmDAKBggqhkjOPQQDAzBSMSYw
         JAYDVQQDDB1BcHBsZSBBcHAgQXR0ZXN0YXRpb24gUm9vdCBDQTETMBEGA1UECgwK
@@ -43,7 +43,7 @@ public enum AppleRoots {
 
         """
 
-    static let receiptsPEM = """
+    private static let receiptsPEM = """
         -----BEGIN CERTIFICATE-----
         MIICQzCCAcmgAwIBAgIILcX8iNLFS5UwCgYIKoZIzj0EAwMwZzEbMBkGA1UEAwwS
         QXBwbGUgUm9vdCBDQSAtIEczMSYwJAYDVQQLDB1BcHBsZSBDZXJ0aWZpY2F0aW9u

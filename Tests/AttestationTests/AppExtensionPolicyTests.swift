@@ -4,12 +4,12 @@ import Vocabulary
 
 @Suite("The policy for an assertion's extensions")
 struct AppExtensionPolicyTests {
-    /// - Returns: what is found wrong; nil if nothing is.
+    /// Returns the fault, or nil.
     private func fault(
         _ policy: AppExtensionPolicy = AppExtensionPolicy(), category: ValidationCategory? = nil,
         version: String? = nil, after shown: ShownExtensions = []
     ) -> ExtensionFault? {
-        // Ranges count from the beginning of the assertion, which is not the version's.
+        // Ranges count from the beginning of the assertion, not of the version.
         let assertion = Array("9.9.9".utf8) + Array((version ?? "").utf8) + Array("9".utf8)
         var extensions = AppExtensions()
         extensions.validationCategory = category

@@ -6,7 +6,7 @@ import Vocabulary
 
 @Suite("Apple's roots")
 struct AppleRootsTests {
-    /// As Apple publishes them on www.apple.com/certificateauthority.
+    /// The fingerprints that Apple publishes on www.apple.com/certificateauthority.
     private static let fingerprints = [
         "apple-app-attestation-root-ca": "1cb9823ba28ba6ad2d33a006941de2ae4f513ef1d4e831b9f7e0fa7b6242c932",
         "apple-root-ca-g3": "63343abfb89a6a03ebb57e9b3f5fa7be7c4f5c756f3017b3a8c488c3653e9179",

@@ -3,7 +3,7 @@ import Cryptography
 import Testing
 import TestVectors
 
-/// Assertions made here, in every form Apple's systems send.
+/// Assertions made here, in every form of Apple's systems.
 @Suite("Assertion verification")
 struct AssertionVerifierTests {
     private let verifying: Verifying
@@ -123,7 +123,8 @@ struct AssertionVerifierTests {
 
     @Test("a signature over the nonce used directly as digest is refused: SHA-256 is applied twice")
     func once() throws {
-        // Signing (data || hash) with ECDSA-SHA-256 makes the nonce the digest. Some libraries have it so; Apple has not.
+        // Signing (data || hash) with ECDSA-SHA-256 makes the nonce the digest. Some libraries do so, but Apple does
+        // not.
         let form = AssertionForm.all[0]
         let data = form.authenticatorData(rpIDHash: rpIDHash, counter: 7)
         let nonce = try verifying.hash(data + clientDataHash)
@@ -174,7 +175,7 @@ struct AssertionVerifierTests {
             #expect(fault.step == step)
         }
         let reasons = faults.map { String(describing: $0.0.reason) } + CBORFault.allCases.map { "\($0.reason)" }
-        #expect(Set(reasons).count == reasons.count - 1)  // `malformed` says the CBOR's own
+        #expect(Set(reasons).count == reasons.count - 1)  // `malformed` has the reason of its CBOR fault
     }
 
     @Test("a full report lists every failed check, and the first is that of an ordinary verification")
@@ -199,12 +200,12 @@ struct AssertionVerifierTests {
     }
 }
 
-/// The forms in which Apple's systems send assertions, as seen on devices.
+/// The forms of assertions that devices send.
 struct AssertionForm: CustomTestStringConvertible {
     var testDescription: String
     var flags: UInt8
     var extensions: [(String, [UInt8])]?
-    /// Entries of the outer map before the two that are known, outside of the signature.
+    /// Unsigned entries of the outer map before the two known ones.
     var unsigned: [(String, [UInt8])] = []
 
     private static let codeHash: [UInt8] = Array(0..<32)

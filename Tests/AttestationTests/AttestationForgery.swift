@@ -3,8 +3,7 @@ import COpenSSL
 import Cryptography
 import Vocabulary
 
-/// An attestation made and signed by a test's own authority: genuine in every respect, but for what a test changes before
-/// it is signed.
+/// An attestation signed by a test authority. It is genuine except for the test's changes before signing.
 struct AttestationForgery {
     static let appID = "TEAM123456.com.example.app"
     static let time: Int64 = 1_790_000_000
@@ -21,19 +20,19 @@ struct AttestationForgery {
     var coseKey: [UInt8]
     var extensions: [UInt8] = []
     var clientDataHash = [UInt8](repeating: 7, count: 32)
-    /// Nil: the right one.
+    /// Values of the nonce extension. Nil for the right one.
     var nonceExtensions: [[UInt8]]?
-    /// How the right nonce stands in the leaf.
+    /// Encodes the right nonce in the leaf.
     var writeNonce: ([UInt8]) -> [UInt8] = { DERWriting.nonce($0) }
     var systemExtensions: [[UInt8]] = [Self.system("27.0", platform: "iphoneos")]
     var leafValidity = (Self.time - 86_400)...(Self.time + 172_800)
     var leafIsAuthority: Bool? = false
     var leafKey: OpaquePointer
-    /// Another authority signs the leaf.
+    /// Another authority that signs the leaf.
     var leafIssuer: (TestAuthority, Certificate)?
     var sentIntermediate: Certificate
     var receipt: [UInt8]? = Array("not genuine".utf8)
-    /// Entries of the outer map beside the three that are known.
+    /// Entries of the outer map besides the three known ones.
     var unsigned: [(String, [UInt8])] = []
     var format = "apple-appattest"
     var furtherCertificates: [[UInt8]] = []
@@ -82,7 +81,9 @@ struct AttestationForgery {
         }
     }
 
-    /// - Parameter signedHash: what the leaf's nonce is made of, if not the client data hash.
+    /// Creates the attestation.
+    ///
+    /// - Parameter signedHash: The hash in the leaf's nonce, if it differs from the client data hash.
     func attestation(signing signedHash: [UInt8]? = nil) throws -> [UInt8] {
         let data = try authenticatorData
         let hash = signedHash ?? clientDataHash
@@ -120,7 +121,7 @@ struct AttestationForgery {
         return try AttestationVerifier(apps: apps, roots: roots, authority.library)
     }
 
-    /// The steps that refuse, and whether it is accepted.
+    /// Returns the steps that fail, and whether the attestation is accepted.
     func refusals(
         _ evidence: AttestationEvidence, _ apps: [AttestedApp] = [app], at time: Int64 = time, root: TrustedRoot? = nil
     ) throws -> [AttestationFault] {

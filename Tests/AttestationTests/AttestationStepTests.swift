@@ -4,7 +4,7 @@ import Cryptography
 import Testing
 import Vocabulary
 
-/// For each step an attestation that an authority of the test signed, wrong in this step and no other.
+/// For each step, an attestation by the test authority that is wrong in this step only.
 @Suite("Attestation steps")
 struct AttestationStepTests {
     private let authority: TestAuthority
@@ -31,7 +31,7 @@ struct AttestationStepTests {
         #expect(try faults { $0.extensions = CBORWriting.map([("apple_new_01", [0xf5])]) } == [])
         #expect(try faults { $0.unsigned = [("cdHash", CBORWriting.bytes([1, 2, 3]))] } == [])
         for flags in [0x00, 0x40, 0xc0, 0xff] as [UInt8] { #expect(try faults { $0.flags = flags } == []) }
-        // Apple's own samples pass the challenge for its hash.
+        // Apple's own samples pass the challenge instead of its hash.
         #expect(try faults { $0.clientDataHash = Array("test_server_challenge".utf8) } == [])
         #expect(try faults { $0.clientDataHash = [] } == [])
     }

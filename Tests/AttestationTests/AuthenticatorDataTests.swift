@@ -57,7 +57,7 @@ struct AuthenticatorDataTests {
     @Test("the extensions are exactly one map", arguments: 0...255)
     func oneByteMore(_ byte: Int) {
         let result = read(fixed() + [UInt8(byte)])
-        // Of all single bytes only a0 is a whole map: the empty one.
+        // a0 is the only single byte that is a complete map: the empty one.
         if byte == 0xa0 {
             #expect((try? result.get())?.extensions == AppExtensions())
         } else {

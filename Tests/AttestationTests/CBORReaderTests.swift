@@ -7,7 +7,7 @@ struct CBORReaderTests {
     private func fault(_ text: String) -> CBORFault? {
         let bytes = hex(text)
         let skipped = CBORItem.skip(bytes)
-        // Reading item by item judges as skipping does; only a number too large for it may be skipped.
+        // Reading and skipping must agree. Only a number too large for the reader may be skipped.
         switch CBORItem.read(bytes) {
         case .success: #expect(skipped == nil)
         case .failure(.integerTooLarge): break
@@ -19,7 +19,7 @@ struct CBORReaderTests {
     @Test("integers, strings, arrays and maps are read as written")
     func values() throws {
         let text = "a401 3863 61c3bc 83 00 4401020304 6449455446 20 a0 1903e8 f6"
-        // The text key is "a" with a broken byte behind: one character of two bytes is meant.
+        // The text key is "a" followed by an invalid byte.
         #expect(fault(text) == .textNotUTF8)
         let item = try CBORItem.read(hex("a4 01 3863 62c3bc 83 00 4401020304 6449455446 20 a0 1903e8 f6")).get()
         #expect(
@@ -156,7 +156,7 @@ struct CBORReaderTests {
     }
 }
 
-/// The examples of RFC 8949 itself.
+/// The examples of RFC 8949.
 @Suite("The examples of RFC 8949")
 struct CBORVectorTests {
     private static let examples = "cbor/appendix_a.json"
@@ -170,8 +170,7 @@ struct CBORVectorTests {
         var vectors: [Example]
     }
 
-    /// Which of appendix A's well-formed examples are refused, and why each may be: App Attest has none of it, and what
-    /// nobody needs is only a place to hide in.
+    /// Well-formed examples of appendix A that the reader refuses, with the reasons. App Attest uses none of them.
     private static let stricter: [(fault: CBORFault, why: String, examples: [String])] = [
         (
             .unsupportedType, "tags: bignums, dates, URIs, encoded CBOR",
@@ -192,7 +191,7 @@ struct CBORVectorTests {
             ]
         ),
         (
-            // RFC 8949 itself forbids f818 (section 3.3); the example is RFC 7049's.
+            // RFC 8949 section 3.3 forbids f818. The example is from RFC 7049.
             .unsupportedType, "undefined and unassigned simple values", ["f7", "f0", "f818", "f8ff"]
         ),
         (
@@ -222,7 +221,7 @@ struct CBORVectorTests {
                 switch CBORItem.read(bytes) {
                 case .success(let item): #expect(item.encoded == bytes, "\(example.hex)")
                 case .failure(let fault):
-                    // The two integers of 64 bits that Int64 does not hold.
+                    // The two 64-bit integers that exceed Int64.
                     #expect(fault == .integerTooLarge && example.hex.hasSuffix("bffffffffffffffff"))
                 }
                 accepted += 1
@@ -245,7 +244,7 @@ struct CBORVectorTests {
     }
 }
 
-/// A whole item as a tree, made by the reader under test: what it understood can then be written down again.
+/// An item parsed into a tree by the reader under test, which can be encoded again.
 indirect enum CBORItem: Equatable {
     case integer(Int64)
     case bytes([UInt8])
@@ -259,7 +258,7 @@ indirect enum CBORItem: Equatable {
         var value: CBORItem
     }
 
-    /// Reads exactly one item.
+    /// Parses exactly one item.
     static func read(_ bytes: [UInt8]) -> Result<CBORItem, CBORFault> {
         do throws(CBORFault) {
             let span = bytes.span
@@ -272,7 +271,7 @@ indirect enum CBORItem: Equatable {
         }
     }
 
-    /// Skips exactly one item.
+    /// Skips exactly one item and returns its fault.
     static func skip(_ bytes: [UInt8]) -> CBORFault? {
         do throws(CBORFault) {
             let span = bytes.span
@@ -313,7 +312,7 @@ indirect enum CBORItem: Equatable {
         }
     }
 
-    /// The item's one admitted encoding.
+    /// The only accepted encoding of the item.
     var encoded: [UInt8] {
         switch self {
         case .integer(let value) where value < 0: CBORWriting.head(1, UInt64(bitPattern: ~value))
@@ -328,7 +327,7 @@ indirect enum CBORItem: Equatable {
     }
 }
 
-/// Writes CBOR as the tests need it; arguments in their shortest form.
+/// A CBOR writer for the tests. Arguments take their shortest form.
 enum CBORWriting {
     static func head(_ majorType: UInt8, _ argument: UInt64) -> [UInt8] {
         let major = majorType << 5
@@ -349,7 +348,7 @@ enum CBORWriting {
 
     static func text(_ text: String) -> [UInt8] { head(3, UInt64(text.utf8.count)) + text.utf8 }
 
-    /// Keys are text, values are already encoded.
+    /// Encodes a map with text keys and encoded values.
     static func map(_ entries: [(String, [UInt8])]) -> [UInt8] {
         head(5, UInt64(entries.count)) + entries.flatMap { text($0.0) + $0.1 }
     }

@@ -69,7 +69,7 @@ struct DERReaderTests {
     }
 }
 
-/// Writes DER as the tests need it.
+/// A DER writer for the tests.
 enum DERWriting {
     static func item(_ tag: [UInt8], _ content: [UInt8]) -> [UInt8] { tag + length(content.count) + content }
 
@@ -79,7 +79,7 @@ enum DERWriting {
     static func text(_ text: String) -> [UInt8] { octets(Array(text.utf8)) }
     static func integer(_ value: UInt8) -> [UInt8] { item([0x02], [value]) }
 
-    /// `[number] EXPLICIT`.
+    /// Encodes `[number] EXPLICIT`.
     static func explicit(_ number: UInt32, _ content: [UInt8]) -> [UInt8] {
         guard number > 30 else { return item([0xa0 | UInt8(number)], content) }
         return item([0xbf, 0x80 | UInt8(number >> 7), UInt8(number & 0x7f)], content)

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 import TestVectors
 
-/// Assertions of real devices, iOS 14 to 18: what verifies, and that nothing near to it does.
+/// Assertions of real devices with iOS 14 to 18. They must verify, and no altered copy may.
 @Suite("Genuine assertions", .enabled(if: SharedVectors.has(GenuineAssertion.path)))
 struct GenuineAssertionTests {
     private let verifying: Verifying
@@ -118,7 +118,7 @@ struct GenuineAssertionTests {
     @Test(
         "bytes moved from the authenticator data to the client data hash are refused", arguments: GenuineAssertion.all)
     func moved(_ genuine: GenuineAssertion) throws {
-        // The nonce hashes one behind the other, without a border; lengths are the border.
+        // The nonce hashes one value after the other without a separator. Only lengths separate them.
         let parts = try verifying.parse(genuine.bytes).get()
         let data = Array(genuine.bytes[parts.authenticatorData.range])
         let signature = Array(genuine.bytes[parts.signature])
@@ -132,7 +132,7 @@ struct GenuineAssertionTests {
     }
 }
 
-/// An assertion of a real device, published by others; see `SharedVectors`.
+/// A published assertion of a real device; see `SharedVectors`.
 struct GenuineAssertion: Decodable, Sendable, CustomTestStringConvertible {
     static let path = "apple/assertions.json"
 
@@ -158,7 +158,7 @@ struct GenuineAssertion: Decodable, Sendable, CustomTestStringConvertible {
     var point: [UInt8] { Array(publicKey) }
     var clientDataHash: [UInt8] { Array(hash) }
 
-    /// Empty where the vectors are absent.
+    /// All assertions. Empty if the vectors are absent.
     static let all: [GenuineAssertion] = {
         struct File: Decodable {
             var vectors: [GenuineAssertion]

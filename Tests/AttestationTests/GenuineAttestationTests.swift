@@ -6,7 +6,7 @@ import Testing
 import TestVectors
 import Vocabulary
 
-/// Attestations of real devices, iOS 14 to 27: all are accepted, and nothing near to them is.
+/// Attestations of real devices with iOS 14 to 27. All must be accepted, and no altered copy may.
 @Suite("Genuine attestations", .enabled(if: SharedVectors.has(GenuineAttestation.path)))
 struct GenuineAttestationTests {
     private let library: LibraryContext
@@ -18,7 +18,7 @@ struct GenuineAttestationTests {
             apple: try AppleRoots.appAttestation(library), receipts: try AppleRoots.receipts(library))
     }
 
-    /// Demands the receipt where it is genuine.
+    /// Returns the app, which requires the receipt if it is genuine.
     private func app(_ genuine: GenuineAttestation, demandsReceipt: Bool? = nil) throws -> AttestedApp {
         let demandsReceipt = demandsReceipt ?? genuine.hasGenuineReceipt
         let environment = AttestedApp.Environment(rawValue: genuine.environment)
@@ -133,7 +133,7 @@ struct GenuineAttestationTests {
         #expect(refusal(verifier, evidence, genuine) == .malformed(.trailingBytes))
     }
 
-    /// Not of what nobody signed: bytes of the receipt's own wrapping, and cdHash.
+    /// Unsigned bytes are left out: the receipt's wrapping and cdHash.
     @Test("a changed bit anywhere is refused", arguments: GenuineAttestation.all)
     func changedBits(_ genuine: GenuineAttestation) throws {
         let seed = RunSeed.tell()
@@ -163,7 +163,7 @@ struct GenuineAttestationTests {
     }
 }
 
-/// An attestation of a real device, published by others; see `SharedVectors`.
+/// A published attestation of a real device; see `SharedVectors`.
 struct GenuineAttestation: Decodable, Sendable, CustomTestStringConvertible {
     static let path = "apple/attestations.json"
 
@@ -194,7 +194,7 @@ struct GenuineAttestation: Decodable, Sendable, CustomTestStringConvertible {
     }
 
     var testDescription: String { id }
-    /// As it was published, this one's receipt has one altered byte in the certificate of its signer.
+    /// Whether the receipt is intact. This one was published with an altered byte in its signer's certificate.
     var hasGenuineReceipt: Bool { id != "ios-26.2-4949301d" }
     var bytes: [UInt8] { Array(object) }
     var keyID: [UInt8] { Array(key) }
@@ -209,13 +209,13 @@ struct GenuineAttestation: Decodable, Sendable, CustomTestStringConvertible {
         return Int64(date.timeIntervalSince1970)
     }
 
-    /// What the app sent.
+    /// Returns the message of the app.
     func evidence() throws -> AttestationEvidence {
         let id = KeyID(digest: keyID.span)
         return AttestationEvidence(attestation: bytes, clientDataHash: clientDataHash, keyID: try #require(id))
     }
 
-    /// Empty where the vectors are absent.
+    /// All attestations. Empty if the vectors are absent.
     static let all: [GenuineAttestation] = {
         struct File: Decodable {
             var vectors: [GenuineAttestation]
@@ -226,7 +226,7 @@ struct GenuineAttestation: Decodable, Sendable, CustomTestStringConvertible {
     }()
 }
 
-/// What one verification costs. Decides nothing; it runs where a figure is asked for:
+/// The cost of one verification. It checks nothing and runs only on request:
 ///
 ///     ATTESTGATE_MEASURE=1 scripts/test unit AttestationMeasurement
 @Suite(

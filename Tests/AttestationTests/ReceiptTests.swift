@@ -4,7 +4,7 @@ import COpenSSL
 import Cryptography
 import Testing
 
-/// For each step a receipt that an authority of the test signed, wrong in this step and no other.
+/// For each step, a receipt by the test authority that is wrong in this step only.
 @Suite("Receipt steps")
 struct ReceiptTests {
     private let authority: TestAuthority
@@ -155,7 +155,7 @@ struct ReceiptTests {
 
     @Test("signed attributes are not accepted as a payload")
     func confusion() throws {
-        // What was signed once as attributes verifies as a payload, too; it must not read as one.
+        // What was signed as attributes also verifies as a payload, so it must not parse as one.
         let digest = [UInt8](repeating: 1, count: 32)
         let attributes = DERWriting.set(
             DERWriting.sequence(
@@ -188,17 +188,16 @@ struct ReceiptTests {
     }
 }
 
-/// A receipt made and signed by a test's own authority: genuine in every respect, but for what a test changes before it is
-/// signed.
+/// A receipt signed by a test authority. It is genuine except for the test's changes before signing.
 struct ReceiptForgery {
     static let time: Int64 = 1_790_000_000
 
     enum Signing {
-        /// Over the payload; no signed attributes. As Apple signs today.
+        /// Over the payload, without signed attributes, as Apple signs today.
         case payload
-        /// Over signed attributes, as RFC 5652 says.
+        /// Over signed attributes, as in RFC 5652.
         case attributes
-        /// Over the payload, although signed attributes are there. As in iOS 14.0.
+        /// Over the payload despite signed attributes, as in iOS 14.0.
         case payloadDespiteAttributes
     }
 
@@ -206,9 +205,9 @@ struct ReceiptForgery {
     let attestedKey: OpaquePointer
     let signerKey: OpaquePointer
 
-    /// Type and value; made by `init`, in Apple's order.
+    /// Type and value of each field. `init` creates them in Apple's order.
     var fields: [(UInt8, [UInt8])]
-    /// In place of the fields.
+    /// A payload that replaces the fields.
     var payload: [UInt8]?
     var signing = Signing.payload
     var signerExtensions: [(String, [UInt8])] = [("1.2.840.113635.100.12.15", [0x05, 0x00])]
@@ -216,7 +215,7 @@ struct ReceiptForgery {
     var signerIsAuthority: Bool? = false
     var intermediate: Certificate
     var sendsIntermediate = true
-    /// Signs in the signer's place.
+    /// A key that replaces the signer's.
     var otherKey: OpaquePointer?
 
     init(_ authority: TestAuthority) throws {
@@ -267,7 +266,7 @@ struct ReceiptForgery {
             DERWriting.integer(1), Self.issuerAndSerial(signer), sha256,
             signing == .payload ? [] : DERWriting.item([0xa0], attributes), DERWriting.sequence(Self.ecdsaSHA256),
             DERWriting.octets(signature))
-        // Indefinite lengths and a string in pieces, as Apple's.
+        // Indefinite lengths and a string in pieces, as in Apple's receipts.
         let half = payload.count / 2
         let pieces = DERWriting.octets(Array(payload[..<half])) + DERWriting.octets(Array(payload[half...]))
         let content = Self.indefinite(0x30, Self.data + Self.indefinite(0xa0, Self.indefinite(0x24, pieces)))

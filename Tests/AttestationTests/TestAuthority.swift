@@ -2,8 +2,8 @@ import Attestation
 import COpenSSL
 import Cryptography
 
-/// A certification authority like Apple's for App Attest, made for each test: root and intermediate on P-384, leafs on
-/// P-256. What it issues may be odd in any respect.
+/// A certification authority like Apple's for App Attest, created for each test. Root and intermediate are on P-384,
+/// leaf certificates on P-256. It can issue malformed certificates.
 struct TestAuthority {
     let library: LibraryContext
     let root: Certificate
@@ -22,14 +22,14 @@ struct TestAuthority {
             issuer: nil, rootKey, library)
     }
 
-    /// What a certificate is to say.
+    /// The content of a certificate.
     struct Request {
         var subject: String
         var validity: ClosedRange<Int64>
-        /// Nil: no basic constraints.
+        /// Whether basic constraints say authority. Nil omits them.
         var isAuthority: Bool?
         var keyUsage: String?
-        /// Dotted identifier and content, none of them critical.
+        /// Identifier in dotted form and content. None is critical.
         var extensions: [(String, [UInt8])] = []
     }
 
@@ -43,17 +43,17 @@ struct TestAuthority {
         return try Self.sign(request, intermediateKey, issuer: root, rootKey, library)
     }
 
-    /// A leaf for `key`, issued by the intermediate.
+    /// Returns a leaf for `key`, issued by the intermediate.
     func leaf(_ request: Request, for key: OpaquePointer, by intermediate: Certificate) throws -> Certificate {
         try Self.sign(request, key, issuer: intermediate, intermediateKey, library)
     }
 
-    /// A leaf that the root issued itself.
+    /// Returns a leaf that the root issued directly.
     func leafOfRoot(_ request: Request, for key: OpaquePointer) throws -> Certificate {
         try Self.sign(request, key, issuer: root, rootKey, library)
     }
 
-    /// Keys are not freed: tests end soon.
+    /// Generates a key that is never freed, because tests end soon.
     static func key(_ curve: String, _ library: LibraryContext) throws -> OpaquePointer {
         let context = EVP_PKEY_CTX_new_from_name(library.pointer, "EC", nil)
         defer { EVP_PKEY_CTX_free(context) }
@@ -119,7 +119,7 @@ struct TestAuthority {
     }
 }
 
-/// A P-256 key that signs assertions as the Secure Enclave does, for tests only.
+/// A P-256 key that signs assertions like the Secure Enclave.
 struct SoftwareKey {
     private let key: PrivateKey
     private let library: LibraryContext
@@ -132,13 +132,13 @@ struct SoftwareKey {
         verification = try P256VerificationKey(point: point.span, library)
     }
 
-    /// ECDSA with SHA-256 over the nonce SHA-256(authenticator data || client data hash), in DER.
+    /// Returns an ECDSA signature with SHA-256 over the nonce SHA-256(authenticator data || client data hash), in DER.
     func sign(_ authenticatorData: [UInt8], _ clientDataHash: [UInt8]) throws -> [UInt8] {
         let nonce = try library.sha256(of: authenticatorData.span, clientDataHash.span)
         return try sign(digest: library.sha256(of: nonce.span).bytes)
     }
 
-    /// ECDSA over a digest as it is.
+    /// Returns an ECDSA signature over the given digest.
     func sign(digest: [UInt8]) throws -> [UInt8] { try Self.sign(digest: digest, key.pointer, library) }
 
     static func sign(digest: [UInt8], _ key: OpaquePointer, _ library: LibraryContext) throws -> [UInt8] {
@@ -155,7 +155,7 @@ struct SoftwareKey {
     }
 }
 
-/// Calls the verifier with arrays.
+/// The verifier with arrays as parameters.
 struct Verifying {
     let library: LibraryContext
 
@@ -176,13 +176,13 @@ struct Verifying {
         }
     }
 
-    /// Only the form.
+    /// Parses the form of an assertion.
     func parse(_ assertion: [UInt8]) -> Result<Assertion, AssertionFault> {
         do throws(AssertionFault) { return .success(try Assertion(assertion.span)) } catch { return .failure(error) }
     }
 }
 
-/// Only the form of an attestation.
+/// Parses the form of an attestation.
 func parseAttestation(_ bytes: [UInt8]) -> Result<AttestationObject, AttestationFault> {
     do throws(AttestationFault) { return .success(try AttestationObject(bytes.span)) } catch { return .failure(error) }
 }

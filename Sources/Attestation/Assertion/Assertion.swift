@@ -1,17 +1,19 @@
-/// An App Attest assertion, taken apart: what `DCAppAttestService.generateAssertion(_:clientDataHash:)` returns.
+/// A parsed App Attest assertion: the result of `DCAppAttestService.generateAssertion(_:clientDataHash:)`.
 ///
-/// A CBOR map of `signature` and `authenticatorData`, both byte strings, in any order. Apps that opted in to code
-/// hashes send a third entry `cdHash` from iOS 18.5 to 26: it stands outside of the signature, so anybody could have
-/// written it; it is skipped and never reported. Other entries are unknown and refused.
+/// It is a CBOR map of the byte strings `signature` and `authenticatorData`, in any order. Apps that opted in to code
+/// hashes send a third entry `cdHash` from iOS 18.5 to 26. The signature does not cover it, so it is skipped and never
+/// reported. All other entries are refused.
 public struct Assertion: Equatable, Sendable {
-    /// Most bytes of an assertion. Genuine ones have about 140, about 300 with every extension.
+    /// Length limit in bytes. Genuine assertions have about 140, or about 300 with every extension.
     public static let lengthLimit = 4096
 
-    /// Where the signature lies, an ECDSA-Sig-Value in DER. Not looked into here.
+    /// The position of the signature, an ECDSA-Sig-Value in DER. It is not parsed here.
     public let signature: Range<Int>
     public let authenticatorData: AuthenticatorData
 
-    /// - Parameter bytes: the whole assertion; ranges count from its beginning.
+    /// Parses an assertion.
+    ///
+    /// - Parameter bytes: The whole assertion. Ranges count from its beginning.
     public init(_ bytes: Span<UInt8>) throws(AssertionFault) {
         guard bytes.count <= Self.lengthLimit else { throw .tooLong }
         var signature: Range<Int>?
@@ -62,20 +64,20 @@ public struct Assertion: Equatable, Sendable {
     }
 }
 
-/// The two parts of an assertion that a key binding carries apart.
+/// The two parts of an assertion, which a key binding carries separately.
 public struct AssertionParts: Equatable, Sendable {
-    /// ECDSA-Sig-Value in DER.
+    /// The signature: ECDSA-Sig-Value in DER.
     public let signature: [UInt8]
     public let authenticatorData: [UInt8]
 
-    /// Of any content; `AssertionVerifier` looks into it.
+    /// Creates the parts. `AssertionVerifier` checks their content.
     public init(signature: [UInt8], authenticatorData: [UInt8]) {
         self.signature = signature
         self.authenticatorData = authenticatorData
     }
 
-    /// The parts put together as `generateAssertion(_:clientDataHash:)` returns them, so that there is one way only to
-    /// verify an assertion.
+    /// The assertion composed as `generateAssertion(_:clientDataHash:)` returns it. This way, all assertions are
+    /// verified by the same code.
     public var assertion: [UInt8] {
         Self.map(ofEntries: 2) + Self.text("signature") + Self.bytes(signature)
             + Self.text("authenticatorData") + Self.bytes(authenticatorData)
@@ -83,13 +85,13 @@ public struct AssertionParts: Equatable, Sendable {
 
     private static func map(ofEntries count: UInt8) -> [UInt8] { [0xa0 | count] }
 
-    /// Text of up to 23 bytes.
+    /// Encodes a text of up to 23 bytes.
     private static func text(_ text: StaticString) -> [UInt8] {
         let bytes = Array("\(text)".utf8)
         return [0x60 | UInt8(bytes.count)] + bytes
     }
 
-    /// The length in as few bytes as it needs (RFC 8949 section 4.2.1).
+    /// Encodes a byte string. Its length takes as few bytes as possible (RFC 8949 section 4.2.1).
     private static func bytes(_ bytes: [UInt8]) -> [UInt8] {
         let count = bytes.count
         return switch count {

@@ -1,17 +1,19 @@
 public import Cryptography
 
-/// Verifies assertions as Apple's "Validating apps that connect to your server" describes, except for the two steps
-/// that need state: the registry checks the counter, the creator of the client data checks the challenge.
+/// Verification of assertions as in Apple's "Validating apps that connect to your server".
+///
+/// Two of Apple's steps need state and are performed elsewhere. The registry checks the counter, and the issuer of the
+/// client data checks the challenge.
 public enum AssertionVerifier {
-    /// Makes all checks, in the order of `AssertionFault.Step`.
+    /// Verifies an assertion in the order of `AssertionFault.Step`.
     ///
     /// - Parameters:
-    ///   - assertion: as it came, CBOR.
-    ///   - clientDataHash: what the app gave to `generateAssertion(_:clientDataHash:)`: 32 bytes in a request proof; of
-    ///     any length here, for Apple's own samples pass other ones.
-    ///   - key: the hardware key of the device that is to have made the assertion.
-    ///   - rpIDHash: the SHA-256 of the app id, 32 bytes.
-    ///   - digests: computes the digests, and belongs to the calling thread as `key` does.
+    ///   - assertion: The assertion in CBOR, as received.
+    ///   - clientDataHash: The argument of `generateAssertion(_:clientDataHash:)`, 32 bytes in a request proof. Other
+    ///     lengths are accepted here, because Apple's own samples use them.
+    ///   - key: The hardware key of the device.
+    ///   - rpIDHash: SHA-256 of the app id, 32 bytes.
+    ///   - digests: Computes the digests. Belongs to the calling thread, as does `key`.
     public static func verify(
         _ assertion: Span<UInt8>, clientDataHash: Span<UInt8>, key: P256VerificationKey, rpIDHash: Span<UInt8>,
         digests: LibraryContext
@@ -23,7 +25,7 @@ public enum AssertionVerifier {
         return VerifiedAssertion(parts.authenticatorData)
     }
 
-    /// The assertion speaks for this app.
+    /// Checks that the assertion is for this app.
     static func checkRPID(
         _ assertion: Assertion, in bytes: Span<UInt8>, _ rpIDHash: Span<UInt8>
     ) throws(AssertionFault) {
@@ -32,12 +34,12 @@ public enum AssertionVerifier {
         }
     }
 
-    /// Counter 0 is the attestation's: a signature over such data is no assertion.
+    /// Checks that the counter is not 0, which only attestations have.
     static func checkCounter(_ assertion: Assertion) throws(AssertionFault) {
         guard assertion.authenticatorData.counter > 0 else { throw .counterZero }
     }
 
-    /// The key signed the nonce SHA-256(authenticator data || client data hash).
+    /// Checks that the key signed the nonce SHA-256(authenticator data || client data hash).
     ///
     /// SHA-256 is applied twice: the nonce is the message of an ECDSA signature with SHA-256, not its digest.
     static func checkSignature(
@@ -56,7 +58,8 @@ public enum AssertionVerifier {
         }
     }
 
-    /// Makes all checks, whatever the others say, and tells how each ended. Made for people; takes what `verify` takes.
+    /// Performs all checks, even after one fails, and returns their outcomes for people. Takes the parameters of
+    /// `verify`.
     public static func report(
         _ assertion: Span<UInt8>, clientDataHash: Span<UInt8>, key: P256VerificationKey, rpIDHash: Span<UInt8>,
         digests: LibraryContext
@@ -86,7 +89,7 @@ public enum AssertionVerifier {
     }
 }
 
-/// How every check of an assertion ended, for people.
+/// The outcomes of all checks of an assertion, for people.
 public struct AssertionReport: Sendable {
     public struct Entry: Sendable {
         public let step: AssertionFault.Step
@@ -95,17 +98,18 @@ public struct AssertionReport: Sendable {
 
     /// All steps, in the order of `AssertionFault.Step`.
     public let steps: [Entry]
-    /// What the assertion says, verified or not. Ranges count from its beginning.
+    /// The parsed authenticator data, verified or not. Ranges count from the assertion's beginning.
     public let data: AuthenticatorData?
 }
 
-/// What a verified assertion says. Only `AssertionVerifier` makes one.
+/// The content of a verified assertion. Only `AssertionVerifier` creates one.
 ///
-/// The counter has not been judged: whether it was seen before is for the registry, whose answer must outlive a crash.
+/// The counter was not checked. The registry does so, because its answer must survive a crash.
 public struct VerifiedAssertion: Equatable, Sendable {
-    /// At least 1. Gaps are normal: it counts what was signed, not what arrived.
+    /// The counter, at least 1. Gaps are normal: it counts signatures, not requests received.
     public let counter: UInt32
-    /// What the app's system says about it; all absent up to iOS 26. Ranges count from the beginning of the assertion.
+    /// The statements of the app's system about the app. All are absent up to iOS 26. Ranges count from the assertion's
+    /// beginning.
     public let extensions: AppExtensions
 
     init(_ data: AuthenticatorData) {
@@ -114,41 +118,41 @@ public struct VerifiedAssertion: Equatable, Sendable {
     }
 }
 
-/// Why an assertion is refused. One case for each thing that is checked.
+/// The reason why an assertion is refused, with one case for each check.
 public enum AssertionFault: Error, Equatable, Sendable {
     /// More than `Assertion.lengthLimit` bytes.
     case tooLong
-    /// Not one CBOR map of Apple's kind.
+    /// The bytes are not one CBOR map of Apple's form.
     case malformed(CBORFault)
-    /// An entry that no assertion of Apple's has.
+    /// The map has an entry that Apple's assertions do not have.
     case unknownEntry
-    /// No `signature`, or no `authenticatorData`.
+    /// `signature` or `authenticatorData` is missing.
     case entryMissing
     case authenticatorData(AuthenticatorDataFault)
-    /// Made by another app than the one admitted, or for another.
+    /// The assertion is from or for another app.
     case rpIDMismatch
-    /// Counter 0: only attestations have it.
+    /// The counter is 0, which only attestations have.
     case counterZero
-    /// Not this key's signature over this authenticator data and client data hash.
+    /// The signature is not this key's over this authenticator data and client data hash.
     case signatureInvalid
-    /// The check could not be made. The gateway's fault, not the client's; the assertion counts as refused.
+    /// The check failed to run. This is the gateway's fault, but the assertion counts as refused.
     case checkFailed(CryptographyError)
 }
 
 extension AssertionFault {
-    /// The checks, in the order they are made: the cheap ones first.
+    /// The checks in the order of execution, the cheapest first.
     public enum Step: Sendable, CaseIterable {
         /// Size, CBOR, entries, authenticator data.
         case form
         /// RP id hash = SHA-256 of the app id (Apple's step 4).
         case rpID
-        /// The counter is at least 1. That it is above the last one (Apple's step 5) is for the registry to say.
+        /// The counter is at least 1. The registry checks that it is above the last one (Apple's step 5).
         case counter
         /// The signature over SHA-256(authenticator data || client data hash) (Apple's steps 1 to 3).
         case signature
     }
 
-    /// The check that refused.
+    /// The check that failed.
     public var step: Step {
         switch self {
         case .tooLong, .malformed, .unknownEntry, .entryMissing, .authenticatorData: .form
@@ -158,7 +162,7 @@ extension AssertionFault {
         }
     }
 
-    /// For the log, and for the developer of the client.
+    /// A description for the log and the developer of the client.
     public var reason: StaticString {
         switch self {
         case .tooLong: "the assertion is longer than 4096 bytes"

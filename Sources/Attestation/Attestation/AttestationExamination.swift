@@ -1,31 +1,31 @@
 internal import Cryptography
 internal import Vocabulary
 
-/// One attestation on its way through the checks: what was read of it so far, and the checks.
+/// The state of one attestation's verification: its parsed content and the checks.
 ///
-/// A check whose material could not be read is not reached. So the checks may be asked in their order for a verdict, or all
-/// of them for an explanation.
+/// A check whose input could not be parsed is not reached. Therefore the checks may stop at the first failure for a
+/// verdict, or all run for an explanation.
 struct AttestationExamination {
     let evidence: AttestationEvidence
     let verifier: AttestationVerifier
     let time: Int64
-    /// Whether `findings` are wanted: they cost more than the checks that decide.
+    /// Whether `findings` are required. They cost more than the checks that decide.
     let explains: Bool
     let bytes: [UInt8]
 
     var object: AttestationObject?
     var candidates: [HashedApp]
-    /// The app that the attestation is measured by.
+    /// The app whose rules apply to the attestation.
     var app: AttestedApp
     var environment: KeyEnvironment?
     var extensions: AppExtensions?
     var bundleVersion: String?
     var leaf: AttestedLeaf?
     var intermediate: Certificate?
-    /// What the leaf says that it is.
+    /// The nonce in the leaf certificate.
     var nonce: [UInt8]?
-    var isIntermediateAuthority = false
-    /// Leaf and intermediate are valid at the time given.
+    private var isIntermediateAuthority = false
+    /// Whether leaf and intermediate are valid at the given time.
     var isValid = false
     var system: AttestedSystem?
     var receipt: Receipt?
@@ -40,7 +40,7 @@ struct AttestationExamination {
         self.time = time
         bytes = evidence.attestation
         candidates = verifier.apps
-        // The verifier's list is not empty.
+        // The verifier's list is never empty.
         app = verifier.apps[0].app
     }
 
@@ -76,7 +76,7 @@ struct AttestationExamination {
         }
     }
 
-    /// What a caller gets when all steps have passed.
+    /// Returns the result after all steps have passed.
     consuming func result() throws(AttestationFault) -> VerifiedAttestation {
         guard let object, let extensions, let leaf, let environment, let system,
             let keyID = KeyID(digest: leaf.keyID.span)
@@ -94,9 +94,9 @@ struct AttestationExamination {
     }
 }
 
-/// Whether leaf and authenticator data speak of one key, whom the leaf's path leads to, and what the receipt says of both.
+/// Checks of the leaf certificate: its key, its path and the receipt.
 extension AttestationExamination {
-    mutating func checkCertificates() throws(AttestationFault) -> Outcome {
+    private mutating func checkCertificates() throws(AttestationFault) -> Outcome {
         guard let object else { return .notReached }
         let certificate: Certificate
         do throws(CryptographyError) {
@@ -127,16 +127,16 @@ extension AttestationExamination {
         return .passed
     }
 
-    /// Apple's step 5.
-    func checkKeyID() throws(AttestationFault) -> Outcome {
+    /// Performs Apple's step 5.
+    private func checkKeyID() throws(AttestationFault) -> Outcome {
         guard let leaf else { return .notReached }
         guard KeyID(digest: leaf.keyID.span) == evidence.keyID else { throw .keyIDMismatch }
         return .passed
     }
 
-    /// Apple's step 9. Where the key id sent and the key attested differ, step 5 has refused, and the credential id may be
-    /// either.
-    func checkCredentialID() throws(AttestationFault) -> Outcome {
+    /// Performs Apple's step 9. If the key id sent differs from the key attested, step 5 has failed, and the credential
+    /// id may equal either.
+    private func checkCredentialID() throws(AttestationFault) -> Outcome {
         guard let object else { return .notReached }
         let credential = bytes.span.extracting(object.data.credentialID)
         let sent = evidence.keyID.bytes
@@ -145,8 +145,9 @@ extension AttestationExamination {
         return .passed
     }
 
-    /// Not among Apple's steps, but two keys in one attestation would be one too many.
-    func checkCOSEKey() throws(AttestationFault) -> Outcome {
+    /// Checks that the COSE key is the leaf's key. Apple's steps do not include this, but an attestation must not have
+    /// two keys.
+    private func checkCOSEKey() throws(AttestationFault) -> Outcome {
         guard let object else { return .notReached }
         guard let key = object.data.key else { throw .coseKeyKind }
         guard let leaf else { return .notReached }
@@ -157,15 +158,15 @@ extension AttestationExamination {
         return .passed
     }
 
-    /// The form that Apple's step 4 looks into.
-    mutating func checkNonceExtension() throws(AttestationFault) -> Outcome {
+    /// Checks the form of the extension that Apple's step 4 reads.
+    private mutating func checkNonceExtension() throws(AttestationFault) -> Outcome {
         guard let leaf else { return .notReached }
         nonce = try leaf.nonce()
         return .passed
     }
 
-    /// Apple's steps 2 to 4.
-    mutating func checkNonce() throws(AttestationFault) -> Outcome {
+    /// Performs Apple's steps 2 to 4.
+    private mutating func checkNonce() throws(AttestationFault) -> Outcome {
         guard let object, let nonce else { return .notReached }
         if explains { findings.nonce = nonce }
         let expected = try attempt(.nonce) { () throws(CryptographyError) in
@@ -176,7 +177,7 @@ extension AttestationExamination {
         return .passed
     }
 
-    mutating func checkPlatform() throws(AttestationFault) -> Outcome {
+    private mutating func checkPlatform() throws(AttestationFault) -> Outcome {
         guard let leaf else { return .notReached }
         let system: AttestedSystem
         do throws(DERFault) { system = try AttestedSystem(leaf.certificate) } catch { throw .platformForm(error) }
@@ -186,7 +187,7 @@ extension AttestationExamination {
         return .passed
     }
 
-    func checkSystemVersion() throws(AttestationFault) -> Outcome {
+    private func checkSystemVersion() throws(AttestationFault) -> Outcome {
         guard let system else { return .notReached }
         if let refusal = app.extensions.refusal(ofSystemVersion: system.version) { throw .systemVersion(refusal) }
         return app.extensions.minimumSystem == nil ? .notDemanded(nil) : .passed
@@ -194,15 +195,15 @@ extension AttestationExamination {
 
     // MARK: - The path
 
-    /// OpenSSL takes any certificate for a leaf, so this is said here (RFC 5280 section 4.2.1.9).
-    func checkAuthority() throws(AttestationFault) -> Outcome {
+    /// Checks which certificates are authorities (RFC 5280 section 4.2.1.9). OpenSSL accepts any certificate as a leaf.
+    private func checkAuthority() throws(AttestationFault) -> Outcome {
         guard let leaf, intermediate != nil else { return .notReached }
         guard !leaf.certificate.mayBeAuthority else { throw .leafIsAuthority }
         guard isIntermediateAuthority else { throw .intermediateIsNoAuthority }
         return .passed
     }
 
-    mutating func checkValidity() throws(AttestationFault) -> Outcome {
+    private mutating func checkValidity() throws(AttestationFault) -> Outcome {
         guard let leaf, let intermediate else { return .notReached }
         try check(leaf.certificate, .leaf)
         try check(intermediate, .intermediate)
@@ -215,33 +216,33 @@ extension AttestationExamination {
         guard validity.includes(time) else { throw .outsideValidity(position, validity) }
     }
 
-    /// Apple's step 1, without what the two steps before have said.
-    func checkChain() throws(AttestationFault) -> Outcome {
-        // OpenSSL looks for no path over what is no authority; that is refused already.
+    /// Performs the rest of Apple's step 1.
+    private func checkChain() throws(AttestationFault) -> Outcome {
+        // OpenSSL builds no path over a certificate that is not an authority. The step before has refused it.
         guard let leaf, let intermediate, isIntermediateAuthority else { return .notReached }
         let refusal = try attempt(.chain) { () throws(CryptographyError) in
             try root.refusal(of: leaf.certificate, over: intermediate)
         }
         if let refusal { throw .untrusted(refusal) }
-        // Where the time is wrong for the certificates below, it says nothing about the root.
+        // If the certificates below are not valid at this time, the root's validity has no meaning.
         if isValid { try check(root.certificate, .root) }
         return .passed
     }
 
     private var root: TrustedRoot {
-        // The verifier has a root for simulators if it lists an app of one.
+        // The verifier has a root for simulators if an app of its list is for them.
         app.environment == .simulator ? verifier.roots.simulator ?? verifier.roots.apple : verifier.roots.apple
     }
 
     // MARK: - The receipt
 
-    mutating func checkReceipt() throws(AttestationFault) -> Outcome {
+    private mutating func checkReceipt() throws(AttestationFault) -> Outcome {
         guard let object, let leaf else { return .notReached }
         guard let range = object.receipt else {
             guard !app.demandsReceipt else { throw .receiptMissing }
             return .notDemanded(nil)
         }
-        // Costs two signatures, so made only for whom it matters.
+        // This costs two signatures and is done only if required.
         guard app.demandsReceipt || explains else { return .notDemanded(nil) }
         var expectation = ReceiptExpectation(
             appID: app.id, publicKey: leaf.point, clientDataHash: evidence.clientDataHash)
@@ -259,9 +260,9 @@ extension AttestationExamination {
     }
 }
 
-/// What the authenticator data says, and whether an app that is admitted may say so.
+/// Checks of the authenticator data against the rules of the app.
 extension AttestationExamination {
-    mutating func checkForm() throws(AttestationFault) -> Outcome {
+    private mutating func checkForm() throws(AttestationFault) -> Outcome {
         let object = try AttestationObject(bytes.span)
         self.object = object
         guard explains else { return .passed }
@@ -274,8 +275,8 @@ extension AttestationExamination {
         return .passed
     }
 
-    /// Apple's step 6.
-    mutating func checkRPID() throws(AttestationFault) -> Outcome {
+    /// Performs Apple's step 6.
+    private mutating func checkRPID() throws(AttestationFault) -> Outcome {
         guard let object else { return .notReached }
         let found = Digest256(bytes.span.extracting(object.data.rpIDHash))
         let admitted = verifier.apps.filter { $0.rpIDHash == found }
@@ -285,15 +286,15 @@ extension AttestationExamination {
         return .passed
     }
 
-    /// Apple's step 7.
-    func checkCounter() throws(AttestationFault) -> Outcome {
+    /// Performs Apple's step 7.
+    private func checkCounter() throws(AttestationFault) -> Outcome {
         guard let object else { return .notReached }
         guard object.data.counter == 0 else { throw .counterNotZero(object.data.counter) }
         return .passed
     }
 
-    /// Apple's step 8.
-    mutating func checkEnvironment() throws(AttestationFault) -> Outcome {
+    /// Performs Apple's step 8.
+    private mutating func checkEnvironment() throws(AttestationFault) -> Outcome {
         guard let object else { return .notReached }
         guard let environment = KeyEnvironment(aaguid: bytes.span.extracting(object.data.aaguid)) else {
             throw .environmentMismatch(nil)
@@ -307,7 +308,7 @@ extension AttestationExamination {
         return .passed
     }
 
-    mutating func checkExtensions() throws(AttestationFault) -> Outcome {
+    private mutating func checkExtensions() throws(AttestationFault) -> Outcome {
         guard let object else { return .notReached }
         let found: AppExtensions
         do throws(AuthenticatorDataFault) {
@@ -323,7 +324,7 @@ extension AttestationExamination {
         return .passed
     }
 
-    func checkValidationCategory() throws(AttestationFault) -> Outcome {
+    private func checkValidationCategory() throws(AttestationFault) -> Outcome {
         guard let extensions else { return .notReached }
         if let refusal = app.extensions.refusal(of: extensions.validationCategory) {
             throw .validationCategory(refusal)
@@ -331,7 +332,7 @@ extension AttestationExamination {
         return app.extensions.categories == nil ? .notDemanded(nil) : .passed
     }
 
-    func checkBundleVersion() throws(AttestationFault) -> Outcome {
+    private func checkBundleVersion() throws(AttestationFault) -> Outcome {
         guard let extensions else { return .notReached }
         let refusal =
             if let range = extensions.bundleVersion {

@@ -1,23 +1,23 @@
 public import Cryptography
 
-/// The checks of an attestation, in the order they are made: what costs a comparison before what costs a signature.
+/// The checks of an attestation in the order of execution. Comparisons precede signatures.
 ///
 /// `appleStep` is the step of "Verify the attestation" in Apple's "Validating apps that connect to your server".
 public enum AttestationStep: String, Sendable, CaseIterable {
-    /// Size, CBOR, entries, the fixed forms of authenticator data.
+    /// Size, CBOR, entries and the fixed forms of authenticator data.
     case form
-    /// RP id hash = SHA-256 of the id of an app that is admitted.
+    /// RP id hash = SHA-256 of the id of a listed app.
     case rpID = "rp_id"
     /// The counter is 0.
     case counter
-    /// The AAGUID is the one of the app's environment.
+    /// The AAGUID is that of the app's environment.
     case environment = "aaguid"
-    /// The extensions of authenticator data are one map of Apple's forms, or absent.
+    /// The extensions of authenticator data are absent, or one map of Apple's form.
     case extensions
-    /// The app came to the phone in a way that is admitted.
+    /// The app's distribution channel is permitted.
     case validationCategory = "validation_category"
     case bundleVersion = "bundle_version"
-    /// Leaf and intermediate can be read, and the leaf's key is on P-256.
+    /// Leaf and intermediate can be parsed, and the leaf's key is on P-256.
     case certificates
     /// SHA-256 of the leaf's key = the key id that the app sent.
     case keyID = "key_id"
@@ -25,24 +25,24 @@ public enum AttestationStep: String, Sendable, CaseIterable {
     case credentialID = "credential_id"
     /// The COSE key is the leaf's key.
     case coseKey = "cose_key"
-    /// The leaf holds exactly one nonce, in the form Apple gives it.
+    /// The leaf contains exactly one nonce, in Apple's form.
     case nonceExtension = "nonce_extension"
     /// The nonce = SHA-256(authenticator data || client data hash).
     case nonce
     /// The leaf was issued for a platform that the app lists.
     case platform
-    /// The leaf was issued for a system version that the app admits.
+    /// The leaf was issued for a system version that the app permits.
     case systemVersion = "os_version"
-    /// The leaf is no certification authority, the intermediate is one.
+    /// The leaf is not a certification authority, and the intermediate is one.
     case authority = "ca_flags"
-    /// Leaf and intermediate are valid at the time given.
+    /// Leaf and intermediate are valid at the given time.
     case validity
-    /// Signatures from the leaf over the intermediate to the root, which is valid as well.
+    /// Signatures from the leaf over the intermediate to the root, which is also valid.
     case chain
-    /// The receipt, where the app demands one.
+    /// The receipt, if the app requires one.
     case receipt
 
-    /// Nil for what Apple leaves out.
+    /// Apple's step. Nil for checks that Apple does not list.
     public var appleStep: Int? {
         switch self {
         case .chain, .validity, .authority, .certificates: 1
@@ -56,7 +56,7 @@ public enum AttestationStep: String, Sendable, CaseIterable {
         }
     }
 
-    /// For people.
+    /// A title for people.
     public var title: StaticString {
         switch self {
         case .form: "form of the attestation"
@@ -82,18 +82,18 @@ public enum AttestationStep: String, Sendable, CaseIterable {
     }
 }
 
-/// How one check ended.
+/// The outcome of one check.
 public enum StepOutcome<Fault: Error & Equatable & Sendable>: Equatable, Sendable {
     case passed
     case refused(Fault)
-    /// What it would look at could not be read, or is refused by another check.
+    /// The input could not be parsed or failed another check.
     case notReached
-    /// Nobody demands it. What is there would be refused, if a fault is named.
+    /// The check is not required. A fault states why it would fail.
     case notDemanded(Fault?)
 
     public var fault: Fault? { if case .refused(let fault) = self { fault } else { nil } }
 
-    /// Whether this ends in acceptance when all others do.
+    /// Whether this outcome permits acceptance.
     public var isAcceptable: Bool {
         switch self {
         case .passed, .notDemanded: true
@@ -102,26 +102,26 @@ public enum StepOutcome<Fault: Error & Equatable & Sendable>: Equatable, Sendabl
     }
 }
 
-/// Why an attestation is refused. One case for each thing that is checked.
+/// The reason why an attestation is refused, with one case for each check.
 public enum AttestationFault: Error, Equatable, Sendable {
     /// More than `AttestationObject.lengthLimit` bytes.
     case tooLong
     case malformed(CBORFault)
-    /// `fmt` is not `apple-appattest`: a statement of another kind (WebAuthn section 8).
+    /// `fmt` is not `apple-appattest`, but another statement format (WebAuthn section 8).
     case unknownFormat
-    /// An entry that no attestation of Apple's has.
+    /// The map has an entry that Apple's attestations do not have.
     case unknownEntry
     case entryMissing
-    /// Not the two certificates, leaf and intermediate.
+    /// The number of certificates is not two: leaf and intermediate.
     case certificateCount(Int)
     case authenticatorData(AuthenticatorDataFault)
-    /// Made by an app that is not admitted.
+    /// The app that made the attestation is not listed.
     case rpIDMismatch
     case counterNotZero(UInt32)
-    /// The key is of another environment than the app's. Nil: the AAGUID is not Apple's.
+    /// The key is of another environment than the app's. Nil if the AAGUID is not Apple's.
     case environmentMismatch(KeyEnvironment?)
     case extensions(AuthenticatorDataFault)
-    /// The validation category is not admitted, or absent where it must be present.
+    /// The validation category is not permitted, or absent although required.
     case validationCategory(ExtensionRefusal)
     case bundleVersion(ExtensionRefusal)
     case certificateUnreadable(CertificatePosition)
@@ -129,36 +129,36 @@ public enum AttestationFault: Error, Equatable, Sendable {
     case leafKey
     case keyIDMismatch
     case credentialIDMismatch
-    /// The COSE key is not one on P-256 for ES256.
+    /// The COSE key is not a P-256 key for ES256.
     case coseKeyKind
     case coseKeyMismatch
-    /// Not exactly one extension with the nonce.
+    /// The number of extensions with a nonce is not one.
     case nonceExtensionCount(Int)
     case nonceExtensionForm(DERFault)
     case nonceMismatch
     case platformForm(DERFault)
     case platformRefused(AttestedPlatform)
-    /// The system version is below the minimum, or absent where it must be present.
+    /// The system version is below the minimum, or absent although required.
     case systemVersion(ExtensionRefusal)
     case leafIsAuthority
     case intermediateIsNoAuthority
-    /// The certificate is not valid at the time given.
+    /// The certificate is not valid at the given time.
     case outsideValidity(CertificatePosition, Validity)
     case untrusted(PathRefusal)
     case receiptMissing
     case receipt(ReceiptFault)
-    /// The check could not be made. Our fault, not the phone's; the attestation counts as refused.
+    /// The check failed to run. This is the gateway's fault, but the attestation counts as refused.
     case checkFailed(AttestationStep, CryptographyError)
 }
 
-/// Where in the path a certificate stands.
+/// The position of a certificate in its path.
 public enum CertificatePosition: String, Sendable {
     case leaf
     case intermediate
     case root
 }
 
-/// The two ends of a certificate's validity, both included, in seconds since 1970. Nil where the field is no time.
+/// The validity of a certificate, both ends included, in seconds since 1970. Nil for a field that is not a time.
 public struct Validity: Equatable, Sendable {
     public let notBefore: Int64?
     public let notAfter: Int64?
@@ -175,7 +175,7 @@ public struct Validity: Equatable, Sendable {
 }
 
 extension AttestationFault {
-    /// The check that refused.
+    /// The check that failed.
     public var step: AttestationStep {
         switch self {
         case .tooLong, .malformed, .unknownFormat, .unknownEntry, .entryMissing, .certificateCount,
@@ -203,7 +203,7 @@ extension AttestationFault {
         }
     }
 
-    /// For the log, and for the developer of the client. Holds nothing that identifies a phone.
+    /// A description for the log and the developer of the client. It contains nothing that identifies a phone.
     public var reason: String {
         switch self {
         case .tooLong: "the attestation is longer than 16 KiB"

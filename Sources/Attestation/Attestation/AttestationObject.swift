@@ -1,19 +1,22 @@
-/// An App Attest attestation object, taken apart: what `DCAppAttestService.attestKey(_:clientDataHash:)` returns.
+/// A parsed App Attest attestation object: the result of `DCAppAttestService.attestKey(_:clientDataHash:)`.
 ///
-/// A CBOR map of `fmt`, `attStmt` (certificates and receipt) and `authData`, in any order. Apps that opted in to code hashes
-/// send a fourth entry `cdHash` from iOS 18.5 to 26, which nobody signed: it is read over, as in an assertion.
+/// It is a CBOR map of `fmt`, `attStmt` (certificates and receipt) and `authData`, in any order. Apps that opted in to
+/// code hashes send a fourth entry `cdHash` from iOS 18.5 to 26. It is not signed, so it is skipped, as in an
+/// assertion.
 public struct AttestationObject: Equatable, Sendable {
-    /// Most bytes of an attestation. Genuine ones have about 5 to 6 thousand.
+    /// Length limit in bytes. Genuine attestations have about 5,000 to 6,000.
     public static let lengthLimit = 16 * 1024
 
-    /// Where the leaf lies, in DER. Not looked into here.
+    /// The position of the leaf certificate in DER. It is not parsed here.
     public let leaf: Range<Int>
     public let intermediate: Range<Int>
-    /// Where the receipt lies, in BER. Nil where there is none, or an empty one.
+    /// The position of the receipt in BER. Nil if it is absent or empty.
     public let receipt: Range<Int>?
     public let data: AttestedData
 
-    /// - Parameter bytes: the whole attestation; ranges count from its beginning.
+    /// Parses an attestation.
+    ///
+    /// - Parameter bytes: The whole attestation. Ranges count from its beginning.
     public init(_ bytes: Span<UInt8>) throws(AttestationFault) {
         guard bytes.count <= Self.lengthLimit else { throw .tooLong }
         var entries = Entries()
@@ -39,7 +42,7 @@ public struct AttestationObject: Equatable, Sendable {
         }
     }
 
-    /// What the maps hold, while they are read.
+    /// The entries of the maps during parsing.
     private struct Entries {
         var hasFormat = false
         var certificateCount = 0
@@ -47,7 +50,7 @@ public struct AttestationObject: Equatable, Sendable {
         var intermediate: Range<Int>?
         var receipt: Range<Int>?
         var data: Range<Int>?
-        /// Why nothing more was read.
+        /// The fault at which parsing stopped.
         var unknown: AttestationFault?
 
         mutating func read(_ reader: inout CBORReader, _ bytes: Span<UInt8>) throws(CBORFault) {

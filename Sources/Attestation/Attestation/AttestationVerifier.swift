@@ -1,14 +1,14 @@
 public import Cryptography
 public import Vocabulary
 
-/// What an app sends to have its key registered, and what it must have been made for.
+/// The message by which an app registers its key, with the values to which it must be bound.
 public struct AttestationEvidence: Sendable {
-    /// The attestation as it came, CBOR.
+    /// The attestation in CBOR, as received.
     public var attestation: [UInt8]
-    /// What the app gave to `attestKey(_:clientDataHash:)`. Of any length here, for Apple's own samples pass no hash;
-    /// enrolment demands 32 bytes.
+    /// The argument of `attestKey(_:clientDataHash:)`. Any length is accepted here, because Apple's own samples pass no
+    /// hash. Enrolment requires 32 bytes.
     public var clientDataHash: [UInt8]
-    /// The key id the app sent beside it.
+    /// The key id that the app sent with it.
     public var keyID: KeyID
 
     public init(attestation: [UInt8], clientDataHash: [UInt8], keyID: KeyID) {
@@ -18,17 +18,18 @@ public struct AttestationEvidence: Sendable {
     }
 }
 
-/// Verifies attestations as Apple's "Validating apps that connect to your server" tells, in full, for a list of apps.
+/// Complete verification of attestations for a list of apps, as in Apple's "Validating apps that connect to your
+/// server".
 ///
-/// Whether the client data was made for this phone and once only is for the caller. Holds no state but what its roots
-/// remember of intermediates; belongs to the thread of its library context.
+/// The caller checks that the client data was made for this phone and is used once. The verifier has no state except
+/// the intermediates that its roots remember. Belongs to the thread of its library context.
 public struct AttestationVerifier {
     public struct Roots {
-        /// What attestations of production and development lead to: Apple's, unless somebody tests.
+        /// The root of attestations of production and development. It is Apple's except in tests.
         public var apple: TrustedRoot
-        /// What attestations of simulators lead to.
+        /// The root of attestations of simulators.
         public var simulator: TrustedRoot?
-        /// What receipts lead to.
+        /// The root of receipts.
         public var receipts: TrustedRoot
 
         public init(apple: TrustedRoot, simulator: TrustedRoot? = nil, receipts: TrustedRoot) {
@@ -42,8 +43,10 @@ public struct AttestationVerifier {
     let roots: Roots
     let library: LibraryContext
 
-    /// - Throws: if no app is listed, one is listed twice for an environment, a simulator's app also for Apple's phones
-    ///   (each would have two roots), or a simulator's app without a root.
+    /// Creates a verifier.
+    ///
+    /// - Throws: if the list is empty or an entry is invalid. Each environment of an app may be listed once. An app of
+    ///   a simulator needs a root and must not be listed for Apple's phones too, because it would have two roots.
     public init(apps: [AttestedApp], roots: Roots, _ library: LibraryContext) throws(AppListFault) {
         guard !apps.isEmpty else { throw .empty }
         for (index, app) in apps.enumerated() {
@@ -67,10 +70,10 @@ public struct AttestationVerifier {
         self.library = library
     }
 
-    /// Makes all checks in the order of `AttestationStep`, up to the first that refuses.
+    /// Performs the checks in the order of `AttestationStep` until one fails. Verify once, at registration: leaf
+    /// certificates live for days.
     ///
-    /// - Parameter time: seconds since 1970; the certificates must be valid then. Verify once, at registration: leafs
-    ///   live for days.
+    /// - Parameter time: Seconds since 1970. The certificates must be valid then.
     public func verify(_ evidence: AttestationEvidence, at time: Int64) throws(AttestationFault) -> VerifiedAttestation
     {
         var examination = AttestationExamination(evidence, self, time, explains: false)
@@ -78,16 +81,16 @@ public struct AttestationVerifier {
             switch examination.outcome(of: step) {
             case .passed, .notDemanded: continue
             case .refused(let fault): throw fault
-            // The steps before this one read its material and passed. A change that breaks this leads to a refusal.
+            // The steps before this one parsed its input and passed. A change that breaks this leads to a refusal.
             case .notReached: throw .checkFailed(step, CryptographyError(doing: "reach this step"))
             }
         }
         return try examination.result()
     }
 
-    /// Makes all checks, whatever the others say, and tells how each ended.
+    /// Performs all checks, even after one fails, and returns their outcomes for people.
     ///
-    /// Made for people: an attestation is accepted only by `verify`, which this calls.
+    /// Only `verify`, which this calls, accepts an attestation.
     public func report(_ evidence: AttestationEvidence, at time: Int64) -> AttestationReport {
         var examination = AttestationExamination(evidence, self, time, explains: true)
         let steps = AttestationStep.allCases.map { step in
@@ -99,13 +102,13 @@ public struct AttestationVerifier {
     }
 }
 
-/// An app of the list with its RP id hash.
+/// A listed app with its RP id hash.
 struct HashedApp {
     let app: AttestedApp
     let rpIDHash: Digest256
 }
 
-/// Why a list of apps cannot be used.
+/// The reason why a list of apps is invalid.
 public enum AppListFault: Error, Equatable, Sendable, CustomStringConvertible {
     case empty
     case repeated(String)
@@ -124,10 +127,9 @@ public enum AppListFault: Error, Equatable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What a verified attestation says. Only `AttestationVerifier` makes one.
+/// The content of a verified attestation. Only `AttestationVerifier` creates one.
 ///
-/// It says that an unaltered copy of the app vouched for the client data with a hardware key of its own. The counter of
-/// that key stands at 0.
+/// An unaltered copy of the app vouched for the client data with its hardware key. The counter of that key is 0.
 public struct VerifiedAttestation: Equatable, Sendable {
     public let keyID: KeyID
     /// The uncompressed point (X9.63), 65 bytes.
@@ -135,17 +137,17 @@ public struct VerifiedAttestation: Equatable, Sendable {
     public let app: AttestedApp
     public let keyEnvironment: KeyEnvironment
     public let system: AttestedSystem
-    /// Nil up to iOS 26.
+    /// The validation category. Nil up to iOS 26.
     public let validationCategory: ValidationCategory?
-    /// `CFBundleVersion`; nil up to iOS 26.
+    /// `CFBundleVersion`. Nil up to iOS 26.
     public let bundleVersion: String?
-    /// The receipt, verified. Nil where the app demands none.
+    /// The verified receipt. Nil if the app requires none.
     public let receipt: Receipt?
-    /// The receipt as it came, to be exchanged for one with a risk metric; empty where there is none. Verified only where
-    /// `receipt` is not nil.
+    /// The receipt as received, which can be exchanged for one with a risk metric. Empty if there is none. It was
+    /// verified only if `receipt` is not nil.
     public let receiptBytes: [UInt8]
 
-    /// Which of the extensions are there that the key is held to from now on.
+    /// The extensions that are present and that the key must show from now on.
     public var shown: ShownExtensions {
         var shown: ShownExtensions = []
         if validationCategory != nil { shown.insert(.validationCategory) }
@@ -154,7 +156,7 @@ public struct VerifiedAttestation: Equatable, Sendable {
     }
 }
 
-/// How every check of an attestation ended, for people.
+/// The outcomes of all checks of an attestation, for people.
 public struct AttestationReport: Sendable {
     public struct Entry: Sendable {
         public let step: AttestationStep
@@ -163,7 +165,7 @@ public struct AttestationReport: Sendable {
 
     /// All steps, in the order of `AttestationStep`.
     public let steps: [Entry]
-    /// Nil if the attestation is refused.
+    /// The verified attestation. Nil if it is refused.
     public let verified: VerifiedAttestation?
     public let findings: AttestationFindings
 
@@ -171,7 +173,7 @@ public struct AttestationReport: Sendable {
     public var fault: AttestationFault? { steps.lazy.compactMap(\.outcome.fault).first }
 }
 
-/// What stands in an attestation, verified or not: to explain a refusal, never to decide.
+/// The content of an attestation, verified or not. It explains a refusal and must not decide one.
 public struct AttestationFindings: Sendable {
     public var rpIDHash: [UInt8]?
     public var flags: UInt8?
@@ -181,18 +183,18 @@ public struct AttestationFindings: Sendable {
     public var authenticatorData: [UInt8]?
     public var validationCategory: ValidationCategory?
     public var bundleVersion: String?
-    /// Apple's number of the hash function, and the hash.
+    /// The hash and Apple's number of its function.
     public var codeDirectoryHash: (type: UInt8, hash: [UInt8])?
-    /// The leaf's key: the uncompressed point.
+    /// The uncompressed point of the leaf's key.
     public var publicKey: [UInt8]?
     public var keyID: KeyID?
-    /// The app id in the leaf, which Apple does not document.
+    /// The app id in the leaf, in an extension that Apple does not document.
     public var appID: String?
     public var nonce: [UInt8]?
     public var system: AttestedSystem?
     public var leafIssuer: String?
     public var leafValidity: Validity?
     public var intermediateSubject: String?
-    /// The receipt's fields; its signer is not checked.
+    /// The receipt's fields. Its signer is not checked.
     public var receipt: ReceiptFields?
 }

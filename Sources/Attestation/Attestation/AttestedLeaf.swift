@@ -1,9 +1,9 @@
 internal import Cryptography
 
-/// The certificate of an attested key, and what Apple has written into it.
+/// The certificate of an attested key, with Apple's extensions.
 struct AttestedLeaf {
     let certificate: Certificate
-    /// 65 bytes: uncompressed.
+    /// The uncompressed point of the key, 65 bytes.
     let point: [UInt8]
     let keyID: Digest256
 
@@ -18,7 +18,7 @@ struct AttestedLeaf {
         }
     }
 
-    /// The 32 bytes of the one extension that has them.
+    /// Returns the 32 bytes of the nonce, which exactly one extension must contain.
     func nonce() throws(AttestationFault) -> [UInt8] {
         let values = certificate.extensionValues(LeafExtensions.nonce)
         guard let value = values.first, values.count == 1 else { throw .nonceExtensionCount(values.count) }
@@ -29,7 +29,7 @@ struct AttestedLeaf {
         }
     }
 
-    /// The app id: [1204] of the undocumented extension on the key's use.
+    /// Returns the app id: [1204] of the undocumented extension about the use of the key.
     static func appID(in certificate: Certificate) -> String? {
         let number: UInt32 = 1204
         guard let value = certificate.extensionValues(LeafExtensions.keyUse).first else { return nil }
@@ -37,16 +37,16 @@ struct AttestedLeaf {
     }
 }
 
-/// What Apple's extensions of a leaf say.
-enum LeafExtensions {
+/// The content of Apple's extensions in a leaf certificate.
+private enum LeafExtensions {
     /// 1.2.840.113635.100.8.2: the nonce.
     static let nonce = "1.2.840.113635.100.8.2"
-    /// 1.2.840.113635.100.8.5: how the key may be used, and by which app. Apple does not document it.
+    /// 1.2.840.113635.100.8.5: the permitted use of the key and its app. Apple does not document it.
     static let keyUse = "1.2.840.113635.100.8.5"
     /// 1.2.840.113635.100.8.7: the operating system. Apple does not document it.
     static let system = "1.2.840.113635.100.8.7"
 
-    /// Where the 32 bytes of the nonce lie: SEQUENCE { [1] EXPLICIT OCTET STRING }, and nothing else.
+    /// Returns the position of the nonce's 32 bytes in SEQUENCE { [1] EXPLICIT OCTET STRING }, without other content.
     static func nonce(in value: Span<UInt8>) throws(DERFault) -> Range<Int> {
         var outer = DERReader(value)
         var sequence = DERReader(value, in: try outer.read(.sequence))
@@ -59,9 +59,10 @@ enum LeafExtensions {
         return nonce
     }
 
-    /// The texts of a SEQUENCE OF [number] EXPLICIT value: only values that are OCTET STRINGs of UTF-8 text.
+    /// Returns the texts in a SEQUENCE OF [number] EXPLICIT value. Only values that are OCTET STRINGs of UTF-8 text
+    /// count.
     ///
-    /// - Throws: if the SEQUENCE is not one from the first to the last byte, or has a wanted number twice.
+    /// - Throws: if the bytes are not exactly one SEQUENCE, or a requested number occurs twice.
     static func texts(in value: Span<UInt8>, _ wanted: [UInt32]) throws(DERFault) -> [UInt32: String] {
         var outer = DERReader(value)
         var sequence = DERReader(value, in: try outer.read(.sequence))
@@ -82,20 +83,22 @@ enum LeafExtensions {
     }
 }
 
-/// What the leaf says of the system that made the key.
+/// The system that made the key, according to the leaf certificate.
 public struct AttestedSystem: Equatable, Sendable {
     public var platform: AttestedPlatform
-    /// As in `27.0`.
+    /// The version, such as `27.0`.
     public var version: String?
-    /// As in `24A325b`.
+    /// The build, such as `24A325b`.
     public var build: String?
 
     private static let versionNumber: UInt32 = 1400
     private static let buildNumber: UInt32 = 1403
     private static let platformNumber: UInt32 = 1026
 
-    /// - Throws: if the leaf has more than one such extension, or one of another form: a policy would take the platform
-    ///   for absent.
+    /// Parses the system extension.
+    ///
+    /// - Throws: if the leaf has several such extensions or a malformed one. A policy would treat the platform as
+    ///   absent.
     init(_ leaf: Certificate) throws(DERFault) {
         let values = leaf.extensionValues(LeafExtensions.system)
         guard values.count <= 1 else { throw .unexpectedValue }

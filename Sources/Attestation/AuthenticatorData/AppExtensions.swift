@@ -1,32 +1,31 @@
 public import Vocabulary
 
-/// What the extensions of authenticator data say about the app (since iOS 27 and macOS 27; empty before).
+/// The extensions of authenticator data about the app. They exist since iOS 27 and macOS 27.
 ///
-/// They are covered by the signature, so what stands here is Apple's word. Extensions of other names are read over:
-/// they bind nobody who does not know them, and refusing them would lock out every phone on the day Apple adds one. They
-/// are as strictly CBOR as all else.
+/// The signature covers them, so they are statements of Apple's system. Unknown extensions are skipped, because
+/// refusing them would lock out all phones when Apple adds one. Their CBOR must still be valid.
 public struct AppExtensions: Equatable, Sendable {
     public var validationCategory: ValidationCategory?
-    /// Where `CFBundleVersion` lies, in UTF-8.
+    /// The position of `CFBundleVersion` in UTF-8.
     public var bundleVersion: Range<Int>?
     public var codeDirectoryHash: CodeDirectoryHash?
 
-    /// The measurement of the running code, sent by apps that opt in.
+    /// The measurement of the running code. Apps opt in to send it.
     public struct CodeDirectoryHash: Equatable, Sendable {
-        /// Apple's number of the hash function: 2 is SHA-256.
+        /// Apple's number of the hash function. 2 is SHA-256.
         public var type: UInt8
-        /// Where the hash lies: 32 bytes of SHA-256, or its first 20.
+        /// The position of the hash: 32 bytes of SHA-256, or its first 20.
         public var hash: Range<Int>
     }
 
-    /// The longest hash of a code directory that is let through to policy.
-    static let longestHash = 64
+    /// Length limit of a code directory hash in bytes.
+    private static let longestHash = 64
 
-    /// None.
+    /// Creates a value without extensions.
     public init() {}
 
-    /// Which of those are there that a key is held to once it has shown them. Not the measurement of the code: apps opt in
-    /// to that, and may opt out again.
+    /// The extensions that a key must continue to show. The code measurement is not included, because apps may opt out
+    /// of it.
     public var shown: ShownExtensions {
         var shown: ShownExtensions = []
         if validationCategory != nil { shown.insert(.validationCategory) }
@@ -34,9 +33,10 @@ public struct AppExtensions: Equatable, Sendable {
         return shown
     }
 
-    /// Reads one map from text to anything. Ranges count as the reader's do.
+    /// Parses one map from text to any value. Ranges count as the reader's do.
     ///
-    /// A known extension of another form than Apple's is refused, not ignored: a policy would take it for absent.
+    /// A known extension of another form than Apple's is refused. If it were ignored, a policy would treat it as
+    /// absent.
     init(_ reader: inout CBORReader, of bytes: Span<UInt8>) throws(AuthenticatorDataFault) {
         var hash: Range<Int>?
         var type: UInt8?
@@ -68,7 +68,7 @@ public struct AppExtensions: Equatable, Sendable {
         }
     }
 
-    /// Four bytes, the least significant first, unlike everything else in authenticator data.
+    /// Parses four bytes in little-endian order, unlike all other fields of authenticator data.
     private static func category(_ bytes: Span<UInt8>) -> ValidationCategory? {
         guard bytes.count == 4 else { return nil }
         var value: UInt32 = 0
@@ -98,10 +98,10 @@ public struct AppExtensions: Equatable, Sendable {
     }
 }
 
-/// How the app came to be trusted by the system it was launched on (Apple: `apple_validation_category_01`; since iOS 27
-/// and macOS 27).
+/// The reason why the system trusted the app at launch (Apple's `apple_validation_category_01`, since iOS 27 and macOS
+/// 27).
 ///
-/// A number rather than an enumeration: Apple may add categories, and it is for a policy to refuse what it does not know.
+/// It is a number instead of an enumeration, because Apple may add categories. A policy refuses those it does not know.
 public struct ValidationCategory: RawRepresentable, Hashable, Sendable {
     public let rawValue: UInt32
 

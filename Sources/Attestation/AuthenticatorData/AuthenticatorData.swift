@@ -1,31 +1,31 @@
-/// Authenticator data (WebAuthn section 6.1) as App Attest makes it.
+/// Authenticator data (WebAuthn section 6.1) in the form of App Attest.
 ///
-/// The flags do not tell what follows the fixed part, whatever WebAuthn says: assertions up to iOS 26 set AT (0x40) with
-/// no credential data behind, Apple's sample of 2026 and macOS 27 leave ED (0x80) clear before extensions, iOS 27 sets
-/// both without credential data. So the form is known from where the data stands (an assertion or an attestation), the
-/// rest must read as one map to the last byte, and the flags are kept for the log alone.
+/// Its flags do not tell what follows the fixed part, in contrast to WebAuthn. Assertions up to iOS 26 set AT (0x40)
+/// without credential data. Apple's sample of 2026 and macOS 27 clear ED (0x80) before extensions. iOS 27 sets both
+/// without credential data. Therefore the form follows from the container, an assertion or an attestation. The rest
+/// must be exactly one map, and the flags serve only the log.
 ///
-/// It is hashed as it came, never as it is understood here.
+/// Hashes are computed over the bytes as received.
 public struct AuthenticatorData: Equatable, Sendable {
-    /// RP id hash, flags and counter.
+    /// Length of RP id hash, flags and counter.
     public static let fixedLength = 37
 
-    /// Where all of it lies: what the signature covers.
+    /// The position of the authenticator data, which the signature covers.
     public let range: Range<Int>
-    /// For the log; decides nothing.
+    /// The flags, only for the log.
     public let flags: UInt8
-    /// 0 in an attestation, at least 1 in an assertion.
+    /// The counter: 0 in an attestation, at least 1 in an assertion.
     public let counter: UInt32
     public let extensions: AppExtensions
 
-    /// Where the SHA-256 of the app id (team id, dot, bundle id) lies.
+    /// The position of the SHA-256 of the app id (team id, full stop, bundle id).
     public var rpIDHash: Range<Int> { range.lowerBound..<(range.lowerBound + 32) }
 
-    /// Reads the form that assertions carry: the fixed part, then nothing or exactly one map of extensions.
+    /// Parses the form in assertions: the fixed part, then nothing or exactly one map of extensions.
     ///
     /// - Parameters:
-    ///   - bytes: what holds the authenticator data; all ranges count from its beginning.
-    ///   - range: where in them it lies; must lie within `bytes`.
+    ///   - bytes: The bytes with the authenticator data. All ranges count from their beginning.
+    ///   - range: The position of the authenticator data within `bytes`.
     public init(assertion bytes: Span<UInt8>, in range: Range<Int>) throws(AuthenticatorDataFault) {
         guard range.count >= Self.fixedLength else { throw .tooShort }
         let start = range.lowerBound
@@ -35,14 +35,14 @@ public struct AuthenticatorData: Equatable, Sendable {
         extensions = try Self.extensions(bytes, in: (start + Self.fixedLength)..<range.upperBound)
     }
 
-    /// Big-endian (WebAuthn section 6.1).
+    /// Reads the counter, which is big-endian (WebAuthn section 6.1).
     static func counter(_ bytes: Span<UInt8>, at start: Int) -> UInt32 {
         var value: UInt32 = 0
         for index in start..<(start + 4) { value = value << 8 | UInt32(bytes[index]) }
         return value
     }
 
-    /// What stands behind everything else: nothing, or exactly one map.
+    /// Parses the end of the authenticator data: nothing, or exactly one map.
     static func extensions(
         _ bytes: Span<UInt8>, in range: Range<Int>
     ) throws(AuthenticatorDataFault) -> AppExtensions {
@@ -54,20 +54,21 @@ public struct AuthenticatorData: Equatable, Sendable {
     }
 }
 
-/// What is wrong with authenticator data.
+/// The reason why authenticator data is malformed.
 public enum AuthenticatorDataFault: Error, Equatable, Sendable {
-    /// Less than the 37 bytes every form has (WebAuthn section 6.1).
+    /// The data has less than the 37 bytes of every form (WebAuthn section 6.1).
     case tooShort
-    /// What follows them is not exactly one map from text to what Apple's extensions hold.
+    /// The rest is not exactly one map from text to values of Apple's extensions.
     case extensions(CBORFault)
-    /// A code directory hash without its type, a type without a hash, or a hash of an impossible length.
+    /// The code directory hash lacks its type, the type lacks its hash, or the hash has an impossible length.
     case codeDirectoryHash
-    /// An attestation's ends before or inside the AAGUID, the credential id or the COSE key, or the key is no CBOR map.
+    /// The attestation ends before or inside the AAGUID, the credential id or the COSE key, or the key is not a CBOR
+    /// map.
     case credential(CBORFault)
 }
 
 extension AuthenticatorDataFault {
-    /// For the log, and for the developer of the client.
+    /// A description for the log and the developer of the client.
     public var reason: StaticString {
         switch self {
         case .tooShort: "the authenticator data is shorter than 37 bytes"
@@ -78,30 +79,34 @@ extension AuthenticatorDataFault {
     }
 }
 
-/// The authenticator data of an attestation (WebAuthn sections 6.1 and 6.5.1): the fixed part, AAGUID, credential id,
-/// exactly one COSE key, then nothing or the extensions. The flags decide nothing, as `AuthenticatorData` tells.
+/// The authenticator data of an attestation (WebAuthn sections 6.1 and 6.5.1).
+///
+/// It consists of the fixed part, AAGUID, credential id, exactly one COSE key, then nothing or the extensions. The
+/// flags are ignored, as in `AuthenticatorData`.
 public struct AttestedData: Equatable, Sendable {
-    /// Where all of it lies: what the nonce covers.
+    /// The position of the authenticator data, which the nonce covers.
     public let range: Range<Int>
     public let flags: UInt8
     public let counter: UInt32
-    /// Where the 16 bytes lie that name the environment of the key.
+    /// The position of the 16 bytes that state the environment of the key.
     public let aaguid: Range<Int>
     public let credentialID: Range<Int>
-    /// Nil if the COSE key is of another kind than the one Apple attests.
+    /// The key. Nil if the COSE key is not of the kind that Apple attests.
     public let key: COSEKey?
-    /// Where the extensions lie; empty up to iOS 26. Not looked into here.
+    /// The position of the extensions, which are empty up to iOS 26. They are not parsed here.
     public let extensions: Range<Int>
 
-    /// Where the SHA-256 of the app id lies.
+    /// The position of the SHA-256 of the app id.
     public var rpIDHash: Range<Int> { range.lowerBound..<(range.lowerBound + 32) }
 
-    /// AAGUID and the length of the credential id.
+    /// Length of AAGUID and the length field of the credential id.
     private static let credentialHead = 16 + 2
 
+    /// Parses the data.
+    ///
     /// - Parameters:
-    ///   - bytes: what holds the authenticator data; all ranges count from its beginning.
-    ///   - range: where in them it lies; must lie within `bytes`.
+    ///   - bytes: The bytes with the authenticator data. All ranges count from their beginning.
+    ///   - range: The position of the authenticator data within `bytes`.
     public init(_ bytes: Span<UInt8>, in range: Range<Int>) throws(AuthenticatorDataFault) {
         guard range.count >= AuthenticatorData.fixedLength else { throw .tooShort }
         let start = range.lowerBound
@@ -126,16 +131,16 @@ public struct AttestedData: Equatable, Sendable {
     }
 }
 
-/// The one kind of COSE key that App Attest has (RFC 9053 sections 2.1 and 7.1.1): an EC2 key on P-256 for ES256, with
-/// two coordinates of 32 bytes, and nothing else.
+/// A COSE key of App Attest's only kind (RFC 9053 sections 2.1 and 7.1.1): an EC2 key on P-256 for ES256, with two
+/// coordinates of 32 bytes.
 public struct COSEKey: Equatable, Sendable {
-    /// Where the coordinates lie.
+    /// The positions of the coordinates.
     public let x: Range<Int>
     public let y: Range<Int>
 
-    /// Reads one map.
+    /// Parses one map.
     ///
-    /// - Returns: nil if it is a key of another kind. The reader then stands behind it all the same.
+    /// - Returns: nil for a key of another kind. The reader then still advances past it.
     static func read(_ reader: inout CBORReader) throws(CBORFault) -> COSEKey? {
         var isKnown = true
         var x: Range<Int>?

@@ -1,25 +1,26 @@
 internal import Cryptography
 
-/// Reads CBOR (RFC 8949) item by item, strictly, without building a tree: strings come out as ranges of the input.
+/// A strict CBOR reader (RFC 8949) that parses item by item without a tree. Strings are returned as ranges of the
+/// input.
 ///
-/// It admits what App Attest uses and no second spelling of it: integers, byte and text strings, arrays, maps, `false`,
-/// `true` and `null`; definite lengths only; every head in its shortest form (RFC 8949 section 4.2.1; all of Apple's are);
-/// UTF-8; keys that are text or integers, each once. Whatever it refuses, it refuses with a `CBORFault`, and no input
-/// makes it trap: a length is compared with what is left before it is used. Size is for the caller to bound.
+/// It accepts only what App Attest uses, in its shortest form (RFC 8949 section 4.2.1). These are integers, byte and
+/// text strings, arrays, maps, `false`, `true` and `null` of definite length. Text is UTF-8. Keys are text or integers
+/// and unique.
 ///
-/// After a fault the reader must not be used again.
+/// It refuses everything else with a `CBORFault`. No input makes it trap: each length is compared with the remaining
+/// bytes before use. The caller limits the size. After a fault the reader must not be used again.
 public struct CBORReader: ~Escapable {
-    /// How deep maps and arrays may lie in each other. Attestation objects reach three.
+    /// Limit of nested maps and arrays. Attestation objects reach three.
     public static let depthLimit = 8
 
     private let bytes: Span<UInt8>
     private let end: Int
-    /// Where the next item begins.
+    /// The position of the next item.
     public private(set) var position: Int
 
-    /// Reads a stretch of `bytes`. Ranges count from the beginning of `bytes`, not of the stretch.
+    /// Creates a reader of a part of `bytes`. Ranges count from the beginning of `bytes`.
     ///
-    /// - Parameter range: must lie within `bytes`.
+    /// - Parameter range: A range within `bytes`.
     @_lifetime(copy bytes)
     public init(_ bytes: Span<UInt8>, in range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "a range outside the bytes")
@@ -28,7 +29,7 @@ public struct CBORReader: ~Escapable {
         end = range.upperBound
     }
 
-    /// Reads `bytes` from the first to the last.
+    /// Creates a reader of all `bytes`.
     @_lifetime(copy bytes)
     public init(_ bytes: Span<UInt8>) {
         self.init(bytes, in: 0..<bytes.count)
@@ -36,47 +37,47 @@ public struct CBORReader: ~Escapable {
 
     public var isAtEnd: Bool { position == end }
 
-    /// Makes sure that nothing follows.
+    /// Checks that nothing follows.
     public func finish() throws(CBORFault) {
         guard isAtEnd else { throw .trailingBytes }
     }
 
     // MARK: - Items
 
-    /// What kind of item comes next. Moves nothing.
+    /// Returns the kind of the next item without advancing.
     public func peek() throws(CBORFault) -> CBORKind {
         guard position < end else { throw .truncated }
         return try CBORKind(initial: bytes[position])
     }
 
-    /// A byte string (major type 2): where its content lies.
+    /// Reads a byte string (major type 2) and returns the position of its content.
     public mutating func readBytes() throws(CBORFault) -> Range<Int> {
         try readString(.bytes)
     }
 
-    /// A text string (major type 3): where its UTF-8 lies.
+    /// Reads a text string (major type 3) and returns the position of its UTF-8.
     public mutating func readText() throws(CBORFault) -> Range<Int> {
         let range = try readString(.text)
         guard isUTF8(range) else { throw .textNotUTF8 }
         return range
     }
 
-    /// An integer (major types 0 and 1).
+    /// Reads an integer (major types 0 and 1).
     public mutating func readInteger() throws(CBORFault) -> Int64 {
         let kind = try peek()
         guard kind == .unsigned || kind == .negative else { throw .unexpectedType }
         guard let value = Int64(exactly: try readArgument()) else { throw .integerTooLarge }
-        // -1 - value, without overflow: the complement.
+        // The complement is -1 - value without overflow.
         return kind == .unsigned ? value : ~value
     }
 
-    /// Begins an array (major type 4): how many items to read next.
+    /// Begins an array (major type 4) and returns the number of items to read next.
     public mutating func beginArray() throws(CBORFault) -> Int {
         guard try peek() == .array else { throw .unexpectedType }
         return try readCount(bytesPerEntry: 1)
     }
 
-    /// Begins a map (major type 5): ask `nextKey` for its keys, and read or skip one item after each.
+    /// Begins a map (major type 5). Get its keys with `nextKey`, and read or skip one item after each.
     public mutating func beginMap() throws(CBORFault) -> CBORMap {
         guard try peek() == .map else { throw .unexpectedType }
         let entries = try readCount(bytesPerEntry: 2)
@@ -84,7 +85,7 @@ public struct CBORReader: ~Escapable {
         return CBORMap(entries: entries)
     }
 
-    /// The map's next key, or nil at its end.
+    /// Returns the map's next key, or nil at its end.
     public mutating func nextKey(_ map: inout CBORMap) throws(CBORFault) -> CBORKey? {
         guard map.remaining > 0 else { return nil }
         let start = position
@@ -98,7 +99,7 @@ public struct CBORReader: ~Escapable {
         return key
     }
 
-    /// Reads over one item, whatever it is, with everything in it, as strictly as if it were read.
+    /// Skips one item with its content, which is validated as if it were read.
     public mutating func skip() throws(CBORFault) {
         try skip(depth: 0)
     }
@@ -129,17 +130,17 @@ public struct CBORReader: ~Escapable {
         return start..<position
     }
 
-    /// A count of entries, none of which can be shorter than so many bytes: a claim of more than the input can hold is
-    /// found out before anything is done about it.
+    /// Reads a number of entries. A number is refused if the remaining input cannot hold that many entries of minimum
+    /// size.
     private mutating func readCount(bytesPerEntry: UInt64) throws(CBORFault) -> Int {
         let count = try readArgument()
         guard count <= UInt64(end - position) / bytesPerEntry else { throw .truncated }
         return Int(count)
     }
 
-    /// The argument of a head (RFC 8949 section 3), of any major type but 7.
+    /// Reads the argument of a head (RFC 8949 section 3) of any major type but 7.
     private mutating func readArgument() throws(CBORFault) -> UInt64 {
-        // `peek` saw that the initial byte is there, and that its additional information is not above 27.
+        // `peek` checked that the initial byte is present, and that its additional information is at most 27.
         let information = bytes[position] & 0x1f
         guard information >= 24 else {
             position += 1
@@ -149,7 +150,7 @@ public struct CBORReader: ~Escapable {
         guard width < end - position else { throw .truncated }
         var argument: UInt64 = 0
         for offset in 1...width { argument = argument << 8 | UInt64(bytes[position + offset]) }
-        // What is below this bound fits in the next shorter form.
+        // A smaller argument fits in the next shorter form.
         let bound: UInt64 = width == 1 ? 24 : 1 << UInt64(width * 4)
         guard argument >= bound else { throw .notShortest }
         position += 1 + width
@@ -166,7 +167,7 @@ public struct CBORReader: ~Escapable {
     }
 }
 
-/// The kinds of item this module reads.
+/// The kinds of items that the reader supports.
 public enum CBORKind: Equatable, Sendable {
     case unsigned
     case negative
@@ -174,17 +175,17 @@ public enum CBORKind: Equatable, Sendable {
     case text
     case array
     case map
-    /// `false`, `true` or `null`: nothing of Apple's has one, but an extension to come might, and skipping it is harmless.
+    /// `false`, `true` or `null`. Apple uses none, but a future extension might, and skipping it is harmless.
     case simple
 
-    /// What an item that begins with this byte is (RFC 8949 section 3: three bits of major type, five of additional
-    /// information), or why it is refused.
+    /// Determines the kind from an item's initial byte (RFC 8949 section 3): three bits of major type, five of
+    /// additional information.
     init(initial: UInt8) throws(CBORFault) {
         let information = initial & 0x1f
-        // Reserved in every major type.
+        // These values are reserved in every major type.
         guard !(28...30).contains(information) else { throw .reservedHead }
         if information == 31 {
-            // Integers and tags have no indefinite form (RFC 8949 section 3.2); of major type 7 it is the break.
+            // Integers and tags have no indefinite form (RFC 8949 section 3.2). In major type 7 the value is the break.
             switch initial >> 5 {
             case 0, 1, 6: throw .reservedHead
             default: throw .indefiniteLength
@@ -203,27 +204,27 @@ public enum CBORKind: Equatable, Sendable {
     }
 }
 
-/// How far the reading of one map has come.
+/// The state of reading one map.
 ///
-/// Remembers where its keys lie, so that every map is free of duplicates, whatever its reader knows of it: two readers
-/// that pick different ones of two equal keys are how forged content passes a check.
+/// It records the positions of all keys, to refuse duplicates in every map. Two readers that select different ones of
+/// two equal keys would let forged content pass a check.
 public struct CBORMap: Sendable {
-    /// The most entries a map may have: as many as `keys` has room for. Apple's largest map, the COSE key, has five.
+    /// Limit of a map's entries, the size of `keys`. Apple's largest map, the COSE key, has five.
     public static let capacity = 32
 
-    /// How many entries have not been read.
+    /// The number of entries that have not been read.
     public private(set) var remaining: Int
     private var count = 0
-    /// Where the encoded keys lie that were read so far: the first `count` of `capacity`.
+    /// The positions of the encoded keys that were read: the first `count` of `capacity`.
     private var keys = InlineArray<32, Range<Int>>(repeating: 0..<0)
 
     init(entries: Int) {
         remaining = entries
     }
 
-    /// Notes the key whose encoding lies in `range`.
+    /// Records the key whose encoding is at `range`.
     ///
-    /// Equal keys have equal encodings, because only the shortest encoding is admitted.
+    /// Equal keys have equal encodings, because only the shortest encoding is accepted.
     mutating func note(_ range: Range<Int>, in bytes: Span<UInt8>) throws(CBORFault) {
         for index in 0..<count {
             guard !ConstantTime.areEqual(bytes.extracting(keys[index]), bytes.extracting(range)) else {
@@ -238,26 +239,26 @@ public struct CBORMap: Sendable {
 
 /// A map's key.
 public enum CBORKey: Equatable, Sendable {
-    /// Where the text lies, without its head.
+    /// The position of the text without its head.
     case text(Range<Int>)
     case integer(Int64)
 }
 
-/// Why bytes are not the CBOR this module reads.
+/// The reason why bytes are not CBOR that the reader accepts.
 public enum CBORFault: Error, Equatable, Sendable, CaseIterable {
-    /// The bytes end inside an item, or an item claims more than there is.
+    /// The bytes end inside an item, or an item states more than the remaining bytes.
     case truncated
     /// Bytes follow the one item that was expected.
     case trailingBytes
-    /// Additional information 28 to 30, or 31 where it means nothing (RFC 8949 section 3).
+    /// Additional information 28 to 30, or 31 where it has no meaning (RFC 8949 section 3).
     case reservedHead
-    /// An indefinite length, or the break that would end one (RFC 8949 section 3.2).
+    /// An indefinite length or its break (RFC 8949 section 3.2).
     case indefiniteLength
     /// An integer or a length written in more bytes than it needs (RFC 8949 section 4.2.1).
     case notShortest
-    /// A tag, a floating-point number, `undefined` or an unassigned simple value: nothing this format has.
+    /// A tag, a floating-point number, `undefined` or an unassigned simple value, none of which the format uses.
     case unsupportedType
-    /// A well-formed item, but not of the kind that stands here.
+    /// A well-formed item of another kind than required.
     case unexpectedType
     /// An integer that does not fit in 64 bits with its sign.
     case integerTooLarge
@@ -267,14 +268,14 @@ public enum CBORFault: Error, Equatable, Sendable, CaseIterable {
     case duplicateKey
     /// A map key that is neither text nor an integer.
     case unsupportedKey
-    /// A map with more entries than any of Apple's, see `CBORMap.capacity`.
+    /// A map with more entries than `CBORMap.capacity`.
     case tooManyEntries
-    /// Maps and arrays in each other, deeper than `CBORReader.depthLimit`.
+    /// Maps and arrays nested deeper than `CBORReader.depthLimit`.
     case tooDeep
 }
 
 extension CBORFault {
-    /// For the log, and for the developer of the client.
+    /// A description for the log and the developer of the client.
     public var reason: StaticString {
         switch self {
         case .truncated: "the CBOR ends inside an item"
@@ -295,9 +296,9 @@ extension CBORFault {
 }
 
 extension Span where Element == UInt8 {
-    /// Whether the bytes are the UTF-8 of `text`.
+    /// Returns whether the bytes are the UTF-8 of `text`.
     ///
-    /// - Parameter text: a literal; those are neither allocated nor counted, so asking costs a comparison and no more.
+    /// - Parameter text: A literal, which needs neither allocation nor reference counting.
     func spells(_ text: String) -> Bool {
         let text = text.utf8
         return ConstantTime.areEqual(self, text.span)

@@ -1,14 +1,16 @@
-/// Reads DER (X.690 section 10) item by item, strictly, without building a tree: for the few structures of Apple's that
-/// OpenSSL does not know. Contents come out as ranges of the input.
+/// A strict DER reader (X.690 section 10) that parses item by item without a tree. It is for the few structures of
+/// Apple's that OpenSSL does not support. Contents are returned as ranges of the input.
 ///
-/// Definite lengths in their shortest form; tag numbers up to 2^21. Whatever it refuses, it refuses with a `DERFault`, and
-/// no input makes it trap.
+/// It accepts definite lengths in their shortest form and tag numbers up to 2^21. It refuses everything else with a
+/// `DERFault`, and no input makes it trap.
 public struct DERReader: ~Escapable {
     private let bytes: Span<UInt8>
     private let end: Int
     public private(set) var position: Int
 
-    /// - Parameter range: must lie within `bytes`; ranges count from the beginning of `bytes`.
+    /// Creates a reader of a part of `bytes`.
+    ///
+    /// - Parameter range: A range within `bytes`. Ranges count from the beginning of `bytes`.
     @_lifetime(copy bytes)
     public init(_ bytes: Span<UInt8>, in range: Range<Int>) {
         precondition(range.lowerBound >= 0 && range.upperBound <= bytes.count, "a range outside the bytes")
@@ -24,12 +26,12 @@ public struct DERReader: ~Escapable {
 
     public var isAtEnd: Bool { position == end }
 
-    /// Makes sure that nothing follows.
+    /// Checks that nothing follows.
     public func finish() throws(DERFault) {
         guard isAtEnd else { throw .trailingBytes }
     }
 
-    /// The next item, whatever it is.
+    /// Reads the next item of any kind.
     public mutating func next() throws(DERFault) -> (tag: DERTag, content: Range<Int>) {
         let tag = try readTag()
         let length = try readLength()
@@ -39,14 +41,14 @@ public struct DERReader: ~Escapable {
         return (tag, start..<position)
     }
 
-    /// The content of the next item, which must have this tag.
+    /// Reads the next item, which must have this tag, and returns the position of its content.
     public mutating func read(_ tag: DERTag) throws(DERFault) -> Range<Int> {
         let (found, content) = try next()
         guard found == tag else { throw .unexpectedTag }
         return content
     }
 
-    /// An INTEGER from 0 to 2^31 - 1 in its shortest form (X.690 section 8.3.2).
+    /// Reads an INTEGER from 0 to 2^31 - 1 in its shortest form (X.690 section 8.3.2).
     public mutating func readSmallInteger() throws(DERFault) -> Int {
         let content = try read(.integer)
         guard let first = content.first, content.count <= 4, bytes[first] < 0x80 else { throw .unexpectedValue }
@@ -65,7 +67,7 @@ public struct DERReader: ~Escapable {
     private mutating func readTag() throws(DERFault) -> DERTag {
         let first = try readByte()
         guard first & 0x1f == 0x1f else { return DERTag(leading: first & 0xe0, number: UInt32(first & 0x1f)) }
-        // X.690 section 8.1.2.4: seven bits a byte, none of the leading ones zero.
+        // X.690 section 8.1.2.4: each octet has seven bits, and the leading ones are not all zero.
         var number: UInt32 = 0
         for index in 0..<3 {
             let byte = try readByte()
@@ -83,7 +85,7 @@ public struct DERReader: ~Escapable {
         let first = try readByte()
         guard first & 0x80 != 0 else { return Int(first) }
         guard first != 0x80 else { throw .indefiniteLength }
-        // Three bytes reach further than anything that is let in here.
+        // Three octets suffice for every size accepted here.
         let width = Int(first & 0x7f)
         guard width <= 3 else { throw .truncated }
         var length = 0
@@ -93,7 +95,7 @@ public struct DERReader: ~Escapable {
     }
 }
 
-/// The tag of an item: class and form (the upper three bits of the identifier octet), and number.
+/// The tag of an item: class and form (the upper three bits of the identifier octet) and number.
 public struct DERTag: Equatable, Sendable {
     public let leading: UInt8
     public let number: UInt32
@@ -108,21 +110,21 @@ public struct DERTag: Equatable, Sendable {
     public static let sequence = DERTag(leading: 0x20, number: 16)
     public static let set = DERTag(leading: 0x20, number: 17)
 
-    /// `[number] EXPLICIT`: context-specific and constructed.
+    /// Returns `[number] EXPLICIT`: context-specific and constructed.
     public static func explicit(_ number: UInt32) -> DERTag { DERTag(leading: 0xa0, number: number) }
 }
 
-/// Why bytes are not the DER this module reads.
+/// The reason why bytes are not DER that the reader accepts.
 public enum DERFault: Error, Equatable, Sendable, CaseIterable {
-    /// The bytes end inside an item, or an item claims more than there is.
+    /// The bytes end inside an item, or an item states more than the remaining bytes.
     case truncated
     case trailingBytes
     case indefiniteLength
     /// A tag, length or integer that is not in its shortest form.
     case notShortest
-    /// A well-formed item, but not the one that stands here.
+    /// A well-formed item with another tag than required.
     case unexpectedTag
-    /// An integer that is negative or large, or text that is none.
+    /// An integer that is negative or too large, or invalid text.
     case unexpectedValue
 
     public var reason: StaticString {

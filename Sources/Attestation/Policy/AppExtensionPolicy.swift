@@ -1,10 +1,10 @@
 internal import Cryptography
 public import Vocabulary
 
-/// What is demanded of the extensions that iOS 27 and macOS 27 add to authenticator data. Earlier systems have none, so
-/// every demand says what absence means.
+/// The requirements for the extensions that iOS 27 and macOS 27 add to authenticator data. Earlier systems send none,
+/// so each requirement defines the meaning of absence.
 public struct AppExtensionPolicy: Equatable, Sendable {
-    /// What an absent extension means.
+    /// The meaning of an absent extension.
     public enum Absence: Sendable {
         case admitted
         case refused
@@ -30,8 +30,8 @@ public struct AppExtensionPolicy: Equatable, Sendable {
         }
     }
 
-    /// The lowest version of the system that an attestation may state. It is no extension of authenticator data, but an
-    /// attestation that states none is judged alike.
+    /// The lowest system version that an attestation may state. It is not an extension of authenticator data, but
+    /// absence is handled in the same way.
     public struct MinimumSystem: Equatable, Sendable {
         public var version: SystemVersion
         public var absence: Absence
@@ -41,20 +41,20 @@ public struct AppExtensionPolicy: Equatable, Sendable {
             self.absence = absence
         }
 
-        /// Why the system version is refused, or nil.
+        /// Returns the reason to refuse the system version, or nil.
         ///
-        /// - Parameter version: the one that the device's attestation states; nil if it states none.
+        /// - Parameter version: The version in the device's attestation, or nil if it states none.
         public func refusal(of version: SystemVersion?) -> ExtensionRefusal? {
             guard let version else { return absence == .admitted ? nil : .absent }
             return version < self.version ? .notAdmitted : nil
         }
     }
 
-    /// Nil: every category.
+    /// The permitted categories. Nil permits all.
     public var categories: Categories?
-    /// Nil: every version.
+    /// The lowest permitted bundle version. Nil permits all.
     public var minimumVersion: MinimumVersion?
-    /// Nil: every version.
+    /// The lowest permitted system version. Nil permits all.
     public var minimumSystem: MinimumSystem?
 
     public init(
@@ -65,16 +65,16 @@ public struct AppExtensionPolicy: Equatable, Sendable {
         self.minimumSystem = minimumSystem
     }
 
-    /// Why the validation category is refused, or nil.
+    /// Returns the reason to refuse the validation category, or nil.
     public func refusal(of category: ValidationCategory?) -> ExtensionRefusal? {
         guard let categories else { return nil }
         guard let category else { return categories.absence == .admitted ? nil : .absent }
         return categories.admitted.contains(category) ? nil : .notAdmitted
     }
 
-    /// Why the bundle version is refused, or nil.
+    /// Returns the reason to refuse the bundle version, or nil.
     ///
-    /// - Parameter text: the UTF-8 of `CFBundleVersion`.
+    /// - Parameter text: The UTF-8 of `CFBundleVersion`.
     public func refusal(ofBundleVersion text: Span<UInt8>?) -> ExtensionRefusal? {
         guard let minimumVersion else { return nil }
         guard let text else { return minimumVersion.absence == .admitted ? nil : .absent }
@@ -82,9 +82,9 @@ public struct AppExtensionPolicy: Equatable, Sendable {
         return version < minimumVersion.version ? .notAdmitted : nil
     }
 
-    /// Why the system version is refused, or nil.
+    /// Returns the reason to refuse the system version, or nil.
     ///
-    /// - Parameter text: as the leaf of the attestation states it.
+    /// - Parameter text: The text in the leaf certificate of the attestation.
     public func refusal(ofSystemVersion text: String?) -> ExtensionRefusal? {
         guard let minimumSystem else { return nil }
         guard let text else { return minimumSystem.refusal(of: nil) }
@@ -92,12 +92,12 @@ public struct AppExtensionPolicy: Equatable, Sendable {
         return minimumSystem.refusal(of: version)
     }
 
-    /// Judges what an assertion says about the app, once its signature has been verified. Allocates nothing.
+    /// Checks the extensions of an assertion whose signature was verified. Allocates nothing.
     ///
     /// - Parameters:
-    ///   - assertion: what the ranges of `extensions` refer to.
-    ///   - shown: what the key has shown before. The system that adds an extension adds it for good, so an assertion
-    ///     without it was not made by that system, whatever the policy says of absence.
+    ///   - assertion: The bytes to which the ranges of `extensions` refer.
+    ///   - shown: The extensions that the key has shown before. A system never stops sending an extension, so an
+    ///     assertion without it is refused, whatever the policy says about absence.
     public func judge(
         _ extensions: AppExtensions, of assertion: Span<UInt8>, after shown: ShownExtensions
     ) throws(ExtensionFault) {
@@ -115,12 +115,12 @@ public struct AppExtensionPolicy: Equatable, Sendable {
     }
 }
 
-/// The extension that an assertion is refused for.
+/// The extension because of which an assertion is refused.
 public enum ExtensionFault: Error, Equatable, Sendable {
     case validationCategory(ExtensionRefusal)
     case bundleVersion(ExtensionRefusal)
 
-    /// For the log: nothing of what was received.
+    /// A description for the log. It contains nothing of what was received.
     public var reason: String {
         switch self {
         case .validationCategory(let refusal): "the validation category is \(refusal.reason)"
@@ -129,13 +129,13 @@ public enum ExtensionFault: Error, Equatable, Sendable {
     }
 }
 
-/// Why an extension is refused.
+/// The reason why an extension is refused.
 public enum ExtensionRefusal: Equatable, Sendable {
     case absent
     case notAdmitted
-    /// Of a form that cannot be compared.
+    /// The value has a form that cannot be compared.
     case unreadable
-    /// Absent, though the key has shown it before.
+    /// The extension is absent, although the key has shown it before.
     case withheld
 
     var reason: StaticString {
@@ -148,19 +148,22 @@ public enum ExtensionRefusal: Equatable, Sendable {
     }
 }
 
-/// A bundle version (`CFBundleVersion`): integers with full stops between them, compared one by one; what is missing at the
-/// end counts as 0, as Apple has it.
+/// A bundle version (`CFBundleVersion`): integers separated by full stops. They are compared one by one, and missing
+/// ones count as 0, as Apple defines.
 ///
-/// Holds no array: versions are compared for every request.
+/// It contains no array, because every request compares versions.
 public struct BundleVersion: Comparable, Sendable {
-    /// What the version does not say is 0.
+    /// The integers. Those that the text lacks are 0.
     private var parts: InlineArray<8, UInt64>
 
-    /// Apple writes three at most; more are seen in development.
+    /// Limit of integers. Apple writes at most three, but development versions have more.
     private static let partLimit = 8
     private static let digitLimit = 18
 
-    /// - Parameter text: UTF-8. Nil unless it is one to eight runs of digits with single full stops between them.
+    /// Parses a version.
+    ///
+    /// - Parameter text: UTF-8.
+    /// - Returns: nil unless the text is one to eight groups of digits with single full stops between them.
     public init?(_ text: Span<UInt8>) {
         parts = InlineArray(repeating: 0)
         var part = 0

@@ -1,13 +1,15 @@
 internal import Cryptography
 
-/// Where a hardware key was made, as the AAGUID of its attestation says.
+/// The environment in which a hardware key was made, according to its attestation's AAGUID.
 public enum KeyEnvironment: String, Sendable, CaseIterable {
     /// Apps from the App Store, TestFlight and enterprises.
     case production
-    /// Apps signed for development, unless their entitlement asks for production: Apple's sandbox.
+    /// Apps signed for development without an entitlement for production: Apple's sandbox.
     case development
 
-    /// - Parameter aaguid: must be exactly one of Apple's two, 16 bytes.
+    /// Parses an AAGUID.
+    ///
+    /// - Parameter aaguid: Exactly one of Apple's two values of 16 bytes.
     init?(aaguid: Span<UInt8>) {
         if aaguid.spells("appattestdevelop") {
             self = .development
@@ -19,19 +21,19 @@ public enum KeyEnvironment: String, Sendable, CaseIterable {
     }
 }
 
-/// An app that is admitted, and what is demanded of it.
+/// An app that may enrol, with its requirements.
 public struct AttestedApp: Equatable, Sendable {
     public enum Environment: String, Sendable {
         case production
         case development
-        /// Phones made of software, with a root of their own; Apple's root is then not admitted.
+        /// Software phones with their own root. Apple's root is then not accepted.
         case simulator
     }
 
-    /// Team id, full stop, bundle id. Compared by its SHA-256.
+    /// Team id, full stop, bundle id. It is compared by its SHA-256.
     public var id: String
     public var environment: Environment
-    /// Where the app may run. Leafs up to iOS 17 do not say.
+    /// The platforms on which the app may run. Leaf certificates up to iOS 17 state none.
     public var platforms: Set<AttestedPlatform>
     public var extensions: AppExtensionPolicy
     public var demandsReceipt: Bool
@@ -56,14 +58,17 @@ public struct AttestedApp: Equatable, Sendable {
     }
 }
 
-/// The system an app runs on, as the leaf of its attestation says (Apple's name of the platform's SDK).
+/// The platform of an app according to its attestation's leaf certificate: Apple's name of the SDK.
 public struct AttestedPlatform: Hashable, Sendable {
-    /// At most `nameLimit` bytes of letters and digits, or `unstated`.
+    /// At most `nameLimit` letters and digits, or `unstated`.
     public let name: String
 
-    static let nameLimit = 32
+    private static let nameLimit = 32
 
-    /// - Parameter name: as it stands in the leaf; nil where it cannot be such a name.
+    /// Creates a platform.
+    ///
+    /// - Parameter name: The name in the leaf certificate.
+    /// - Returns: nil if the text cannot be a name.
     public init?(_ name: String) {
         let isName = name.utf8.allSatisfy { byte in
             (0x30...0x39).contains(byte) || (0x41...0x5a).contains(byte) || (0x61...0x7a).contains(byte)
@@ -80,6 +85,6 @@ public struct AttestedPlatform: Hashable, Sendable {
     public static let tvOS = AttestedPlatform(known: "appletvos")
     public static let watchOS = AttestedPlatform(known: "watchos")
     public static let visionOS = AttestedPlatform(known: "xros")
-    /// The leaf does not say: so do all up to iOS 17.
+    /// The leaf certificate states no platform, as up to iOS 17.
     public static let unstated = AttestedPlatform(known: "unstated")
 }

@@ -1,6 +1,6 @@
 internal import Cryptography
 
-/// One receipt on its way through the checks, as `AttestationExamination` is for an attestation.
+/// The state of one receipt's verification, like `AttestationExamination`.
 struct ReceiptExamination {
     private let bytes: [UInt8]
     private let expectation: ReceiptExpectation
@@ -12,7 +12,7 @@ struct ReceiptExamination {
     private(set) var fields: ReceiptFields?
     private(set) var coverage: SignedMessage.Coverage?
 
-    /// 1.2.840.113635.100.12.15: the mark of certificates that sign receipts.
+    /// 1.2.840.113635.100.12.15: the extension that marks signers of receipts.
     private static let mark = "1.2.840.113635.100.12.15"
 
     private typealias Outcome = StepOutcome<ReceiptFault>
@@ -63,14 +63,14 @@ struct ReceiptExamination {
 
     private func checkAppID() throws(ReceiptFault) -> Outcome {
         guard let fields else { return .notReached }
-        // Byte by byte: == of String takes canonically equivalent texts for equal.
+        // Byte by byte, because == of String accepts canonically equivalent texts.
         guard fields.appID.utf8.elementsEqual(expectation.appID.utf8) else { throw .appIDMismatch }
         return .passed
     }
 
     private func checkPublicKey() throws(ReceiptFault) -> Outcome {
         guard let fields else { return .notReached }
-        // Decoding a certificate costs more than all else here.
+        // Decoding a certificate costs more than all other checks here.
         if let certificate = expectation.certificate, certificate == fields.certificate { return .passed }
         let certificate: Certificate
         do throws(CryptographyError) {
@@ -122,7 +122,7 @@ struct ReceiptExamination {
         return .passed
     }
 
-    /// At the time the receipt was made: it lives longer than the certificate of its signer may.
+    /// Checks the certificates at the receipt's creation, because a receipt may outlive its signer's certificate.
     private func checkValidity() throws(ReceiptFault) -> Outcome {
         guard let message, let intermediate, let fields else { return .notReached }
         try check(message.signer, .leaf, at: fields.creation)
@@ -137,8 +137,10 @@ struct ReceiptExamination {
         guard validity.includes(time.seconds) else { throw .outsideValidity(position, validity) }
     }
 
-    /// A signature over signed attributes cannot pass for one over the payload: attributes begin with an object
-    /// identifier, fields with an integer, and fields have been read.
+    /// Checks the signature.
+    ///
+    /// A signature over signed attributes cannot pass as one over the payload. Attributes begin with an object
+    /// identifier, while the fields, which were parsed, begin with an integer.
     private mutating func checkSignature() throws(ReceiptFault) -> Outcome {
         guard let message, fields != nil else { return .notReached }
         do throws(CryptographyError) {

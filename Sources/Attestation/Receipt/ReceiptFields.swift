@@ -2,34 +2,35 @@ internal import Vocabulary
 
 /// The parsed payload of a receipt, regardless of its signer.
 ///
-/// A SET of SEQUENCE { type INTEGER, version INTEGER, value OCTET STRING } in DER (Apple's "Assessing fraud risk"). Fields of
-/// other types are read over: Apple adds some now and then, and they bind nobody who does not know them. All values are
-/// text, but for certificate and hash.
+/// It is a SET of SEQUENCE { type INTEGER, version INTEGER, value OCTET STRING } in DER (Apple's "Assessing fraud
+/// risk"). Unknown types are skipped, because Apple adds some occasionally. All values are text, except for certificate
+/// and hash.
 public struct ReceiptFields: Equatable, Sendable {
     public enum Kind: String, Sendable {
-        /// Came with an attestation.
+        /// The receipt came with an attestation.
         case attestation = "ATTEST"
-        /// Came from Apple in exchange for an earlier one; has a risk metric.
+        /// The receipt was exchanged for an earlier one and has a risk metric.
         case refreshed = "RECEIPT"
     }
 
     /// Field 2: team id, full stop, bundle id.
     public let appID: String
-    /// Field 3: the leaf of the attestation, in DER.
+    /// Field 3: the leaf certificate of the attestation in DER.
     public let certificate: [UInt8]
-    /// Field 4: the client data hash of the attestation. In refreshed receipts Apple has mangled it.
+    /// Field 4: the client data hash of the attestation. Apple corrupts it in refreshed receipts.
     public let clientDataHash: [UInt8]
-    /// Field 6.
+    /// Field 6: the kind of receipt.
     public let kind: Kind
     /// Field 7, undocumented: `sandbox` or `production`.
     public let environment: String?
-    /// Field 12.
+    /// Field 12: the time of creation.
     public let creation: InternetTime
-    /// Field 17: how many keys the device has had attested lately, roughly. Nil in receipts of attestations.
+    /// Field 17: the approximate number of recently attested keys of the device. Nil in receipts of attestations.
     public let riskMetric: UInt32?
-    /// Field 19: before this Apple exchanges the receipt for none with a newer metric. No beginning of validity.
+    /// Field 19: the time from which Apple exchanges the receipt for a newer metric. It is not the beginning of
+    /// validity.
     public let notBefore: InternetTime?
-    /// Field 21: after this Apple exchanges the receipt no more.
+    /// Field 21: the time after which Apple no longer exchanges the receipt.
     public let expiration: InternetTime
 
     private static let fieldLimit = 64
@@ -89,7 +90,7 @@ public struct ReceiptFields: Equatable, Sendable {
     }
 }
 
-/// A verified receipt. Only `ReceiptVerifier` makes one.
+/// A verified receipt. Only `ReceiptVerifier` creates one.
 public struct Receipt: Equatable, Sendable {
     public let fields: ReceiptFields
 
@@ -98,9 +99,9 @@ public struct Receipt: Equatable, Sendable {
     }
 }
 
-/// A moment in the form of RFC 3339, as receipts and command lines write it: `2026-04-21T18:13:12.153Z`.
+/// A time in the form of RFC 3339, as in receipts and command lines: `2026-04-21T18:13:12.153Z`.
 public struct InternetTime: Equatable, Sendable {
-    /// Since 1970-01-01T00:00:00Z; finer parts are cut off.
+    /// Milliseconds since 1970-01-01T00:00:00Z. Smaller fractions are truncated.
     public let milliseconds: Int64
 
     public init(seconds: Int64) {
@@ -108,12 +109,14 @@ public struct InternetTime: Equatable, Sendable {
     }
 
     public var seconds: Int64 {
-        // Rounded down before 1970, too.
+        // Times before 1970 are rounded down, too.
         (milliseconds - (milliseconds % 1000 + 1000) % 1000) / 1000
     }
 
-    /// - Parameter text: RFC 3339 section 5.6 with `T` and `Z` in capitals, or an offset for `Z`; years 1970 to 9999. A leap
-    ///   second is the second after it.
+    /// Parses a time. A leap second becomes the following second.
+    ///
+    /// - Parameter text: RFC 3339 section 5.6 with capital `T` and `Z`, or an offset instead of `Z`. Years are 1970 to
+    ///   9999.
     public init?(_ text: Span<UInt8>) {
         var reader = Reader(text: text)
         guard let year = reader.number(4), reader.skip("-"), let month = reader.number(2), reader.skip("-"),
@@ -170,7 +173,7 @@ public struct InternetTime: Equatable, Sendable {
             return value
         }
 
-        /// Milliseconds; at most nine digits are read.
+        /// Parses a fraction of up to nine digits and returns milliseconds.
         mutating func fraction() -> Int? {
             guard skip(".") else { return 0 }
             var milliseconds = 0
@@ -184,7 +187,7 @@ public struct InternetTime: Equatable, Sendable {
             return milliseconds
         }
 
-        /// Minutes to subtract.
+        /// Parses an offset and returns the minutes to subtract.
         mutating func offset() -> Int? {
             if skip("Z") { return 0 }
             let sign = skip("+") ? 1 : skip("-") ? -1 : 0
@@ -197,7 +200,7 @@ public struct InternetTime: Equatable, Sendable {
 }
 
 extension InternetTime: CustomStringConvertible {
-    /// In UTC, to the second.
+    /// The time in UTC, without fractions of a second.
     public var description: String {
         let days = Int(seconds >= 0 ? seconds / 86_400 : (seconds - 86_399) / 86_400)
         let rest = Int(seconds) - days * 86_400

@@ -1,15 +1,15 @@
 public import Cryptography
 
-/// What a receipt must have been made for.
+/// The values to which a receipt must be bound.
 public struct ReceiptExpectation: Sendable {
     public var appID: String
-    /// The hardware key: the uncompressed point, 65 bytes.
+    /// The uncompressed point of the hardware key, 65 bytes.
     public var publicKey: [UInt8]
-    /// The client data hash of the attestation the receipt came with. Nil for one that was exchanged.
+    /// The client data hash of the attestation that contained the receipt. Nil for an exchanged receipt.
     public var clientDataHash: [UInt8]?
-    /// How many seconds ago it may have been made. Nil: until it expires.
+    /// The maximum age in seconds. Nil: until expiry.
     public var maximumAge: Int64?
-    /// The leaf of the attestation, whose key is `publicKey`: where field 3 is the same, nobody reads it.
+    /// The attestation's leaf certificate, which has `publicKey`. If field 3 is equal, it need not be parsed.
     var certificate: [UInt8]?
 
     public init(appID: String, publicKey: [UInt8], clientDataHash: [UInt8]? = nil, maximumAge: Int64? = nil) {
@@ -20,11 +20,11 @@ public struct ReceiptExpectation: Sendable {
     }
 }
 
-/// Verifies receipts as Apple's "Assessing fraud risk" tells. Belongs to the thread of its library context.
+/// Verification of receipts as in Apple's "Assessing fraud risk". Belongs to the thread of its library context.
 public struct ReceiptVerifier {
-    /// Most bytes of a receipt. Genuine ones have about 4 thousand.
+    /// Length limit in bytes. Genuine receipts have about 4,000.
     public static let lengthLimit = 16 * 1024
-    /// How many seconds another clock may be ahead.
+    /// Tolerance for clocks that are ahead, in seconds.
     static let clockSkew: Int64 = 300
 
     let root: TrustedRoot
@@ -35,11 +35,11 @@ public struct ReceiptVerifier {
         self.library = library
     }
 
-    /// Makes all checks in the order of `ReceiptStep`, up to the first that refuses.
+    /// Performs the checks in the order of `ReceiptStep` until one fails.
     ///
     /// - Parameters:
-    ///   - receipt: as it came, CMS in BER.
-    ///   - time: seconds since 1970.
+    ///   - receipt: The receipt as received, CMS in BER.
+    ///   - time: Seconds since 1970.
     public func verify(
         _ receipt: [UInt8], _ expectation: ReceiptExpectation, at time: Int64
     ) throws(ReceiptFault) -> Receipt {
@@ -48,7 +48,7 @@ public struct ReceiptVerifier {
             switch examination.outcome(of: step) {
             case .passed, .notDemanded: continue
             case .refused(let fault): throw fault
-            // The steps before this one read its material and passed. A change that breaks this leads to a refusal.
+            // The steps before this one parsed its input and passed. A change that breaks this leads to a refusal.
             case .notReached: throw .checkFailed(step, CryptographyError(doing: "reach this step"))
             }
         }
@@ -58,7 +58,7 @@ public struct ReceiptVerifier {
         return Receipt(fields)
     }
 
-    /// Makes all checks, whatever the others say, and tells how each ended. Made for people.
+    /// Performs all checks, even after one fails, and returns their outcomes for people.
     public func report(_ receipt: [UInt8], _ expectation: ReceiptExpectation, at time: Int64) -> ReceiptReport {
         var examination = ReceiptExamination(receipt, expectation, self, time)
         let steps = ReceiptStep.allCases.map { step in
@@ -72,7 +72,7 @@ public struct ReceiptVerifier {
     }
 }
 
-/// How every check of a receipt ended, for people.
+/// The outcomes of all checks of a receipt, for people.
 public struct ReceiptReport: Sendable {
     public struct Entry: Sendable {
         public let step: ReceiptStep
@@ -81,42 +81,42 @@ public struct ReceiptReport: Sendable {
 
     /// All steps, in the order of `ReceiptStep`.
     public let steps: [Entry]
-    /// Nil if the receipt is refused.
+    /// The verified receipt. Nil if it is refused.
     public let verified: Receipt?
-    /// What it says, verified or not.
+    /// The parsed fields, verified or not.
     public let fields: ReceiptFields?
-    /// The subject of the signer.
+    /// The subject of the signer's certificate.
     public let signer: String?
-    /// What the signature covers, if it is valid.
+    /// The data that the signature covers, if it is valid.
     public let coverage: SignedMessage.Coverage?
 }
 
-/// The checks of a receipt, in the order they are made: the cheap ones first.
+/// The checks of a receipt in the order of execution, the cheapest first.
 public enum ReceiptStep: String, Sendable, CaseIterable {
-    /// Size, CMS, fields.
+    /// Size, CMS and fields.
     case form
     /// Field 2 is the app's id.
     case appID = "app_id"
     /// The key of the certificate in field 3 is the hardware key.
     case publicKey = "public_key"
-    /// Field 4 is the client data hash of the attestation it came with.
+    /// Field 4 is the client data hash of the attestation.
     case clientDataHash = "client_data_hash"
-    /// Field 12 is not in the future, and no longer ago than is admitted.
+    /// Field 12 is not in the future and within the maximum age.
     case creation
     /// Field 21 has not passed.
     case expiration
-    /// The signer's certificate is marked as one for receipts.
+    /// The signer's certificate has the mark for receipts.
     case signer
-    /// The signer is no certification authority, the intermediate is one.
+    /// The signer is not a certification authority, and the intermediate is one.
     case authority = "ca_flags"
     /// Signer and intermediate were valid when the receipt was made.
     case validity
     /// The signer's key made the signature.
     case signature
-    /// Signatures from the signer over the intermediate to Apple's root, which was valid as well.
+    /// Signatures from the signer over the intermediate to Apple's root, which was also valid.
     case chain
 
-    /// For people.
+    /// A title for people.
     public var title: StaticString {
         switch self {
         case .form: "form of the receipt"
@@ -134,25 +134,26 @@ public enum ReceiptStep: String, Sendable, CaseIterable {
     }
 }
 
-/// Why a receipt is refused. One case for each thing that is checked.
+/// The reason why a receipt is refused, with one case for each check.
 public enum ReceiptFault: Error, Equatable, Sendable {
     /// More than `ReceiptVerifier.lengthLimit` bytes.
     case tooLong
-    /// Not CMS signed data with one signer.
+    /// The receipt is not CMS signed data with one signer.
     case message(CryptographyError)
     case payload(DERFault)
-    /// A field is missing, or of another form.
+    /// A field is missing or malformed.
     case field(Int)
     case appIDMismatch
     case certificateUnreadable
     case publicKeyMismatch
-    /// The receipt came with no attestation, but with an exchange.
+    /// The receipt did not come with an attestation, but from an exchange.
     case notOfAttestation
     case clientDataHashMismatch
     case fromTheFuture(InternetTime)
     case tooOld(InternetTime)
     case expired(InternetTime)
-    /// Apple's root signs for developers as well: without this mark anybody with an account could sign receipts.
+    /// The signer's certificate lacks the mark. Apple's root also issues to developers, so anyone with an account could
+    /// otherwise sign receipts.
     case signerNotMarked
     case signerIsAuthority
     case intermediateMissing
@@ -160,10 +161,10 @@ public enum ReceiptFault: Error, Equatable, Sendable {
     case outsideValidity(CertificatePosition, Validity)
     case signatureInvalid
     case untrusted(PathRefusal)
-    /// The check could not be made. Our fault; the receipt counts as refused.
+    /// The check failed to run. This is the gateway's fault, but the receipt counts as refused.
     case checkFailed(ReceiptStep, CryptographyError)
 
-    /// The check that refused.
+    /// The check that failed.
     public var step: ReceiptStep {
         switch self {
         case .tooLong, .message, .payload, .field: .form
@@ -181,7 +182,7 @@ public enum ReceiptFault: Error, Equatable, Sendable {
         }
     }
 
-    /// For the log, and for the developer of the client.
+    /// A description for the log and the developer of the client.
     public var reason: String {
         switch self {
         case .tooLong: "it is longer than 16 KiB"
