@@ -68,3 +68,135 @@ extension FieldComponent: CustomStringConvertible {
     /// The name, in lower case.
     public var description: String { String(decoding: name, as: UTF8.self) }
 }
+
+/// The components whose coverage is a rule of the protocol. Found by name without a table: their lengths differ.
+enum KnownComponent: UInt8, CaseIterable, Sendable {
+    // In the order in which a missing one is named.
+    case method, authority, path, query
+    case contentDigest, authorization, contentType, contentEncoding
+
+    var name: [UInt8] { Self.names[Int(rawValue)] }
+
+    private static let names = [
+        "@method", "@authority", "@path", "@query",
+        "content-digest", "authorization", "content-type", "content-encoding",
+    ].map { Array($0.utf8) }
+
+    /// - Parameter name: any name; nil for every other.
+    static func find(_ name: Span<UInt8>) -> KnownComponent? {
+        let candidate: KnownComponent
+        switch name.count {
+        case 5: candidate = .path
+        case 6: candidate = .query
+        case 7: candidate = .method
+        case 10: candidate = .authority
+        case 12: candidate = .contentType
+        case 13: candidate = .authorization
+        case 14: candidate = .contentDigest
+        case 16: candidate = .contentEncoding
+        default: return nil
+        }
+        return name.isSame(as: candidate.name) ? candidate : nil
+    }
+
+    var component: Component {
+        switch self {
+        case .method: .method
+        case .authority: .authority
+        case .path: .path
+        case .query: .query
+        case .contentDigest, .authorization, .contentType, .contentEncoding: .field(FieldComponent(known: self))
+        }
+    }
+}
+
+/// A set of known components, in one byte.
+struct KnownComponents: OptionSet, Hashable, Sendable {
+    let rawValue: UInt8
+
+    init(rawValue: UInt8) { self.rawValue = rawValue }
+    init(_ component: KnownComponent) { rawValue = 1 << component.rawValue }
+
+    static let target: KnownComponents = [
+        KnownComponents(.method), KnownComponents(.authority), KnownComponents(.path), KnownComponents(.query),
+    ]
+
+    /// The first in order, nil if the set is empty.
+    var first: KnownComponent? { KnownComponent(rawValue: UInt8(rawValue.trailingZeroBitCount)) }
+}
+
+/// The parameters a proof may have (RFC 9421 section 2.3). Others are refused, because nobody would look at them.
+public enum SignatureParameter: UInt8, CaseIterable, Sendable, CustomStringConvertible {
+    case created
+    case expires
+    case keyid
+    case nonce
+    case alg
+    case tag
+
+    /// As it stands in the field.
+    public var description: String {
+        switch self {
+        case .created: "created"
+        case .expires: "expires"
+        case .keyid: "keyid"
+        case .nonce: "nonce"
+        case .alg: "alg"
+        case .tag: "tag"
+        }
+    }
+
+    var key: [UInt8] { Self.keys[Int(rawValue)] }
+
+    private static let keys = allCases.map { Array($0.description.utf8) }
+
+    static func find(_ key: Span<UInt8>) -> SignatureParameter? {
+        guard let first = key.isEmpty ? nil : key[0] else { return nil }
+        // No two begin alike.
+        let candidate: SignatureParameter
+        switch first {
+        case UInt8(ascii: "c"): candidate = .created
+        case UInt8(ascii: "e"): candidate = .expires
+        case UInt8(ascii: "k"): candidate = .keyid
+        case UInt8(ascii: "n"): candidate = .nonce
+        case UInt8(ascii: "a"): candidate = .alg
+        case UInt8(ascii: "t"): candidate = .tag
+        default: return nil
+        }
+        return key.isSame(as: candidate.key) ? candidate : nil
+    }
+}
+
+/// What a proof says it was made with. It never selects how the proof is verified: that is the registered device's.
+public enum ProofAlgorithm: UInt8, CaseIterable, Sendable, CustomStringConvertible {
+    /// An App Attest assertion over the SHA-256 of the signature base. A private value: RFC 9421 section 2.3 wants those
+    /// of its registry.
+    case appleAttest
+    /// ECDSA over the signature base (RFC 9421 section 3.3.4).
+    case ecdsaP256SHA256
+
+    /// As it stands in the field.
+    public var description: String {
+        switch self {
+        case .appleAttest: "apple-attest"
+        case .ecdsaP256SHA256: "ecdsa-p256-sha256"
+        }
+    }
+
+    var text: [UInt8] { Self.texts[Int(rawValue)] }
+
+    private static let texts = allCases.map { Array($0.description.utf8) }
+
+    static func find(_ text: Span<UInt8>) -> ProofAlgorithm? {
+        for algorithm in allCases where text.isSame(as: algorithm.text) { return algorithm }
+        return nil
+    }
+}
+
+/// The two texts by which a proof is recognised.
+enum ProofName {
+    /// The label of our member in Signature-Input, Signature and Accept-Signature.
+    static let label = Array("attest".utf8)
+    /// The value of the parameter `tag`.
+    static let tag = Array("attestgate-request".utf8)
+}
