@@ -1,21 +1,23 @@
 public import Vocabulary
 
-/// The member `attest` of Accept-Signature (RFC 9421 section 5): asks for a proof, and carries the challenge.
+/// The member `attest` of Accept-Signature (RFC 9421 section 5). It requests a proof and contains the challenge.
 ///
-/// `attest=("@method" "@authority" "@path" "@query");created;nonce="...";tag="attestgate-request"`. `created` has no value
-/// in a request for a signature; `keyid` has the key's id or is not there (RFC 9421 section 5.1), and since every proof
-/// names its key, a gateway need not ask for it.
+/// `attest=("@method" "@authority" "@path" "@query");created;nonce="...";tag="attestgate-request"`. In a request for a
+/// signature, `created` has no value, and `keyid` is optional (RFC 9421 section 5.1). A gateway can omit it, because
+/// every proof names its key.
 public struct AcceptSignature: Equatable, Sendable {
-    /// What the proof is asked to cover. What the request has beyond (content, say) is to be covered too.
+    /// The components that the proof must cover. It must also cover what else the request has, such as content.
     public let components: [Component]
-    /// The challenge: 1 to `SignatureInput.nonceLimit` printable characters of ASCII, none a quote or a backslash.
+    /// The challenge: 1 to `SignatureInput.nonceLimit` printable ASCII characters without quotes and backslashes.
     public let nonce: [UInt8]
-    /// The key the proof is to be made with, if one is named.
+    /// The requested key, if any.
     public let keyID: KeyID?
-    /// The algorithm the proof is to be made with, if one is named.
+    /// The requested algorithm, if any.
     public let algorithm: ProofAlgorithm?
 
-    /// - Throws: `malformed` of `acceptSignature`: a component occurs twice, or the nonce is none.
+    /// Creates a value.
+    ///
+    /// - Throws: `malformed` of `acceptSignature` if a component occurs twice or the nonce is invalid.
     public init(
         components: [Component], nonce: [UInt8], keyID: KeyID? = nil, algorithm: ProofAlgorithm? = nil
     ) throws(ProofFault) {
@@ -32,9 +34,11 @@ public struct AcceptSignature: Equatable, Sendable {
         self.algorithm = algorithm
     }
 
-    /// - Parameter field: the value of Accept-Signature; several lines combined by `CombinedField`.
-    /// - Throws: `missing` or `malformed`, of `acceptSignature`. Parameters that this version does not know are refused:
-    ///   a signer that cannot do what is asked fails (RFC 9421 section 5.2).
+    /// Parses the field. Unknown parameters are refused, because a signer that cannot do what is requested must fail
+    /// (RFC 9421 section 5.2).
+    ///
+    /// - Parameter field: The value of Accept-Signature, with several lines combined by `CombinedField`.
+    /// - Throws: `missing` or `malformed` of `acceptSignature`.
     public init(parsing field: Span<UInt8>) throws(ProofFault) {
         var request: AcceptSignatureReader?
         do throws(Malformation) {
@@ -89,7 +93,7 @@ public struct AcceptSignature: Equatable, Sendable {
     }
 }
 
-/// What one member of Accept-Signature says.
+/// The parsed content of one member of Accept-Signature.
 private struct AcceptSignatureReader {
     var components: [Component] = []
     var nonce: [UInt8]?
@@ -97,7 +101,9 @@ private struct AcceptSignatureReader {
     var algorithm: ProofAlgorithm?
     private var present: Set<SignatureParameter> = []
 
-    /// - Parameter parser: stands behind the opening parenthesis.
+    /// Parses the rest of a member.
+    ///
+    /// - Parameter parser: Positioned after the opening parenthesis.
     init(_ parser: inout FieldParser, of field: Span<UInt8>) throws(Malformation) {
         while let item = try parser.nextInnerItem() {
             guard case .string(let range) = item else { throw .componentNotAString }

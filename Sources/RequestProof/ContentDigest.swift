@@ -1,13 +1,12 @@
-/// The field Content-Digest (RFC 9530 section 2): what the content must hash to.
-///
-/// Holds at least one digest. Every one that is there must match.
+/// The field Content-Digest (RFC 9530 section 2). It has at least one digest, and the content must match all of them.
 public struct ContentDigest: Equatable, Sendable {
-    /// The algorithms that count (RFC 9530 section 5, status "Active"). Others prove nothing and are ignored.
+    /// The supported algorithms: those with status "Active" in RFC 9530 section 5. Others prove nothing and are
+    /// ignored.
     public enum Algorithm: UInt8, CaseIterable, Sendable {
         case sha256
         case sha512
 
-        /// Bytes of a digest.
+        /// The length of a digest in bytes.
         public var length: Int {
             switch self {
             case .sha256: 32
@@ -20,12 +19,14 @@ public struct ContentDigest: Equatable, Sendable {
         private static let keys = ["sha-256", "sha-512"].map { Array($0.utf8) }
     }
 
-    /// The digest that the content's SHA-256 must equal, 32 bytes.
+    /// The expected SHA-256 of the content, 32 bytes.
     public private(set) var sha256: [UInt8]?
-    /// The digest that the content's SHA-512 must equal, 64 bytes.
+    /// The expected SHA-512 of the content, 64 bytes.
     public private(set) var sha512: [UInt8]?
 
-    /// - Parameter field: the value of Content-Digest; several lines combined by `CombinedField`.
+    /// Parses the field.
+    ///
+    /// - Parameter field: The value of Content-Digest, with several lines combined by `CombinedField`.
     /// - Throws: `malformed` of `contentDigest`.
     public init(parsing field: Span<UInt8>) throws(ProofFault) {
         do throws(Malformation) {
@@ -36,7 +37,7 @@ public struct ContentDigest: Equatable, Sendable {
         }
     }
 
-    /// The digest that the content's must equal; nil if the field has none of this algorithm.
+    /// Returns the expected digest, or nil if the field has none of this algorithm.
     public func expected(_ algorithm: Algorithm) -> [UInt8]? {
         switch algorithm {
         case .sha256: sha256
@@ -44,9 +45,9 @@ public struct ContentDigest: Equatable, Sendable {
         }
     }
 
-    /// Whether the content hashes to every digest that is there.
+    /// Returns whether the content matches all digests of the field.
     ///
-    /// - Parameter digest: computes the content's digest; called for the algorithms that are there.
+    /// - Parameter digest: Computes the content's digest. It is called for the algorithms in the field.
     public func matches(_ digest: (Algorithm) -> [UInt8]) -> Bool {
         var isMatch = true
         for algorithm in Algorithm.allCases {
@@ -56,9 +57,7 @@ public struct ContentDigest: Equatable, Sendable {
         return isMatch
     }
 
-    /// The value of Content-Digest: `sha-256=:...:`.
-    ///
-    /// - Returns: nil if the digest does not have the algorithm's length.
+    /// Returns the value of Content-Digest: `sha-256=:...:`. Nil if the digest's length is not the algorithm's.
     public static func fieldValue(_ algorithm: Algorithm, _ digest: Span<UInt8>) -> [UInt8]? {
         guard digest.count == algorithm.length else { return nil }
         var bytes = algorithm.key
@@ -96,9 +95,9 @@ public struct ContentDigest: Equatable, Sendable {
     }
 }
 
-/// Comparing digests in a time that tells nothing about where they differ.
+/// Comparison of digests in constant time.
 public enum DigestComparison {
-    /// - Returns: whether both have the same bytes. Their lengths are not secret.
+    /// Returns whether both have the same bytes. The lengths are not secret.
     public static func isEqual(_ left: Span<UInt8>, _ right: Span<UInt8>) -> Bool {
         guard left.count == right.count else { return false }
         var difference: UInt8 = 0

@@ -1,27 +1,27 @@
-/// Why a request has no proof that could be verified. Every parser of this module fails with one of these and nothing
-/// else. No case holds bytes of the proof, so a fault may be logged as it is.
+/// The reason why a request has no verifiable proof. Every parser of this module fails with this type only. No case
+/// contains bytes of the proof, so faults may be logged.
 public enum ProofFault: Error, Equatable, Sendable {
-    /// The field is not there, or has no member labelled `attest`. Leads to `proof_required`.
+    /// The field is absent or has no member with the label `attest`. Leads to `proof_required`.
     case missing(ProofField)
-    /// The field is there, but not as this protocol has it. Leads to `proof_malformed`.
+    /// The field violates the protocol. Leads to `proof_malformed`.
     case malformed(ProofField, Malformation)
-    /// The proof does not cover a component that it must. Leads to `proof_incomplete`, which names the component.
+    /// The proof does not cover a required component. Leads to `proof_incomplete`, which names the component.
     case incomplete(Component)
-    /// The proof covers a field that the request does not have; the number is the component's place in
-    /// `SignatureInput.components`, from 0. Leads to `proof_incomplete`.
+    /// The proof covers a field that the request does not have. The number is the component's index in
+    /// `SignatureInput.components`. Leads to `proof_incomplete`.
     case fieldAbsent(place: Int)
 }
 
-/// Where a fault is.
+/// The field with the fault.
 public enum ProofField: Sendable, CaseIterable {
     case signatureInput
     case signature
     case contentDigest
     case acceptSignature
-    /// The request that a signature base is made for.
+    /// The request of a signature base.
     case request
 
-    /// The field's name as people write it.
+    /// The field's name for people.
     public var name: StaticString {
         switch self {
         case .signatureInput: "Signature-Input"
@@ -33,50 +33,50 @@ public enum ProofField: Sendable, CaseIterable {
     }
 }
 
-/// What is wrong with a malformed field.
+/// The kind of malformation.
 public enum Malformation: Error, Equatable, Sendable {
     // Structured fields (RFC 8941).
-    /// Not a dictionary, or holding a type that no field of a proof has.
+    /// The field is not a dictionary, or has a type that no field of a proof uses.
     case syntax
-    /// More than 15 digits, or 12 before and 3 behind the point.
+    /// A number has more than 15 digits, or more than 12 before or 3 after the decimal point.
     case numberTooLong
-    /// Not base64 in its one spelling: padded, unused bits zero.
+    /// A text is not canonical base64, with padding and zero bits at the end.
     case base64
     case tooLong
     case tooMany
     // Members.
     case labelRepeated
-    /// A member with another label carries our tag.
+    /// A member with another label has the tag of this protocol.
     case tagElsewhere
     case notAnInnerList
     case notAByteSequence
-    /// A member that takes no parameters has some.
+    /// A member has parameters where none are permitted.
     case parametersRefused
-    /// Well-formed, but not spelt as a serialiser spells it (RFC 8941 section 4.1).
+    /// The field is well-formed, but not in the form of a serializer (RFC 8941 section 4.1).
     case notCanonical
     // Components (RFC 9421 section 2).
     case componentNotAString
     case componentWithParameters
-    /// Neither a lower-case field name nor one of `@method`, `@authority`, `@path`, `@query`.
+    /// A component is neither a lower-case field name nor one of `@method`, `@authority`, `@path`, `@query`.
     case componentUnknown
     case componentRepeated
     // Signature parameters (RFC 9421 section 2.3).
     case parameterUnknown
     case parameter(SignatureParameter, Flaw)
     // The assertion.
-    /// Empty, or larger than `ProofSignature.sizeLimit`.
+    /// The assertion is empty or larger than `ProofSignature.sizeLimit`.
     case assertionSize
     // Content-Digest (RFC 9530).
     case algorithmRepeated
     case digestLength
-    /// Neither sha-256 nor sha-512 is there.
+    /// Neither sha-256 nor sha-512 is present.
     case digestAlgorithms
     // The request.
-    /// A component's value holds a control character or one outside ASCII (RFC 9421 section 2.5), or is empty where that
-    /// has no meaning.
+    /// A component's value contains a control character or a byte outside ASCII (RFC 9421 section 2.5), or is empty
+    /// without meaning.
     case componentValue
 
-    /// What is wrong with one signature parameter.
+    /// The fault of one signature parameter.
     public enum Flaw: Sendable, CaseIterable {
         case missing
         case repeated
@@ -86,7 +86,7 @@ public enum Malformation: Error, Equatable, Sendable {
 }
 
 extension ProofFault {
-    /// Which refusal the fault leads to.
+    /// The denial that the fault leads to.
     public enum Kind: Sendable {
         case required
         case malformed
@@ -103,7 +103,7 @@ extension ProofFault {
 }
 
 extension ProofFault: CustomStringConvertible {
-    /// For the log, and for the developer of the client: a phrase without a full stop.
+    /// A description for the log and the developer of the client: a phrase without a full stop.
     public var description: String {
         switch self {
         case .missing(let field): "\(field.name) has no member attest"

@@ -1,19 +1,21 @@
 public import Vocabulary
 
-/// The member `attest` of Signature (RFC 9421 section 4.2): the assertion, as a byte sequence.
+/// The member `attest` of Signature (RFC 9421 section 4.2): the assertion as a byte sequence.
 public struct ProofSignature: Equatable, Sendable {
-    /// The assertion, 1 to `sizeLimit` bytes. What is in it is looked at elsewhere.
+    /// The assertion, 1 to `sizeLimit` bytes. It is not parsed here.
     public let assertion: [UInt8]
-    /// Whether the field had no other member: then it says nothing to anybody else.
+    /// Whether the field has no other member and therefore concerns only the gateway.
     public let isAlone: Bool
 
-    /// Bytes of an assertion; genuine ones have about 140, with extensions a few hundred.
+    /// Length limit of an assertion in bytes. Genuine ones have about 140, or a few hundred with extensions.
     public static let sizeLimit = 4_096
 
+    /// Parses the field.
+    ///
     /// - Parameters:
-    ///   - field: the value of Signature; several lines combined by `CombinedField`.
-    ///   - previous: a value no longer needed, whose memory is used again; given by `consume`, parsing allocates nothing.
-    /// - Throws: `missing` or `malformed`, of `signature`.
+    ///   - field: The value of Signature, with several lines combined by `CombinedField`.
+    ///   - previous: A value whose memory is reused. If it is passed with `consume`, parsing allocates nothing.
+    /// - Throws: `missing` or `malformed` of `signature`.
     public init(parsing field: Span<UInt8>, reusing previous: consuming ProofSignature? = nil) throws(ProofFault) {
         var assertion = previous?.assertion ?? []
         previous = nil
@@ -30,7 +32,9 @@ public struct ProofSignature: Equatable, Sendable {
         self.isAlone = isAlone
     }
 
-    /// - Throws: `malformed` of `signature`, if there are too few or too many bytes.
+    /// Creates a value.
+    ///
+    /// - Throws: `malformed` of `signature` if the assertion is empty or too long.
     public init(assertion: [UInt8]) throws(ProofFault) {
         guard (1...Self.sizeLimit).contains(assertion.count) else { throw .malformed(.signature, .assertionSize) }
         self.assertion = assertion
@@ -45,7 +49,7 @@ public struct ProofSignature: Equatable, Sendable {
         return bytes
     }
 
-    /// What else is in the field is not the proof's.
+    /// Only the assertion counts, because other members of the field do not belong to the proof.
     public static func == (left: ProofSignature, right: ProofSignature) -> Bool { left.assertion == right.assertion }
 
     private static func find(
@@ -64,7 +68,7 @@ public struct ProofSignature: Equatable, Sendable {
             isFound = true
             guard case .item(.byteSequence(let range)) = value else { throw .notAByteSequence }
             guard try parser.nextParameter() == nil else { throw .parametersRefused }
-            // Four characters stand for three bytes; what is too long is not decoded first.
+            // Three bytes take four characters. A text that is too long is refused before decoding.
             guard range.count <= (sizeLimit + 2) / 3 * 4 else { throw .assertionSize }
             guard Base64.decode(field.extracting(range), appendingTo: &assertion) else { throw .base64 }
             guard (1...sizeLimit).contains(assertion.count) else { throw .assertionSize }
@@ -73,20 +77,23 @@ public struct ProofSignature: Equatable, Sendable {
     }
 }
 
-/// The client's side of a proof: what it is to sign, and the two fields that carry the result.
+/// The client's side of a proof: the bytes to sign, and the two fields with the result.
 ///
-/// Make one from the request's components, hash `signatureBase`, have the device sign the hash, and send
+/// Create one from the request's components, hash `signatureBase`, and have the device sign the hash. Then send
 /// `signatureInput` and `signature`.
 public struct ProofBuilder: Sendable {
     /// The proof's components and parameters.
     public let input: SignatureInput
 
+    /// Creates a builder.
+    ///
     /// - Parameters:
-    ///   - components: what to cover, in this order; `Coverage.components` and whatever the challenge asks for.
-    ///   - nonce: the challenge, as its `AcceptSignature` has it.
-    ///   - created: now, in seconds since 1970.
-    ///   - expires: seconds since 1970.
-    /// - Throws: `malformed` of `signatureInput`, if a component occurs twice or a value is none that a proof can have.
+    ///   - components: The components to cover, in this order: `Coverage.components` and those that the challenge
+    ///     requests.
+    ///   - nonce: The challenge from its `AcceptSignature`.
+    ///   - created: The present time in seconds since 1970.
+    ///   - expires: In seconds since 1970.
+    /// - Throws: `malformed` of `signatureInput` if a component occurs twice or a value is invalid in a proof.
     public init(
         components: [Component], keyID: KeyID, nonce: [UInt8], created: Int64, expires: Int64? = nil,
         algorithm: ProofAlgorithm? = .appleAttest
@@ -99,9 +106,9 @@ public struct ProofBuilder: Sendable {
     /// The value of Signature-Input: `attest=(...);created=...`.
     public var signatureInput: [UInt8] { ProofName.label + [FieldByte.equals] + input.signatureParameters }
 
-    /// The bytes to sign: on iOS their SHA-256 is the client data hash.
+    /// Returns the bytes to sign. On iOS their SHA-256 is the client data hash.
     ///
-    /// - Parameter fields: as `SignatureBase.build` has it.
+    /// - Parameter fields: Adds the lines of a field, as in `SignatureBase.build`.
     /// - Throws: `fieldAbsent`, or `malformed` of `request`.
     public func signatureBase(
         of request: borrowing RequestParts, fields: (_ name: Span<UInt8>, _ value: inout CombinedField) -> Void
@@ -111,9 +118,9 @@ public struct ProofBuilder: Sendable {
         return base.bytes
     }
 
-    /// The value of Signature: `attest=:...:`.
+    /// Returns the value of Signature: `attest=:...:`.
     ///
-    /// - Parameter assertion: what the device returned, 1 to `ProofSignature.sizeLimit` bytes.
+    /// - Parameter assertion: The device's result, 1 to `ProofSignature.sizeLimit` bytes.
     /// - Throws: `malformed` of `signature`.
     public func signature(assertion: [UInt8]) throws(ProofFault) -> [UInt8] {
         try ProofSignature(assertion: assertion).fieldValue

@@ -1,15 +1,17 @@
-/// What a derived component is taken from: the parts of a request, as the client sent them.
+/// The parts of a request, as sent, from which derived components are computed.
 public struct RequestParts: ~Escapable {
     let method: Span<UInt8>
     let authority: Span<UInt8>
     let path: Span<UInt8>
     let query: Span<UInt8>
 
+    /// Creates a value.
+    ///
     /// - Parameters:
-    ///   - method: case-sensitive, as sent.
-    ///   - authority: `host` or `host:port`; the scheme is always https.
-    ///   - path: percent-encoded as sent.
-    ///   - query: as sent without its `?`; empty if the target has none.
+    ///   - method: Case-sensitive, as sent.
+    ///   - authority: `host` or `host:port`. The scheme is always https.
+    ///   - path: Percent-encoded as sent.
+    ///   - query: As sent without its `?`. Empty if the target has none.
     @_lifetime(copy method, copy authority, copy path, copy query)
     public init(method: Span<UInt8>, authority: Span<UInt8>, path: Span<UInt8>, query: Span<UInt8>) {
         self.method = method
@@ -19,20 +21,22 @@ public struct RequestParts: ~Escapable {
     }
 }
 
-/// The signature base of a request (RFC 9421 section 2.5): what is hashed, and signed by the device.
+/// The signature base of a request (RFC 9421 section 2.5), which the device signs as a hash.
 ///
-/// One value serves all requests of a connection and keeps its room.
+/// One value serves all requests of a connection and reuses its memory.
 public struct SignatureBase: Sendable {
     /// The bytes of the last base that was built without a fault.
     public private(set) var bytes: [UInt8] = []
 
     public init() {}
 
+    /// Builds the base of a request.
+    ///
     /// - Parameters:
-    ///   - input: which components, and the last line.
-    ///   - fields: called once for every covered field, with its name in lower case. It adds the value of every line of
-    ///     that name in the order of the message, or none if the field is absent.
-    /// - Throws: `fieldAbsent`, or `malformed` of `request`; `bytes` is empty then.
+    ///   - input: The covered components and the last line.
+    ///   - fields: Adds the values of a field's lines in the order of the message, or none if it is absent. It is
+    ///     called once for every covered field, with the name in lower case.
+    /// - Throws: `fieldAbsent`, or `malformed` of `request`. `bytes` is then empty.
     public mutating func build(
         _ input: borrowing SignatureInput, of request: borrowing RequestParts,
         fields: (_ name: Span<UInt8>, _ value: inout CombinedField) -> Void
@@ -42,14 +46,16 @@ public struct SignatureBase: Sendable {
             of: request, fields: fields)
     }
 
+    /// Builds the base from parsed components.
+    ///
     /// - Parameters:
-    ///   - text: what the components' ranges are of.
-    ///   - parameters: the value of `@signature-params`.
+    ///   - text: The bytes to which the components' ranges refer.
+    ///   - parameters: The value of `@signature-params`.
     mutating func build(
         _ components: [SignatureInput.Covered], named text: Span<UInt8>, parameters: [UInt8],
         of request: borrowing RequestParts, fields: (_ name: Span<UInt8>, _ value: inout CombinedField) -> Void
     ) throws(ProofFault) {
-        // Moved out, so that a fault leaves no half of a base behind.
+        // The bytes are moved out, so that a fault leaves no incomplete base.
         var base = bytes
         bytes = []
         base.removeAll(keepingCapacity: true)
@@ -64,12 +70,12 @@ public struct SignatureBase: Sendable {
                 try Self.append(authority: request.authority, &base)
             case .path:
                 Self.begin(KnownComponent.path.name.span, &base)
-                // An empty path means the same as "/" (RFC 9421 section 2.2.6).
+                // An empty path means "/" (RFC 9421 section 2.2.6).
                 if request.path.isEmpty { base.append(UInt8(ascii: "/")) }
                 try Self.append(derived: request.path, &base)
             case .query:
                 Self.begin(KnownComponent.query.name.span, &base)
-                // The question mark is part of the value, and all of it where there is no query (RFC 9421 section 2.2.7).
+                // The question mark is part of the value, even without a query (RFC 9421 section 2.2.7).
                 base.append(UInt8(ascii: "?"))
                 try Self.append(derived: request.query, &base)
             case .field(let range):
@@ -89,7 +95,7 @@ public struct SignatureBase: Sendable {
         bytes = base
     }
 
-    /// `"name": `.
+    /// Appends `"name": `.
     private static func begin(_ name: Span<UInt8>, _ base: inout [UInt8]) {
         let start = base.count
         base.append(contentsOf: repeatElement(FieldByte.quote, count: name.count + 4))
@@ -105,14 +111,13 @@ public struct SignatureBase: Sendable {
         base.append(value)
     }
 
-    /// The host in lower case, and no port where it is the default one of https (RFC 9421 section 2.2.3, RFC 9110 section
-    /// 4.2.3).
+    /// Appends the host in lower case, without https's default port (RFC 9421 section 2.2.3, RFC 9110 section 4.2.3).
     private static func append(authority: Span<UInt8>, _ base: inout [UInt8]) throws(ProofFault) {
         let start = base.count
         guard !authority.isEmpty else { throw .malformed(.request, .componentValue) }
         try append(derived: authority, &base)
         for index in start..<base.count { base[index] = FieldByte.lowercased(base[index]) }
-        // The host of `[::1:443]` ends in a bracket, so what ends in `:443` has a port.
+        // The host of `[::1:443]` ends in a bracket, so a text that ends in `:443` has a port.
         for suffix in [defaultPort, emptyPort] where base.count - start > suffix.count {
             let end = base.count - suffix.count
             guard base.span.extracting(end...).isSame(as: suffix) else { continue }
@@ -127,15 +132,14 @@ public struct SignatureBase: Sendable {
     private static let emptyPort = Array(":".utf8)
 }
 
-/// The values of all lines of one field, combined as RFC 9421 section 2.1 has it: each without the white space around
-/// it, joined by a comma and a space. That is also how structured fields of several lines are parsed (RFC 8941 section
-/// 4.2).
+/// The combined values of all lines of one field (RFC 9421 section 2.1). White space around each value is removed, and
+/// a comma and a space join them. RFC 8941 section 4.2 combines structured fields in the same way.
 public struct CombinedField: ~Copyable, Sendable {
-    /// Behind `start`, the combined value.
+    /// Existing bytes up to `start`, followed by the combined value.
     var bytes: [UInt8]
     private var start: Int
     private var lines = 0
-    /// Whether a line held what a signature base cannot.
+    /// Whether a line contains a byte that a signature base cannot.
     private(set) var isUnfit = false
 
     public init() {
@@ -143,13 +147,13 @@ public struct CombinedField: ~Copyable, Sendable {
         start = 0
     }
 
-    /// Appends to bytes that are there already.
+    /// Creates a value that is appended to existing bytes.
     init(appendingTo bytes: consuming [UInt8]) {
         start = bytes.count
         self.bytes = bytes
     }
 
-    /// Whether no line was added. A line may be empty, and a field of one empty line is present.
+    /// Whether no line was added. A field with one empty line is present.
     public var isAbsent: Bool { lines == 0 }
 
     /// The combined value.
@@ -170,13 +174,13 @@ public struct CombinedField: ~Copyable, Sendable {
         }
         lines += 1
         let value = line.extracting(first..<end)
-        // Neither obs-text nor folded lines are in a signature base (RFC 9421 section 2.5), and a line end would begin
-        // a component that nobody covered.
+        // A signature base has neither obs-text nor folded lines (RFC 9421 section 2.5). A line end would begin a
+        // component that is not covered.
         if value.firstMarked(from: 0, { $0.marksInValue }) < value.count { isUnfit = true }
         bytes.append(value)
     }
 
-    /// Empties the value, for the next field.
+    /// Clears the value for the next field.
     public mutating func removeAll() {
         bytes.removeAll(keepingCapacity: true)
         start = 0
@@ -184,6 +188,6 @@ public struct CombinedField: ~Copyable, Sendable {
         isUnfit = false
     }
 
-    /// All bytes, with those that were there before.
+    /// Returns all bytes, including those that existed before.
     consuming func taken() -> [UInt8] { bytes }
 }

@@ -1,11 +1,11 @@
 public import Vocabulary
 
-/// The member `attest` of Signature-Input (RFC 9421 section 4.1): which components a proof covers, and its parameters.
+/// The member `attest` of Signature-Input (RFC 9421 section 4.1): the covered components and the parameters of a proof.
 ///
-/// Its form is canonical, every component occurs once, and every parameter that must be there is there. The value keeps
-/// its own copy of the member; one value serves all requests of a connection by `init(parsing:reusing:)`.
+/// The form is canonical, each component occurs once, and all required parameters are present. The value has its own
+/// copy of the member. One value serves all requests of a connection by `init(parsing:reusing:)`.
 public struct SignatureInput: Equatable, Sendable {
-    /// A covered component; a field's name is a range of `signatureParameters`.
+    /// A covered component. A field's name is a range of `signatureParameters`.
     public enum Covered: Equatable, Sendable {
         case method
         case authority
@@ -16,27 +16,29 @@ public struct SignatureInput: Equatable, Sendable {
 
     /// The inner list with its parameters: the value of `@signature-params`, without the label.
     public let signatureParameters: [UInt8]
-    /// In the order of the signature base.
+    /// The covered components in the order of the signature base.
     public let components: [Covered]
-    /// When the proof was made: seconds since 1970, not negative.
+    /// The time of creation in seconds since 1970, not negative.
     public let created: Int64
-    /// When the proof ends, if it says so: seconds since 1970, not negative.
+    /// The end of validity in seconds since 1970, not negative. Nil if the proof states none.
     public let expires: Int64?
     public let keyID: KeyID
-    /// What the proof says it was made with, if it does.
+    /// The algorithm that the proof states, if any.
     public let algorithm: ProofAlgorithm?
-    /// Whether the field had no other member: then it says nothing to anybody else.
+    /// Whether the field has no other member and therefore concerns only the gateway.
     public let isAlone: Bool
     private let nonceRange: Range<Int>
     let known: KnownComponents
 
-    /// Bytes of a nonce; a challenge has fewer.
+    /// Length limit of a nonce in bytes. Challenges are shorter.
     public static let nonceLimit = 512
 
+    /// Parses the field.
+    ///
     /// - Parameters:
-    ///   - field: the value of Signature-Input; several lines combined by `CombinedField`.
-    ///   - previous: a value no longer needed, whose memory is used again; given by `consume`, parsing allocates nothing.
-    /// - Throws: `missing` or `malformed`, of `signatureInput`.
+    ///   - field: The value of Signature-Input, with several lines combined by `CombinedField`.
+    ///   - previous: A value whose memory is reused. If it is passed with `consume`, parsing allocates nothing.
+    /// - Throws: `missing` or `malformed` of `signatureInput`.
     public init(
         parsing field: Span<UInt8>, reusing previous: consuming SignatureInput? = nil
     ) throws(ProofFault) {
@@ -50,7 +52,9 @@ public struct SignatureInput: Equatable, Sendable {
         self = found
     }
 
-    /// - Throws: `malformed` of `signatureInput`: a component occurs twice, or a value is none a proof can have.
+    /// Creates a value.
+    ///
+    /// - Throws: `malformed` of `signatureInput` if a component occurs twice or a value is invalid in a proof.
     init(
         components: [Component], created: Int64, expires: Int64?, keyID: KeyID, nonce: [UInt8],
         algorithm: ProofAlgorithm?
@@ -89,18 +93,18 @@ public struct SignatureInput: Equatable, Sendable {
         self.isAlone = isAlone
     }
 
-    /// All of a proof follows from its member's text; what else is in the field is not the proof's.
+    /// Only the member counts, because other members of the field do not belong to the proof.
     public static func == (left: SignatureInput, right: SignatureInput) -> Bool {
         left.signatureParameters == right.signatureParameters
     }
 
-    /// The challenge as sent: 1 to `nonceLimit` printable characters of ASCII, none of them a quote or a backslash.
+    /// The challenge as sent: 1 to `nonceLimit` printable ASCII characters without quotes and backslashes.
     public var nonce: Span<UInt8> {
         @_lifetime(borrow self)
         get { signatureParameters.span.extracting(nonceRange) }
     }
 
-    /// Whether the field is covered.
+    /// Returns whether the field is covered.
     public func covers(_ field: FieldComponent) -> Bool {
         for case .field(let range) in components
         where signatureParameters.span.extracting(range).isSame(as: field.name) {
@@ -109,7 +113,7 @@ public struct SignatureInput: Equatable, Sendable {
         return false
     }
 
-    /// The covered components with names of their own: for logs and tests, as it allocates.
+    /// The covered components with copied names. It allocates, so it is only for logs and tests.
     public var componentNames: [Component] {
         components.compactMap { component in
             switch component {
@@ -124,7 +128,9 @@ public struct SignatureInput: Equatable, Sendable {
 }
 
 extension SignatureInput {
-    /// - Returns: nil if no member is labelled `attest`.
+    /// Finds and parses the member `attest`.
+    ///
+    /// - Returns: nil if there is no such member.
     private static func find(
         in field: Span<UInt8>, _ draft: consuming SignatureInputDraft
     ) throws(Malformation) -> SignatureInput? {
@@ -133,7 +139,7 @@ extension SignatureInput {
         var isAlone = true
         while let label = try parser.nextMember() {
             if field.extracting(label).isSame(as: ProofName.label) {
-                // A dictionary's last member of a name would win (RFC 8941 section 4.2.2): two verifiers could read two
+                // The last member with a key would win (RFC 8941 section 4.2.2), so two verifiers could read two
                 // proofs.
                 guard !isFound else { throw .labelRepeated }
                 isFound = true
@@ -146,7 +152,7 @@ extension SignatureInput {
         return isFound ? try draft.finished(isAlone: isAlone) : nil
     }
 
-    /// Walks over another's member, which must not pass for ours.
+    /// Skips a member with another label, which must not have the tag of this protocol.
     private static func skip(_ parser: inout FieldParser, of field: Span<UInt8>) throws(Malformation) {
         if try parser.memberValue() == .innerList {
             while try parser.nextInnerItem() != nil {
@@ -162,14 +168,14 @@ extension SignatureInput {
     }
 }
 
-/// What others signed in the same fields: all members of Signature-Input and Signature but ours.
+/// The members of Signature-Input and Signature with labels other than the gateway's.
 ///
-/// A proof is for the gateway. What the gateway has judged, or has let pass unjudged on a route that demands no proof,
-/// must not reach a service that might believe it; a signature under another label is none of the gateway's business.
+/// A proof is for the gateway. A service must not receive it, because it might trust a proof that the gateway did not
+/// verify. Signatures with other labels are forwarded unchanged.
 public enum ForeignMembers {
-    /// Appends the members of one line of the field, as they stand, separated by `, `.
+    /// Appends the members of one line of the field unchanged, separated by `, `.
     ///
-    /// - Parameter line: the value of one line; one that is no dictionary of structured fields has no members.
+    /// - Parameter line: The value of one line. A line that is not a dictionary has no members.
     public static func append(of line: Span<UInt8>, to bytes: inout [UInt8]) {
         let before = bytes.count
         do throws(Malformation) {

@@ -1,9 +1,9 @@
 import Vocabulary
 
-/// A `SignatureInput` in the making, by parsing or by a client.
+/// A `SignatureInput` under construction, from a parser or a client.
 ///
-/// It writes the canonical form of whatever is added. A parsed member is accepted only if that is what was received,
-/// byte for byte, so that one proof has one spelling and signer and verifier hash the same `@signature-params`.
+/// It writes the canonical form of everything added. A parsed member is accepted only if it equals that form byte for
+/// byte. Therefore each proof has one spelling, and signer and verifier hash the same `@signature-params`.
 struct SignatureInputDraft: ~Copyable {
     private var text: [UInt8]
     private var components: [SignatureInput.Covered]
@@ -18,13 +18,13 @@ struct SignatureInputDraft: ~Copyable {
     init(reusing previous: consuming SignatureInput?) {
         text = previous?.signatureParameters ?? []
         components = previous?.components ?? []
-        // With the value gone, both arrays are referred to from here alone, and keep their room.
+        // Without the value, both arrays have only these references and keep their memory.
         previous = nil
         text.removeAll(keepingCapacity: true)
         components.removeAll(keepingCapacity: true)
     }
 
-    /// Reads the value of a member, whose key the parser has just passed.
+    /// Parses the value of a member whose key was just parsed.
     mutating func read(_ parser: inout FieldParser, of field: Span<UInt8>) throws(Malformation) {
         guard try parser.memberValue() == .innerList else { throw .notAnInnerList }
         let start = parser.position - 1
@@ -50,7 +50,7 @@ struct SignatureInputDraft: ~Copyable {
     }
 
     mutating func begin() {
-        // Room for an ordinary proof at once, where there is none yet.
+        // Memory for a typical proof.
         text.reserveCapacity(384)
         components.reserveCapacity(12)
         text.append(FieldByte.open)
@@ -79,7 +79,7 @@ struct SignatureInputDraft: ~Copyable {
 
     mutating func add(_ parameter: SignatureParameter, integer value: Int64) throws(Malformation) {
         try note(parameter)
-        // Times before 1970, and what a structured field cannot hold (RFC 8941 section 3.3.1).
+        // Refuses times before 1970, and numbers that a structured field cannot hold (RFC 8941 section 3.3.1).
         guard (0...999_999_999_999_999).contains(value) else { throw .parameter(parameter, .value) }
         if parameter == .created { created = value } else { expires = value }
         FieldWriter.append(parameter: parameter.key, integer: value, to: &text)
@@ -93,7 +93,7 @@ struct SignatureInputDraft: ~Copyable {
             guard content.count <= SignatureInput.nonceLimit, ProofText.isPlain(content) else {
                 throw .parameter(.nonce, .value)
             }
-            // Behind `;nonce="`.
+            // The position after `;nonce="`.
             let start = text.count + parameter.key.count + 3
             nonce = start..<(start + content.count)
         case .alg:
@@ -105,7 +105,9 @@ struct SignatureInputDraft: ~Copyable {
         FieldWriter.append(parameter: parameter.key, escapedString: content, to: &text)
     }
 
-    /// - Parameter isAlone: whether it is the only member of its field.
+    /// Returns the finished value.
+    ///
+    /// - Parameter isAlone: Whether it is the only member of its field.
     consuming func finished(isAlone: Bool) throws(Malformation) -> SignatureInput {
         for parameter in [SignatureParameter.created, .nonce, .tag] where isPresent & bit(parameter) == 0 {
             throw .parameter(parameter, .missing)
@@ -123,7 +125,9 @@ struct SignatureInputDraft: ~Copyable {
         isPresent |= bit(parameter)
     }
 
-    /// - Parameter range: where the name will stand in `text`.
+    /// Returns the component of a name.
+    ///
+    /// - Parameter range: The future position of the name in `text`.
     private mutating func covered(
         _ name: Span<UInt8>, at range: Range<Int>
     ) throws(Malformation) -> SignatureInput.Covered {
@@ -145,9 +149,9 @@ struct SignatureInputDraft: ~Copyable {
         return .field(name: range)
     }
 
-    /// The 32 bytes of a key id in their one spelling; the parameter is compared as bytes from here on.
+    /// Decodes a key id in canonical base64. The parameter is compared as bytes from here on.
     private mutating func decode(keyID content: Span<UInt8>) throws(Malformation) -> KeyID {
-        // The end of the text serves as scratch memory, which a request costs no allocation for.
+        // The end of the text serves as temporary memory, so that decoding allocates nothing.
         let end = text.count
         guard content.count == 44, Base64.decode(content, appendingTo: &text) else { throw .parameter(.keyid, .value) }
         let keyID = KeyID(digest: text.span.extracting(end...))
@@ -157,9 +161,9 @@ struct SignatureInputDraft: ~Copyable {
     }
 }
 
-/// What the texts of a proof may hold.
+/// Rules for the texts of a proof.
 enum ProofText {
-    /// Whether the bytes are one printable character of ASCII or more, none of them in need of an escape in a string.
+    /// Returns whether the bytes are one or more printable ASCII characters that need no escape in a string.
     static func isPlain(_ content: Span<UInt8>) -> Bool {
         content.count > 0 && content.firstMarked(from: 0) { $0.marksInString } == content.count
     }

@@ -3,7 +3,7 @@ import Testing
 
 @Suite("Content-Digest")
 struct ContentDigestTests {
-    // Of {"hello": "world"} with a line feed behind it (RFC 9530 appendix B.1), and without (RFC 9421 appendix B.2).
+    // The digests of {"hello": "world"} with a line feed (RFC 9530 appendix B.1) and without (RFC 9421 appendix B.2).
     private static let sha256 = "RK/0qy18MlBSVnWgjwz6lZEWjP/lF5HF9bvEF8FabDg="
     private static let sha512 =
         "YMAam51Jz/jOATT6/zvHrLVgOYTGFy1d6GJiOHTohq4yP+pgk4vf2aCsyRZOtw8MjkM7iw7yZ/WkppmM44T3qg=="

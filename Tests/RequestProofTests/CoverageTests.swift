@@ -5,7 +5,7 @@ import Testing
 struct CoverageTests {
     private static let always = ["@method", "@authority", "@path", "@query"]
 
-    /// The name of the first missing component; nil if nothing is.
+    /// Returns the name of the first missing component, or nil.
     private func missing(
         _ covered: [String], _ traits: RequestTraits = [], demanding demanded: [String] = []
     ) throws -> String? {

@@ -95,7 +95,7 @@ struct ProofSignatureTests {
         #expect(fault("attest=:" + String(repeating: "A", count: 40_000) + ":") == .tooLong)
     }
 
-    /// A field with so many zero bytes.
+    /// Returns a field with this number of zero bytes.
     private func encoded(_ count: Int) throws -> [UInt8] {
         let groups = String(repeating: "AAAA", count: count / 3)
         let end = ["", "AA==", "AAA="][count % 3]
@@ -177,7 +177,7 @@ private struct RandomRequest {
     let authority: String
     let path: String
     let query: String
-    /// Names in lower case, each once to three times.
+    /// Names in lower case, each one to three times.
     let fields: [(String, String)]
 
     init(_ generator: inout SeededGenerator) {
@@ -204,7 +204,7 @@ private struct RandomRequest {
         return Array(components.shuffled(using: &generator).dropLast(Int.random(in: 0...8, using: &generator)))
     }
 
-    /// Printable characters of ASCII.
+    /// Returns printable ASCII characters.
     static func text(
         _ count: ClosedRange<Int>, except: Set<Character>, _ generator: inout SeededGenerator
     ) -> String {

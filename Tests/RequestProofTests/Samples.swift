@@ -2,14 +2,14 @@ import RequestProof
 import Testing
 import Vocabulary
 
-/// Texts and bytes of proofs, and short ways to parse them.
+/// Texts and bytes of proofs, with functions that parse them.
 enum Sample {
     /// The bytes 0 to 31.
     static let keyIDText = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
     static let keyIDBytes = (0..<32).map { UInt8($0) }
     static let components = #"("@method" "@authority" "@path" "@query")"#
     static let parameters = #";created=1763690000;keyid="\#(keyIDText)";nonce="abc";tag="attestgate-request""#
-    /// A whole Signature-Input.
+    /// A complete Signature-Input.
     static let input = "attest=" + components + parameters
 
     static func keyID(_ bytes: [UInt8] = keyIDBytes) throws -> KeyID {
@@ -17,7 +17,7 @@ enum Sample {
         return try #require(keyID)
     }
 
-    /// A Signature-Input with these components and parameters.
+    /// Returns a Signature-Input with these components and parameters.
     static func input(_ components: String, _ parameters: String = parameters) -> String {
         "attest=(\(components))\(parameters)"
     }
@@ -28,7 +28,7 @@ enum Parsing {
         try SignatureInput(parsing: Array(text.utf8).span)
     }
 
-    /// What Signature-Input is refused for; nil if it is accepted.
+    /// Returns the reason why Signature-Input is refused, or nil.
     static func fault(_ text: String) -> Malformation? { fault(Array(text.utf8)) }
 
     static func fault(_ bytes: [UInt8]) -> Malformation? {
@@ -44,7 +44,7 @@ enum Parsing {
         }
     }
 
-    /// Lines of one field combined.
+    /// Returns the combined lines of one field.
     static func combined(_ lines: [String]) -> [UInt8] {
         var field = CombinedField()
         for line in lines { field.add(Array(line.utf8).span) }
@@ -52,7 +52,7 @@ enum Parsing {
         return value.indices.map { value[$0] }
     }
 
-    /// The signature base of a request described by texts. Fields may have several lines.
+    /// Returns the signature base of a request described by texts. Fields may have several lines.
     static func base(
         _ input: SignatureInput, method: String = "GET", authority: String = "example.com", path: String = "/",
         query: String = "", fields: [(String, String)] = []

@@ -11,7 +11,7 @@ struct SignatureBaseTests {
         ("Content-Digest", digest), ("Content-Length", "18"),
     ]
 
-    /// Builds a base with the RFC's own parameters, which no proof of ours has.
+    /// Builds a base with the RFC's own parameters, which no proof of this protocol has.
     private func base(
         _ parameters: String, method: String = "POST", authority: String = "example.com", path: String = "/foo",
         query: String = "param=Value&Pet=dog", fields: [(String, String)] = fields

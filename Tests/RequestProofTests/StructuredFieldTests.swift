@@ -95,7 +95,7 @@ struct StructuredFieldTests {
 
 @Suite("Scanning eight bytes at a time")
 struct FieldWordTests {
-    /// The first octet from `start` on for which `isMeant` says so, looked at one by one.
+    /// Returns the position of the first matching byte from `start` on, checked one by one.
     private func first(in bytes: [UInt8], from start: Int, _ isMeant: (UInt8) -> Bool) -> Int {
         bytes[start...].firstIndex(where: isMeant) ?? bytes.count
     }
@@ -108,7 +108,7 @@ struct FieldWordTests {
             for byte in UInt8.min...UInt8.max {
                 var bytes = [UInt8](repeating: UInt8(ascii: "x"), count: count)
                 bytes[place] = byte
-                // What stands behind it changes nothing.
+                // The bytes after it have no effect.
                 if place + 1 < count { bytes[place + 1] = byte &+ 1 }
                 for start in [0, place, place + 1] {
                     let found = [

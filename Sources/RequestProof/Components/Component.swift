@@ -1,20 +1,20 @@
 /// A part of a request that a proof covers (RFC 9421 section 2): one of four derived components, or a field.
 ///
-/// Other derived components are refused: `@target-uri`, `@scheme` and `@request-target` say nothing that these four do
-/// not, and whatever has two names can be checked under the wrong one.
+/// Other derived components are refused. `@target-uri`, `@scheme` and `@request-target` add nothing, and a value with
+/// two names may be checked under the wrong one.
 public enum Component: Hashable, Sendable {
-    /// RFC 9421 section 2.2.1.
+    /// `@method` (RFC 9421 section 2.2.1).
     case method
-    /// RFC 9421 section 2.2.3.
+    /// `@authority` (RFC 9421 section 2.2.3).
     case authority
-    /// RFC 9421 section 2.2.6.
+    /// `@path` (RFC 9421 section 2.2.6).
     case path
-    /// RFC 9421 section 2.2.7.
+    /// `@query` (RFC 9421 section 2.2.7).
     case query
-    /// All values of a field together (RFC 9421 section 2.1).
+    /// All values of a field combined (RFC 9421 section 2.1).
     case field(FieldComponent)
 
-    /// The name as it stands in a signature base, without quotes.
+    /// The name in a signature base, without quotes.
     public var name: [UInt8] {
         switch self {
         case .method: KnownComponent.method.name
@@ -37,7 +37,9 @@ public struct FieldComponent: Hashable, Sendable {
 
     static let lengthLimit = 256
 
-    /// - Parameter name: a field name in any case; nil if it is none.
+    /// Creates a component from a field name in any case.
+    ///
+    /// - Returns: nil if the text is not a field name.
     public init?(_ name: String) {
         self.init(Array(name.utf8).span)
     }
@@ -53,7 +55,8 @@ public struct FieldComponent: Hashable, Sendable {
         name = known.name
     }
 
-    /// Whether the bytes are a field name in lower case. Upper case is a second spelling (RFC 9421 section 2.1).
+    /// Returns whether the bytes are a field name in lower case. Upper case would be a second spelling (RFC 9421
+    /// section 2.1).
     static func isName(_ name: Span<UInt8>) -> Bool {
         guard name.count > 0, name.count <= lengthLimit else { return false }
         for index in name.indices {
@@ -65,13 +68,13 @@ public struct FieldComponent: Hashable, Sendable {
 }
 
 extension FieldComponent: CustomStringConvertible {
-    /// The name, in lower case.
+    /// The name in lower case.
     public var description: String { String(decoding: name, as: UTF8.self) }
 }
 
-/// The components whose coverage is a rule of the protocol. Found by name without a table: their lengths differ.
+/// The components whose coverage the protocol requires. Their lengths differ, so that they are found without a table.
 enum KnownComponent: UInt8, CaseIterable, Sendable {
-    // In the order in which a missing one is named.
+    // The order determines which missing component is reported.
     case method, authority, path, query
     case contentDigest, authorization, contentType, contentEncoding
 
@@ -82,7 +85,7 @@ enum KnownComponent: UInt8, CaseIterable, Sendable {
         "content-digest", "authorization", "content-type", "content-encoding",
     ].map { Array($0.utf8) }
 
-    /// - Parameter name: any name; nil for every other.
+    /// Returns the known component of this name, or nil.
     static func find(_ name: Span<UInt8>) -> KnownComponent? {
         let candidate: KnownComponent
         switch name.count {
@@ -110,7 +113,7 @@ enum KnownComponent: UInt8, CaseIterable, Sendable {
     }
 }
 
-/// A set of known components, in one byte.
+/// A set of known components in one byte.
 struct KnownComponents: OptionSet, Hashable, Sendable {
     let rawValue: UInt8
 
@@ -121,11 +124,11 @@ struct KnownComponents: OptionSet, Hashable, Sendable {
         KnownComponents(.method), KnownComponents(.authority), KnownComponents(.path), KnownComponents(.query),
     ]
 
-    /// The first in order, nil if the set is empty.
+    /// The first component in order. Nil if the set is empty.
     var first: KnownComponent? { KnownComponent(rawValue: UInt8(rawValue.trailingZeroBitCount)) }
 }
 
-/// The parameters a proof may have (RFC 9421 section 2.3). Others are refused, because nobody would look at them.
+/// The parameters of a proof (RFC 9421 section 2.3). Others are refused, because nothing would check them.
 public enum SignatureParameter: UInt8, CaseIterable, Sendable, CustomStringConvertible {
     case created
     case expires
@@ -134,7 +137,7 @@ public enum SignatureParameter: UInt8, CaseIterable, Sendable, CustomStringConve
     case alg
     case tag
 
-    /// As it stands in the field.
+    /// The name in the field.
     public var description: String {
         switch self {
         case .created: "created"
@@ -152,7 +155,7 @@ public enum SignatureParameter: UInt8, CaseIterable, Sendable, CustomStringConve
 
     static func find(_ key: Span<UInt8>) -> SignatureParameter? {
         guard let first = key.isEmpty ? nil : key[0] else { return nil }
-        // No two begin alike.
+        // Their first characters differ.
         let candidate: SignatureParameter
         switch first {
         case UInt8(ascii: "c"): candidate = .created
@@ -167,15 +170,15 @@ public enum SignatureParameter: UInt8, CaseIterable, Sendable, CustomStringConve
     }
 }
 
-/// What a proof says it was made with. It never selects how the proof is verified: that is the registered device's.
+/// The algorithm that a proof states. It never selects the verification, which follows from the registered device.
 public enum ProofAlgorithm: UInt8, CaseIterable, Sendable, CustomStringConvertible {
-    /// An App Attest assertion over the SHA-256 of the signature base. A private value: RFC 9421 section 2.3 wants those
-    /// of its registry.
+    /// An App Attest assertion over SHA-256 of the signature base. The value is private and not in the registry of RFC
+    /// 9421 section 2.3.
     case appleAttest
     /// ECDSA over the signature base (RFC 9421 section 3.3.4).
     case ecdsaP256SHA256
 
-    /// As it stands in the field.
+    /// The value in the field.
     public var description: String {
         switch self {
         case .appleAttest: "apple-attest"
@@ -193,9 +196,9 @@ public enum ProofAlgorithm: UInt8, CaseIterable, Sendable, CustomStringConvertib
     }
 }
 
-/// The two texts by which a proof is recognised.
+/// The label and the tag that identify a proof.
 enum ProofName {
-    /// The label of our member in Signature-Input, Signature and Accept-Signature.
+    /// The label of the proof's member in Signature-Input, Signature and Accept-Signature.
     static let label = Array("attest".utf8)
     /// The value of the parameter `tag`.
     static let tag = Array("attestgate-request".utf8)

@@ -1,17 +1,17 @@
-/// Base64 with the standard alphabet, one spelling for each value (RFC 4648 sections 3.5 and 4).
+/// Base64 with the standard alphabet, canonical only (RFC 4648 sections 3.5 and 4).
 ///
-/// Padding is required and its unused bits are zero. RFC 8941 section 4.2.7 lets parsers be lenient in both; a proof
-/// that is accepted once must not have a second spelling.
+/// Padding is required, and its unused bits are zero. RFC 8941 section 4.2.7 permits parsers to be lenient, but a proof
+/// must not have a second spelling.
 package enum Base64 {
-    /// Appends the bytes that `text` stands for.
+    /// Decodes `text` and appends the bytes.
     ///
-    /// - Returns: false if the text is not strict base64; then `bytes` is as it was.
+    /// - Returns: false if the text is not strict base64. `bytes` is then unchanged.
     package static func decode(_ text: Span<UInt8>, appendingTo bytes: inout [UInt8]) -> Bool {
         guard text.count % 4 == 0 else { return false }
         guard text.count > 0 else { return true }
         let before = bytes.count
         let table = values
-        // The last four characters may hold padding and are looked at apart.
+        // The last four characters may have padding and are decoded separately.
         let last = text.count - 4
         bytes.append(contentsOf: repeatElement(0, count: last / 4 * 3))
         guard decode(text.extracting(..<last), table.span, into: &bytes, at: before),
@@ -23,12 +23,12 @@ package enum Base64 {
         return true
     }
 
-    /// Four characters each, none of them padding; the room for them is there.
+    /// Decodes groups of four characters without padding into existing memory.
     private static func decode(
         _ text: Span<UInt8>, _ table: Span<UInt8>, into bytes: inout [UInt8], at start: Int
     ) -> Bool {
         var room = bytes.mutableSpan
-        // As long as the compiler can see, so that no octet is looked up beyond it.
+        // The compiler removes bounds checks of the table after this check.
         guard table.count == 256 else { return false }
         var place = start
         var position = 0
@@ -88,7 +88,7 @@ package enum Base64 {
 
     private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 
-    /// The value of each of the 256 bytes, 255 for those outside the alphabet.
+    /// The value of each of the 256 possible bytes. It is 255 for those outside the alphabet.
     private static let values: [UInt8] = {
         var values = [UInt8](repeating: 255, count: 256)
         for (value, character) in alphabet.enumerated() { values[Int(character)] = UInt8(value) }

@@ -1,4 +1,4 @@
-/// The character classes of structured fields (RFC 8941 section 3), over single bytes.
+/// The character classes of structured fields (RFC 8941 section 3) for single bytes.
 enum FieldByte {
     static let space: UInt8 = 0x20
     static let tab: UInt8 = 0x09
@@ -18,18 +18,17 @@ enum FieldByte {
     static func isAlphabetic(_ byte: UInt8) -> Bool { (byte | 0x20) &- 0x61 < 26 }
     static func isBlank(_ byte: UInt8) -> Bool { byte == space || byte == tab }
 
-    /// What a key starts with: lcalpha or "*" (RFC 8941 section 3.1.2).
+    /// Returns whether a key may start with this byte: lcalpha or "*" (RFC 8941 section 3.1.2).
     static func startsKey(_ byte: UInt8) -> Bool { isLowercase(byte) || byte == UInt8(ascii: "*") }
 
-    /// Whether a key may continue with this byte.
+    /// Returns whether a key may continue with this byte.
     static func continuesKey(_ byte: UInt8) -> Bool {
         startsKey(byte) || isDigit(byte) || byte == UInt8(ascii: "_") || byte == minus || byte == dot
     }
 
-    /// tchar of RFC 9110 section 5.6.2.
+    /// Returns whether the byte is a tchar of RFC 9110 section 5.6.2.
     static func isTokenCharacter(_ byte: UInt8) -> Bool {
-        // Bit n of a mask stands for the byte n, or n - 64.
-        //          !#$%&'*+-. 0-9
+        // Bit n of a mask represents the byte n, or n - 64: !#$%&'*+-. 0-9
         let low: UInt64 = 0x03ff_6cfa_0000_0000
         //          A-Z ^_` a-z |~
         let high: UInt64 = 0x57ff_ffff_c7ff_fffe

@@ -1,29 +1,29 @@
-/// What stands between two separators of a structured field (RFC 8941 section 3.3). Ranges are of the parsed bytes.
+/// An item between two separators of a structured field (RFC 8941 section 3.3). Ranges refer to the parsed bytes.
 package enum BareItem: Equatable, Sendable {
-    /// At most 15 digits, so between -999,999,999,999,999 and 999,999,999,999,999.
+    /// An integer of at most 15 digits: -999,999,999,999,999 to 999,999,999,999,999.
     case integer(Int64)
-    /// The whole number, sign included.
+    /// The whole number, including its sign.
     case decimal(Range<Int>)
-    /// What stands between the quotes, escapes as they are.
+    /// The content between the quotes, with its escapes.
     case string(Range<Int>)
     case token(Range<Int>)
-    /// What stands between the colons. Only its alphabet has been looked at.
+    /// The content between the colons. Only its alphabet was checked.
     case byteSequence(Range<Int>)
     case boolean(Bool)
 }
 
 /// A pull parser for dictionaries (RFC 8941 section 4.2.2) over the combined bytes of all lines of one field.
 ///
-/// It walks forward once, keeps nothing and never calls itself: members hold items or inner lists, inner lists hold
-/// items, both have parameters, and nothing nests deeper. Dates and display strings (RFC 9651) are refused, because no
-/// field of a proof has them.
+/// It advances once, stores nothing and never recurses. Members contain items or inner lists, inner lists contain
+/// items, and both have parameters. Dates and display strings (RFC 9651) are refused, because no field of a proof uses
+/// them.
 ///
-/// Order of calls: `nextMember`, `memberValue`, after an inner list `nextInnerItem` until nil, and `nextParameter` until
-/// nil after every item and every inner list.
+/// Order of calls: `nextMember`, then `memberValue`. After an inner list, call `nextInnerItem` until nil. After every
+/// item and every inner list, call `nextParameter` until nil.
 package struct FieldParser: ~Escapable {
-    /// More than any honest proof needs; what exceeds one is refused before it costs anything.
+    /// Limits above what a valid proof needs. More is refused before it costs anything.
     package enum Limit {
-        /// Bytes of a field, all its lines together.
+        /// Bytes of a field with all its lines.
         package static let bytes = 16_384
         package static let members = 16
         /// Items of one inner list.
@@ -38,12 +38,12 @@ package struct FieldParser: ~Escapable {
         /// No value, which means true.
         case flag
         case item(BareItem)
-        /// The parser stands behind the opening parenthesis.
+        /// An inner list. The parser is positioned after the opening parenthesis.
         case innerList
     }
 
     private let bytes: Span<UInt8>
-    /// Where the parser stands.
+    /// The position of the next byte to parse.
     package private(set) var position = 0
     private var members = 0
     private var items = 0
@@ -55,7 +55,9 @@ package struct FieldParser: ~Escapable {
         self.bytes = bytes
     }
 
-    /// - Returns: where the next member's key stands; nil at the end of the field.
+    /// Parses the next member's key.
+    ///
+    /// - Returns: the position of the key, or nil at the end of the field.
     package mutating func nextMember() throws(Malformation) -> Range<Int>? {
         if members == 0 {
             skipSpaces()
@@ -80,20 +82,24 @@ package struct FieldParser: ~Escapable {
         return .innerList
     }
 
-    /// - Returns: nil behind the closing parenthesis.
+    /// Parses the next item of an inner list.
+    ///
+    /// - Returns: nil after the closing parenthesis.
     package mutating func nextInnerItem() throws(Malformation) -> BareItem? {
         let before = position
         skipSpaces()
         parameters = 0
         if take(FieldByte.close) { return nil }
-        // Items are parted by at least one space (RFC 8941 section 4.2.1.2).
+        // At least one space separates items (RFC 8941 section 4.2.1.2).
         guard items == 0 || position > before else { throw .syntax }
         guard items < Limit.items else { throw .tooMany }
         items += 1
         return try bareItem()
     }
 
-    /// - Returns: nil where no parameter follows.
+    /// Parses the next parameter.
+    ///
+    /// - Returns: nil if no parameter follows.
     package mutating func nextParameter() throws(Malformation) -> (key: Range<Int>, value: BareItem)? {
         guard take(FieldByte.semicolon) else { return nil }
         guard parameters < Limit.parameters else { throw .tooMany }
@@ -103,7 +109,7 @@ package struct FieldParser: ~Escapable {
         return (key, take(FieldByte.equals) ? try bareItem() : .boolean(true))
     }
 
-    /// Walks over the rest of a member that means nothing here, parameters included.
+    /// Skips the rest of a member, including its parameters.
     package mutating func skip(_ value: MemberValue) throws(Malformation) {
         if value == .innerList {
             while try nextInnerItem() != nil {
@@ -135,7 +141,7 @@ package struct FieldParser: ~Escapable {
         }
     }
 
-    /// RFC 8941 section 4.2.4.
+    /// Parses a number (RFC 8941 section 4.2.4).
     private mutating func number() throws(Malformation) -> BareItem {
         let start = position
         let isNegative = take(FieldByte.minus)
@@ -161,7 +167,7 @@ package struct FieldParser: ~Escapable {
         return .decimal(start..<position)
     }
 
-    /// RFC 8941 section 4.2.5.
+    /// Parses a string (RFC 8941 section 4.2.5).
     private mutating func string() throws(Malformation) -> Range<Int> {
         let start = position + 1
         var end = start
@@ -172,14 +178,14 @@ package struct FieldParser: ~Escapable {
                 position = end + 1
                 return start..<end
             }
-            // A backslash, or an octet that no string has.
+            // A backslash, or a byte that no string contains.
             guard bytes[end] == FieldByte.backslash, end + 1 < bytes.count else { throw .syntax }
             guard bytes[end + 1] == FieldByte.quote || bytes[end + 1] == FieldByte.backslash else { throw .syntax }
             end += 2
         }
     }
 
-    /// RFC 8941 section 4.2.6.
+    /// Parses a token (RFC 8941 section 4.2.6).
     private mutating func token() -> Range<Int> {
         let start = position
         while position < bytes.count, isTokenByte(bytes[position]) { position += 1 }
@@ -190,7 +196,7 @@ package struct FieldParser: ~Escapable {
         FieldByte.isTokenCharacter(byte) || byte == FieldByte.colon || byte == UInt8(ascii: "/")
     }
 
-    /// RFC 8941 section 4.2.7.
+    /// Parses a byte sequence (RFC 8941 section 4.2.7).
     private mutating func byteSequence() throws(Malformation) -> Range<Int> {
         let start = position + 1
         let end = bytes.firstMarked(from: start) { $0.marksInByteSequence }
@@ -199,7 +205,7 @@ package struct FieldParser: ~Escapable {
         return start..<end
     }
 
-    /// RFC 8941 section 4.2.8.
+    /// Parses a boolean (RFC 8941 section 4.2.8).
     private mutating func boolean() throws(Malformation) -> Bool {
         position += 1
         if take(UInt8(ascii: "1")) { return true }
@@ -222,11 +228,12 @@ package struct FieldParser: ~Escapable {
     }
 }
 
-// Octets eight at a time: a proof's fields are text of some hundred octets, and each is gone over for what must not be in it.
+// Eight bytes at a time: the fields of a proof have hundreds of bytes, and each is checked for forbidden ones.
 
-/// Eight octets, the first in the lowest bits. Marks are words too: the high bit of each octet that is meant, and no other.
+/// A word of eight bytes, the first in the lowest bits. A mark is also a word, with the high bit set in each byte that
+/// matches.
 struct FieldWord {
-    /// The octets without their high bits, so that no sum below carries into the next one.
+    /// The bytes without their high bits, so that no sum below carries into the next byte.
     private let low: UInt64
     private let beyondASCII: UInt64
 
@@ -238,7 +245,7 @@ struct FieldWord {
         beyondASCII = octets & Self.highs
     }
 
-    /// Marks octets from the one to the other, of ASCII.
+    /// Marks ASCII bytes between two values, both included.
     private static func within(_ low: UInt64, _ first: UInt8, _ last: UInt8) -> UInt64 {
         (low &+ ones &* UInt64(0x80 - first)) & ~(low &+ ones &* UInt64(0x7f - last)) & highs
     }
@@ -246,30 +253,30 @@ struct FieldWord {
     private func within(_ first: UInt8, _ last: UInt8) -> UInt64 { Self.within(low, first, last) }
     private func are(_ byte: UInt8) -> UInt64 { within(byte, byte) }
 
-    /// Marks what ends a stretch of a string or has to be looked at there: quotes, backslashes, and what is not printable.
+    /// Marks bytes that need attention in a string: quotes, backslashes and those that are not printable.
     var marksInString: UInt64 {
         beyondASCII | ~within(0x20, 0x7e) & Self.highs | are(FieldByte.quote) | are(FieldByte.backslash)
     }
 
-    /// Marks what cannot stand in a byte sequence (RFC 8941 section 3.3.5).
+    /// Marks bytes that a byte sequence cannot contain (RFC 8941 section 3.3.5).
     var marksInByteSequence: UInt64 {
         let letters = Self.within(low | Self.ones &* 0x20, UInt8(ascii: "a"), UInt8(ascii: "z"))
-        // "/" stands before "0".
+        // "/" precedes "0".
         let others = within(UInt8(ascii: "/"), UInt8(ascii: "9")) | are(UInt8(ascii: "+")) | are(FieldByte.equals)
         return beyondASCII | ~(letters | others) & Self.highs
     }
 
-    /// Marks what no derived component holds: all but visible octets.
+    /// Marks bytes that no derived component contains: all that are not visible.
     var marksInDerived: UInt64 { beyondASCII | ~within(0x21, 0x7e) & Self.highs }
 
-    /// Marks what a signature base cannot hold of a field's value: all but printable octets and tabs.
+    /// Marks bytes that a field's value in a signature base cannot contain: all except printable ones and tabs.
     var marksInValue: UInt64 {
         beyondASCII | ~(within(0x20, 0x7e) | are(FieldByte.tab)) & Self.highs
     }
 }
 
 extension Span where Element == UInt8 {
-    /// The first marked octet from `start` on; `count` if there is none.
+    /// Returns the position of the first marked byte from `start` on, or `count` if there is none.
     @inline(__always)
     func firstMarked(from start: Int, _ marks: (FieldWord) -> UInt64) -> Int {
         var position = start
@@ -278,13 +285,13 @@ extension Span where Element == UInt8 {
             if found != 0 { return position + found.trailingZeroBitCount / 8 }
             position += 8
         }
-        // The rest in the low octets of one more; what lies above it is no octet.
+        // One more word with the remaining bytes at its low end. The bytes above them do not count.
         var rest: UInt64 = 0
         for index in (position..<count).reversed() { rest = rest << 8 | UInt64(self[index]) }
         return Swift.min(count, position + marks(FieldWord(rest)).trailingZeroBitCount / 8)
     }
 
-    /// Eight octets, the first in the lowest bits. One load: the compiler sees that each of them is there.
+    /// Returns eight bytes, the first in the lowest bits. It is one load, because the compiler sees that all exist.
     @inline(__always)
     private func word(at position: Int) -> UInt64 {
         let bytes = extracting(position..<(position + 8))
@@ -295,7 +302,7 @@ extension Span where Element == UInt8 {
         return low | high
     }
 
-    /// Whether the bytes are exactly those.
+    /// Returns whether the bytes are equal.
     func isSame(as other: Span<UInt8>) -> Bool {
         guard count == other.count else { return false }
         var position = 0
@@ -315,13 +322,13 @@ extension Span where Element == UInt8 {
 
 extension [UInt8] {
     mutating func append(_ bytes: Span<UInt8>) {
-        // Room first, then the bytes: an array that grows octet by octet looks each time whether it may.
+        // The capacity is reserved first, because an array that grows by single bytes checks its capacity each time.
         append(addingCapacity: bytes.count) { room in
             for index in bytes.indices { room.append(bytes[index]) }
         }
     }
 
-    /// Puts the bytes in the place of others.
+    /// Overwrites bytes from `start` on.
     mutating func write(_ bytes: Span<UInt8>, at start: Int) {
         var room = mutableSpan
         for index in bytes.indices { room[start + index] = bytes[index] }

@@ -1,6 +1,6 @@
-/// The one canonical serialisation of each structured type (RFC 8941 section 4.1), appended to an array of bytes.
+/// The canonical serialization of each structured type (RFC 8941 section 4.1), appended to an array of bytes.
 enum FieldWriter {
-    /// RFC 8941 section 4.1.4.
+    /// Appends an integer (RFC 8941 section 4.1.4).
     static func append(integer value: Int64, to bytes: inout [UInt8]) {
         if value < 0 { bytes.append(FieldByte.minus) }
         var divisor: UInt64 = 1
@@ -12,24 +12,25 @@ enum FieldWriter {
         }
     }
 
-    /// RFC 8941 section 4.1.6.
+    /// Appends a string (RFC 8941 section 4.1.6).
     ///
-    /// - Parameter content: what stands between the quotes, escapes included. There is one escape for each of the two
-    ///   characters that need it and none for others, so the escaped form of a string is unique.
+    /// - Parameter content: The text between the quotes, including escapes. Only the two characters that need an escape
+    ///   have one, so the escaped form of a string is unique.
     static func append(escapedString content: Span<UInt8>, to bytes: inout [UInt8]) {
         let start = bytes.count
         bytes.append(contentsOf: repeatElement(FieldByte.quote, count: content.count + 2))
         bytes.write(content, at: start + 1)
     }
 
-    /// RFC 8941 section 4.1.8.
+    /// Appends a byte sequence (RFC 8941 section 4.1.8).
     static func append(byteSequence value: Span<UInt8>, to bytes: inout [UInt8]) {
         bytes.append(FieldByte.colon)
         Base64.encode(value, appendingTo: &bytes)
         bytes.append(FieldByte.colon)
     }
 
-    /// `;key`: a parameter whose value is true, or whose value the caller appends behind a `=` (RFC 8941 section 4.1.1.2).
+    /// Appends `;key`: a parameter that is true, or whose value the caller appends after a `=` (RFC 8941 section
+    /// 4.1.1.2).
     static func append(parameter key: [UInt8], to bytes: inout [UInt8]) {
         bytes.append(FieldByte.semicolon)
         bytes.append(contentsOf: key)
@@ -52,12 +53,14 @@ enum FieldWriter {
     }
 }
 
-/// The canonical serialisation of a whole dictionary: parse, then write (RFC 8941 sections 4.2 and 4.1).
+/// The canonical serialization of a whole dictionary (RFC 8941 sections 4.2 and 4.1).
 ///
-/// What the parsers of this module accept is judged against it by tests and fuzzing. Members that occur twice stay
-/// twice, because no parser here lets the last one win.
+/// Tests and fuzzing compare the parsers of this module with it. Members that occur twice are kept, because no parser
+/// here accepts the last one.
 package enum CanonicalForm {
-    /// - Throws: what is wrong, if the bytes are no dictionary, or hold a byte sequence that is not strict base64.
+    /// Parses and serializes a dictionary.
+    ///
+    /// - Throws: if the bytes are not a dictionary or contain a byte sequence that is not strict base64.
     package static func dictionary(_ field: Span<UInt8>) throws(Malformation) -> [UInt8] {
         var parser = try FieldParser(field)
         var bytes: [UInt8] = []
@@ -115,7 +118,8 @@ package enum CanonicalForm {
         }
     }
 
-    /// RFC 8941 section 4.1.5: no needless zeros, at least one digit on either side, no negative zero.
+    /// Appends a decimal (RFC 8941 section 4.1.5): without needless zeros, with a digit on either side, and no negative
+    /// zero.
     private static func append(decimal: Span<UInt8>, to bytes: inout [UInt8]) {
         var start = 0
         var end = decimal.count
