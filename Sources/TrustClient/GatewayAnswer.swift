@@ -1,10 +1,11 @@
+public import RequestProof
+public import Vocabulary
+
 #if canImport(FoundationEssentials)
     internal import FoundationEssentials
 #else
     internal import Foundation
 #endif
-public import RequestProof
-internal import Vocabulary
 
 /// What a response says about proofs.
 public struct GatewayAnswer: Equatable, Sendable {
@@ -63,5 +64,59 @@ public struct GatewayAnswer: Equatable, Sendable {
 
     private static func code(in content: [UInt8]) -> String? {
         try? JSONDecoder().decode(Refusal.self, from: Data(content)).error
+    }
+}
+
+/// A challenge of the gateway's, and when it came. It is good for many proofs while it is fresh.
+public struct ReceivedChallenge: Equatable, Sendable {
+    /// What is asked for, the challenge itself in `nonce`.
+    public let request: AcceptSignature
+    /// By this device's clock, in seconds since 1970.
+    public let receivedAt: Int64
+
+    public init(_ request: AcceptSignature, receivedAt: Int64) {
+        self.request = request
+        self.receivedAt = receivedAt
+    }
+
+    /// Seconds since it came; negative if the clock was set back since.
+    public func age(now: Int64) -> Int64 { now - receivedAt }
+
+    /// Whether this key can make what is asked for (RFC 9421 section 5.2: a signer that cannot does not sign).
+    public func isFor(_ keyID: KeyID) -> Bool {
+        (request.keyID ?? keyID) == keyID && (request.algorithm ?? .appleAttest) == .appleAttest
+    }
+}
+
+/// The date of HTTP messages, IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7). The two obsolete
+/// forms, which no gateway sends, are not read.
+enum HTTPDate {
+    /// - Returns: seconds since 1970; nil if the text is of another form, or no day of the calendar.
+    static func seconds(_ text: String) -> Int64? {
+        let bytes = Array(text.utf8)
+        guard bytes.count == 29, weekdays.contains(String(text.prefix(3))), text.hasSuffix(" GMT"),
+            bytes[3] == UInt8(ascii: ","), [4, 7, 11, 16].allSatisfy({ bytes[$0] == UInt8(ascii: " ") }),
+            bytes[19] == UInt8(ascii: ":"), bytes[22] == UInt8(ascii: ":"),
+            let month = months.firstIndex(of: String(decoding: bytes[8..<11], as: UTF8.self)),
+            let day = number(bytes[5..<7]), let year = number(bytes[12..<16]), let hour = number(bytes[17..<19]),
+            let minute = number(bytes[20..<22]), let second = number(bytes[23..<25]),
+            (1...31).contains(day), hour < 24, minute < 60, second <= 60, year >= 1970
+        else { return nil }
+        let days = GregorianDays.count(to: year, Int64(month) + 1, day)
+        return days * 86_400 + hour * 3_600 + minute * 60 + second
+    }
+
+    private static let weekdays: Set = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+    private static let months = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ]
+
+    private static func number(_ digits: ArraySlice<UInt8>) -> Int64? {
+        var value: Int64 = 0
+        for digit in digits {
+            guard digit &- 0x30 < 10 else { return nil }
+            value = value * 10 + Int64(digit - 0x30)
+        }
+        return value
     }
 }

@@ -42,3 +42,65 @@ extension KeyID {
         return String(decoding: text, as: UTF8.self)
     }
 }
+
+/// The platform's maker of attested keys.
+///
+/// On iOS it is `DCAppAttestService` with its errors sorted:
+///
+/// ```swift
+/// struct AppAttest: Attestor {
+///     func generateKey() async throws -> KeyID {
+///         guard DCAppAttestService.shared.isSupported else { throw AttestorFault.unsupported }
+///         guard let keyID = KeyID(base64: try await DCAppAttestService.shared.generateKey()) else {
+///             throw AttestorFault.unsupported
+///         }
+///         return keyID
+///     }
+///     func attestation(of keyID: KeyID, clientDataHash: [UInt8]) async throws -> [UInt8] {
+///         do {
+///             return [UInt8](
+///                 try await DCAppAttestService.shared.attestKey(
+///                     keyID.base64, clientDataHash: Data(clientDataHash)))
+///         } catch DCError.invalidKey { throw AttestorFault.keyLost
+///         } catch DCError.serverUnavailable { throw AttestorFault.unavailable }
+///     }
+///     ...
+/// ```
+public protocol Attestor: Sendable {
+    /// Makes a key in the phone's hardware.
+    func generateKey() async throws -> KeyID
+
+    /// Has the platform vouch for a key. It does so once for each key.
+    ///
+    /// - Parameter clientDataHash: 32 bytes.
+    /// - Returns: the attestation as the platform gives it, CBOR on iOS.
+    func attestation(of keyID: KeyID, clientDataHash: [UInt8]) async throws -> [UInt8]
+
+    /// Signs with an attested key, and moves its counter on.
+    ///
+    /// - Parameter clientDataHash: 32 bytes.
+    /// - Returns: the assertion as the platform gives it, CBOR on iOS.
+    func assertion(by keyID: KeyID, clientDataHash: [UInt8]) async throws -> [UInt8]
+}
+
+/// Why the platform made nothing. What an `Attestor` throws besides ends the enrolment as it is; it can be gone on with.
+public enum AttestorFault: Error, Equatable, Sendable, CaseIterable {
+    /// The key is gone, of another installation, or was attested before (`DCError.invalidKey`): a new one is needed.
+    case keyLost
+    /// The platform's service cannot be reached (`DCError.serverUnavailable`): later, with the same key.
+    case unavailable
+    /// Not on this system, or not in this process, an app extension for example.
+    case unsupported
+}
+
+/// The key of the client certificate, `keypair_mTLS`: P-256, in the phone's hardware.
+///
+/// On iOS a `SecKey` of the Secure Enclave: `SecKeyCopyExternalRepresentation` of its public half is the point, and
+/// `SecKeyCreateSignature` with `.ecdsaSignatureMessageX962SHA256` signs.
+public protocol CertificateKey: Sendable {
+    /// The public half: the uncompressed point, 65 bytes.
+    var point: [UInt8] { get }
+
+    /// - Returns: the ECDSA signature over the SHA-256 of the message, in DER (X9.62).
+    func signature(over message: [UInt8]) async throws -> [UInt8]
+}

@@ -1,10 +1,11 @@
+internal import RequestProof
+internal import Vocabulary
+
 #if canImport(CryptoKit)
     internal import CryptoKit
 #else
     internal import Cryptography
 #endif
-internal import RequestProof
-internal import Vocabulary
 
 /// The JWT by which a hardware key hands its trust to a certificate key: made, asserted, then signed.
 struct KeyBindingToken: Equatable, Sendable {
@@ -69,5 +70,78 @@ struct KeyBindingToken: Equatable, Sendable {
     static func isAdmissionToken(_ text: String) -> Bool {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         return text.utf8.count <= 8_192 && parts.count == 3 && parts.allSatisfy { Base64URL.decode(String($0)) != nil }
+    }
+}
+
+/// What the hardware key is attested with: which form a service takes is configured there for each app.
+public enum ClientDataForm: String, CaseIterable, Sendable {
+    /// SHA-256(UTF-8(nonce) || UTF-8(hardware key tag)).
+    case nonceAndTag = "nonce-and-tag"
+    /// SHA-256(UTF-8(nonce)).
+    case nonce
+    /// SHA-256(SHA-256(nonce bytes || "INTEGRITY") || SHA-256(point of the certificate key)): the attestation speaks for
+    /// that key too, and the first binding must be of it.
+    case dsr
+
+    /// For `attestKey(_:clientDataHash:)`: 32 bytes.
+    ///
+    /// - Parameter point: of the certificate key.
+    func hash(_ nonce: EnrolmentNonce, _ hardwareKeyID: KeyID, point: [UInt8]) -> [UInt8] {
+        switch self {
+        case .nonceAndTag: ContentHash.sha256(Array((nonce.text + hardwareKeyID.tag).utf8))
+        case .nonce: ContentHash.sha256(Array(nonce.text.utf8))
+        case .dsr:
+            ContentHash.sha256(
+                ContentHash.sha256(nonce.bytes + Array("INTEGRITY".utf8)) + ContentHash.sha256(point))
+        }
+    }
+
+    /// The content of `POST /instance-initialization`. Only base64url is put in, which needs no escapes.
+    func initialization(
+        _ nonce: EnrolmentNonce, _ hardwareKeyID: KeyID, attestation: [UInt8], point: [UInt8]
+    ) -> [UInt8] {
+        var text = #"{"nonce":"\#(nonce.text)","hardware_key_tag":"\#(hardwareKeyID.tag)","#
+        text += #""key_attestation":"\#(Base64URL.encode(attestation))""#
+        if self == .dsr { text += #","mtls_public_key":"\#(Base64URL.encode(point))""# }
+        return Array((text + "}").utf8)
+    }
+}
+
+extension KeyID {
+    /// The hardware key tag of an iOS app instance.
+    var tag: String { Base64URL.encode(bytes) }
+}
+
+/// Base64url without padding (RFC 4648 section 5), as JOSE has it (RFC 7515 section 2).
+enum Base64URL {
+    static func encode(_ bytes: [UInt8]) -> String {
+        var text: [UInt8] = []
+        Base64.encode(bytes.span, appendingTo: &text)
+        let padding = UInt8(ascii: "=")
+        let digits = text.prefix { $0 != padding }.map { digit in
+            switch digit {
+            case UInt8(ascii: "+"): UInt8(ascii: "-")
+            case UInt8(ascii: "/"): UInt8(ascii: "_")
+            default: digit
+            }
+        }
+        return String(decoding: digits, as: UTF8.self)
+    }
+
+    /// - Returns: nil if it is not in the one spelling of some bytes.
+    static func decode(_ text: String) -> [UInt8]? {
+        var digits: [UInt8] = []
+        for digit in text.utf8 {
+            switch digit {
+            case UInt8(ascii: "-"): digits.append(UInt8(ascii: "+"))
+            case UInt8(ascii: "_"): digits.append(UInt8(ascii: "/"))
+            case UInt8(ascii: "+"), UInt8(ascii: "/"), UInt8(ascii: "="): return nil
+            default: digits.append(digit)
+            }
+        }
+        digits += [UInt8](repeating: UInt8(ascii: "="), count: (4 - digits.count % 4) % 4)
+        var bytes: [UInt8] = []
+        guard Base64.decode(digits.span, appendingTo: &bytes), encode(bytes) == text else { return nil }
+        return bytes
     }
 }
