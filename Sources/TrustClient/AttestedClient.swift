@@ -1,6 +1,7 @@
 public import Vocabulary
 
-/// Sends requests with proofs over whatever HTTP library the app has. One for each gateway, used by any number of tasks.
+/// A client that sends requests with proofs over the app's HTTP library. Create one for each gateway. Any number of
+/// tasks may use it.
 ///
 /// ```swift
 /// let client = AttestedClient(key: key, clock: { Int64(Date().timeIntervalSince1970) })
@@ -11,28 +12,30 @@ public import Vocabulary
 ///     send: { fields in try await session.answer(to: urlRequest, adding: fields.lines) })
 /// ```
 public actor AttestedClient<Key: HardwareKey> {
-    /// A response, and what it says about proofs.
+    /// A response and its parsed statements about proofs.
     public typealias Answered<Response: Sendable> = (answer: GatewayAnswer, response: Response)
 
     private let key: Key
     private let clock: @Sendable () -> Int64
     private var session: ProofSession
 
-    /// - Parameter clock: the time in seconds since 1970.
+    /// Creates a client.
+    ///
+    /// - Parameter clock: Returns the time in seconds since 1970.
     public init(key: Key, clock: @escaping @Sendable () -> Int64) {
         self.key = key
         self.clock = clock
         session = ProofSession(keyID: key.keyID)
     }
 
-    /// Makes the proof, sends the request, and does both once more where that is safe and promises to help.
+    /// Makes a proof and sends the request. It does both a second time if that is safe and may help.
     ///
     /// - Parameters:
-    ///   - isIdempotent: whether the request may be sent again although it may have been executed.
-    ///   - fetchChallenge: gets `ProofSession.challengePath` of the same authority, without a proof.
-    ///   - send: sends the request with these fields, over TLS with the client certificate.
-    /// - Throws: what the closures and the key throw; `ProofFault` if the request cannot be proven;
-    ///   `AttestedClientError` without a challenge.
+    ///   - isIdempotent: Whether the request may be sent again although it may have been executed.
+    ///   - fetchChallenge: Gets `ProofSession.challengePath` of the same authority, without a proof.
+    ///   - send: Sends the request with these fields, over TLS with the client certificate.
+    /// - Throws: the errors of closures and key, `ProofFault` if no proof can be made, or `AttestedClientError` without
+    ///   a challenge.
     public func perform<Response: Sendable>(
         _ request: AttestedRequest, isIdempotent: Bool = false,
         fetchChallenge: @Sendable () async throws -> GatewayAnswer,
@@ -54,7 +57,7 @@ public actor AttestedClient<Key: HardwareKey> {
                 last = answered.response
                 action = exchange.answered(answered.answer, &session, now: clock())
             case .deliver, .fail:
-                // Nothing is delivered before something was sent.
+                // A response is delivered only after a request was sent.
                 guard let last else { preconditionFailure("an exchange ended before its request was sent") }
                 return last
             }
@@ -63,35 +66,38 @@ public actor AttestedClient<Key: HardwareKey> {
 }
 
 public enum AttestedClientError: Error, Equatable, Sendable {
-    /// The gateway gave no challenge that this key can answer; this is what it said instead.
+    /// The gateway gave no challenge that this key can answer. The value is its answer.
     case noChallenge(GatewayAnswer)
 }
 
-/// What a client keeps between requests: the newest challenge, and how far its clock is off.
+/// The state of a client between requests: the newest challenge and the offset of its clock.
 ///
-/// All times are seconds since 1970, by this device's clock where nothing else is said.
+/// Times are seconds since 1970 by this device's clock, unless stated otherwise.
 public struct ProofSession: Equatable, Sendable {
-    /// Where a gateway gives a challenge to a client with a certificate: status 204 or 200, with Accept-Signature.
+    /// The path at which a gateway gives a challenge to a client with a certificate. Its status is 204 or 200, with
+    /// Accept-Signature.
     public static let challengePath = "/.well-known/attestgate/challenge"
-    /// How old a challenge may be to be used without asking for a new one. Gateways take them for 300 s unless configured
-    /// otherwise; what they refuse costs one more request.
+    /// The age in seconds up to which a challenge is used without requesting a new one. Gateways accept 300 s by
+    /// default. If one refuses the challenge, that costs one more request.
     public static let challengeLife: Int64 = 240
 
     public let keyID: KeyID
-    /// The newest, fresh or not.
+    /// The newest challenge, which may be too old.
     public private(set) var challenge: ReceivedChallenge?
-    /// What is to be added to this device's clock to have the gateway's.
+    /// The gateway's clock minus this device's clock, in seconds.
     public private(set) var clockOffset: Int64 = 0
 
-    /// - Parameter challenge: one that was kept from an earlier run.
+    /// Creates a session.
+    ///
+    /// - Parameter challenge: A challenge that was stored in an earlier run.
     public init(keyID: KeyID, challenge: ReceivedChallenge? = nil) {
         self.keyID = keyID
         self.challenge = challenge
     }
 
-    /// Takes what any response may carry: a new challenge.
+    /// Stores the new challenge of a response, if it has one.
     ///
-    /// - Returns: whether there was one that this key can answer.
+    /// - Returns: whether the response has a challenge that this key can answer.
     @discardableResult
     public mutating func note(_ answer: GatewayAnswer, now: Int64) -> Bool {
         guard let request = answer.challenge else { return false }
@@ -101,18 +107,17 @@ public struct ProofSession: Equatable, Sendable {
         return true
     }
 
-    /// The challenge to prove with; nil if a new one is to be fetched.
+    /// Returns the challenge for the next proof, or nil if a new one must be fetched.
     public func usableChallenge(now: Int64) -> ReceivedChallenge? {
         guard let challenge, (0..<Self.challengeLife).contains(challenge.age(now: now)) else { return nil }
         return challenge
     }
 
-    /// Believes the gateway's time. Only for a gateway that has said the proof was stale, over an authenticated
-    /// connection.
+    /// Adopts the gateway's time. Only for a gateway that called the proof stale over an authenticated connection.
     mutating func correctClock(by date: Int64, now: Int64) {
         clockOffset = date - now
     }
 
-    /// When a proof made now was created, by the gateway's clock.
+    /// Returns the time of creation for a proof made now, by the gateway's clock.
     public func created(now: Int64) -> Int64 { max(0, now + clockOffset) }
 }

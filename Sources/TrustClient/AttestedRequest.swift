@@ -6,35 +6,38 @@ public import RequestProof
     internal import Cryptography
 #endif
 
-/// A request, as far as a proof covers it. It must be sent exactly so: the proof does not cover what a library adds or
-/// rewrites on the way out.
+/// The parts of a request that a proof covers. Send the request exactly like this: the proof does not cover what a
+/// library adds or changes.
 public struct AttestedRequest: Equatable, Sendable {
     /// A field line of the request.
     public struct Field: Equatable, Sendable {
         public let name: FieldComponent
-        /// As sent. Nothing outside of printable ASCII can be proven.
+        /// The value as sent. A proof can cover only printable ASCII.
         public let value: [UInt8]
     }
 
-    /// What the proof says of the content.
+    /// The content as the proof describes it.
     public enum Content: Equatable, Sendable {
-        /// None, or none but empty: there is nothing to digest.
+        /// No content, or empty content. There is no digest.
         case none
-        /// These bytes, as sent (encoded, if there is a Content-Encoding).
+        /// These bytes, as sent. They are encoded if there is a Content-Encoding.
         case bytes([UInt8])
-        /// Content of at least one byte that the caller has hashed itself, an upload from a file say: 32 bytes of SHA-256.
+        /// Content of at least one byte that the caller hashed, such as an uploaded file: 32 bytes of SHA-256.
         case sha256([UInt8])
     }
 
-    /// Case-sensitive.
+    /// The method, case-sensitive.
     public let method: [UInt8]
     public let target: RequestTarget
     public let fields: [Field]
-    /// The value of Content-Digest; nil without content. Another value than the content's makes a proof that is refused.
+    /// The value of Content-Digest. Nil without content. With a value that differs from the content's, the proof is
+    /// refused.
     public var contentDigest: [UInt8]?
 
-    /// - Parameter fields: all lines that the request has beyond what the HTTP library manages, in order. `Authorization`,
-    ///   `Content-Type` and `Content-Encoding` are covered wherever they are here, others as the gateway asks for them.
+    /// Creates a request.
+    ///
+    /// - Parameter fields: All lines in order, except those that the HTTP library manages. `Authorization`,
+    ///   `Content-Type` and `Content-Encoding` are always covered, and others if the gateway asks for them.
     public init(
         method: String, target: RequestTarget, fields: [(name: String, value: String)] = [], content: Content = .none
     ) throws(RequestFault) {
@@ -48,7 +51,7 @@ public struct AttestedRequest: Equatable, Sendable {
         contentDigest = try Self.digest(of: content)
     }
 
-    /// The fields that a proof consists of: nobody else writes them.
+    /// The fields of a proof. Only this library writes them.
     private static let ownFields: Set = ["content-digest", "signature-input", "signature"]
 
     private static func digest(of content: Content) throws(RequestFault) -> [UInt8]? {
@@ -64,9 +67,10 @@ public struct AttestedRequest: Equatable, Sendable {
         return value
     }
 
-    /// What a proof of this request covers: what every proof must, and what was asked for as far as the request has it.
+    /// Returns the components that a proof of this request covers: the required ones, and those requested if the
+    /// request has them.
     ///
-    /// - Parameter asked: the components of `AcceptSignature`; it may have come with the answer to another request.
+    /// - Parameter asked: The components of `AcceptSignature`, which may come from the answer to another request.
     public func components(asked: [Component] = []) -> [Component] {
         var components = Coverage().components(for: traits)
         for component in asked where !components.contains(component) && has(component) { components.append(component) }
@@ -91,14 +95,14 @@ public struct AttestedRequest: Equatable, Sendable {
         return fields.contains { $0.name == name }
     }
 
-    /// The bytes that a proof signs.
+    /// Returns the bytes that a proof signs.
     ///
-    /// - Throws: `fieldAbsent` or `malformed`, of `request`.
+    /// - Throws: `fieldAbsent` or `malformed` of `request`.
     public func signatureBase(_ builder: ProofBuilder) throws(ProofFault) -> [UInt8] {
         let parts = RequestParts(
             method: method.span, authority: target.authority.span, path: target.path.span, query: target.query.span)
         return try builder.signatureBase(of: parts) { name, value in
-            // Checked above: the caller has no line of this name.
+            // The caller has no line with this name, as checked in the initializer.
             if let contentDigest, isContentDigest(name) { value.add(contentDigest.span) }
             for field in fields where FieldComponent(name) == field.name { value.add(field.value.span) }
         }
@@ -109,27 +113,30 @@ public struct AttestedRequest: Equatable, Sendable {
     }
 }
 
-/// Why no proof can be made of a request: the caller's fault.
+/// The reason why a request cannot have a proof. It is an error of the caller.
 public enum RequestFault: Error, Equatable, Sendable, CaseIterable {
-    /// Not a field name (RFC 9110 section 5.1).
+    /// The text is not a field name (RFC 9110 section 5.1).
     case fieldName
-    /// A field that the proof itself writes.
+    /// The proof itself writes the field.
     case fieldReserved
-    /// A digest of the content that has not 32 bytes.
+    /// The digest of the content does not have 32 bytes.
     case digestLength
 }
 
-/// Where a request goes, in the parts that a proof covers.
+/// The target of a request, in the parts that a proof covers.
 public struct RequestTarget: Equatable, Sendable {
-    /// `host` or `host:port`.
+    /// The authority: `host` or `host:port`.
     public var authority: [UInt8]
-    /// Percent-encoded as sent; `/` if the URL has none.
+    /// The path, percent-encoded as sent. It is `/` if the URL has none.
     public var path: [UInt8]
-    /// As sent, without its `?`; empty if there is none.
+    /// The query as sent, without its `?`. Empty if there is none.
     public var query: [UInt8]
 
-    /// - Parameter url: `https://authority[/path][?query][#fragment]`, percent-encoded; `URL.absoluteString` is. The
-    ///   fragment, which is never sent, is left out. Nil if it is of another form, or names a user.
+    /// Parses a URL.
+    ///
+    /// - Parameter url: `https://authority[/path][?query][#fragment]`, percent-encoded, as `URL.absoluteString` is. The
+    ///   fragment is ignored.
+    /// - Returns: nil for another form, or if the URL has a user.
     public init?(url: String) {
         let bytes = Array(url.utf8)
         guard bytes.count > Self.scheme.count, bytes.allSatisfy({ $0 > 0x20 && $0 < 0x7f }),
@@ -149,9 +156,9 @@ public struct RequestTarget: Equatable, Sendable {
     private static func lowercased(_ byte: UInt8) -> UInt8 { byte &- 0x41 < 26 ? byte | 0x20 : byte }
 }
 
-/// The one hash of a proof: of the content, and of the signature base.
+/// The hash function of a proof, for content and signature base.
 enum ContentHash {
-    /// - Returns: 32 bytes.
+    /// Returns SHA-256, 32 bytes.
     static func sha256(_ bytes: [UInt8]) -> [UInt8] {
         #if canImport(CryptoKit)
             Array(SHA256.hash(data: bytes))

@@ -7,36 +7,39 @@ public import Vocabulary
     internal import Foundation
 #endif
 
-/// What a response says about proofs.
+/// The statements of a response about proofs.
 public struct GatewayAnswer: Equatable, Sendable {
-    /// Of HTTP.
+    /// The HTTP status.
     public let status: Int
-    /// The challenge it carries; nil without one, or if this client cannot read it.
+    /// The challenge in the response. Nil if it has none or this client cannot parse it.
     public let challenge: AcceptSignature?
     /// The gateway's time, in seconds since 1970.
     public let date: Int64?
-    /// The code of the denial, as in `proof_stale`; nil if the response is none of the gateway's refusals.
+    /// The denial code, such as `proof_stale`. Nil if the response is not a refusal by the gateway.
     public let denial: String?
 
-    /// Bytes of a refusal's content; what is longer is a service's.
+    /// Length limit of a refusal's content in bytes. Longer content is from a service.
     public static let denialLimit = 65_536
 
+    /// Parses a response.
+    ///
     /// - Parameters:
-    ///   - acceptSignature: the values of all lines of Accept-Signature, in order.
-    ///   - date: the value of Date.
-    ///   - content: of a response with status 400 or above; what is no refusal's JSON is ignored.
+    ///   - acceptSignature: The values of all lines of Accept-Signature, in order.
+    ///   - date: The value of Date.
+    ///   - content: The content of a response with status 400 or above. Content that is not the JSON of a refusal is
+    ///     ignored.
     public init(status: Int, acceptSignature: [String], date: String?, content: [UInt8]) {
         let denial = status >= 400 && content.count <= Self.denialLimit ? Self.code(in: content) : nil
         self.init(status: status, denial: denial, acceptSignature: acceptSignature, date: date)
     }
 
-    /// Of a call of gRPC: its client sees metadata, where others see status and content.
+    /// Parses the answer to a gRPC call, whose client sees metadata instead of status and content.
     ///
     /// - Parameters:
-    ///   - status: if the library shows it; most do not.
-    ///   - denial: the value of `attest-denial`, which no service can say; nil if the call was not refused by the gateway.
-    ///   - acceptSignature: the values of `accept-signature`, in order.
-    ///   - date: the value of `date`.
+    ///   - status: The HTTP status. Most libraries do not show it.
+    ///   - denial: The value of `attest-denial`, which no service can set. Nil if the gateway did not refuse the call.
+    ///   - acceptSignature: The values of `accept-signature`, in order.
+    ///   - date: The value of `date`.
     public init(status: Int? = nil, denial: String?, acceptSignature: [String], date: String?) {
         self.status = status ?? Self.status(of: denial)
         self.denial = denial
@@ -45,13 +48,13 @@ public struct GatewayAnswer: Equatable, Sendable {
             let bytes = Array(line.utf8)
             field.add(bytes.span)
         }
-        // A challenge that cannot be read is as good as none: it must not turn a good response into an error.
+        // An unreadable challenge counts as none. It must not turn a good response into an error.
         challenge = try? AcceptSignature(parsing: field.value)
         self.date = date.flatMap(HTTPDate.seconds)
     }
 
-    /// What a service answers to gRPC goes by HTTP with 200, also where the call fails. A new proof does not help
-    /// against a refusal that is unknown here.
+    /// Returns the HTTP status of a denial. A service's gRPC answer has 200, even if the call fails. For an unknown
+    /// denial a new proof does not help.
     private static func status(of denial: String?) -> Int {
         guard let denial else { return 200 }
         let row = Denial.allCases.first { $0.status != nil && String(describing: $0.row.code) == denial }
@@ -67,11 +70,11 @@ public struct GatewayAnswer: Equatable, Sendable {
     }
 }
 
-/// A challenge of the gateway's, and when it came. It is good for many proofs while it is fresh.
+/// A challenge of the gateway with its time of arrival. It serves many proofs while it is fresh.
 public struct ReceivedChallenge: Equatable, Sendable {
-    /// What is asked for, the challenge itself in `nonce`.
+    /// The requested components and parameters, with the challenge in `nonce`.
     public let request: AcceptSignature
-    /// By this device's clock, in seconds since 1970.
+    /// The time of arrival by this device's clock, in seconds since 1970.
     public let receivedAt: Int64
 
     public init(_ request: AcceptSignature, receivedAt: Int64) {
@@ -79,19 +82,22 @@ public struct ReceivedChallenge: Equatable, Sendable {
         self.receivedAt = receivedAt
     }
 
-    /// Seconds since it came; negative if the clock was set back since.
+    /// Returns the age in seconds. It is negative if the clock was set back.
     public func age(now: Int64) -> Int64 { now - receivedAt }
 
-    /// Whether this key can make what is asked for (RFC 9421 section 5.2: a signer that cannot does not sign).
+    /// Returns whether this key can make the requested proof. A signer that cannot must not sign (RFC 9421 section
+    /// 5.2).
     public func isFor(_ keyID: KeyID) -> Bool {
         (request.keyID ?? keyID) == keyID && (request.algorithm ?? .appleAttest) == .appleAttest
     }
 }
 
 /// The date of HTTP messages, IMF-fixdate: `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7). The two obsolete
-/// forms, which no gateway sends, are not read.
+/// forms, which no gateway sends, are refused.
 enum HTTPDate {
-    /// - Returns: seconds since 1970; nil if the text is of another form, or no day of the calendar.
+    /// Parses a date.
+    ///
+    /// - Returns: seconds since 1970, or nil for another form or an invalid date.
     static func seconds(_ text: String) -> Int64? {
         let bytes = Array(text.utf8)
         guard bytes.count == 29, weekdays.contains(String(text.prefix(3))), text.hasSuffix(" GMT"),

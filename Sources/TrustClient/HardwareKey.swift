@@ -1,7 +1,7 @@
 internal import RequestProof
 public import Vocabulary
 
-/// The attested key of this phone, which signs and never leaves its hardware.
+/// The attested key of this phone, which never leaves its hardware.
 ///
 /// On iOS it is three lines around `DCAppAttestService`:
 ///
@@ -15,18 +15,21 @@ public import Vocabulary
 /// }
 /// ```
 public protocol HardwareKey: Sendable {
-    /// The SHA-256 of the key's point: on iOS the key's name, decoded.
+    /// The SHA-256 of the key's point. On iOS it is the key's name, decoded.
     var keyID: KeyID { get }
 
-    /// Signs, and moves the key's counter on.
+    /// Signs and increments the key's counter.
     ///
     /// - Parameter clientDataHash: 32 bytes.
-    /// - Returns: the assertion as the platform gives it, CBOR on iOS.
+    /// - Returns: the platform's assertion, CBOR on iOS.
     func assertion(clientDataHash: [UInt8]) async throws -> [UInt8]
 }
 
 extension KeyID {
-    /// - Parameter text: base64 with padding, as `DCAppAttestService.generateKey` returns it; nil if it is not of 32 bytes.
+    /// Parses a key id.
+    ///
+    /// - Parameter text: Base64 with padding, as `DCAppAttestService.generateKey` returns it.
+    /// - Returns: nil unless the text encodes 32 bytes.
     public init?(base64 text: String) {
         var bytes: [UInt8] = []
         let characters = Array(text.utf8)
@@ -34,7 +37,7 @@ extension KeyID {
         self.init(digest: bytes.span)
     }
 
-    /// Base64 with padding: the parameter `keyid` of a proof.
+    /// The key id in base64 with padding: the parameter `keyid` of a proof.
     public var base64: String {
         var text: [UInt8] = []
         let bytes = bytes
@@ -43,9 +46,9 @@ extension KeyID {
     }
 }
 
-/// The platform's maker of attested keys.
+/// The platform's service for attested keys.
 ///
-/// On iOS it is `DCAppAttestService` with its errors sorted:
+/// On iOS it is `DCAppAttestService` with its errors translated:
 ///
 /// ```swift
 /// struct AppAttest: Attestor {
@@ -67,40 +70,40 @@ extension KeyID {
 ///     ...
 /// ```
 public protocol Attestor: Sendable {
-    /// Makes a key in the phone's hardware.
+    /// Generates a key in the phone's hardware.
     func generateKey() async throws -> KeyID
 
-    /// Has the platform vouch for a key. It does so once for each key.
+    /// Requests the platform's attestation of a key. Each key is attested only once.
     ///
     /// - Parameter clientDataHash: 32 bytes.
-    /// - Returns: the attestation as the platform gives it, CBOR on iOS.
+    /// - Returns: the platform's attestation, CBOR on iOS.
     func attestation(of keyID: KeyID, clientDataHash: [UInt8]) async throws -> [UInt8]
 
-    /// Signs with an attested key, and moves its counter on.
+    /// Signs with an attested key and increments its counter.
     ///
     /// - Parameter clientDataHash: 32 bytes.
-    /// - Returns: the assertion as the platform gives it, CBOR on iOS.
+    /// - Returns: the platform's assertion, CBOR on iOS.
     func assertion(by keyID: KeyID, clientDataHash: [UInt8]) async throws -> [UInt8]
 }
 
-/// Why the platform made nothing. What an `Attestor` throws besides ends the enrolment as it is; it can be gone on with.
+/// The reason why the platform failed. Any other error of an `Attestor` ends the enrolment, which can be continued.
 public enum AttestorFault: Error, Equatable, Sendable, CaseIterable {
-    /// The key is gone, of another installation, or was attested before (`DCError.invalidKey`): a new one is needed.
+    /// The key is lost, of another installation, or was attested before (`DCError.invalidKey`). A new one is needed.
     case keyLost
-    /// The platform's service cannot be reached (`DCError.serverUnavailable`): later, with the same key.
+    /// The platform's service cannot be reached (`DCError.serverUnavailable`). Retry later with the same key.
     case unavailable
-    /// Not on this system, or not in this process, an app extension for example.
+    /// App Attest does not exist on this system or in this process, such as an app extension.
     case unsupported
 }
 
-/// The key of the client certificate, `keypair_mTLS`: P-256, in the phone's hardware.
+/// The key of the client certificate, `keypair_mTLS`: P-256 in the phone's hardware.
 ///
-/// On iOS a `SecKey` of the Secure Enclave: `SecKeyCopyExternalRepresentation` of its public half is the point, and
-/// `SecKeyCreateSignature` with `.ecdsaSignatureMessageX962SHA256` signs.
+/// On iOS it is a `SecKey` of the Secure Enclave. `SecKeyCopyExternalRepresentation` of its public key returns the
+/// point. `SecKeyCreateSignature` with `.ecdsaSignatureMessageX962SHA256` signs.
 public protocol CertificateKey: Sendable {
-    /// The public half: the uncompressed point, 65 bytes.
+    /// The public key: the uncompressed point, 65 bytes.
     var point: [UInt8] { get }
 
-    /// - Returns: the ECDSA signature over the SHA-256 of the message, in DER (X9.62).
+    /// Returns the ECDSA signature over the SHA-256 of the message, in DER (X9.62).
     func signature(over message: [UInt8]) async throws -> [UInt8]
 }

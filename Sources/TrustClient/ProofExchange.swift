@@ -1,20 +1,20 @@
 public import RequestProof
 public import Vocabulary
 
-/// One request with its proof, from the first challenge to the response that counts: decides, and does nothing.
+/// The state machine of one request with its proof, from the first challenge to the final response. It performs no I/O.
 ///
-/// At most one more try. `challenge_required` and `proof_stale` mean that nothing was executed, and that a new proof
-/// helps. `counter_replayed` and `counter_late` mean that the earlier sending may have been executed, so only an app
-/// that knows the request to be idempotent has it sent again. A new proof does not help against any other denial.
+/// A request is sent at most twice. After `challenge_required` and `proof_stale` nothing was executed, and a new proof
+/// helps. After `counter_replayed` and `counter_late` the request may have been executed, so only an idempotent one is
+/// sent again. A new proof does not help against other denials.
 public struct ProofExchange: Equatable, Sendable {
     public enum Action: Equatable, Sendable {
-        /// GET `ProofSession.challengePath` of the same authority; then `challengeAnswered`.
+        /// Get `ProofSession.challengePath` of the same authority, then call `challengeAnswered`.
         case fetchChallenge
-        /// Make a new proof of this challenge with this `created`, and send the request with it; then `answered`.
+        /// Send the request with a new proof for this challenge and this `created`, then call `answered`.
         case send(ReceivedChallenge, created: Int64)
-        /// The last response is the request's.
+        /// The last response is the final one.
         case deliver
-        /// The gateway gave no challenge that this key can answer; its last answer tells why.
+        /// The gateway gave no challenge that this key can answer. Its last answer states the reason.
         case fail
     }
 
@@ -28,12 +28,16 @@ public struct ProofExchange: Equatable, Sendable {
     private let isIdempotent: Bool
     private var state = State.begun
 
-    /// - Parameter isIdempotent: whether executing the request twice is the same as executing it once.
+    /// Creates an exchange.
+    ///
+    /// - Parameter isIdempotent: Whether executing the request twice has the same effect as once.
     public init(isIdempotent: Bool) {
         self.isIdempotent = isIdempotent
     }
 
-    /// - Parameter now: by this device's clock, in seconds since 1970; so below.
+    /// Begins the exchange.
+    ///
+    /// - Parameter now: The time by this device's clock in seconds since 1970, as in the methods below.
     public mutating func begin(_ session: ProofSession, now: Int64) -> Action {
         guard let challenge = session.usableChallenge(now: now) else {
             state = .fetching
@@ -43,7 +47,7 @@ public struct ProofExchange: Equatable, Sendable {
         return .send(challenge, created: session.created(now: now))
     }
 
-    /// The challenge endpoint has answered.
+    /// Handles the answer of the challenge endpoint.
     public mutating func challengeAnswered(
         _ answer: GatewayAnswer, _ session: inout ProofSession, now: Int64
     ) -> Action {
@@ -55,7 +59,7 @@ public struct ProofExchange: Equatable, Sendable {
         return .send(challenge, created: session.created(now: now))
     }
 
-    /// The request has been answered.
+    /// Handles the answer to the request.
     public mutating func answered(
         _ answer: GatewayAnswer, _ session: inout ProofSession, now: Int64
     ) -> Action {
@@ -85,22 +89,25 @@ public struct ProofExchange: Equatable, Sendable {
     }
 }
 
-/// A proof before its assertion: the synchronous core, for those who sign by themselves.
+/// A proof before its assertion, for callers that sign themselves.
 ///
-/// Have `clientDataHash` signed, and give the assertion to `fields(assertion:)`. One draft serves any number of
-/// assertions: each has a counter of its own, and that makes the proofs different.
+/// Sign `clientDataHash` and pass the assertion to `fields(assertion:)`. One draft serves any number of assertions,
+/// whose counters make the proofs different.
 public struct ProofDraft: Sendable {
-    /// Client data: the signature base (RFC 9421 section 2.5), byte for byte.
+    /// The client data: the signature base (RFC 9421 section 2.5), byte for byte.
     public let signatureBase: [UInt8]
-    /// SHA-256 of it: 32 bytes, for `generateAssertion(_:clientDataHash:)`.
+    /// Its SHA-256: 32 bytes for `generateAssertion(_:clientDataHash:)`.
     public let clientDataHash: [UInt8]
     private let signatureInput: [UInt8]
     private let contentDigest: [UInt8]?
 
+    /// Creates a draft.
+    ///
     /// - Parameters:
-    ///   - created: now, in seconds since 1970, by the gateway's clock as far as it is known.
-    ///   - expires: when the proof is to end, in seconds since 1970.
-    /// - Throws: `malformed` of `request`, if a component's value cannot be signed; of `signatureInput`, if a time is none.
+    ///   - created: The present time by the gateway's clock if known, in seconds since 1970.
+    ///   - expires: The end of the proof's validity, in seconds since 1970.
+    /// - Throws: `malformed` of `request` if a component's value cannot be signed, or of `signatureInput` if a time is
+    ///   invalid.
     public init(
         _ request: AttestedRequest, answering challenge: ReceivedChallenge, keyID: KeyID, created: Int64,
         expires: Int64? = nil
@@ -114,8 +121,10 @@ public struct ProofDraft: Sendable {
         contentDigest = request.contentDigest
     }
 
-    /// - Parameter assertion: what the hardware key returned for `clientDataHash`.
-    /// - Throws: `malformed` of `signature`, if it is empty or too large.
+    /// Returns the fields of the proof.
+    ///
+    /// - Parameter assertion: The hardware key's result for `clientDataHash`.
+    /// - Throws: `malformed` of `signature` if it is empty or too large.
     public func fields(assertion: [UInt8]) throws(ProofFault) -> ProofFields {
         ProofFields(
             contentDigest: contentDigest, signatureInput: signatureInput,
@@ -123,7 +132,7 @@ public struct ProofDraft: Sendable {
     }
 }
 
-/// The fields by which a request carries its proof; to be sent as they are, each in one line.
+/// The fields of a proof. Send each unchanged in one line.
 public struct ProofFields: Equatable, Sendable {
     /// The value of Content-Digest; nil if the request has no content.
     public var contentDigest: [UInt8]?
@@ -136,7 +145,7 @@ public struct ProofFields: Equatable, Sendable {
         self.signature = signature
     }
 
-    /// Names and values of the two or three lines.
+    /// The names and values of the two or three lines.
     public var lines: [(name: String, value: String)] {
         let values = [
             ("Content-Digest", contentDigest), ("Signature-Input", signatureInput), ("Signature", signature),

@@ -9,7 +9,7 @@ struct AttestedClientTests {
         func assertion(clientDataHash: [UInt8]) async throws -> [UInt8] { clientDataHash }
     }
 
-    /// A gateway of one's own: answers from a list, and keeps what was sent.
+    /// A gateway that answers from a list and stores the requests.
     private actor Gateway {
         private var answers: [GatewayAnswer]
         private(set) var sent: [ProofFields] = []

@@ -87,7 +87,7 @@ struct AttestedRequestTests {
     }
 }
 
-/// Ordinary values of a client.
+/// Typical values of a client.
 enum Sample {
     static let keyID: KeyID = {
         let bytes = [UInt8](repeating: 7, count: 32)
@@ -100,7 +100,7 @@ enum Sample {
         return target
     }
 
-    /// The value of Accept-Signature with this challenge.
+    /// Returns the value of Accept-Signature with this challenge.
     static func acceptSignature(_ nonce: String, extra: String = "", parameters: String = "") -> String {
         #"attest=("@method" "@authority" "@path" "@query"\#(extra));created;nonce="\#(nonce)"\#(parameters);"#
             + #"tag="attestgate-request""#

@@ -78,7 +78,7 @@ struct GatewayAnswerTests {
         let code = String(describing: denial.row.code)
         let date = "Sun, 06 Nov 1994 08:49:37 GMT"
         let answer = GatewayAnswer(denial: code, acceptSignature: [Sample.acceptSignature("abc")], date: date)
-        // One code stands for three statuses, and the first of them is as good as the others.
+        // One code has three statuses, of which the first is used.
         let expected = code == "too_large" ? 413 : Int(status)
         #expect(answer == Sample.answer(expected, code, challenge: "abc", date: date))
         #expect(answer.challenge != nil && answer.date == 784_111_777)

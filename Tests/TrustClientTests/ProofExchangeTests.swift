@@ -7,7 +7,7 @@ import Vocabulary
 struct ProofExchangeTests {
     private static let time: Int64 = 1_763_690_000
 
-    /// The session has a fresh challenge, and the request was sent with it.
+    /// Returns an exchange whose request was sent, with a fresh challenge in the session.
     private func sent(isIdempotent: Bool = false) throws -> (ProofExchange, ProofSession) {
         let challenge = try Sample.challenge("first", receivedAt: Self.time)
         let session = ProofSession(keyID: Sample.keyID, challenge: challenge)
@@ -68,7 +68,7 @@ struct ProofExchangeTests {
     @Test("proof_stale corrects the clock from Date for this and later requests")
     func proofStale() throws {
         var (exchange, session) = try sent()
-        // An hour behind the gateway.
+        // The clock is an hour behind the gateway's.
         let refusal = Sample.answer(401, "proof_stale", challenge: "second", date: "Fri, 21 Nov 2025 02:53:20 GMT")
         let gatewayTime: Int64 = 1_763_693_600
         #expect(

@@ -4,7 +4,7 @@
     internal import Foundation
 #endif
 
-/// What the service answered to an `EnrolmentRequest`.
+/// The service's answer to an `EnrolmentRequest`.
 public struct EnrolmentAnswer: Equatable, Sendable {
     public let status: Int
     /// The service's time, in seconds since 1970.
@@ -13,25 +13,27 @@ public struct EnrolmentAnswer: Equatable, Sendable {
     let retryAfter: Int64?
     let content: [UInt8]
 
-    /// Most bytes of content; what is longer is none of the service's answers, and need not be read to its end.
+    /// Length limit of the content in bytes. Longer content is not from the service, so the rest need not be read.
     public static let contentLimit = 65_536
 
+    /// Creates an answer.
+    ///
     /// - Parameters:
-    ///   - date: the value of Date.
-    ///   - retryAfter: the value of Retry-After.
-    ///   - content: of the response, whatever its status.
+    ///   - date: The value of Date.
+    ///   - retryAfter: The value of Retry-After.
+    ///   - content: The response's content, whatever its status.
     public init(status: Int, date: String?, retryAfter: String? = nil, content: [UInt8]) {
         self.status = status
-        // A date is admitted too (RFC 9110 section 10.2.3); the service sends seconds.
+        // RFC 9110 section 10.2.3 also permits a date, but the service sends seconds.
         self.retryAfter = retryAfter.flatMap { Int64($0) }.flatMap { $0 >= 0 ? $0 : nil }
         self.date = date.flatMap(HTTPDate.seconds)
         self.content = content.count <= Self.contentLimit ? content : []
     }
 
-    /// Of `GET /nonce`.
+    /// The nonce in the answer to `GET /nonce`.
     var nonce: EnrolmentNonce? { status == 200 ? decoded(Nonce.self).flatMap { EnrolmentNonce($0.nonce) } : nil }
 
-    /// Of `POST /key-binding`.
+    /// The certificate in the answer to `POST /key-binding`.
     var certificate: EnrolledCertificate? {
         guard status == 200, let bound = decoded(Bound.self) else { return nil }
         let chain = bound.certificateChain.compactMap { Data(base64Encoded: $0).map { [UInt8]($0) } }
@@ -39,7 +41,7 @@ public struct EnrolmentAnswer: Equatable, Sendable {
         return EnrolledCertificate(chain: chain, expiresAt: bound.expiresAt)
     }
 
-    /// What it says if it is a refusal: a status of 300 or above.
+    /// The refusal, for a status of 300 or above.
     public var refusal: EnrolmentRefusal {
         let refused = decoded(Refused.self)
         return EnrolmentRefusal(
@@ -78,12 +80,13 @@ public struct EnrolmentAnswer: Equatable, Sendable {
 
 /// The client certificate of a bound key.
 public struct EnrolledCertificate: Equatable, Sendable {
-    /// DER, the leaf first, then the authorities above it.
+    /// The certificates in DER: the leaf first, then the authorities above it.
     public let chain: [[UInt8]]
-    /// When the first of them expires, in seconds since 1970. Renew it well before: enrol again with the same key.
+    /// The earliest expiry in the chain, in seconds since 1970. Renew the certificate well before: enrol again with the
+    /// same key.
     public let expiresAt: Int64
 
-    /// Whether the leaf speaks of this key: 65 bytes of a point stand in a certificate as they are.
+    /// Returns whether the leaf certifies this key. A certificate contains the 65 bytes of the point unchanged.
     func isFor(_ point: [UInt8]) -> Bool {
         let leaf = chain[0]
         guard leaf.count >= point.count else { return false }
@@ -91,9 +94,9 @@ public struct EnrolledCertificate: Equatable, Sendable {
     }
 }
 
-/// How the service refused: `{"error", "error_description"}`.
+/// The service's refusal: `{"error", "error_description"}`.
 public struct EnrolmentRefusal: Equatable, Sendable, CustomStringConvertible {
-    /// The codes there are.
+    /// The codes of refusals.
     public enum Code: String, CaseIterable, Sendable {
         case badRequest = "bad_request"
         case invalidRequest = "invalid_request"
@@ -106,11 +109,11 @@ public struct EnrolmentRefusal: Equatable, Sendable, CustomStringConvertible {
     }
 
     public let status: Int
-    /// Nil if the answer is none of this service's: a proxy's, or one that cannot be read.
+    /// The code. Nil if the answer is unreadable or not from this service, but from a proxy for example.
     public let code: Code?
-    /// In how many seconds the same may succeed; nil if the service does not say.
+    /// The number of seconds after which the same request may succeed. Nil if the service does not say.
     public let retryAfter: Int64?
-    /// `error_description`: for the app's developer, not for its user.
+    /// `error_description`: a text for the app's developer, not for its user.
     public let explanation: String?
 
     public init(status: Int, code: Code?, retryAfter: Int64? = nil, explanation: String? = nil) {
@@ -125,63 +128,64 @@ public struct EnrolmentRefusal: Equatable, Sendable, CustomStringConvertible {
     }
 }
 
-/// What can remedy a refusal.
+/// A remedy for a refusal.
 public enum EnrolmentAdvice: Equatable, Sendable, CaseIterable {
-    /// The same with a new nonce.
+    /// Send the same request with a new nonce.
     case newNonce
-    /// A new hardware key, and its attestation: the phone is not, or no more, known there.
+    /// Make a new hardware key and its attestation, because the service does not know this one.
     case newHardwareKey
-    /// The same some time later.
+    /// Send the same request later.
     case later
-    /// The same once an operator has approved the phone.
+    /// Send the same request after an operator has approved the phone.
     case awaitApproval
-    /// A newer version of the app or the system.
+    /// Install a newer version of the app or the system.
     case update
-    /// A newer version of the system, and nothing else. The record has started over: the next enrolment makes a new hardware
-    /// key, whose attestation states the newer version. A certificate key that was bound stays bound to the old one: an app
-    /// that was enrolled before enrols with a new certificate key.
+    /// Install a newer version of the system. The record was reset, so the next enrolment makes a new hardware key,
+    /// whose attestation states the newer version. A bound certificate key stays bound to the old hardware key. An app
+    /// that was enrolled before must therefore use a new certificate key.
     case updateSystem
-    /// Nothing that the app or its user could do: the client is wrong, or this phone is not wanted.
+    /// Stop, because neither the app nor its user can help. The client is faulty, or the phone is not permitted.
     case giveUp
 }
 
 extension EnrolmentRefusal {
-    /// What can remedy it, as far as the code says. The same advice after it was followed means: give up.
+    /// Returns the remedy according to the code. If the same advice returns after it was followed, give up.
     public func advice(for endpoint: EnrolmentRequest.Endpoint) -> EnrolmentAdvice {
-        // The request came too slowly, whatever is said besides.
+        // The request arrived too slowly, whatever the code says.
         if status == 408 { return .later }
         return switch (code, endpoint) {
         case (.server, _), (.temporarilyUnavailable, _): .later
         case (.integrityCheck, _): .update
-        // The service compares what the attestation stated: if the system was updated since, only a new one says so.
+        // The service compares the version in the attestation. After an update of the system, only a new attestation
+        // states the new version.
         case (.osOutdated, .keyBinding): .newHardwareKey
         case (.osOutdated, _): .updateSystem
-        // An attestation speaks for one nonce, and a key is attested once: with the nonce both are lost.
+        // An attestation is for one nonce, and a key is attested once. Without the nonce, both are lost.
         case (.invalidRequest, .initialization): .newHardwareKey
-        // Nothing is wrong with what was sent if the same may succeed by waiting: somebody has to act.
+        // If waiting helps, the request was right, and an operator must approve the phone.
         case (.invalidRequest, .keyBinding): retryAfter == nil ? .newNonce : .awaitApproval
         case (.notFound, .keyBinding): .newHardwareKey
         case (.badRequest, _), (.validation, _), (.invalidRequest, .nonce), (.notFound, _): .giveUp
-        // Not the service itself: a proxy before it, for example.
+        // The answer is from a proxy, for example, not from the service.
         case (nil, _): status == 429 || status >= 500 ? .later : .giveUp
         }
     }
 }
 
-/// Why an enrolment has ended without a certificate. The record holds what was reached: the next enrolment continues
-/// from there.
+/// The reason why an enrolment ended without a certificate. The record keeps the progress, and the next enrolment
+/// continues there.
 public enum EnrolmentFailure: Error, Equatable, Sendable {
-    /// The advice is never `newNonce` or `newHardwareKey`: where these promised help they were tried.
+    /// The service refused. The advice is never `newNonce` or `newHardwareKey`, because these were tried.
     case refused(EnrolmentRefusal, advice: EnrolmentAdvice)
-    /// The platform made nothing; `keyLost` only if that happened to a new key, too.
+    /// The platform failed. `keyLost` means that it also failed for a new key.
     case attestor(AttestorFault)
-    /// The service's answer, though no refusal, is not of the form it must have.
+    /// The service's answer is neither a refusal nor well-formed.
     case answerUnreadable(EnrolmentRequest.Endpoint)
     /// The certificate is for another key.
     case certificateForeign
-    /// The platform's assertion or the certificate key's signature is not of the form it must have: `Attestor` or
-    /// `CertificateKey` are wrong.
+    /// The platform's assertion or the certificate key's signature is malformed. The app's `Attestor` or
+    /// `CertificateKey` is faulty.
     case signatureUnreadable
-    /// The admission token is no JWT, or too long.
+    /// The admission token is not a JWT, or too long.
     case admissionTokenMalformed
 }

@@ -1,4 +1,5 @@
-/// Enrols over whatever HTTP library the app has: the first time, to renew the certificate, and to rotate its key.
+/// A client that enrols over the app's HTTP library: for the first time, to renew the certificate, and to rotate its
+/// key.
 ///
 /// ```swift
 /// let client = EnrolmentClient(attestor: AppAttest(), clock: { Int64(Date().timeIntervalSince1970) })
@@ -13,20 +14,23 @@ public struct EnrolmentClient<Platform: Attestor>: Sendable {
     private let form: ClientDataForm
     private let clock: @Sendable () -> Int64
 
-    /// - Parameter clock: the time in seconds since 1970.
+    /// Creates a client. Run one enrolment at a time, because two would use each other's nonces and keys.
+    ///
+    /// - Parameter clock: Returns the time in seconds since 1970.
     public init(attestor: Platform, form: ClientDataForm = .nonceAndTag, clock: @escaping @Sendable () -> Int64) {
         self.attestor = attestor
         self.form = form
         self.clock = clock
     }
 
-    /// Continues from the record to the certificate.
+    /// Continues from the record until there is a certificate.
     ///
     /// - Parameters:
-    ///   - key: the bound one, to renew its certificate; a new one, to rotate. The same until this has returned once.
-    ///   - save: stores the record, durably, before it returns.
-    ///   - send: sends the request. Throws if there was no response; what was reached is saved.
-    /// - Throws: `EnrolmentFailure`, and what the closures and the keys throw.
+    ///   - key: The bound key to renew its certificate, or a new key to rotate. Use the same key until this function
+    ///     has returned once.
+    ///   - save: Stores the record durably before it returns.
+    ///   - send: Sends the request. It throws if there was no response; the progress is saved.
+    /// - Throws: `EnrolmentFailure`, and the errors of closures and keys.
     public func enrol(
         _ record: EnrolmentRecord, key: some CertificateKey, admissionToken: String? = nil,
         save: @Sendable (EnrolmentRecord) async throws -> Void,
@@ -60,16 +64,18 @@ public struct EnrolmentClient<Platform: Attestor>: Sendable {
     }
 }
 
-/// Where an app enrols.
+/// The address of an enrolment service.
 public struct EnrolmentServiceAddress: Hashable, Sendable {
-    /// Of the endpoints; without a slash at its end.
+    /// The base URL of the endpoints, without a slash at its end.
     public let url: String
-    /// The URL the service knows itself by: the audience of key-binding tokens. The service compares it byte by byte.
+    /// The service's own URL: the audience of key-binding tokens. The service compares it byte by byte.
     public let provider: String
 
+    /// Creates an address.
+    ///
     /// - Parameters:
-    ///   - url: `https://host[:port][/path]`, in unreserved characters of URLs and `:/[]%`; a slash at its end is taken off.
-    ///   - provider: nil if it is the same.
+    ///   - url: `https://host[:port][/path]` of unreserved characters and `:/[]%`. A slash at its end is removed.
+    ///   - provider: Nil if it equals `url`.
     public init?(url: String, provider: String? = nil) {
         let url = url.hasSuffix("/") ? String(url.dropLast()) : url
         guard Self.isAdmitted(url), Self.isAdmitted(provider ?? url) else { return nil }
@@ -77,7 +83,7 @@ public struct EnrolmentServiceAddress: Hashable, Sendable {
         self.provider = provider ?? url
     }
 
-    /// What the service itself admits as its URL.
+    /// Returns whether the service accepts the text as its URL.
     private static func isAdmitted(_ text: String) -> Bool {
         let scheme = "https://"
         return text.utf8.starts(with: scheme.utf8) && text.utf8.count > scheme.utf8.count && text.utf8.count <= 1_024
@@ -88,7 +94,7 @@ public struct EnrolmentServiceAddress: Hashable, Sendable {
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/[]%".utf8)
 }
 
-/// A request of enrolment: to be sent over TLS that authenticates the server, without a client certificate.
+/// An enrolment request. It needs TLS that authenticates the server, without a client certificate.
 public struct EnrolmentRequest: Equatable, Sendable {
     public enum Endpoint: String, CaseIterable, Sendable {
         case nonce
@@ -98,7 +104,7 @@ public struct EnrolmentRequest: Equatable, Sendable {
 
     public let endpoint: Endpoint
     public let service: EnrolmentServiceAddress
-    /// JSON, to be sent with `Content-Type: application/json`; nil for a request without content.
+    /// JSON, to be sent with `Content-Type: application/json`. Nil for a request without content.
     public let content: [UInt8]?
 
     init(_ endpoint: Endpoint, of service: EnrolmentServiceAddress, _ content: [UInt8]? = nil) {

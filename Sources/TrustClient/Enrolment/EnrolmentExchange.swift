@@ -1,36 +1,37 @@
 public import Vocabulary
 
-/// One enrolment, renewal or rotation, from whatever was reached before to the certificate: decides, and does nothing.
+/// The state machine of one enrolment, renewal or rotation, from any progress to the certificate. It performs no I/O.
 ///
-/// Each action is carried out, and its result given to the method it names, which says what is next. Whenever `record` has
-/// changed, it is stored **before** the action is carried out: an app may end at any moment, and a key is attested once.
+/// Carry out each action and pass its result to the method that the action names, which returns the next action.
+/// Whenever `record` has changed, store it **before** carrying out the action. An app may end at any moment, and a key
+/// is attested only once.
 ///
 /// | the app ended, or an answer was lost | the next exchange |
 /// |---|---|
-/// | before the hardware key was attested | attests it, or makes another if the platform says it cannot be |
-/// | between attestation and its answer | sends the same bytes again; if the nonce has ended, tries whether they had arrived |
-/// | between key binding and its answer | binds the same certificate key again, which is a renewal there |
+/// | before the hardware key was attested | attests it, or makes another key if the platform refuses |
+/// | between attestation and its answer | sends the same bytes again; if the nonce has expired, tests whether they had arrived |
+/// | between key binding and its answer | binds the same certificate key again, which renews it |
 ///
-/// The certificate key must be the same until the exchange has finished; a rotation's is a new one, kept beside the old
-/// until then.
+/// Use the same certificate key until the exchange has finished. A rotation uses a new key and keeps the old one until
+/// then.
 public struct EnrolmentExchange: Equatable, Sendable {
     public enum Action: Equatable, Sendable {
-        /// `Attestor.generateKey`; then `keyMade` or `attestorFailed`.
+        /// Call `Attestor.generateKey`, then `keyMade` or `attestorFailed`.
         case makeKey
-        /// Send it; then `answered`.
+        /// Send the request, then call `answered`.
         case send(EnrolmentRequest)
-        /// `Attestor.attestation`; then `attested` or `attestorFailed`.
+        /// Call `Attestor.attestation`, then `attested` or `attestorFailed`.
         case attest(KeyID, clientDataHash: [UInt8])
-        /// `Attestor.assertion`; then `asserted` or `attestorFailed`.
+        /// Call `Attestor.assertion`, then `asserted` or `attestorFailed`.
         case assert(KeyID, clientDataHash: [UInt8])
-        /// `CertificateKey.signature`; then `signed`.
+        /// Call `CertificateKey.signature`, then `signed`.
         case sign([UInt8])
-        /// The certificate is there.
+        /// The enrolment has the certificate.
         case finish(EnrolledCertificate)
         case fail(EnrolmentFailure)
     }
 
-    /// What is waited for.
+    /// The result that the exchange waits for.
     private enum State: Equatable {
         case idle
         case key
@@ -45,23 +46,26 @@ public struct EnrolmentExchange: Equatable, Sendable {
     }
 
     public private(set) var record: EnrolmentRecord
-    /// What is to be added to this phone's clock to have the service's, as far as its last answer tells.
+    /// The service's clock minus this phone's clock in seconds, according to the last answer.
     public private(set) var clockOffset: Int64 = 0
 
     private let form: ClientDataForm
     private let point: [UInt8]
     private let admissionToken: String?
     private var state = State.idle
-    /// The initialization may have arrived before, its answer lost.
+    /// Whether the initialization may have arrived before without its answer.
     private var isRepetition = false
-    // Each is done once in an exchange: what then still fails, fails for another reason.
+    // Each remedy is tried once in an exchange. A second failure has another cause.
     private var hasRenewedKey = false
     private var hasRenewedNonce = false
 
+    /// Creates an exchange.
+    ///
     /// - Parameters:
-    ///   - record: of this service.
-    ///   - point: of the certificate key, 65 bytes: the one that is bound, to renew its certificate; a new one, to rotate.
-    ///   - admissionToken: a JWT, for a service that demands one; made for this certificate key.
+    ///   - record: The progress with this service.
+    ///   - point: The point of the certificate key, 65 bytes. It is the bound key to renew its certificate, or a new
+    ///     one to rotate.
+    ///   - admissionToken: A JWT for this certificate key, if the service requires one.
     public init(
         _ record: EnrolmentRecord, point: [UInt8], form: ClientDataForm = .nonceAndTag, admissionToken: String? = nil
     ) {
@@ -76,7 +80,7 @@ public struct EnrolmentExchange: Equatable, Sendable {
         if let admissionToken, !KeyBindingToken.isAdmissionToken(admissionToken) {
             return end(.admissionTokenMalformed)
         }
-        // Until its first binding, an attestation that speaks for a certificate key is good for no other.
+        // Before the first binding, an attestation for a certificate key is valid for that key only.
         if let attested = record.attestedPoint, attested != point, !record.isBound { record.step = .begun }
         switch record.step {
         case .begun: return newKey()
@@ -89,7 +93,7 @@ public struct EnrolmentExchange: Equatable, Sendable {
         }
     }
 
-    // MARK: - What the platform made
+    // MARK: - Results of the platform
 
     public mutating func keyMade(_ key: KeyID) -> Action {
         guard state == .key else { outOfTurn() }
@@ -106,7 +110,9 @@ public struct EnrolmentExchange: Equatable, Sendable {
         return .send(EnrolmentRequest(.initialization, of: record.service, content))
     }
 
-    /// - Parameter now: by this phone's clock, in seconds since 1970.
+    /// Handles an assertion.
+    ///
+    /// - Parameter now: The time by this phone's clock, in seconds since 1970.
     public mutating func asserted(_ assertion: [UInt8], now: Int64) -> Action {
         guard case .assertion(let token) = state else { outOfTurn() }
         guard let entries = AssertionEntries(assertion) else { return end(.signatureUnreadable) }
@@ -128,11 +134,13 @@ public struct EnrolmentExchange: Equatable, Sendable {
         fault == .keyLost && state != .key ? newKey(else: .attestor(fault)) : end(.attestor(fault))
     }
 
-    // MARK: - What the service answered
+    // MARK: - Answers of the service
 
-    /// - Parameter now: by this phone's clock, in seconds since 1970.
+    /// Handles an answer.
+    ///
+    /// - Parameter now: The time by this phone's clock, in seconds since 1970.
     public mutating func answered(_ answer: EnrolmentAnswer, now: Int64) -> Action {
-        // The service is authenticated, and the judge of what is said about times.
+        // The service is authenticated, and checks the times in tokens.
         if let date = answer.date { clockOffset = date - now }
         switch state {
         case .nonceForAttestation(let key):
@@ -160,10 +168,10 @@ public struct EnrolmentExchange: Equatable, Sendable {
         guard isRepetition, advice == .newHardwareKey || advice == .updateSystem else {
             return refused(answer, .initialization)
         }
-        // The system may have been updated since the attestation was made.
+        // The system may have been updated after the attestation.
         if advice == .updateSystem { return newKey(else: .refused(answer.refusal, advice: advice)) }
-        // Its nonce has ended, or the key is bound already: if the first sending arrived, the service knows the key, and
-        // key binding tells.
+        // The nonce has expired, or the key is registered already. If the first request arrived, the service knows the
+        // key, which key binding will show.
         isRepetition = false
         return fetchNonce(.nonceForBinding(key))
     }
@@ -189,7 +197,7 @@ public struct EnrolmentExchange: Equatable, Sendable {
             return fetchNonce(.nonceForBinding(key))
         case .newHardwareKey: return newKey(else: .refused(refusal, advice: .giveUp))
         case .updateSystem:
-            // The same attestation would be refused for ever.
+            // The same attestation would always be refused.
             record.step = .begun
             record.attestedPoint = nil
             return end(.refused(refusal, advice: advice))
@@ -197,13 +205,13 @@ public struct EnrolmentExchange: Equatable, Sendable {
         }
     }
 
-    // MARK: - Help
+    // MARK: - Helpers
 
     private mutating func newKey(else failure: EnrolmentFailure? = nil) -> Action {
         if let failure {
             guard !hasRenewedKey else { return end(failure) }
             hasRenewedKey = true
-            // An attested key that the service takes no more is worth nothing.
+            // An attested key that the service refuses is useless.
             record.step = .begun
         }
         record.attestedPoint = nil
@@ -225,13 +233,15 @@ public struct EnrolmentExchange: Equatable, Sendable {
     private func outOfTurn() -> Never { preconditionFailure("this is not what the last action asked for") }
 }
 
-/// A nonce of the service's: base64url, to be given back as it is.
+/// A nonce of the service: base64url, to be returned unchanged.
 struct EnrolmentNonce: Equatable, Sendable {
     let text: String
-    /// What the text stands for.
+    /// The decoded bytes.
     let bytes: [UInt8]
 
-    /// Nil comes of text of another form, which could also not stand in JSON as it is.
+    /// Parses a nonce.
+    ///
+    /// - Returns: nil for another form, which could need escapes in JSON.
     init?(_ text: String) {
         guard (22...128).contains(text.utf8.count), let bytes = Base64URL.decode(text) else { return nil }
         self.text = text
@@ -239,15 +249,17 @@ struct EnrolmentNonce: Equatable, Sendable {
     }
 }
 
-/// The two entries of an App Attest assertion that a key binding carries apart.
+/// The two entries of an App Attest assertion that a key binding carries separately.
 ///
-/// What the phone's own system made is read here, and the service verifies it: so this reads what RFC 8949 calls definite
-/// lengths, whatever the entries' order, and refuses the rest.
+/// The phone's own system made the assertion, and the service verifies it. Therefore this parser accepts definite
+/// lengths of RFC 8949 and any order of entries, and refuses the rest.
 struct AssertionEntries: Equatable {
     let signature: [UInt8]
     let authenticatorData: [UInt8]
 
-    /// Nil comes of bytes that are no map of these entries.
+    /// Parses an assertion.
+    ///
+    /// - Returns: nil if the bytes are not a map of these entries.
     init?(_ assertion: [UInt8]) {
         var reader = Reader(rest: assertion[...])
         guard let head = reader.head(), head.major == 5, head.count <= 8 else { return nil }
@@ -258,7 +270,7 @@ struct AssertionEntries: Equatable {
             switch key {
             case "signature", "authenticatorData":
                 guard let value = reader.string(2), entries.updateValue(value, forKey: key) == nil else { return nil }
-            // iOS 18.5 to 26 put a hash of the code beside them, for apps that ask for it.
+            // iOS 18.5 to 26 add a hash of the code for apps that request it.
             default: guard reader.skip(depth: 0) else { return nil }
             }
         }
@@ -272,7 +284,7 @@ struct AssertionEntries: Equatable {
     private struct Reader {
         var rest: ArraySlice<UInt8>
 
-        /// Major type, and what its argument says.
+        /// Reads the major type and the argument of a head.
         mutating func head() -> (major: UInt8, count: Int)? {
             guard let first = rest.popFirst() else { return nil }
             let major = first >> 5
@@ -297,7 +309,9 @@ struct AssertionEntries: Equatable {
             return Array(rest.prefix(head.count))
         }
 
-        /// - Returns: whether there was a value.
+        /// Skips one value.
+        ///
+        /// - Returns: false if there was no complete value.
         mutating func skip(depth: Int) -> Bool {
             guard depth < 4, let head = head() else { return false }
             switch head.major {
@@ -307,7 +321,7 @@ struct AssertionEntries: Equatable {
                 rest = rest.dropFirst(head.count)
                 return true
             case 4, 5:
-                // Each element takes a byte at least, so a count that is a lie ends soon.
+                // Each element takes at least one byte, so a false count ends soon.
                 for _ in 0..<(head.major == 5 ? 2 * head.count : head.count) where !skip(depth: depth + 1) {
                     return false
                 }

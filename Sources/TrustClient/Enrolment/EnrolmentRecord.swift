@@ -5,17 +5,17 @@
 #endif
 public import Vocabulary
 
-/// How far a phone has come with one service. The app keeps it where it survives (a file excluded from backups, for it is
-/// worth nothing on another phone), and hands it back next time.
+/// The progress of a phone with one service. The app stores it durably and passes it to the next enrolment. Exclude it
+/// from backups, because it is useless on another phone.
 public struct EnrolmentRecord: Equatable, Sendable {
     public enum Step: Equatable, Sendable {
         /// There is no hardware key.
         case begun
-        /// There is a hardware key, not known to be attested.
+        /// There is a hardware key that may not be attested.
         case keyMade(KeyID)
-        /// It is attested, and this content has been or is to be sent: byte for byte the same, however often.
+        /// The key is attested. This content was sent or must be sent, always with the same bytes.
         case attested(KeyID, initialization: [UInt8])
-        /// The service knows it, and no certificate key of its yet.
+        /// The service knows the key, but no certificate key of it.
         case initialized(KeyID)
         /// A certificate was issued.
         case bound(KeyID)
@@ -23,10 +23,10 @@ public struct EnrolmentRecord: Equatable, Sendable {
 
     public let service: EnrolmentServiceAddress
     public internal(set) var step: Step
-    /// The point of the one certificate key that may be bound first, where the attestation speaks for it.
+    /// The point of the certificate key that must be bound first, if the attestation is for one.
     var attestedPoint: [UInt8]?
 
-    /// Nothing was done yet.
+    /// Creates a record without progress.
     public init(service: EnrolmentServiceAddress) {
         self.service = service
         step = .begun
@@ -43,18 +43,20 @@ public struct EnrolmentRecord: Equatable, Sendable {
     public var isBound: Bool { if case .bound = step { true } else { false } }
 }
 
-// MARK: - As bytes
+// MARK: - Encoding
 
 extension EnrolmentRecord {
-    /// JSON. No secret, but a pseudonym of the phone.
+    /// Returns the record as JSON. It contains no secret, but a pseudonym of the phone.
     public func encoded() throws -> [UInt8] {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         return Array(try encoder.encode(Form(self)))
     }
 
-    /// - Parameter bytes: what `encoded` gave. Returns nil for any other bytes; an app that has lost the record enrols
-    ///   again.
+    /// Decodes a record.
+    ///
+    /// - Parameter bytes: The result of `encoded`.
+    /// - Returns: nil for other bytes. An app without its record enrols again.
     public init?(decoding bytes: [UInt8]) {
         guard let form = try? JSONDecoder().decode(Form.self, from: Data(bytes)), let record = form.record else {
             return nil

@@ -7,35 +7,36 @@ internal import Vocabulary
     internal import Cryptography
 #endif
 
-/// The JWT by which a hardware key hands its trust to a certificate key: made, asserted, then signed.
+/// The JWT by which a hardware key delegates its trust to a certificate key. It is created, asserted and then signed.
 struct KeyBindingToken: Equatable, Sendable {
-    /// The lifetime that the service is sent, in seconds from `iat`: the most it takes.
+    /// The lifetime in the token, in seconds from `iat`: the service's maximum.
     static let life: Int64 = 300
 
     let service: EnrolmentServiceAddress
     let nonce: EnrolmentNonce
     let hardwareKeyID: KeyID
-    /// Of the certificate key: 65 bytes.
+    /// The point of the certificate key, 65 bytes.
     let point: [UInt8]
-    /// A JWS in compact form, or nil.
+    /// The admission token: a JWS in compact form, or nil.
     let admissionToken: String?
 
     private var x: String { Base64URL.encode(Array(point[1..<33])) }
     private var y: String { Base64URL.encode(Array(point[33..<65])) }
 
-    /// Of the certificate key, with SHA-256 (RFC 7638 section 3: members in the order of their names).
+    /// The SHA-256 thumbprint of the certificate key (RFC 7638 section 3, members in the order of their names).
     var thumbprint: String {
         Base64URL.encode(ContentHash.sha256(Array(#"{"crv":"P-256","kty":"EC","x":"\#(x)","y":"\#(y)"}"#.utf8)))
     }
 
-    /// What the hardware key signs: the hash of these bytes, this order, no white space.
+    /// The hash that the hardware key signs: of these bytes in this order, without white space.
     var clientDataHash: [UInt8] {
         ContentHash.sha256(Array(#"{"nonce":"\#(nonce.text)","jwk_thumbprint":"\#(thumbprint)"}"#.utf8))
     }
 
-    /// What the certificate key signs. Nothing that is put in needs escapes: URLs are checked, the rest is base64url.
+    /// Returns the bytes that the certificate key signs. No value needs escapes: URLs were checked, and the rest is
+    /// base64url.
     ///
-    /// - Parameter issuedAt: by the service's clock, in seconds since 1970.
+    /// - Parameter issuedAt: The time by the service's clock, in seconds since 1970.
     func signingInput(_ assertion: AssertionEntries, issuedAt: Int64) -> String {
         let thumbprint = thumbprint
         let header = #"{"alg":"ES256","kid":"\#(thumbprint)","typ":"rp-kb+jwt"}"#
@@ -49,11 +50,12 @@ struct KeyBindingToken: Equatable, Sendable {
         return Base64URL.encode(Array(header.utf8)) + "." + Base64URL.encode(Array(claims.utf8))
     }
 
-    /// The content of `POST /key-binding`.
+    /// Returns the content of `POST /key-binding`.
     ///
-    /// - Parameter signature: over the signing input, in DER; nil comes of what is none.
+    /// - Parameter signature: The signature over the signing input, in DER.
+    /// - Returns: nil if the signature is malformed.
     static func content(_ signingInput: String, signature: [UInt8]) -> [UInt8]? {
-        // JOSE has r and s in 32 bytes each (RFC 7518 section 3.4).
+        // JOSE uses r and s of 32 bytes each (RFC 7518 section 3.4).
         guard let signature = fixedWidth(signature) else { return nil }
         return Array(#"{"assertion":"\#(signingInput).\#(Base64URL.encode(signature))"}"#.utf8)
     }
@@ -66,26 +68,26 @@ struct KeyBindingToken: Equatable, Sendable {
         #endif
     }
 
-    /// Whether it has the characters of a JWS in compact form, and so can stand in JSON as it is.
+    /// Returns whether the text has only characters of a JWS in compact form, which need no escapes in JSON.
     static func isAdmissionToken(_ text: String) -> Bool {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         return text.utf8.count <= 8_192 && parts.count == 3 && parts.allSatisfy { Base64URL.decode(String($0)) != nil }
     }
 }
 
-/// What the hardware key is attested with: which form a service takes is configured there for each app.
+/// The form of the client data with which the hardware key is attested. The service configures it for each app.
 public enum ClientDataForm: String, CaseIterable, Sendable {
     /// SHA-256(UTF-8(nonce) || UTF-8(hardware key tag)).
     case nonceAndTag = "nonce-and-tag"
     /// SHA-256(UTF-8(nonce)).
     case nonce
-    /// SHA-256(SHA-256(nonce bytes || "INTEGRITY") || SHA-256(point of the certificate key)): the attestation speaks for
-    /// that key too, and the first binding must be of it.
+    /// SHA-256(SHA-256(nonce bytes || "INTEGRITY") || SHA-256(point of the certificate key)). The attestation is also
+    /// for that key, which must be bound first.
     case dsr
 
-    /// For `attestKey(_:clientDataHash:)`: 32 bytes.
+    /// Returns the 32 bytes for `attestKey(_:clientDataHash:)`.
     ///
-    /// - Parameter point: of the certificate key.
+    /// - Parameter point: The point of the certificate key.
     func hash(_ nonce: EnrolmentNonce, _ hardwareKeyID: KeyID, point: [UInt8]) -> [UInt8] {
         switch self {
         case .nonceAndTag: ContentHash.sha256(Array((nonce.text + hardwareKeyID.tag).utf8))
@@ -96,7 +98,7 @@ public enum ClientDataForm: String, CaseIterable, Sendable {
         }
     }
 
-    /// The content of `POST /instance-initialization`. Only base64url is put in, which needs no escapes.
+    /// Returns the content of `POST /instance-initialization`. All values are base64url, which needs no escapes.
     func initialization(
         _ nonce: EnrolmentNonce, _ hardwareKeyID: KeyID, attestation: [UInt8], point: [UInt8]
     ) -> [UInt8] {
@@ -112,7 +114,7 @@ extension KeyID {
     var tag: String { Base64URL.encode(bytes) }
 }
 
-/// Base64url without padding (RFC 4648 section 5), as JOSE has it (RFC 7515 section 2).
+/// Base64url without padding (RFC 4648 section 5), as in JOSE (RFC 7515 section 2).
 enum Base64URL {
     static func encode(_ bytes: [UInt8]) -> String {
         var text: [UInt8] = []
@@ -128,7 +130,9 @@ enum Base64URL {
         return String(decoding: digits, as: UTF8.self)
     }
 
-    /// - Returns: nil if it is not in the one spelling of some bytes.
+    /// Decodes a text.
+    ///
+    /// - Returns: nil if the text is not a canonical encoding.
     static func decode(_ text: String) -> [UInt8]? {
         var digits: [UInt8] = []
         for digit in text.utf8 {

@@ -22,7 +22,7 @@ struct EnrolmentClientTests {
         func signature(over message: [UInt8]) async throws -> [UInt8] { [0x30, 6, 2, 1, 1, 2, 1, 2] }
     }
 
-    /// Answers, and remembers in which order things were stored and sent.
+    /// A service that records the order of saving and sending.
     private actor Peer {
         private(set) var events: [String] = []
         private let isLost: Bool

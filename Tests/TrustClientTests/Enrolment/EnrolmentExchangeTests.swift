@@ -46,7 +46,7 @@ struct EnrolmentExchangeTests {
         if case .fail(.refused(_, let advice)) = action { advice } else { nil }
     }
 
-    /// Up to the request that carries the key binding.
+    /// Runs the exchange up to the request with the key binding.
     private func binding(_ exchange: inout EnrolmentExchange) -> EnrolmentExchange.Action {
         guard case .assert = exchange.answered(Self.nonce, now: Self.now) else { return .fail(.signatureUnreadable) }
         _ = exchange.asserted(Self.assertion, now: Self.now)
@@ -90,7 +90,7 @@ struct EnrolmentExchangeTests {
 
     private var tag: String { "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc" }
 
-    /// Two "certificates", the first of which speaks of a key.
+    /// Returns two "certificates", the first of which contains a key.
     private static func certificate(of point: [UInt8]) -> EnrolmentAnswer {
         let leaf = Data([0x30, 0x30] + point + [0x30]).base64EncodedString()
         return answer(200, #"{"certificate_chain":["\#(leaf)","AAAA"],"expires_at":1790000300}"#)
@@ -106,7 +106,7 @@ struct EnrolmentExchangeTests {
         #expect(exchange.record.step == .initialized(Sample.keyID))
     }
 
-    // MARK: - Going on
+    // MARK: - Continuation
 
     @Test("completed steps are not repeated")
     func goesOn() throws {
