@@ -1,0 +1,132 @@
+public import Cryptography
+public import Vocabulary
+
+/// Makes assertions as the Secure Enclave and iOS do, with a key in software and a counter that the caller keeps.
+///
+/// Belongs to the thread of its library context.
+public final class AssertionMaker {
+    /// The SHA-256 of the hardware key's point.
+    public let keyID: KeyID
+    /// The uncompressed point of the hardware key, 65 bytes.
+    public var point: [UInt8] { key.point }
+
+    private let key: P256SigningKey
+    private let form: AssertionForm
+    /// RP id hash and flags: what precedes the counter.
+    private let prefix: [UInt8]
+    private let extensions: [UInt8]
+    private let library: LibraryContext
+
+    /// - Parameter rpID: whose SHA-256 stands in the authenticator data: the text of the app id, on a genuine phone.
+    /// - Throws: if the key is not on P-256.
+    public init(
+        _ key: PrivateKey, rpID: String, form: AssertionForm = .iOS14, _ library: LibraryContext
+    ) throws(CryptographyError) {
+        self.key = try P256SigningKey(key, library)
+        guard let keyID = try key.publicKey.keyID(library) else {
+            throw CryptographyError(doing: "make assertions: the key is not on P-256")
+        }
+        self.keyID = keyID
+        self.form = form
+        let text = Array(rpID.utf8)
+        prefix = try library.sha256(of: text.span).bytes + [form.flags]
+        extensions = form.extensions
+        self.library = library
+    }
+
+    /// The assertion: a CBOR map of `signature` and `authenticatorData`.
+    ///
+    /// - Parameter clientDataHash: any bytes; 32 in a request proof.
+    public func assertion(counter: UInt32, clientDataHash: [UInt8]) throws(CryptographyError) -> [UInt8] {
+        var data = prefix
+        data.reserveCapacity(37 + extensions.count)
+        for shift: UInt32 in [24, 16, 8, 0] { data.append(UInt8(truncatingIfNeeded: counter >> shift)) }
+        data += extensions
+        // The nonce is the message of an ECDSA signature with SHA-256, not its digest: hence SHA-256 twice.
+        let nonce = try library.sha256(of: data.span, clientDataHash.span)
+        let digest = try library.sha256(of: nonce.span)
+        let signature = try key.sign(digest: digest)
+        return CBORWriter.map(
+            form.unsignedEntries + [
+                ("signature", CBORWriter.bytes(signature)), ("authenticatorData", CBORWriter.bytes(data)),
+            ])
+    }
+}
+
+/// The forms in which Apple's systems send assertions, as seen on devices.
+public enum AssertionForm: String, CaseIterable, Sendable {
+    /// iOS 14 to 26: 37 bytes of authenticator data, flags 0x40.
+    case iOS14 = "ios-14"
+    /// iOS 18.5 to 26, the app opted in to code hashes: an entry outside of the signature.
+    case iOS18CodeHash = "ios-18-code-hash"
+    /// iOS 27: flags 0xC0 and a map of extensions.
+    case iOS27 = "ios-27"
+    /// iOS 27, the app opted in to code hashes.
+    case iOS27CodeHash = "ios-27-code-hash"
+    /// macOS 27: the extensions follow, yet the flags do not say so.
+    case macOS27 = "macos-27"
+
+    /// Bit 6 is AT, which announces attested credential data (there is none), bit 7 is ED, extension data.
+    var flags: UInt8 {
+        switch self {
+        case .iOS14, .iOS18CodeHash, .macOS27: 0x40
+        case .iOS27, .iOS27CodeHash: 0xc0
+        }
+    }
+
+    /// What follows the 37 bytes: nothing, or one CBOR map.
+    var extensions: [UInt8] {
+        // 4, App Store: a little-endian number, unlike everything else in authenticator data.
+        let app: [(String, [UInt8])] = [
+            ("apple_bundle_version_01", CBORWriter.text("1")),
+            ("apple_validation_category_01", CBORWriter.bytes([4, 0, 0, 0])),
+        ]
+        switch self {
+        case .iOS14, .iOS18CodeHash: return []
+        case .iOS27, .macOS27: return CBORWriter.map(app)
+        case .iOS27CodeHash:
+            let codeHash: [(String, [UInt8])] = [
+                ("apple_cd_hash_hash_01", CBORWriter.bytes(Self.codeHash)),
+                ("apple_cd_hash_type_01", CBORWriter.bytes([2])),
+            ]
+            return CBORWriter.map(app + codeHash)
+        }
+    }
+
+    /// Entries of the assertion that nobody signs.
+    var unsignedEntries: [(String, [UInt8])] {
+        guard self == .iOS18CodeHash else { return [] }
+        let entries = [
+            ("hash", CBORWriter.bytes(Array(Self.codeHash.prefix(20)))), ("type", CBORWriter.bytes([2])),
+        ]
+        return [("cdHash", CBORWriter.map(entries))]
+    }
+
+    /// Stands for the hash of the app's code directory.
+    private static let codeHash = [UInt8](0..<32)
+}
+
+/// Writes the CBOR of attestations and assertions (RFC 8949): lengths definite and in their shortest form.
+enum CBORWriter {
+    static func bytes(_ bytes: [UInt8]) -> [UInt8] { head(2, bytes.count) + bytes }
+
+    static func text(_ text: String) -> [UInt8] { head(3, text.utf8.count) + text.utf8 }
+
+    /// - Parameter entries: values are encoded already.
+    static func map(_ entries: [(String, [UInt8])]) -> [UInt8] {
+        head(5, entries.count) + entries.flatMap { text($0.0) + $0.1 }
+    }
+
+    /// - Parameter elements: encoded already.
+    static func array(_ elements: [[UInt8]]) -> [UInt8] { head(4, elements.count) + elements.flatMap(\.self) }
+
+    /// Lengths here are of kilobytes at most.
+    private static func head(_ majorType: UInt8, _ length: Int) -> [UInt8] {
+        let major = majorType << 5
+        switch length {
+        case ..<24: return [major | UInt8(length)]
+        case ..<0x100: return [major | 24, UInt8(length)]
+        default: return [major | 25, UInt8(length >> 8), UInt8(length & 0xff)]
+        }
+    }
+}

@@ -1,0 +1,225 @@
+public import Cryptography
+internal import Foundation
+internal import RequestProof
+public import TrustClient
+public import Vocabulary
+
+/// A simulated device on disk: its two keys, its app, its counter, and the newest challenge.
+///
+/// | file | what |
+/// |---|---|
+/// | `hardware-key.pem` | the hardware key, private |
+/// | `certificate-key.pem` | `keypair_mTLS`, private |
+/// | `certificate-public-key.pem` | its public half, for the issuer of the certificate |
+/// | `app-id` | the app, in one line; written last, so that what has it is complete |
+/// | `counter` | the last counter value used |
+/// | `challenge` | of which gateway, since when, and the value of Accept-Signature; may be missing |
+/// | `certificate.pem` | the client certificate: of an enrolment, self-signed, or put there by others |
+public struct DeviceDirectory: Sendable {
+    public let path: String
+    public let appID: AppID
+
+    public var hardwareKeyPath: String { path + "/hardware-key.pem" }
+    public var certificateKeyPath: String { path + "/certificate-key.pem" }
+    public var certificatePublicKeyPath: String { path + "/certificate-public-key.pem" }
+    public var certificatePath: String { path + "/certificate.pem" }
+    public var counter: CounterFile { CounterFile(path: path + "/counter") }
+    private var challengePath: String { path + "/challenge" }
+
+    /// Opens a device made by `create`.
+    public init(opening path: String) throws(SimulatorError) {
+        guard SimulatorFile.exists(path + "/app-id") else {
+            throw SimulatorError("there is no device in \(path): create one with attestgate-device enrol or create")
+        }
+        let text = String(decoding: try SimulatorFile.read(path + "/app-id"), as: UTF8.self)
+        guard text.hasSuffix("\n"), let appID = AppID(String(text.dropLast())) else {
+            throw SimulatorError("\(path)/app-id contains no app id")
+        }
+        self.init(path: path, appID: appID)
+    }
+
+    private init(path: String, appID: AppID) {
+        self.path = path
+        self.appID = appID
+    }
+
+    /// Makes a new device with new keys. Replaces nothing: a device's keys and counter exist once.
+    public static func create(
+        _ path: String, appID: AppID, _ library: LibraryContext
+    ) throws -> DeviceDirectory {
+        let directory = DeviceDirectory(path: path, appID: appID)
+        let names = ["hardware-key.pem", "certificate-key.pem", "certificate-public-key.pem", "app-id", "counter"]
+        for name in names where SimulatorFile.exists(path + "/" + name) {
+            throw SimulatorError("\(path)/\(name) already exists; nothing was written")
+        }
+        let hardwareKey = try PrivateKey.generateP256(library)
+        let certificateKey = try PrivateKey.generateP256(library)
+        try SimulatorFile.makeDirectory(path)
+        try SimulatorFile.create(directory.hardwareKeyPath, hardwareKey.pem())
+        try SimulatorFile.create(directory.certificateKeyPath, certificateKey.pem())
+        try SimulatorFile.create(directory.certificatePublicKeyPath, certificateKey.publicKey.pem())
+        try directory.counter.create()
+        try SimulatorFile.create(path + "/app-id", Array("\(appID)\n".utf8))
+        return directory
+    }
+
+    /// Writes a client certificate that the device signs itself, for a year: for gateways that know its key.
+    public func signCertificate(_ library: LibraryContext) throws {
+        let key = try PrivateKey(pem: SimulatorFile.read(certificateKeyPath), library)
+        let certificate = try CertificateIssuer.selfSignedClient(
+            commonName: "AttestGate device", lifetime: 365 * 86_400, key: key, library)
+        try SimulatorFile.create(certificatePath, certificate.pem())
+    }
+
+    public func hardwareKey(_ library: LibraryContext) throws -> PrivateKey {
+        try PrivateKey(pem: SimulatorFile.read(hardwareKeyPath), library)
+    }
+
+    /// The challenge kept from an earlier run.
+    ///
+    /// - Parameter authority: of the gateway that is asked now; another's challenge is none.
+    public func challenge(for authority: [UInt8]) -> ReceivedChallenge? {
+        // A file that is missing or damaged costs one request for a new challenge.
+        guard let bytes = try? SimulatorFile.read(challengePath) else { return nil }
+        let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map(Array.init)
+        guard lines.count == 4, lines[3].isEmpty, lines[0] == authority,
+            let receivedAt = Int64(String(decoding: lines[1], as: UTF8.self))
+        else { return nil }
+        let field = lines[2]
+        guard let request = try? AcceptSignature(parsing: field.span) else { return nil }
+        return ReceivedChallenge(request, receivedAt: receivedAt)
+    }
+
+    public func keep(_ challenge: ReceivedChallenge, for authority: [UInt8]) throws(SimulatorError) {
+        let line = UInt8(ascii: "\n")
+        let time = Array("\(challenge.receivedAt)".utf8)
+        let bytes = authority + [line] + time + [line] + challenge.request.fieldValue + [line]
+        // Two processes would write one draft.
+        try SimulatorFile.locked(challengePath + ".lock") { () throws(SimulatorError) in
+            try SimulatorFile.replace(challengePath, bytes)
+        }
+    }
+}
+
+// What enrolment leaves in a device's directory, beside what `create` made:
+//
+// | file | what |
+// |---|---|
+// | `enrolment` | how far it has come, and with which service |
+// | `attested-key` | the key id of the hardware key that was attested last: a key is attested once |
+// | `next-certificate-key.pem` | while a rotation is under way: the key that is to come |
+extension DeviceDirectory {
+    private var recordPath: String { path + "/enrolment" }
+    private var attestedKeyPath: String { path + "/attested-key" }
+    private var nextKeyPath: String { path + "/next-certificate-key.pem" }
+
+    /// Keeps other processes from enrolling the same device. - Returns: what keeps them, for as long as it lives.
+    public func lockEnrolment() throws(SimulatorError) -> SimulatorLock { try SimulatorLock(recordPath + ".lock") }
+
+    /// Nil if none was begun.
+    public func enrolmentRecord() throws(SimulatorError) -> EnrolmentRecord? {
+        guard SimulatorFile.exists(recordPath) else { return nil }
+        guard let record = EnrolmentRecord(decoding: try SimulatorFile.read(recordPath)) else {
+            throw SimulatorError("\(recordPath) contains no enrolment")
+        }
+        return record
+    }
+
+    public func keep(_ record: EnrolmentRecord) throws {
+        try SimulatorFile.replace(recordPath, record.encoded() + [UInt8(ascii: "\n")])
+    }
+
+    // MARK: - The hardware key
+
+    func attestedKey() throws(SimulatorError) -> KeyID? {
+        guard SimulatorFile.exists(attestedKeyPath) else { return nil }
+        let text = String(decoding: try SimulatorFile.read(attestedKeyPath), as: UTF8.self)
+        guard let keyID = KeyID(base64: String(text.dropLast())) else {
+            throw SimulatorError("\(attestedKeyPath) contains no key id")
+        }
+        return keyID
+    }
+
+    func noteAttested(_ keyID: KeyID) throws(SimulatorError) {
+        try SimulatorFile.replace(attestedKeyPath, Array("\(keyID.base64)\n".utf8))
+    }
+
+    /// Keeps the counter: a new key's counter may begin anywhere.
+    func replaceHardwareKey(_ library: LibraryContext) throws -> PrivateKey {
+        let key = try PrivateKey.generateP256(library)
+        try SimulatorFile.replace(hardwareKeyPath, key.pem())
+        return key
+    }
+
+    // MARK: - The certificate and its key
+
+    /// Whether a rotation was begun and not finished: then nothing but this rotation can follow, for the service may have
+    /// bound the new key already.
+    public var isRotating: Bool { SimulatorFile.exists(nextKeyPath) }
+
+    /// Makes the key that is to come, unless there is one.
+    public func beginRotation(_ library: LibraryContext) throws {
+        guard !isRotating else { return }
+        try SimulatorFile.create(nextKeyPath, PrivateKey.generateP256(library).pem())
+    }
+
+    /// The key that is to be bound.
+    public func keyToBind() throws -> SimulatedCertificateKey {
+        try SimulatedCertificateKey(isRotating ? nextKeyPath : certificateKeyPath)
+    }
+
+    /// Stores the certificate, and makes the key it is for the device's.
+    public func keep(_ certificate: EnrolledCertificate, _ library: LibraryContext) throws {
+        let pem = try certificate.chain.flatMap { try Certificate(der: $0.span, library).pem() }
+        // In this order: what is broken off is done again, as long as the next key is there.
+        if isRotating {
+            let next = try SimulatorFile.read(nextKeyPath)
+            try SimulatorFile.replace(certificateKeyPath, next)
+            try SimulatorFile.replace(
+                certificatePublicKeyPath, PrivateKey(pem: next, library).publicKey.pem())
+        }
+        try SimulatorFile.replace(certificatePath, pem)
+        if isRotating { try SimulatorFile.remove(nextKeyPath) }
+    }
+}
+
+/// The counter of a simulated hardware key, which goes up and never down, whatever happens to the process.
+///
+/// The file holds the last value given out, in decimal. A value is in the file, synced, before anybody has it: after a
+/// crash there may be gaps, as there are on a phone, but no value twice.
+public struct CounterFile: Sendable {
+    private let path: String
+
+    /// - Parameter path: of the file; beside it lies `path.lock`.
+    init(path: String) {
+        self.path = path
+    }
+
+    func create() throws(SimulatorError) {
+        try SimulatorFile.create(path, Array("0\n".utf8))
+    }
+
+    /// The last value given out; 0 if none was.
+    public func last() throws(SimulatorError) -> UInt32 {
+        let text = String(decoding: try SimulatorFile.read(path), as: UTF8.self)
+        guard text.hasSuffix("\n"), let value = UInt32(text.dropLast()) else {
+            throw SimulatorError("\(path) contains no counter")
+        }
+        return value
+    }
+
+    /// Takes the next value, and as many after it as asked for.
+    ///
+    /// - Parameter count: at least 1.
+    /// - Returns: the first of them.
+    public func take(_ count: UInt32 = 1) throws(SimulatorError) -> UInt32 {
+        try SimulatorFile.locked(path + ".lock") { () throws(SimulatorError) in
+            let last = try last()
+            guard count > 0, UInt32.max - last >= count else {
+                throw SimulatorError("\(path): the counter has reached its maximum")
+            }
+            try SimulatorFile.replace(path, Array("\(last + count)\n".utf8))
+            return last + 1
+        }
+    }
+}
