@@ -3,11 +3,11 @@ internal import RequestProof
 public import TrustClient
 public import Vocabulary
 
-/// A proof with something wrong in it, signed nevertheless: the signature fits what the proof says.
+/// A proof with deliberate faults and a valid signature over them.
 ///
-/// Without alterations it is byte for byte what `ProofDraft` makes, but for the assertion's random part.
+/// Without alterations it equals the result of `ProofDraft`, except for the random part of the assertion.
 public struct AlteredProof: Sendable {
-    /// SHA-256 of the signature base.
+    /// The SHA-256 of the signature base.
     public let clientDataHash: [UInt8]
     private let alterations: ProofAlterations
     private let contentDigest: [UInt8]?
@@ -16,9 +16,11 @@ public struct AlteredProof: Sendable {
 
     private var label: String { alterations.label ?? "attest" }
 
+    /// Creates a proof.
+    ///
     /// - Parameters:
-    ///   - request: as it will be sent.
-    ///   - created: the time before any offset, in seconds since 1970.
+    ///   - request: The request as it will be sent.
+    ///   - created: The time before any offset, in seconds since 1970.
     public init(
         _ request: AttestedRequest, answering challenge: ReceivedChallenge, keyID: KeyID, created: Int64,
         _ alterations: ProofAlterations, _ library: LibraryContext
@@ -30,11 +32,11 @@ public struct AlteredProof: Sendable {
         }
         let components = all.filter { !alterations.omitted.contains($0.description) }
         let time = created + alterations.createdOffset
-        // The builder checks what it writes, so it gets good values; the altered ones replace its parameters below.
+        // The builder validates its input, so it receives valid values. The altered ones replace its parameters below.
         let builder = try ProofBuilder(
             components: components, keyID: keyID, nonce: challenge.request.nonce, created: max(0, time))
         let genuine = builder.input.signatureParameters
-        // Component names hold no parenthesis.
+        // Component names contain no parenthesis.
         let list = genuine.prefix { $0 != UInt8(ascii: ")") } + [UInt8(ascii: ")")]
         let nonce = alterations.nonce ?? String(decoding: challenge.request.nonce, as: UTF8.self)
         var parameters = String(decoding: list, as: UTF8.self) + ";created=\(time)"
@@ -43,7 +45,7 @@ public struct AlteredProof: Sendable {
         parameters += #";alg="\#(alterations.algorithm ?? "apple-attest")""#
         parameters += #";tag="\#(alterations.tag ?? "attestgate-request")""#
 
-        // The parameters are the end of the base.
+        // The base ends with the parameters.
         let base = try signed.signatureBase(builder).dropLast(genuine.count) + Array(parameters.utf8)
         let bytes = Array(base)
         clientDataHash = try library.sha256(of: bytes.span).bytes
@@ -52,7 +54,9 @@ public struct AlteredProof: Sendable {
         contentDigest = signed.contentDigest
     }
 
-    /// - Parameter assertion: what a key made of `clientDataHash`.
+    /// Returns the fields of the proof.
+    ///
+    /// - Parameter assertion: A key's result for `clientDataHash`.
     public func fields(assertion: [UInt8]) throws -> ProofFields {
         var input = label + "=" + parameters
         if alterations.corruption == .signatureInput { input.removeLast() }
@@ -69,17 +73,17 @@ public struct AlteredProof: Sendable {
         switch alterations.corruption {
         case .assertion: assertion[0] ^= 0xff
         case .signature:
-            // The last byte of the signature is the last of its second number: the encoding stays good.
+            // The last byte belongs to the signature's second number, so that the encoding stays valid.
             let name = Array("authenticatorData".utf8)
             let place = assertion.indices.first { assertion[$0...].starts(with: name) }
-            // Before it stands the head of that name, one byte.
+            // The head of that name, one byte, precedes it.
             if let place { assertion[place - 2] ^= 1 }
         case .signatureInput, nil: break
         }
         return assertion
     }
 
-    /// The request that the proof is made for.
+    /// Returns the request that the proof is made for.
     private static func signed(
         _ request: AttestedRequest, _ alterations: ProofAlterations
     ) throws -> AttestedRequest {
@@ -98,33 +102,33 @@ public struct AlteredProof: Sendable {
     }
 }
 
-/// What is to be wrong with a proof: each makes a gateway refuse for another reason. By default nothing is.
+/// The faults of a proof, each with its own denial. By default there is none.
 public struct ProofAlterations: Equatable, Sendable {
-    /// What is broken after signing.
+    /// The damage done after signing.
     public enum Corruption: String, CaseIterable, Sendable {
-        /// One bit of the ECDSA signature.
+        /// One bit of the ECDSA signature is changed.
         case signature
-        /// The first byte of the assertion, so that it is no CBOR map any more.
+        /// The first byte of the assertion is changed, so that it is no CBOR map.
         case assertion
         /// The last quote of Signature-Input is missing.
         case signatureInput = "signature-input"
     }
 
-    // The proof is made for another request than the one that is sent.
+    // The proof is made for another request than the one sent.
     public var method: String?
     public var authority: String?
     public var path: String?
-    /// Without its question mark.
+    /// The query without its question mark.
     public var query: String?
     /// Other content, whose digest is signed and sent.
     public var content: [UInt8]?
-    /// Signed and sent in place of the content's digest, whatever it is.
+    /// A text that is signed and sent instead of the content's digest.
     public var contentDigest: String?
 
-    /// Names of components that are not covered.
+    /// The names of components that are not covered.
     public var omitted: [String] = []
 
-    // Parameters. Texts are put between quotes as they are.
+    // Parameters. Texts are put between quotes unchanged.
     /// Seconds added to `created`.
     public var createdOffset: Int64 = 0
     /// Seconds from `created`.

@@ -1,7 +1,7 @@
 public import Cryptography
 public import Vocabulary
 
-/// Makes assertions as the Secure Enclave and iOS do, with a key in software and a counter that the caller keeps.
+/// A maker of assertions like the Secure Enclave and iOS, with a software key. The caller keeps the counter.
 ///
 /// Belongs to the thread of its library context.
 public final class AssertionMaker {
@@ -12,12 +12,14 @@ public final class AssertionMaker {
 
     private let key: P256SigningKey
     private let form: AssertionForm
-    /// RP id hash and flags: what precedes the counter.
+    /// The part before the counter: RP id hash and flags.
     private let prefix: [UInt8]
     private let extensions: [UInt8]
     private let library: LibraryContext
 
-    /// - Parameter rpID: whose SHA-256 stands in the authenticator data: the text of the app id, on a genuine phone.
+    /// Creates a maker.
+    ///
+    /// - Parameter rpID: The text whose SHA-256 is the RP id hash. On a genuine phone it is the app id.
     /// - Throws: if the key is not on P-256.
     public init(
         _ key: PrivateKey, rpID: String, form: AssertionForm = .iOS14, _ library: LibraryContext
@@ -34,15 +36,16 @@ public final class AssertionMaker {
         self.library = library
     }
 
-    /// The assertion: a CBOR map of `signature` and `authenticatorData`.
+    /// Returns an assertion: a CBOR map of `signature` and `authenticatorData`.
     ///
-    /// - Parameter clientDataHash: any bytes; 32 in a request proof.
+    /// - Parameter clientDataHash: Any bytes, 32 in a request proof.
     public func assertion(counter: UInt32, clientDataHash: [UInt8]) throws(CryptographyError) -> [UInt8] {
         var data = prefix
         data.reserveCapacity(37 + extensions.count)
         for shift: UInt32 in [24, 16, 8, 0] { data.append(UInt8(truncatingIfNeeded: counter >> shift)) }
         data += extensions
-        // The nonce is the message of an ECDSA signature with SHA-256, not its digest: hence SHA-256 twice.
+        // The nonce is the message of an ECDSA signature with SHA-256, not its digest. Therefore SHA-256 is applied
+        // twice.
         let nonce = try library.sha256(of: data.span, clientDataHash.span)
         let digest = try library.sha256(of: nonce.span)
         let signature = try key.sign(digest: digest)
@@ -53,20 +56,20 @@ public final class AssertionMaker {
     }
 }
 
-/// The forms in which Apple's systems send assertions, as seen on devices.
+/// The forms of assertions that devices send.
 public enum AssertionForm: String, CaseIterable, Sendable {
     /// iOS 14 to 26: 37 bytes of authenticator data, flags 0x40.
     case iOS14 = "ios-14"
-    /// iOS 18.5 to 26, the app opted in to code hashes: an entry outside of the signature.
+    /// iOS 18.5 to 26 with code hashes: an additional unsigned entry.
     case iOS18CodeHash = "ios-18-code-hash"
     /// iOS 27: flags 0xC0 and a map of extensions.
     case iOS27 = "ios-27"
-    /// iOS 27, the app opted in to code hashes.
+    /// iOS 27 with code hashes.
     case iOS27CodeHash = "ios-27-code-hash"
-    /// macOS 27: the extensions follow, yet the flags do not say so.
+    /// macOS 27: a map of extensions that the flags do not announce.
     case macOS27 = "macos-27"
 
-    /// Bit 6 is AT, which announces attested credential data (there is none), bit 7 is ED, extension data.
+    /// The flags. Bit 6 is AT, which announces attested credential data (there is none). Bit 7 is ED, extension data.
     var flags: UInt8 {
         switch self {
         case .iOS14, .iOS18CodeHash, .macOS27: 0x40
@@ -74,9 +77,9 @@ public enum AssertionForm: String, CaseIterable, Sendable {
         }
     }
 
-    /// What follows the 37 bytes: nothing, or one CBOR map.
+    /// The bytes after the first 37: nothing, or one CBOR map.
     var extensions: [UInt8] {
-        // 4, App Store: a little-endian number, unlike everything else in authenticator data.
+        // 4 is the App Store. The number is little-endian, unlike all other fields of authenticator data.
         let app: [(String, [UInt8])] = [
             ("apple_bundle_version_01", CBORWriter.text("1")),
             ("apple_validation_category_01", CBORWriter.bytes([4, 0, 0, 0])),
@@ -93,7 +96,7 @@ public enum AssertionForm: String, CaseIterable, Sendable {
         }
     }
 
-    /// Entries of the assertion that nobody signs.
+    /// The unsigned entries of the assertion.
     var unsignedEntries: [(String, [UInt8])] {
         guard self == .iOS18CodeHash else { return [] }
         let entries = [
@@ -102,25 +105,29 @@ public enum AssertionForm: String, CaseIterable, Sendable {
         return [("cdHash", CBORWriter.map(entries))]
     }
 
-    /// Stands for the hash of the app's code directory.
+    /// A substitute for the hash of the app's code directory.
     private static let codeHash = [UInt8](0..<32)
 }
 
-/// Writes the CBOR of attestations and assertions (RFC 8949): lengths definite and in their shortest form.
+/// A CBOR writer for attestations and assertions (RFC 8949), with definite lengths in their shortest form.
 enum CBORWriter {
     static func bytes(_ bytes: [UInt8]) -> [UInt8] { head(2, bytes.count) + bytes }
 
     static func text(_ text: String) -> [UInt8] { head(3, text.utf8.count) + text.utf8 }
 
-    /// - Parameter entries: values are encoded already.
+    /// Encodes a map.
+    ///
+    /// - Parameter entries: Names with encoded values.
     static func map(_ entries: [(String, [UInt8])]) -> [UInt8] {
         head(5, entries.count) + entries.flatMap { text($0.0) + $0.1 }
     }
 
-    /// - Parameter elements: encoded already.
+    /// Encodes an array.
+    ///
+    /// - Parameter elements: Encoded elements.
     static func array(_ elements: [[UInt8]]) -> [UInt8] { head(4, elements.count) + elements.flatMap(\.self) }
 
-    /// Lengths here are of kilobytes at most.
+    /// Encodes a head. Lengths are at most a few kilobytes.
     private static func head(_ majorType: UInt8, _ length: Int) -> [UInt8] {
         let major = majorType << 5
         switch length {

@@ -1,14 +1,14 @@
 public import Cryptography
 internal import Vocabulary
 
-/// Attests keys as Apple's service does, but under the simulator's own root: a gateway that admits an app of environment
-/// `simulator` and names that root takes them.
+/// A substitute for Apple's attestation service, under the simulator's own root. A gateway accepts its attestations if
+/// an app of environment `simulator` names that root.
 ///
 /// Belongs to the thread of its library context.
 public final class AttestationMaker {
-    /// Apple's leafs live one to three days.
+    /// Lifetime of a leaf in seconds. Apple's leaf certificates live one to three days.
     private static let leafLifetime: Int64 = 3 * 86_400
-    /// Production's AAGUID: of phones, not of Xcode's simulator, which attests nothing.
+    /// The AAGUID of production, as in phones. Xcode's simulator attests nothing.
     private static let aaguid = Array("appattest\0\0\0\0\0\0\0".utf8)
 
     private let issuer: CertificateIssuer
@@ -16,10 +16,12 @@ public final class AttestationMaker {
     private let systemVersion: String?
     private let library: LibraryContext
 
+    /// Creates a maker.
+    ///
     /// - Parameters:
-    ///   - directory: what `SimulatorAuthority.create` wrote.
-    ///   - form: of which system's attestations they look like.
-    ///   - systemVersion: what they state in place of that system's version.
+    ///   - directory: The directory that `SimulatorAuthority.create` wrote.
+    ///   - form: The system whose attestations are imitated.
+    ///   - systemVersion: The version to state instead of that system's.
     public init(
         authorityIn directory: String, form: AssertionForm = .iOS14, systemVersion: String? = nil,
         _ library: LibraryContext
@@ -30,13 +32,13 @@ public final class AttestationMaker {
         self.library = library
     }
 
-    /// The attestation object: a CBOR map of `fmt`, `attStmt` and `authData`. Its receipt is empty: nobody but Apple could
-    /// sign one.
+    /// Returns an attestation object: a CBOR map of `fmt`, `attStmt` and `authData`. Its receipt is empty, because only
+    /// Apple can sign one.
     ///
     /// - Parameters:
-    ///   - key: the hardware key, on P-256.
-    ///   - rpID: whose SHA-256 stands in the authenticator data: the text of the app id, on a genuine phone.
-    ///   - clientDataHash: any bytes; 32 in an enrolment.
+    ///   - key: The hardware key, on P-256.
+    ///   - rpID: The text whose SHA-256 is the RP id hash. On a genuine phone it is the app id.
+    ///   - clientDataHash: Any bytes, 32 in an enrolment.
     public func attestation(
         of key: PrivateKey, rpID: String, clientDataHash: [UInt8]
     ) throws(CryptographyError) -> [UInt8] {
@@ -61,7 +63,7 @@ public final class AttestationMaker {
             ])
     }
 
-    /// RP id hash, flags, counter 0, AAGUID, credential id, COSE key, extensions.
+    /// Returns RP id hash, flags, counter 0, AAGUID, credential id, COSE key and extensions.
     private func authenticatorData(
         _ keyID: KeyID, _ point: [UInt8], _ rpID: String
     ) throws(CryptographyError) -> [UInt8] {
@@ -75,16 +77,16 @@ public final class AttestationMaker {
     }
 }
 
-/// Apple's extensions of an attestation's leaf.
+/// Apple's extensions of a leaf certificate.
 private enum LeafExtension {
-    /// SEQUENCE { [1] EXPLICIT OCTET STRING }
+    /// Returns SEQUENCE { [1] EXPLICIT OCTET STRING }.
     static func nonce(_ nonce: [UInt8]) -> CertificateTemplate.OwnExtension {
         CertificateTemplate.OwnExtension(
             identifier: "1.2.840.113635.100.8.2",
             value: DERWriter.sequence([DERWriter.explicit(1, DERWriter.octetString(nonce))]))
     }
 
-    /// Platform, version and build of the system. Up to iOS 17 nothing named the platform.
+    /// Returns platform, version and build of the system. Up to iOS 17 no extension stated the platform.
     static func system(of form: AssertionForm, version: String?) -> [CertificateTemplate.OwnExtension] {
         let system = form.system
         guard let version = version ?? system?.version else { return [] }
@@ -97,7 +99,7 @@ private enum LeafExtension {
 }
 
 extension AssertionForm {
-    /// What a leaf says of the system; nil where it says nothing.
+    /// The system in the leaf certificate. Nil if it states none.
     fileprivate var system: (platform: String, version: String, build: String)? {
         switch self {
         case .iOS14: nil
@@ -108,13 +110,13 @@ extension AssertionForm {
     }
 }
 
-/// Writes the DER of a leaf's extensions (X.690): values of some hundred bytes.
-enum DERWriter {
+/// A DER writer for a leaf's extensions (X.690), which have some hundred bytes.
+private enum DERWriter {
     static func sequence(_ parts: [[UInt8]]) -> [UInt8] { element([0x30], parts.flatMap(\.self)) }
 
     static func octetString(_ bytes: [UInt8]) -> [UInt8] { element([0x04], bytes) }
 
-    /// [number] EXPLICIT.
+    /// Encodes [number] EXPLICIT.
     static func explicit(_ number: UInt16, _ content: [UInt8]) -> [UInt8] {
         guard number >= 31 else { return element([0xa0 | UInt8(number)], content) }
         let low = UInt8(number & 0x7f)

@@ -4,17 +4,17 @@ internal import RequestProof
 public import TrustClient
 public import Vocabulary
 
-/// A simulated device on disk: its two keys, its app, its counter, and the newest challenge.
+/// A simulated device on disk: two keys, app, counter and newest challenge.
 ///
-/// | file | what |
+/// | file | content |
 /// |---|---|
-/// | `hardware-key.pem` | the hardware key, private |
+/// | `hardware-key.pem` | the private hardware key |
 /// | `certificate-key.pem` | `keypair_mTLS`, private |
-/// | `certificate-public-key.pem` | its public half, for the issuer of the certificate |
-/// | `app-id` | the app, in one line; written last, so that what has it is complete |
+/// | `certificate-public-key.pem` | its public key, for the issuer of the certificate |
+/// | `app-id` | the app id in one line; written last, so that it marks a complete device |
 /// | `counter` | the last counter value used |
-/// | `challenge` | of which gateway, since when, and the value of Accept-Signature; may be missing |
-/// | `certificate.pem` | the client certificate: of an enrolment, self-signed, or put there by others |
+/// | `challenge` | gateway, time of arrival and value of Accept-Signature; may be missing |
+/// | `certificate.pem` | the client certificate: enrolled, self-signed or supplied |
 public struct DeviceDirectory: Sendable {
     public let path: String
     public let appID: AppID
@@ -43,7 +43,7 @@ public struct DeviceDirectory: Sendable {
         self.appID = appID
     }
 
-    /// Makes a new device with new keys. Replaces nothing: a device's keys and counter exist once.
+    /// Creates a device with new keys. It replaces nothing, because keys and counter of a device must be unique.
     public static func create(
         _ path: String, appID: AppID, _ library: LibraryContext
     ) throws -> DeviceDirectory {
@@ -63,7 +63,7 @@ public struct DeviceDirectory: Sendable {
         return directory
     }
 
-    /// Writes a client certificate that the device signs itself, for a year: for gateways that know its key.
+    /// Writes a self-signed client certificate with a validity of one year, for gateways that know its key.
     public func signCertificate(_ library: LibraryContext) throws {
         let key = try PrivateKey(pem: SimulatorFile.read(certificateKeyPath), library)
         let certificate = try CertificateIssuer.selfSignedClient(
@@ -75,11 +75,11 @@ public struct DeviceDirectory: Sendable {
         try PrivateKey(pem: SimulatorFile.read(hardwareKeyPath), library)
     }
 
-    /// The challenge kept from an earlier run.
+    /// Returns the challenge stored by an earlier run.
     ///
-    /// - Parameter authority: of the gateway that is asked now; another's challenge is none.
+    /// - Parameter authority: The gateway in use. A challenge of another gateway is ignored.
     public func challenge(for authority: [UInt8]) -> ReceivedChallenge? {
-        // A file that is missing or damaged costs one request for a new challenge.
+        // A missing or damaged file only costs a request for a new challenge.
         guard let bytes = try? SimulatorFile.read(challengePath) else { return nil }
         let lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map(Array.init)
         guard lines.count == 4, lines[3].isEmpty, lines[0] == authority,
@@ -94,29 +94,31 @@ public struct DeviceDirectory: Sendable {
         let line = UInt8(ascii: "\n")
         let time = Array("\(challenge.receivedAt)".utf8)
         let bytes = authority + [line] + time + [line] + challenge.request.fieldValue + [line]
-        // Two processes would write one draft.
+        // Two processes would write the same temporary file.
         try SimulatorFile.locked(challengePath + ".lock") { () throws(SimulatorError) in
             try SimulatorFile.replace(challengePath, bytes)
         }
     }
 }
 
-// What enrolment leaves in a device's directory, beside what `create` made:
+// The files of enrolment, in addition to those of `create`:
 //
-// | file | what |
+// | file | content |
 // |---|---|
-// | `enrolment` | how far it has come, and with which service |
-// | `attested-key` | the key id of the hardware key that was attested last: a key is attested once |
-// | `next-certificate-key.pem` | while a rotation is under way: the key that is to come |
+// | `enrolment` | the progress and its service |
+// | `attested-key` | the key id of the hardware key that was attested last, because a key is attested once |
+// | `next-certificate-key.pem` | the new key, during a rotation |
 extension DeviceDirectory {
     private var recordPath: String { path + "/enrolment" }
     private var attestedKeyPath: String { path + "/attested-key" }
     private var nextKeyPath: String { path + "/next-certificate-key.pem" }
 
-    /// Keeps other processes from enrolling the same device. - Returns: what keeps them, for as long as it lives.
+    /// Prevents other processes from enrolling the same device.
+    ///
+    /// - Returns: a lock that is held for as long as the object exists.
     public func lockEnrolment() throws(SimulatorError) -> SimulatorLock { try SimulatorLock(recordPath + ".lock") }
 
-    /// Nil if none was begun.
+    /// Returns the progress, or nil if no enrolment was begun.
     public func enrolmentRecord() throws(SimulatorError) -> EnrolmentRecord? {
         guard SimulatorFile.exists(recordPath) else { return nil }
         guard let record = EnrolmentRecord(decoding: try SimulatorFile.read(recordPath)) else {
@@ -144,7 +146,7 @@ extension DeviceDirectory {
         try SimulatorFile.replace(attestedKeyPath, Array("\(keyID.base64)\n".utf8))
     }
 
-    /// Keeps the counter: a new key's counter may begin anywhere.
+    /// Creates a new hardware key. The counter is kept, because a new key's counter may begin anywhere.
     func replaceHardwareKey(_ library: LibraryContext) throws -> PrivateKey {
         let key = try PrivateKey.generateP256(library)
         try SimulatorFile.replace(hardwareKeyPath, key.pem())
@@ -153,25 +155,25 @@ extension DeviceDirectory {
 
     // MARK: - The certificate and its key
 
-    /// Whether a rotation was begun and not finished: then nothing but this rotation can follow, for the service may have
-    /// bound the new key already.
+    /// Whether a rotation is unfinished. It must be completed first, because the service may have bound the new key
+    /// already.
     public var isRotating: Bool { SimulatorFile.exists(nextKeyPath) }
 
-    /// Makes the key that is to come, unless there is one.
+    /// Creates the next certificate key, unless it exists.
     public func beginRotation(_ library: LibraryContext) throws {
         guard !isRotating else { return }
         try SimulatorFile.create(nextKeyPath, PrivateKey.generateP256(library).pem())
     }
 
-    /// The key that is to be bound.
+    /// Returns the certificate key to bind.
     public func keyToBind() throws -> SimulatedCertificateKey {
         try SimulatedCertificateKey(isRotating ? nextKeyPath : certificateKeyPath)
     }
 
-    /// Stores the certificate, and makes the key it is for the device's.
+    /// Stores the certificate and makes its key the device's key.
     public func keep(_ certificate: EnrolledCertificate, _ library: LibraryContext) throws {
         let pem = try certificate.chain.flatMap { try Certificate(der: $0.span, library).pem() }
-        // In this order: what is broken off is done again, as long as the next key is there.
+        // In this order, an interrupted change is repeated as long as the next key exists.
         if isRotating {
             let next = try SimulatorFile.read(nextKeyPath)
             try SimulatorFile.replace(certificateKeyPath, next)
@@ -183,14 +185,16 @@ extension DeviceDirectory {
     }
 }
 
-/// The counter of a simulated hardware key, which goes up and never down, whatever happens to the process.
+/// The counter of a simulated hardware key. It never decreases, even after a crash.
 ///
-/// The file holds the last value given out, in decimal. A value is in the file, synced, before anybody has it: after a
-/// crash there may be gaps, as there are on a phone, but no value twice.
+/// The file contains the last value given out, in decimal. Each value is synced to the file before it is given out.
+/// After a crash there may be gaps, as on a phone, but no repetition.
 public struct CounterFile: Sendable {
     private let path: String
 
-    /// - Parameter path: of the file; beside it lies `path.lock`.
+    /// Creates a counter.
+    ///
+    /// - Parameter path: The path of the file. `path.lock` is next to it.
     init(path: String) {
         self.path = path
     }
@@ -199,7 +203,7 @@ public struct CounterFile: Sendable {
         try SimulatorFile.create(path, Array("0\n".utf8))
     }
 
-    /// The last value given out; 0 if none was.
+    /// Returns the last value given out, or 0.
     public func last() throws(SimulatorError) -> UInt32 {
         let text = String(decoding: try SimulatorFile.read(path), as: UTF8.self)
         guard text.hasSuffix("\n"), let value = UInt32(text.dropLast()) else {
@@ -208,9 +212,9 @@ public struct CounterFile: Sendable {
         return value
     }
 
-    /// Takes the next value, and as many after it as asked for.
+    /// Reserves the next values.
     ///
-    /// - Parameter count: at least 1.
+    /// - Parameter count: The number of values, at least 1.
     /// - Returns: the first of them.
     public func take(_ count: UInt32 = 1) throws(SimulatorError) -> UInt32 {
         try SimulatorFile.locked(path + ".lock") { () throws(SimulatorError) in

@@ -2,13 +2,14 @@ public import Cryptography
 internal import Foundation
 public import Vocabulary
 
-/// Many devices of one app in one directory, for load: two files with a line of JSON for each device, and one counter.
+/// Many devices of one app in one directory, for load tests. Two files have a line of JSON for each device, and a third
+/// has one counter.
 ///
-/// | file | a line is | for |
+/// | file | content of a line | used by |
 /// |---|---|---|
 /// | `registrations.jsonl` | `{"app_id", "public_key", "certificate_key"}`, keys in base64 of 65-byte points | registration |
 /// | `keys.jsonl` | `{"app_id", "hardware_key", "certificate_key"}`, keys in PEM, private | the load generator |
-/// | `counter` | the last counter value that any of them was given | the load generator |
+/// | `counter` | the last counter value of any device | the load generator |
 public struct DeviceFleet {
     public struct Member {
         public let appID: AppID
@@ -17,14 +18,14 @@ public struct DeviceFleet {
     }
 
     public let members: [Member]
-    /// Values taken from it may be used by every member, each of them once.
+    /// The shared counter. Every device may use its values, each of them once.
     public let counter: CounterFile
 
-    /// The most devices of a fleet.
+    /// Limit of devices in a fleet.
     public static let sizeLimit = 20_000
     private static let lineLimit = 1_024
 
-    /// Makes new devices. Replaces nothing.
+    /// Creates new devices. Replaces nothing.
     ///
     /// - Parameter count: 1 to `sizeLimit`.
     public static func create(_ path: String, appID: AppID, count: Int, _ library: LibraryContext) throws {
@@ -52,8 +53,8 @@ public struct DeviceFleet {
     /// Opens the first devices of a fleet made by `create`.
     ///
     /// - Parameters:
-    ///   - count: how many, if there are so many.
-    ///   - least: how many there must be.
+    ///   - count: The number of devices to open, if there are as many.
+    ///   - least: The minimum number of devices.
     public init(opening path: String, first count: Int, atLeast least: Int = 1, _ library: LibraryContext) throws {
         let file = "\(path)/keys.jsonl"
         let lines = try SimulatorFile.read(file, atMost: Self.sizeLimit * Self.lineLimit)

@@ -1,38 +1,38 @@
 internal import Foundation
 public import TrustClient
 
-/// What is to be wrong with an enrolment, all else being right: each makes the service refuse for another reason.
+/// A single fault in an enrolment. Each leads to another refusal of the service.
 public enum EnrolmentAlteration: String, CaseIterable, Sendable {
     // Instance initialization.
-    /// A nonce that the service never issued; the attestation is made for it.
+    /// A nonce that the service never issued, with an attestation for it.
     case nonce
-    /// The attestation is made for something else.
+    /// The attestation is for other client data.
     case clientData = "client-data"
-    /// Another key's tag.
+    /// The tag of another key.
     case tag
-    /// No attestation at all.
+    /// The attestation is missing.
     case attestation
-    /// A member that nobody knows.
+    /// An unknown member.
     case member
     // Key binding.
-    /// A nonce that the service never issued; the hardware key signs it.
+    /// A nonce that the service never issued, signed by the hardware key.
     case bindingNonce = "binding-nonce"
     case algorithm = "alg"
     case keyID = "kid"
     case type = "typ"
     case issuer = "iss"
     case audience = "aud"
-    /// An hour ago.
+    /// A time of issue an hour ago.
     case issuedAt = "iat"
-    /// An hour after `iat`.
+    /// An expiry an hour after `iat`.
     case expiry = "exp"
-    /// An instance that nobody initialized.
+    /// An instance that was not initialized.
     case instance
-    /// One bit of the assertion's signature.
+    /// A changed bit of the assertion's signature.
     case hardwareSignature = "hardware-signature"
-    /// A claim that nobody knows.
+    /// An unknown claim.
     case claim
-    /// One bit of the token's signature.
+    /// A changed bit of the token's signature.
     case signature
 
     /// The request that is altered.
@@ -45,21 +45,21 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
         }
     }
 
-    /// Whether the nonce that the altered request is made with is replaced.
+    /// Whether the nonce of the altered request is replaced.
     public var replacesNonce: Bool { self == .nonce || self == .bindingNonce }
 
-    /// What stands in for the service's answer then.
+    /// The answer that replaces the service's answer with a nonce.
     public static var foreignNonce: EnrolmentAnswer {
         let nonce = base64URL((0..<32).map { _ in UInt8.random(in: 0...255) })
         return EnrolmentAnswer(status: 200, date: nil, content: Array(#"{"nonce":"\#(nonce)"}"#.utf8))
     }
 
-    /// What is attested in place of this.
+    /// Returns the hash to attest instead of this one.
     public func clientDataHash(_ hash: [UInt8]) -> [UInt8] {
         self == .clientData ? [hash[0] ^ 1] + hash.dropFirst() : hash
     }
 
-    /// The content of the initialization.
+    /// Returns the altered content of the initialization.
     public func initialization(_ content: [UInt8]) throws -> [UInt8] {
         try Self.object(content) { body in
             switch self {
@@ -71,11 +71,11 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
         }
     }
 
-    /// The content of the key binding.
+    /// Returns the altered content of the key binding.
     ///
     /// - Parameters:
-    ///   - signingInput: header and claims as they should be.
-    ///   - sign: makes an ECDSA signature in DER.
+    ///   - signingInput: The correct header and claims.
+    ///   - sign: Makes an ECDSA signature in DER.
     public func keyBinding(signingInput: [UInt8], sign: ([UInt8]) throws -> [UInt8]) throws -> [UInt8] {
         let parts = signingInput.split(separator: UInt8(ascii: ".")).map(Array.init)
         let header = try Self.object(Self.decoded(parts[0])) { header in
@@ -108,7 +108,7 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
         return Array(#"{"assertion":"\#(input).\#(Self.base64URL(signature))"}"#.utf8)
     }
 
-    // MARK: - Help
+    // MARK: - Helpers
 
     private static func object(_ bytes: [UInt8], _ change: (inout [String: Any]) -> Void) throws -> [UInt8] {
         guard var object = try JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any] else {
@@ -131,7 +131,7 @@ public enum EnrolmentAlteration: String, CaseIterable, Sendable {
         return Data(base64Encoded: text + padding).map { [UInt8]($0) } ?? []
     }
 
-    /// r and s of an ECDSA-Sig-Value, 32 bytes each.
+    /// Returns r and s of an ECDSA-Sig-Value, 32 bytes each.
     private static func fixedWidth(_ der: [UInt8]) -> [UInt8] {
         let length = Int(der[3])
         return [der[4..<(4 + length)], der[(6 + length)...]].flatMap { integer in

@@ -2,7 +2,7 @@ internal import Cryptography
 public import TrustClient
 public import Vocabulary
 
-/// `DCAppAttestService` of a simulated device, as an app sees it: it attests each key once, and forgets nothing else.
+/// The `DCAppAttestService` of a simulated device. It attests each key once.
 public struct SimulatedAttestor: Attestor {
     private let device: DeviceDirectory
     private let authority: String
@@ -10,10 +10,12 @@ public struct SimulatedAttestor: Attestor {
     private let rpID: String
     private let systemVersion: String?
 
+    /// Creates an attestor.
+    ///
     /// - Parameters:
-    ///   - authority: the directory of the simulator's authority.
-    ///   - rpID: whose hash stands in attestations and assertions; nil for the device's app id.
-    ///   - systemVersion: what attestations state in place of the form's version.
+    ///   - authority: The directory of the simulator's authority.
+    ///   - rpID: The text whose hash is in attestations and assertions. Nil for the device's app id.
+    ///   - systemVersion: The version that attestations state instead of the form's.
     public init(
         _ device: DeviceDirectory, authority: String, form: AssertionForm = .iOS14, rpID: String? = nil,
         systemVersion: String? = nil
@@ -25,7 +27,7 @@ public struct SimulatedAttestor: Attestor {
         self.systemVersion = systemVersion
     }
 
-    /// The device's hardware key; a new one in its place if that one was attested.
+    /// Returns the device's hardware key. If that key was attested, a new one replaces it.
     public func generateKey() throws -> KeyID {
         let library = try LibraryContext()
         let current = try keyID(device.hardwareKey(library), library)
@@ -65,7 +67,9 @@ public struct SimulatedCertificateKey: CertificateKey {
     public let point: [UInt8]
     private let path: String
 
-    /// - Parameter path: of a private key in PEM.
+    /// Reads a key.
+    ///
+    /// - Parameter path: The path of a private key in PEM.
     init(_ path: String) throws {
         let library = try LibraryContext()
         point = try P256SigningKey(PrivateKey(pem: SimulatorFile.read(path), library), library).point
@@ -79,7 +83,7 @@ public struct SimulatedCertificateKey: CertificateKey {
     }
 }
 
-/// The hardware key of a simulated device, as an app sees one: for `AttestedClient` on systems without App Attest.
+/// The hardware key of a simulated device, for `AttestedClient` on systems without App Attest.
 public actor SimulatedHardwareKey: HardwareKey {
     public nonisolated let keyID: KeyID
     private let maker: AssertionMaker
@@ -99,19 +103,19 @@ public actor SimulatedHardwareKey: HardwareKey {
     }
 }
 
-/// The simulator's own certification authority, in the shape of Apple's for App Attest: a root and an intermediate, both
-/// on P-384. Who trusts its root trusts software keys, so the names say what it is.
+/// The simulator's certification authority, with the structure of Apple's for App Attest: a root and an intermediate on
+/// P-384. Trust in its root means trust in software keys, so its names say what it is.
 public enum SimulatorAuthority {
-    /// The files, in the order they are written.
+    /// The files in the order of writing.
     public static let files = [
         "simulator-root.key", "simulator-root.pem", "simulator-intermediate.key", "simulator-intermediate.pem",
     ]
 
     private static let lifetime: Int64 = 3_650 * 86_400
 
-    /// Makes root and intermediate. Replaces nothing.
+    /// Creates root and intermediate. Replaces nothing.
     ///
-    /// - Returns: the paths written.
+    /// - Returns: the paths of the files.
     public static func create(in directory: String) throws -> [String] {
         let paths = files.map { directory + "/" + $0 }
         for path in paths where SimulatorFile.exists(path) {
@@ -133,7 +137,7 @@ public enum SimulatorAuthority {
         return paths
     }
 
-    /// The intermediate, which attests.
+    /// Returns the intermediate, which signs attestations.
     static func intermediate(in directory: String, _ library: LibraryContext) throws -> CertificateIssuer {
         guard SimulatorFile.exists(directory + "/" + files[3]) else {
             throw SimulatorError(

@@ -1,8 +1,8 @@
 internal import Foundation
 
-/// The files of a simulated device: small, and readable by their owner alone.
+/// Access to the files of a simulated device. They are small, and only their owner can read them.
 enum SimulatorFile {
-    /// Above any key, certificate or challenge.
+    /// Size limit in bytes, above any key, certificate or challenge.
     static let sizeLimit = 65_536
 
     static func exists(_ path: String) -> Bool {
@@ -10,7 +10,7 @@ enum SimulatorFile {
         return lstat(path, &status) == 0
     }
 
-    /// Makes the directory where it is missing, for its owner alone.
+    /// Creates the directory if it is missing, for its owner only.
     static func makeDirectory(_ path: String) throws(SimulatorError) {
         guard mkdir(path, 0o700) == 0 || errno == EEXIST else { throw .system("create \(path)") }
     }
@@ -31,12 +31,12 @@ enum SimulatorFile {
         }
     }
 
-    /// Creates the file; never replaces one.
+    /// Creates the file. It never replaces one.
     static func create(_ path: String, _ bytes: [UInt8]) throws(SimulatorError) {
         try write(path, bytes, O_CREAT | O_EXCL)
     }
 
-    /// Replaces the file atomically: a reader finds the old content or the new, even after a crash.
+    /// Replaces the file atomically. A reader finds the old or the new content, even after a crash.
     static func replace(_ path: String, _ bytes: [UInt8]) throws(SimulatorError) {
         let draft = path + ".new"
         try write(draft, bytes, O_CREAT | O_TRUNC)
@@ -45,7 +45,7 @@ enum SimulatorFile {
         let descriptor = open(directory.isEmpty ? "." : directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard descriptor >= 0 else { throw .system("open \(directory)") }
         defer { close(descriptor) }
-        // Without it the new name may be lost with the power.
+        // Without this sync, a power failure may lose the new name.
         guard fsync(descriptor) == 0 else { throw .system("sync \(directory)") }
     }
 
@@ -53,7 +53,7 @@ enum SimulatorFile {
         let descriptor = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, 0o600)
         guard descriptor >= 0 else { throw .system("create \(path)") }
         defer { close(descriptor) }
-        // A draft left behind by others may have other rights.
+        // A temporary file of another program may have other permissions.
         guard fchmod(descriptor, 0o600) == 0 else { throw .system("protect \(path)") }
         var done = 0
         while done < bytes.count {
@@ -69,7 +69,7 @@ enum SimulatorFile {
         guard unlink(path) == 0 else { throw .system("remove \(path)") }
     }
 
-    /// Runs `body` while no other process does so with the same file.
+    /// Runs `body` while holding an exclusive lock on the file.
     static func locked<Result>(
         _ path: String, _ body: () throws(SimulatorError) -> Result
     ) throws(SimulatorError) -> Result {
@@ -79,7 +79,7 @@ enum SimulatorFile {
     }
 }
 
-/// Keeps other processes from holding the same, for as long as it lives; the end of the process lets go of it, too.
+/// A lock against other processes, held for as long as the object exists. The end of the process also releases it.
 public final class SimulatorLock {
     private let descriptor: Int32
 
@@ -92,25 +92,25 @@ public final class SimulatorLock {
     }
 
     deinit {
-        // Closing unlocks. Nothing was opened if the initializer threw at once.
+        // Closing unlocks. If the initializer threw at once, nothing was opened.
         if descriptor >= 0 { close(descriptor) }
     }
 }
 
-/// An operation on the simulator's files that failed, described for its user.
+/// A failed operation on the simulator's files, described for its user.
 public struct SimulatorError: Error, Equatable, CustomStringConvertible, Sendable {
     public let description: String
 
     public init(_ description: String) { self.description = description }
 
-    /// With what the system says to the call just made.
+    /// Returns an error with the system's reason for the last call.
     static func system(_ doing: String) -> SimulatorError {
         SimulatorError("cannot \(doing): \(String(cString: strerror(errno)))")
     }
 
-    /// The gateway gave no challenge that this device can answer.
+    /// Returns an error for a gateway without a challenge that this device can answer.
     ///
-    /// - Parameter status: of the challenge endpoint's response.
+    /// - Parameter status: The status of the challenge endpoint's response.
     public static func noChallenge(status: Int, denial: String?) -> SimulatorError {
         SimulatorError("the gateway sent no challenge: status \(status)" + (denial.map { ", \($0)" } ?? ""))
     }

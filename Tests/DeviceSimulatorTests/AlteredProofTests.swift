@@ -6,7 +6,7 @@ import Testing
 import TrustClient
 import Vocabulary
 
-/// What the gateway finds wrong with each alteration, in the order in which it looks.
+/// The gateway's verdict on each alteration, in the order of its checks.
 @Suite("Deliberately altered proofs")
 struct AlteredProofTests {
     private let library: LibraryContext
@@ -34,7 +34,7 @@ struct AlteredProofTests {
         case digest
     }
 
-    /// The gateway's view of the sent request with these fields.
+    /// Returns the gateway's verdict on the sent request with these fields.
     private func verdict(_ fields: ProofFields) throws -> Verdict {
         let sent = try Sample.request()
         do throws(ProofFault) {
@@ -138,7 +138,7 @@ struct AlteredProofTests {
                 == .proof(.malformed(.signatureInput, .parameter(.keyid, .value))))
         #expect(
             try verdict(fields { $0.nonce = "" }) == .proof(.malformed(.signatureInput, .parameter(.nonce, .value))))
-        // Our tag under another label is refused, not overlooked.
+        // The protocol's tag with another label is refused.
         #expect(try verdict(fields { $0.label = "other" }) == .proof(.malformed(.signatureInput, .tagElsewhere)))
         #expect(
             try verdict(
@@ -163,7 +163,7 @@ struct AlteredProofTests {
     }
 }
 
-/// Ordinary values, and the gateway's half of a proof.
+/// Typical values, with the gateway's part of verifying a proof.
 enum Sample {
     static let appID: AppID = {
         guard let id = AppID("ABCDE12345.org.example.app") else { preconditionFailure("this is an app id") }

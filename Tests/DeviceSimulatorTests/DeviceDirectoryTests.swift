@@ -84,7 +84,7 @@ struct DeviceDirectoryTests {
         for name in [root.subject, intermediate.subject] {
             #expect(name.contains("Simulator") && name.contains("not Apple"))
         }
-        // Each key is its certificate's.
+        // Each key matches its certificate.
         for index in [0, 2] {
             let key = try PrivateKey(pem: read(written[index]), library)
             let certificate = try Certificate.all(inPEM: read(written[index + 1]), library)[0]
@@ -127,7 +127,7 @@ struct CounterFileTests {
     @Test("a process killed while writing leaves the old value or the new one")
     func killed() throws {
         _ = try device.counter.take(41)
-        // What a killed process leaves behind: a draft that was not finished, and a lock that nobody holds.
+        // A killed process leaves an incomplete temporary file and a released lock.
         try Data("4".utf8).write(to: URL(fileURLWithPath: path + ".new"))
         #expect(try device.counter.take() == 42)
     }
@@ -154,7 +154,7 @@ struct CounterFileTests {
     }
 }
 
-/// A directory that is there for one test.
+/// A directory that exists during one test.
 final class TemporaryDirectory {
     let path: String
 

@@ -7,7 +7,7 @@ import Testing
 import TrustClient
 import Vocabulary
 
-/// The client's bytes against the service's own verifiers.
+/// Verifies the client's bytes with the service's verifiers.
 @Suite("Enrolment of a simulated phone")
 struct EnrolmentTests {
     private let temporary: TemporaryDirectory
@@ -32,7 +32,7 @@ struct EnrolmentTests {
         try TestService(simulator: authority, form: form, admission: admission, platforms: platforms, library)
     }
 
-    /// The certificate, after looking whether it is the one the phone should have.
+    /// Returns the certificate after checking that it is the right one for the phone.
     private func certificate(
         _ ending: TestPhone.Ending, _ phone: TestPhone, _ service: TestService
     ) throws -> EnrolledCertificate {
@@ -80,7 +80,7 @@ struct EnrolmentTests {
         }
     }
 
-    // MARK: - What may happen on the way
+    // MARK: - Interruptions
 
     @Test(
         "an app that stops or loses an answer needs no second hardware key or attestation",
@@ -151,7 +151,7 @@ struct EnrolmentTests {
         #expect(service.requests.count == 4, "without a refusal")
     }
 
-    // MARK: - Afterwards
+    // MARK: - Later enrolments
 
     @Test("a certificate is renewed with the same key and rotated to a new one")
     func renewalAndRotation() throws {
@@ -237,21 +237,21 @@ struct EnrolmentTests {
     }
 }
 
-/// A phone whose app may end at any moment: what is left is its directory.
+/// A phone whose app may end at any moment. Only its directory survives.
 struct TestPhone {
-    /// How a run of the app ended.
+    /// The result of one run of the app.
     enum Ending: Equatable {
         case finished(EnrolledCertificate)
         case failed(EnrolmentFailure)
-        /// The app was killed, or no answer came.
+        /// The app was killed, or no answer arrived.
         case cutOff
     }
 
-    /// Where the app is killed.
+    /// The point at which the app is killed.
     enum Cut: Equatable {
         /// Before the request is sent.
         case before(EnrolmentRequest.Endpoint)
-        /// After the request has arrived: its answer is lost.
+        /// After the request has arrived, so that its answer is lost.
         case after(EnrolmentRequest.Endpoint)
         case afterAttesting
     }
@@ -261,12 +261,12 @@ struct TestPhone {
     let library: LibraryContext
     var assertionForm = AssertionForm.iOS14
     var clientDataForm = TrustClient.ClientDataForm.nonceAndTag
-    /// Seconds that its clock is ahead.
+    /// The phone's clock minus the service's clock, in seconds.
     var clockError: Int64 = 0
 
     var attestor: SimulatedAttestor { SimulatedAttestor(device, authority: authority, form: assertionForm) }
 
-    /// One run of the app.
+    /// Runs the app once.
     func enrol(
         _ service: TestService, cut: Cut? = nil, admissionToken: (([UInt8]) throws -> String)? = nil
     ) throws -> Ending {

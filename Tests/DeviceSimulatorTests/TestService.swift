@@ -7,7 +7,7 @@ import Foundation
 import TrustClient
 import Vocabulary
 
-/// An enrolment service of the gateway's own verifiers, with a registry that is a dictionary.
+/// An enrolment service that uses the gateway's verifiers, with a dictionary as its registry.
 final class TestService {
     static let url = "https://enrol.example.org"
 
@@ -20,13 +20,13 @@ final class TestService {
 
     let library: LibraryContext
     let form: Enrolment.ClientDataFormat
-    /// What it does to the nonces that were given out: nothing is forgotten by itself.
+    /// The valid nonces. They expire only on request.
     private(set) var nonces: Set<String> = []
     var instances: [KeyID: Instance] = [:]
-    /// Answers in the place of its own, in this order.
+    /// Answers that replace its own, in order.
     var refusals: [EnrolmentRequest.Endpoint: [EnrolmentAnswer]] = [:]
     private(set) var requests: [EnrolmentRequest] = []
-    /// Why it refused last.
+    /// The reason of the last refusal.
     private(set) var fault: EnrolmentFault?
 
     private let attestations: AttestationVerifier
@@ -35,7 +35,9 @@ final class TestService {
     private let issue: ClientCertificateIssue
     let authority: Certificate
 
-    /// - Parameter simulator: the directory of the authority that attests.
+    /// Creates a service.
+    ///
+    /// - Parameter simulator: The directory of the authority that attests.
     init(
         simulator: String, form: Enrolment.ClientDataFormat = .nonceAndTag, admission: AdmissionTokenVerifier? = nil,
         platforms: Set<AttestedPlatform> = [.iOS, .unstated], _ library: LibraryContext
@@ -74,7 +76,7 @@ final class TestService {
         return formatter.string(from: Date(timeIntervalSince1970: TimeInterval(now)))
     }
 
-    /// What happens when nonces end: none of those given out is good any more.
+    /// Makes all issued nonces invalid.
     func endNonces() { nonces = [] }
 
     func answer(_ request: EnrolmentRequest) throws -> EnrolmentAnswer {
@@ -136,7 +138,7 @@ final class TestService {
         let binding = try bindings.verify(content, now: now)
         guard isGiven(binding.nonce) else { throw .nonceRefused }
         guard let instance = instances[binding.hardwareKeyID] else { throw .instanceUnknown }
-        // Who is in needs none.
+        // A registered instance needs no token.
         if demandsToken, instance.boundKeys.isEmpty, binding.admission == nil { throw .memberMissing(.admissionToken) }
         let appID = Array(Sample.appID.description.utf8)
         let hash = try EnrolmentFault.testing { () throws(CryptographyError) in try library.sha256(of: appID.span) }
