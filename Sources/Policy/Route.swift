@@ -66,3 +66,43 @@ public struct Route: Sendable {
         return path.count == prefix.count || path[prefix.count] == UInt8(ascii: "/")
     }
 }
+
+/// What a request must show before it is forwarded; each level demands what the one before does.
+public enum Requirement: Sendable {
+    /// A valid client certificate.
+    case certificate
+    /// That its key is bound to an active device, of an app that the route admits.
+    case device
+    /// That the device's app made a proof for exactly this request, and that it is used for the first time.
+    case requestProof
+}
+
+/// When the content of a request with a proof is forwarded to the upstream.
+public enum BodyHandling: Sendable {
+    /// When all of it has come and is what the proof says.
+    case collected
+    /// As it comes, but for its last byte, which waits until all of it is known to be what the proof says.
+    case streamed
+}
+
+/// A set of configured apps, by their place in the configuration.
+public struct AppSet: Equatable, Sendable {
+    /// Whether the app at each place is in.
+    private let members: [Bool]
+
+    public static let none = AppSet(places: [], of: 0)
+
+    /// - Parameters:
+    ///   - places: all below `count`.
+    ///   - count: how many apps there are.
+    public init(places: some Sequence<Int>, of count: Int) {
+        var members = [Bool](repeating: false, count: count)
+        for place in places { members[place] = true }
+        self.members = members
+    }
+
+    /// A copy that shares no memory with this one.
+    public var unshared: AppSet { AppSet(places: members.indices.filter { members[$0] }, of: members.count) }
+
+    public func contains(_ place: Int) -> Bool { members.indices.contains(place) && members[place] }
+}
