@@ -1,25 +1,26 @@
 public import HTTP
 
-/// One route: which requests it takes, what they must show, and where they go.
+/// A route: the requests it matches, their requirement and their upstream.
 public struct Route: Sendable {
     public let name: String
-    /// Lower case, without a port.
+    /// The host in lower case, without a port.
     public let host: [UInt8]
-    /// `/`, or a path without a slash at its end; matches itself and what lies below it.
+    /// `/`, or a path without a slash at its end. It matches itself and all paths below it.
     public let prefix: [UInt8]
     public let methods: MethodSet
     public let requirement: Requirement
-    /// The apps whose devices are admitted. Without meaning where a certificate is enough.
+    /// The apps whose devices are permitted. Irrelevant if a certificate is sufficient.
     public let apps: AppSet
-    /// Names of fields, in lower case, that a proof must cover besides what the protocol demands.
+    /// Names of fields in lower case that a proof must cover, in addition to those of the protocol.
     public let components: [String]
     /// Index of the upstream in the generation's list.
     public let upstream: Int
-    /// Largest content of a request, in octets.
+    /// Limit of a request's content in bytes.
     public let contentLimit: UInt64
-    /// How long a client may pause within the content of a request, in milliseconds; nil: as everywhere.
+    /// Limit of a pause within a request's content, in milliseconds. Nil for the general limit.
     public let contentIdle: Int64?
-    /// Without meaning where no proof is demanded: nothing could be compared with the content there.
+    /// The handling of content. Irrelevant without a required proof, because nothing could be compared with the
+    /// content.
     public let body: BodyHandling
     /// Whether a request may open a WebSocket.
     public let webSocket: Bool
@@ -59,7 +60,8 @@ public struct Route: Sendable {
         return true
     }
 
-    /// A prefix ends where a segment ends: `/a` covers `/a` and `/a/b`, not `/ab`.
+    /// Returns whether the prefix covers a path. It ends at the end of a segment: `/a` covers `/a` and `/a/b`, but not
+    /// `/ab`.
     func covers(_ path: Span<UInt8>) -> Bool {
         guard prefix.count > 1 else { return true }
         guard path.count >= prefix.count, path.extracting(first: prefix.count).equals(prefix.span) else { return false }
@@ -67,34 +69,36 @@ public struct Route: Sendable {
     }
 }
 
-/// What a request must show before it is forwarded; each level demands what the one before does.
+/// The requirement for forwarding a request. Each level includes the one before.
 public enum Requirement: Sendable {
     /// A valid client certificate.
     case certificate
-    /// That its key is bound to an active device, of an app that the route admits.
+    /// A device whose binding includes the certificate's key. It is active and of an app that the route permits.
     case device
-    /// That the device's app made a proof for exactly this request, and that it is used for the first time.
+    /// A proof by the device's app for exactly this request, used for the first time.
     case requestProof
 }
 
-/// When the content of a request with a proof is forwarded to the upstream.
+/// The time at which the content of a request with a proof is forwarded.
 public enum BodyHandling: Sendable {
-    /// When all of it has come and is what the proof says.
+    /// After all content has arrived and matches the proof.
     case collected
-    /// As it comes, but for its last byte, which waits until all of it is known to be what the proof says.
+    /// As it arrives. The last byte is held back until the whole content matches the proof.
     case streamed
 }
 
-/// A set of configured apps, by their place in the configuration.
+/// A set of configured apps, by their index in the configuration.
 public struct AppSet: Equatable, Sendable {
-    /// Whether the app at each place is in.
+    /// Whether the app at each index is included.
     private let members: [Bool]
 
     public static let none = AppSet(places: [], of: 0)
 
+    /// Creates a set.
+    ///
     /// - Parameters:
-    ///   - places: all below `count`.
-    ///   - count: how many apps there are.
+    ///   - places: Indices below `count`.
+    ///   - count: The number of configured apps.
     public init(places: some Sequence<Int>, of count: Int) {
         var members = [Bool](repeating: false, count: count)
         for place in places { members[place] = true }

@@ -1,23 +1,23 @@
 public import HTTP
 
-/// Finds the route of a request: the host's, with the longest prefix that covers the path, and of those with that prefix
-/// the one that admits the method.
+/// A table that finds the route of a request. Among the host's routes, the longest prefix that covers the path wins.
+/// Among routes with that prefix, the one that permits the method wins.
 ///
-/// Each worker builds its own: an array shared by threads would have its reference count passed between cores.
+/// Each worker builds its own table. If threads shared the array, its reference count would move between cores.
 public struct RouteTable {
     public enum Match: Equatable {
         /// Index into `routes`.
         case route(Int)
-        /// The path is known, the method is not admitted. The index is of a route that covers the path.
+        /// The path matches, but the method is not permitted. The index is that of a route that covers the path.
         case methodRefused(Int)
         case hostUnknown
-        /// Of a host that has routes.
+        /// The host has routes, but none covers the path.
         case pathUnknown
     }
 
-    /// In the order in which they are tried: longest prefix first.
+    /// The routes in the order of matching: longest prefix first.
     public let routes: [Route]
-    /// Of each, the first route that has the same host.
+    /// For each route, the index of the first route with the same host.
     private let hosts: [Int]
 
     public init(_ routes: [Route]) {
@@ -26,7 +26,7 @@ public struct RouteTable {
         hosts = routes.map { route in routes.firstIndex { $0.host == route.host } ?? 0 }
     }
 
-    /// The value of the Allow field (RFC 9110 section 10.2.1): what the path admits by any of the routes that share it.
+    /// Returns the value of the Allow field (RFC 9110 section 10.2.1): the methods of all routes with the same prefix.
     public func allow(at index: Int) -> [UInt8] {
         let methods = routes.filter { $0.host == routes[index].host && $0.prefix == routes[index].prefix }
             .reduce(into: MethodSet()) { $0.formUnion($1.methods) }
@@ -36,7 +36,7 @@ public struct RouteTable {
 
     public func match(host: Span<UInt8>, path: Span<UInt8>, method: Method?) -> Match {
         var refused: Int?
-        // The one whose host it is. Until that is found, each is compared.
+        // The first route of the request's host. Until it is found, each route's host is compared.
         var known: Int?
         for index in routes.indices {
             if let refused, routes[index].prefix.count < routes[refused].prefix.count { break }
