@@ -1,0 +1,125 @@
+import Testing
+import Vocabulary
+
+@Suite("App ids")
+struct AppIDTests {
+    @Test(
+        "the forms that Apple signs are app ids and keep their text",
+        arguments: [
+            "0352187391.com.apple.example_app_attest", "1363896240.5", "V8H6LQ9448.io.uebelacker.AppAttestExample",
+            "6MURL8TA57.de.vincent-haupert.apple-appattest-poc", "ABCDE12345." + String(repeating: "b", count: 155),
+        ])
+    func accepted(_ text: String) throws {
+        #expect(try #require(AppID(text)).description == text)
+    }
+
+    @Test(
+        "every other text is refused",
+        arguments: [
+            "", ".", "ABCDE12345", "ABCDE12345.", "abcde12345.org.example", "ABCDE1234.org.example",
+            "ABCDE123456.org.example", "ABCDE12345..example", "ABCDE12345.org.", "ABCDE12345.org.ex ample",
+            "ABCDE12345.org.exämple", "ABCDE12345.org.ex\nample", "ABCDE12345.org.ex\u{0}",
+            "ABCDE12345." + String(repeating: "b", count: 156), "АBCDE1234.org.example",
+        ])
+    func refused(_ text: String) {
+        #expect(AppID(text) == nil)
+    }
+
+    @Test("app ids that differ in case are different")
+    func caseCounts() {
+        #expect(AppID("ABCDE12345.org.example") != AppID("ABCDE12345.org.Example"))
+    }
+}
+
+@Suite("Serial numbers of certificates")
+struct CertificateSerialTests {
+    private let random = (0..<16).map { UInt8($0 &* 17) }
+
+    @Test("our own serial number is a one and any 16 random bytes")
+    func own() {
+        #expect(CertificateSerial(random: random)?.bytes == [1] + random)
+        #expect(CertificateSerial(random: random)?.description == "0100112233445566778899AABBCCDDEEFF")
+        #expect(CertificateSerial(random: Array(random.dropLast())) == nil)
+        #expect(CertificateSerial(random: random + [0]) == nil)
+    }
+
+    @Test("a serial number has 1 to 20 bytes in DER without a leading zero")
+    func octets() {
+        #expect(CertificateSerial([7])?.bytes == [7])
+        #expect(CertificateSerial([]) == nil)
+        #expect(CertificateSerial([0, 7]) == nil)
+        let rest = [UInt8](repeating: 0, count: 19)
+        #expect(CertificateSerial([0x7F] + rest) != nil)
+        #expect(CertificateSerial([0x80] + rest) == nil)
+        #expect(CertificateSerial([0x80] + rest.dropLast()) != nil)
+        #expect(CertificateSerial([1] + rest + [0]) == nil)
+    }
+
+    @Test("a serial number has one spelling: upper-case pairs of digits")
+    func text() {
+        for serial in [CertificateSerial(random: random), CertificateSerial([7])].compactMap({ $0 }) {
+            #expect(CertificateSerial(serial.description) == serial)
+        }
+        let long = String(repeating: "11", count: 21)
+        for text in ["", "0", "7", "0007", "ab", "0G", " 07", "07 ", "-7", "0x07", long] {
+            #expect(CertificateSerial(text) == nil)
+        }
+    }
+}
+
+@Suite("System versions")
+struct SystemVersionTests {
+    @Test("are compared number by number, and missing numbers are 0")
+    func order() throws {
+        let ascending = try [
+            "0", "1.0.1", "9.2047.2047", "17", "17.0.1", "17.4", "17.4.1", "17.10", "18", "27.0.1", "1023",
+        ].map {
+            try #require(SystemVersion($0), "\($0)")
+        }
+        #expect(ascending == ascending.sorted())
+        #expect(Set(ascending).count == ascending.count)
+        #expect(SystemVersion("17") == SystemVersion("17.0.0"))
+        #expect(SystemVersion("17.4") == SystemVersion("17.04.0"))
+    }
+
+    @Test("equal versions have one text")
+    func text() {
+        let texts = [
+            "17": "17.0", "17.0.0": "17.0", "17.4": "17.4", "17.4.0": "17.4", "17.4.1": "17.4.1", "017.10": "17.10",
+            "1023.2047.2047": "1023.2047.2047", "0": "0.0",
+        ]
+        for (text, expected) in texts { #expect(SystemVersion(text)?.description == expected) }
+        for text in texts.values { #expect(SystemVersion(text)?.description == text) }
+    }
+
+    @Test(
+        "anything else is none",
+        arguments: [
+            "", ".", "17.", ".4", "17..4", "17.4.1.0", "17,4", "17.4b", " 17", "17 ", "-1", "+1", "v17", "17.4\n",
+            "1e1",
+            "1024", "17.2048", "17.4.2048", "00017", "17.99999999999999999999", "１７",
+        ])
+    func refused(_ text: String) {
+        #expect(SystemVersion(text) == nil)
+    }
+
+    @Test("are trivial, and take 4 bytes")
+    func size() {
+        #expect(MemoryLayout<SystemVersion>.size == 4)
+        #expect(_isPOD(SystemVersion?.self))
+    }
+}
+
+@Suite("Calendar days")
+struct GregorianDaysTests {
+    @Test(
+        "days are counted from 1970-01-01, across leap years and centuries",
+        arguments: [
+            ([1970, 1, 1], 0), ([1970, 3, 1], 59), ([1972, 2, 29], 789), ([1972, 3, 1], 790), ([2000, 2, 29], 11_016),
+            ([2000, 3, 1], 11_017), ([2026, 11, 21], 20_778), ([2100, 2, 28], 47_540), ([2100, 3, 1], 47_541),
+            ([9999, 12, 31], 2_932_896),
+        ] as [([Int64], Int64)])
+    func days(date: [Int64], count: Int64) {
+        #expect(GregorianDays.count(to: date[0], date[1], date[2]) == count)
+    }
+}
