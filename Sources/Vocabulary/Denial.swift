@@ -1,6 +1,6 @@
-/// Every way the gateway refuses something. One case, one row of the table: nothing is refused that is not named here.
+/// All refusals of the gateway. Each case is one row of the table, and nothing else is refused.
 ///
-/// `docs/denials.md` is made from this table; a test keeps the two equal, and rewrites the page when asked to
+/// `docs/denials.md` is generated from this table. A test compares them, and rewrites the page on request
 /// (`ATTESTGATE_UPDATE_DOCS=1 scripts/test unit DenialPage`).
 public enum Denial: UInt8, CaseIterable, Sendable {
     // Before the TLS handshake.
@@ -54,31 +54,32 @@ public enum Denial: UInt8, CaseIterable, Sendable {
     // The counter.
     case counterReplayed
     case counterLate
-    // The gateway itself.
+    // The gateway.
     case storeUnavailable
     case overloaded
     case internalError
-    // The health service behind.
+    // The upstream.
     case upstreamUnavailable
     case upstreamTimeout
     case upstreamBusy
     case tunnelLimit
-    // The client again: what was answered does not reach it.
+    // The client does not receive the answer.
     case responseNotTaken
 }
 
 extension Denial {
-    /// How the client is answered.
+    /// The form of the answer to the client.
     public enum Answer: Equatable, Sendable {
         /// An HTTP response with this status.
         case status(UInt16)
-        /// A fatal TLS alert of this description (RFC 8446 section 6.2); no HTTP is spoken.
+        /// A fatal TLS alert with this description (RFC 8446 section 6.2). There is no HTTP.
         case alert(Alert)
-        /// A fatal TLS alert, whichever fits: protocol_version, no_application_protocol, decode_error and so on.
+        /// A fatal TLS alert according to the fault: protocol_version, no_application_protocol, decode_error and
+        /// others.
         case fittingAlert
-        /// The connection is closed without a word, because there is nobody to talk to yet, or nobody who listens.
+        /// The connection is closed without an answer, because no client can receive it.
         case close
-        /// GOAWAY of HTTP/2 with the code that fits (RFC 9113 section 7), and the connection is closed.
+        /// GOAWAY of HTTP/2 with a code according to the fault (RFC 9113 section 7). The connection is closed.
         case goAway
     }
 
@@ -105,24 +106,24 @@ extension Denial {
         }
     }
 
-    /// Whose fault it is, for the engineer on call.
+    /// The responsible party, for the engineer on call.
     public enum Fault: String, Sendable {
         case client
         case upstream
         case gateway
     }
 
-    /// Whether sending the same request again can do harm.
+    /// Whether the same request may be sent again.
     public enum Retry: String, Sendable {
-        /// No complete request reached the upstream: it may be sent again, corrected or later.
+        /// No complete request reached the upstream. It may be sent again, corrected or later.
         case safe
-        /// The upstream may have acted on the request: only an idempotent request may be sent again.
+        /// The upstream may have executed the request. Only an idempotent request may be sent again.
         case unknown
     }
 
     /// One row of the table.
     public struct Row: Sendable {
-        /// The fixed code: JSON member `error`, log field `denial`, metric label. Never renamed.
+        /// The constant code: JSON member `error`, log field `denial` and metric label. It is never renamed.
         public let code: StaticString
         public let answer: Answer
         public let fault: Fault
@@ -165,7 +166,7 @@ extension Denial {
             Row(
                 code: "certificate_not_pinned", answer: .alert(.badCertificate), fault: .client, retry: .safe,
                 sentence: "The key of the client certificate is not one of the keys that this listener accepts.")
-        // The codes of the same refusals of requests: a search for one finds both.
+        // These codes are those of refused requests, so that a search finds both.
         case .deviceRevokedInHandshake:
             Row(
                 code: "device_revoked", answer: .alert(.certificateRevoked), fault: .client, retry: .safe,
@@ -360,16 +361,16 @@ extension Denial {
         }
     }
 
-    /// Whether the answer asks for a proof: every 401 does, with `WWW-Authenticate` and `Accept-Signature`.
+    /// Whether the answer asks for a proof. Every 401 does, with `WWW-Authenticate` and `Accept-Signature`.
     public var asksForProof: Bool { status == 401 }
 
-    /// The HTTP status, for the denials that are answered by one.
+    /// The HTTP status. Nil for denials without one.
     public var status: UInt16? {
         if case .status(let status) = row.answer { status } else { nil }
     }
 }
 
-/// The gRPC status codes that carry denials, with their numbers on the wire (gRPC's statuscodes.md).
+/// The gRPC status codes of denials, with their numbers on the wire (gRPC's statuscodes.md).
 public enum GRPCStatus: UInt8, Sendable {
     case deadlineExceeded = 4
     case permissionDenied = 7
@@ -395,10 +396,10 @@ public enum GRPCStatus: UInt8, Sendable {
 }
 
 extension Denial {
-    /// The status that a gRPC client receives; nil for what is not answered by HTTP.
+    /// The status for a gRPC client. Nil for a denial without an HTTP answer.
     ///
-    /// Where gRPC makes something of the HTTP status (http-grpc-status-mapping.md), it is that: libraries that look at the HTTP status
-    /// show the same code. Of the others it would make UNKNOWN, and here they have the code that fits.
+    /// Where gRPC maps the HTTP status (http-grpc-status-mapping.md), this is the mapped code. Libraries that read the
+    /// HTTP status then show the same code. It would map the others to UNKNOWN, and they have a fitting code here.
     public var grpcStatus: GRPCStatus? {
         switch self {
         // 400.
@@ -409,15 +410,15 @@ extension Denial {
             .unauthenticated
         // 403.
         case .deviceRevoked, .deviceMismatch, .deviceRisky, .osOutdated, .appRefused: .permissionDenied
-        // 404, and 405: gRPC knows no other method than POST.
+        // 404 and 405. gRPC has no method except POST.
         case .routeUnknown, .methodRefused: .unimplemented
         // 408.
         case .requestTimeout: .deadlineExceeded
-        // 413, 414, 431: what gRPC says of a message that is larger than a peer admits.
+        // 413, 414 and 431: gRPC's code for a message above the peer's limit.
         case .contentTooLarge, .targetTooLong, .headTooLarge: .resourceExhausted
-        // 421, 426: the same again, on another connection or in another way.
+        // 421 and 426: retry on another connection or in another way.
         case .misdirected, .webSocketVersion: .failedPrecondition
-        // 500: what HTTP status mapping calls UNKNOWN; INTERNAL says whose error it is.
+        // 500. The mapping says UNKNOWN, but INTERNAL states the origin of the fault.
         case .internalError: .internalError
         // 429, 502, 503, 504.
         case .rateLimited, .deviceTunnelLimit, .deviceRequestLimit, .storeUnavailable, .overloaded,

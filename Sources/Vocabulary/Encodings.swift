@@ -1,4 +1,4 @@
-/// Lower-case hexadecimal text of bytes, for fingerprints in logs and diagnostics, and for small files.
+/// Lower-case hexadecimal, for fingerprints in logs and diagnostics, and for small files.
 public enum Hexadecimal {
     public static func encode(_ bytes: [UInt8]) -> String {
         var text = ""
@@ -10,7 +10,9 @@ public enum Hexadecimal {
         return text
     }
 
-    /// - Returns: nil unless the text is pairs of lower-case digits.
+    /// Decodes a text.
+    ///
+    /// - Returns: nil unless the text consists of pairs of lower-case digits.
     public static func decode(_ text: some StringProtocol) -> [UInt8]? {
         let digits = Array(text.utf8)
         guard digits.count % 2 == 0 else { return nil }
@@ -37,12 +39,14 @@ public enum Hexadecimal {
 
 /// Days of the Gregorian calendar, counted from 1970-01-01.
 public enum GregorianDays {
+    /// Returns the number of days from 1970-01-01 to a date.
+    ///
     /// - Parameters:
     ///   - year: 0 or later.
-    ///   - month: from 1 to 12.
-    ///   - day: from 1 on; behind the month's last it counts into the next.
+    ///   - month: 1 to 12.
+    ///   - day: From 1. Days after the month's last count into the next month.
     public static func count(to year: Int64, _ month: Int64, _ day: Int64) -> Int64 {
-        // From 1 March 0000, so that the leap day is the last of its year.
+        // Years begin on 1 March, so that the leap day is the last of its year.
         let year = month > 2 ? year : year - 1
         let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
         return 365 * year + year / 4 - year / 100 + year / 400 + dayOfYear - 719_468

@@ -1,16 +1,20 @@
-/// The id of an app as Apple signs it: ten characters of team id or older prefix, a full stop, the bundle id, as in
-/// `ABCDE12345.org.example.app`. The RP id of an attestation is the SHA-256 of this text.
+/// The id of an app in Apple's form, such as `ABCDE12345.org.example.app`. It is a team id or older prefix of ten
+/// characters, a full stop and the bundle id. The RP id hash of an attestation is the SHA-256 of this text.
 ///
-/// Bounded printable ASCII, so that it can stand in logs, headers and files as it is. Compared byte by byte: case counts.
+/// Its length is limited and all characters are printable ASCII, so that logs, headers and files can contain it
+/// unchanged. Comparison is byte by byte and case-sensitive.
 public struct AppID: Hashable, Sendable {
     private let text: String
 
-    /// What the bundle id may have in bytes; Apple's own limit.
+    /// Limit of the bundle id in bytes, as Apple defines it.
     public static let bundleLimit = 155
     private static let prefixLength = 10
 
-    /// - Parameter text: `PREFIX.bundle`; the prefix ten upper-case letters and digits, the bundle id labels of letters,
-    ///   digits, `-` and `_`, separated by single full stops. Anything else is no app id.
+    /// Parses an app id.
+    ///
+    /// - Parameter text: `PREFIX.bundle`. The prefix has ten upper-case letters and digits. The bundle id has labels of
+    ///   letters, digits, `-` and `_`, separated by single full stops.
+    /// - Returns: nil for other texts.
     public init?(_ text: String) {
         let bytes = Array(text.utf8)
         guard bytes.count > Self.prefixLength + 1, bytes.count <= Self.prefixLength + 1 + Self.bundleLimit,
@@ -35,10 +39,10 @@ extension AppID: CustomStringConvertible {
     public var description: String { text }
 }
 
-/// The SHA-256 of a P-256 public key's 65-byte uncompressed point (X9.63): Apple's `keyId`, and this project's
-/// fingerprint for every P-256 key, `keypair_mTLS` included.
+/// The SHA-256 of a P-256 public key's 65-byte uncompressed point (X9.63). It is Apple's `keyId`, and this project's
+/// fingerprint of every P-256 key, including `keypair_mTLS`.
 ///
-/// Compared as 32 bytes, never as text: base64 has several spellings of one value.
+/// Key ids are compared as 32 bytes, never as text, because base64 has several spellings of one value.
 public struct KeyID: Hashable, Sendable {
     private let words: InlineWords
 
@@ -49,7 +53,9 @@ public struct KeyID: Hashable, Sendable {
         var fourth: UInt64 = 0
     }
 
-    /// - Parameter digest: exactly 32 bytes; anything else is no key id.
+    /// Creates a key id.
+    ///
+    /// - Parameter digest: Exactly 32 bytes.
     public init?(digest: Span<UInt8>) {
         guard digest.count == 32 else { return nil }
         func word(_ at: Int) -> UInt64 {
@@ -60,7 +66,7 @@ public struct KeyID: Hashable, Sendable {
         words = InlineWords(first: word(0), second: word(8), third: word(16), fourth: word(24))
     }
 
-    /// The first eight bytes, as a number: enough to spread devices by, never to tell them apart.
+    /// The first eight bytes as a number. It distributes devices, and never identifies them.
     public var prefix: UInt64 { words.first }
 
     /// The 32 bytes.
@@ -72,6 +78,6 @@ public struct KeyID: Hashable, Sendable {
 }
 
 extension KeyID: CustomStringConvertible {
-    /// Lower-case hexadecimal, for people; never used to compare.
+    /// The id in lower-case hexadecimal for people. It is never used for comparison.
     public var description: String { Hexadecimal.encode(bytes) }
 }

@@ -1,17 +1,20 @@
-/// A version of an operating system, such as `17.4.1`: one to three numbers, compared one by one. Missing numbers are 0,
-/// so `17.10` is above `17.4`, and `17` equals `17.0.0`.
+/// A version of an operating system, such as `17.4.1`. One to three numbers are compared one by one, and missing ones
+/// are 0. Thus `17.10` is above `17.4`, and `17` equals `17.0.0`.
 ///
-/// Trivial and packed into 32 bits: it is kept with every device in memory and compared for every request.
+/// It is trivial and packed into 32 bits, because it is kept for every device in memory and compared for every request.
 public struct SystemVersion: Hashable, Comparable, Sendable {
-    /// 10 bits of the first number, 11 of each other.
+    /// 10 bits of the first number and 11 bits of each other.
     private let packed: UInt32
 
     private static let widths: [UInt32] = [10, 11, 11]
-    /// Enough for the largest number of 11 bits.
+    /// Limit of digits, enough for the largest number of 11 bits.
     private static let digitLimit = 4
 
-    /// - Parameter text: nil unless it is one to three numbers with single full stops between them, the first up to 1023, the
-    ///   others up to 2047.
+    /// Parses a version.
+    ///
+    /// - Parameter text: One to three numbers with single full stops between them. The first is at most 1023, the
+    ///   others at most 2047.
+    /// - Returns: nil for other texts.
     public init?(_ text: String) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count <= Self.widths.count else { return nil }
@@ -35,17 +38,17 @@ public struct SystemVersion: Hashable, Comparable, Sendable {
 }
 
 extension SystemVersion: CustomStringConvertible {
-    /// Two numbers, and the third unless it is 0: one spelling for equal versions.
+    /// Two numbers, and the third unless it is 0. Equal versions have equal texts.
     public var description: String {
         let (major, minor, patch) = (packed >> 22, packed >> 11 & 0x7ff, packed & 0x7ff)
         return patch == 0 ? "\(major).\(minor)" : "\(major).\(minor).\(patch)"
     }
 }
 
-/// Which of the extensions about the app a hardware key has shown, or an assertion shows. Systems before iOS 27 and macOS 27
-/// add none of them; one that does, adds them for good.
+/// The extensions about the app that a hardware key has shown or an assertion shows. Systems before iOS 27 and macOS 27
+/// send none. A system that sends one always does.
 public struct ShownExtensions: OptionSet, Hashable, Sendable {
-    /// As it is stored.
+    /// The stored value.
     public let rawValue: UInt8
 
     public init(rawValue: UInt8) {

@@ -15,7 +15,7 @@ struct DenialPageTests {
     }
 }
 
-/// Generates `docs/denials.md` from the table, as the Markdown formatter leaves it.
+/// A generator of `docs/denials.md` from the table, in the form of the Markdown formatter.
 private enum DenialPage {
     static var text: String {
         var lines = [

@@ -8,7 +8,7 @@ struct DenialTests {
         let code = String(describing: denial.row.code)
         #expect(code.utf8.allSatisfy { (0x61...0x7a).contains($0) || $0 == UInt8(ascii: "_") })
         let twins = Denial.allCases.filter { $0 != denial && String(describing: $0.row.code) == code }
-        // Only a code with several answers may stand in several rows.
+        // Only a code with several answers may have several rows.
         #expect(twins.allSatisfy { $0.row.answer != denial.row.answer })
         #expect(twins.allSatisfy { $0.row.fault == denial.row.fault })
     }
@@ -25,9 +25,9 @@ struct DenialTests {
         for denial in Denial.allCases {
             let isSpent = denial == .counterReplayed || denial == .counterLate
             let isAnswered = denial == .responseNotTaken
-            // With the connection everything ends that was under way on it.
+            // The end of the connection ends everything in-flight on it.
             let isConnection = denial.row.answer == .goAway
-            // Found in the middle of a request's content too.
+            // It may also occur within a request's content.
             let isError = denial == .internalError
             let mayHaveActed = denial.row.fault == .upstream || isSpent || isAnswered || isConnection || isError
             #expect((denial.row.retry == .unknown) == mayHaveActed, "\(denial)")
@@ -73,12 +73,12 @@ struct KeyIDTests {
 
 @Suite("gRPC status of denials")
 struct GRPCStatusTests {
-    /// http-grpc-status-mapping.md: what libraries make of an HTTP status by themselves.
+    /// The mapping of HTTP statuses in libraries, from http-grpc-status-mapping.md.
     private static let mapping: [UInt16: GRPCStatus] = [
         400: .internalError, 401: .unauthenticated, 403: .permissionDenied, 404: .unimplemented, 429: .unavailable,
         502: .unavailable, 503: .unavailable, 504: .unavailable,
     ]
-    /// What is UNKNOWN there.
+    /// The statuses that are UNKNOWN there.
     private static let others: [UInt16: GRPCStatus] = [
         405: .unimplemented, 408: .deadlineExceeded, 413: .resourceExhausted, 414: .resourceExhausted,
         421: .failedPrecondition, 426: .failedPrecondition, 431: .resourceExhausted, 500: .internalError,
