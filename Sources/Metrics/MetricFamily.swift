@@ -1,17 +1,17 @@
-/// All samples of one name, with what they mean.
+/// All samples of one metric, with its help text.
 public struct MetricFamily: Sendable {
     public enum Kind: String, Sendable {
-        /// Only ever grows, until the process ends.
+        /// A value that only grows until the process ends.
         case counter
         case gauge
         case histogram
     }
 
-    /// Label names and values. Values may be any text; they are escaped when written. A label without a value is left out.
+    /// Names and values of labels. Values may be any text, which is escaped. A label without a value is left out.
     public typealias Labels = KeyValuePairs<String, String?>
 
     struct Sample: Sendable {
-        /// What follows the family's name.
+        /// The suffix of the family's name.
         let suffix: String
         let labels: [(name: String, value: String)]
         let value: String
@@ -22,7 +22,10 @@ public struct MetricFamily: Sendable {
     public let help: String
     private(set) var samples: [Sample] = []
 
-    /// - Parameter name: of letters, digits and `_`, no digit first; with its unit, and `_total` at the end of a counter.
+    /// Creates a family without samples.
+    ///
+    /// - Parameter name: Letters, digits and `_`, not beginning with a digit. It includes the unit, and `_total` at the
+    ///   end of a counter.
     public init(_ kind: Kind, _ name: String, _ help: String) {
         precondition(Self.isName(name), "\(name) is not the name of a metric")
         self.kind = kind
@@ -30,7 +33,7 @@ public struct MetricFamily: Sendable {
         self.help = help
     }
 
-    /// A family of one sample without labels.
+    /// Creates a family with one sample without labels.
     public init(_ kind: Kind, _ name: String, _ help: String, _ value: some BinaryInteger) {
         self.init(kind, name, help)
         add(value)
@@ -44,16 +47,18 @@ public struct MetricFamily: Sendable {
         samples.append(Sample(suffix: "", labels: Self.checked(labels), value: "\(seconds)"))
     }
 
-    /// Times, in seconds.
+    /// Adds a histogram of times in seconds.
     public mutating func add(_ histogram: LatencyHistogram, _ labels: Labels = [:]) {
         add(
             buckets: histogram.buckets, upTo: LatencyHistogram.bounds.map { "\(Self.seconds($0))" },
             sum: "\(Self.seconds(histogram.sum))", labels)
     }
 
+    /// Adds a histogram.
+    ///
     /// - Parameters:
-    ///   - buckets: how often each was met; one more than there are bounds.
-    ///   - bounds: the greatest value that each bucket but the last counts.
+    ///   - buckets: The count of each bucket, one more than there are bounds.
+    ///   - bounds: The greatest value of each bucket except the last.
     public mutating func add(buckets: [UInt64], upTo bounds: [Int], sum: Int, _ labels: Labels = [:]) {
         add(buckets: buckets, upTo: bounds.map(String.init), sum: String(sum), labels)
     }
@@ -93,22 +98,25 @@ public struct MetricFamily: Sendable {
     }
 }
 
-/// How often something took how long, in fixed buckets: recording is an addition, and histograms of several workers add up.
+/// A histogram of durations in fixed buckets. Recording is one addition, and histograms of several workers can be
+/// added.
 public struct LatencyHistogram: Sendable {
-    /// The longest time that each bucket but the last counts, in nanoseconds: 50 us to 10 s.
+    /// The greatest duration of each bucket except the last, in nanoseconds: 50 us to 10 s.
     public static let bounds: [Int64] = [
         50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000, 5_000_000, 10_000_000, 20_000_000, 50_000_000,
         100_000_000, 200_000_000, 500_000_000, 1_000_000_000, 2_000_000_000, 5_000_000_000, 10_000_000_000,
     ]
 
-    /// In the value itself, so that a copy for a scrape shares nothing with the worker, which continues to record.
+    /// Stored inline, so that a copy for a scrape shares nothing with the worker that keeps recording.
     private var counts = InlineArray<18, UInt64>(repeating: 0)
-    /// Of all times recorded, in nanoseconds.
+    /// The sum of all durations in nanoseconds.
     public private(set) var sum: Int64 = 0
 
     public init() {}
 
-    /// - Parameter nanoseconds: a negative time, which only a clock's fault could make, counts as none.
+    /// Records a duration.
+    ///
+    /// - Parameter nanoseconds: A negative value, which only a faulty clock gives, counts as 0.
     public mutating func record(nanoseconds: Int64) {
         var bucket = 0
         while bucket < Self.bounds.count, nanoseconds > Self.bounds[bucket] { bucket += 1 }
@@ -121,15 +129,15 @@ public struct LatencyHistogram: Sendable {
         sum &+= other.sum
     }
 
-    /// How often each bucket was met; one more than there are bounds.
+    /// The count of each bucket, one more than there are bounds.
     public var buckets: [UInt64] { counts.indices.map { counts[$0] } }
 }
 
-/// Prometheus' text format, version 0.0.4.
+/// The text format of Prometheus, version 0.0.4.
 public enum MetricsText {
     public static let contentType: StaticString = "text/plain; version=0.0.4; charset=utf-8"
 
-    /// Families without samples are left out.
+    /// Encodes the families that have samples.
     public static func encode(_ families: [MetricFamily]) -> [UInt8] {
         var text = ""
         for family in families where !family.samples.isEmpty { append(family, to: &text) }
