@@ -1,38 +1,41 @@
 internal import EventLoop
 
-/// When the next call may begin, and what becomes of spans whose call has failed.
+/// The schedule of export calls and the handling of spans whose call failed.
 ///
-/// A value without I/O. Waits double from one failure to the next, up to a minute, each shortened by chance by up to a half, so
-/// that gateways do not come back to a collector all at once; `Retry-After` makes them longer, never shorter.
+/// It is a value without I/O. Waits double from one failure to the next, up to a minute. Each is shortened randomly by
+/// up to a half, so that gateways do not return to a collector at the same time. `Retry-After` can only lengthen a
+/// wait.
 struct ExportSchedule {
     enum Decision: Equatable {
-        /// The spans are done with.
+        /// The spans are finished.
         case done(SpanExportCounts.SpanOutcome, rejected: Int)
-        /// They are sent again, after that time.
+        /// The spans are sent again after this time.
         case again(after: TimeSpan)
     }
 
-    /// A change that is reported to the operator: it begins to fail, or it works again.
+    /// A change to be reported to the operator: calls begin to fail, or succeed again.
     enum Transition: Equatable {
         case failing(reason: String)
         case refused(reason: String)
-        /// The collector takes calls, but not all that is in them.
+        /// The collector accepts calls, but not all of their spans.
         case rejecting
         case recovered
     }
 
     private(set) var failures = 0
-    /// Since when the oldest spans could not be sent; nil if nothing has failed.
+    /// The time since when the oldest spans could not be sent. Nil if nothing has failed.
     private var failingSince: Instant?
     private var reported: Transition?
 
-    /// How long a collector may be away until spans are given up: who looks at them wants to see what is.
+    /// The time without a collector after which spans are discarded. Operators want to see recent ones.
     static let patience = TimeSpan.seconds(300)
     private static let longestWait: Int64 = 60_000
-    /// A collector that asks for more is asked again after this.
+    /// Limit of `Retry-After` in seconds. A longer value is reduced to it.
     private static let longestRetryAfter: Int64 = 300
 
-    /// - Parameter chance: 0 to 1.
+    /// Handles the end of a call.
+    ///
+    /// - Parameter chance: A random number from 0 to 1.
     mutating func ended(
         _ answer: ExportAnswer, at now: Instant, chance: Double
     ) -> (decision: Decision, news: Transition?) {
@@ -45,7 +48,7 @@ struct ExportSchedule {
             reported = nil
             return (.done(.exported, rejected: 0), news)
         case .refused(let reason):
-            // The collector is there: the next spans are sent at once.
+            // The collector works, so the next spans are sent at once.
             failures = 0
             failingSince = nil
             return (.done(.refused, rejected: 0), news(.refused(reason: reason)))
@@ -56,7 +59,7 @@ struct ExportSchedule {
             let news = news(.failing(reason: reason))
             let wait = wait(atLeast: after, chance)
             guard now + wait - since <= Self.patience else {
-                // The time of the next spans begins again, but they wait as long.
+                // The next spans start with a new period, but wait as long.
                 failingSince = nil
                 return (.done(.expired, rejected: 0), news)
             }
@@ -64,7 +67,7 @@ struct ExportSchedule {
         }
     }
 
-    /// How long what comes next waits, after spans were given up.
+    /// The wait of the next spans after others were discarded.
     var pause: TimeSpan { failures == 0 ? TimeSpan(nanoseconds: 0) : .milliseconds(longest) }
 
     private var longest: Int64 { min(Self.longestWait, 1_000 << Int64(min(max(0, failures - 1), 10))) }
@@ -74,7 +77,7 @@ struct ExportSchedule {
         return .milliseconds(max(own, min(seconds ?? 0, Self.longestRetryAfter) * 1_000))
     }
 
-    /// Once for each kind of fault in a row.
+    /// Returns the transition unless the last one was equal.
     private mutating func news(_ news: Transition) -> Transition? {
         switch (reported, news) {
         case (.failing, .failing), (.refused, .refused), (.rejecting, .rejecting): return nil

@@ -2,27 +2,29 @@ package import EventLoop
 internal import Synchronization
 package import Upstream
 
-/// Sends spans to a collector, from a thread of its own: a collector that is slow or gone slows no request.
+/// The exporter of spans to a collector, with its own thread. A slow or absent collector delays no request.
 ///
-/// For all workers and generations: `adopt` passes the changes of a reload.
+/// It serves all workers and generations. `adopt` applies the changes of a reload.
 package final class SpanExporter: Sendable {
     enum Message: Sendable {
         case batch(SpanBatch)
         case settings(ExportSettings)
-        /// - flushes: what waits is sent once, for a moment.
+        /// - flushes: Whether waiting spans are sent once, for a short time.
         case stop(flushes: Bool)
     }
 
     package let counts = SpanExportCounts()
     private let mailbox: Mailbox<Message>
     private let thread = Mutex<LoopThread?>(nil)
-    /// Nobody takes anything out of the mailbox any more.
+    /// Whether the thread has stopped reading the mailbox.
     private let hasEnded = Atomic<Bool>(false)
 
-    /// Blocks, of all workers; what they may hold is limited by their budgets.
+    /// Limit of waiting batches of all workers. Their size is limited by the workers' budgets.
     private static let limit = 4_096
 
-    /// - Parameter tell: called on the exporter's thread with what people are to know, and whether it is a fault.
+    /// Starts the exporter.
+    ///
+    /// - Parameter tell: Called on the exporter's thread with a message for people, and whether it is a fault.
     package init(
         _ settings: ExportSettings, tell: @escaping @Sendable (_ text: String, _ isFault: Bool) -> Void
     ) throws(EventLoopError) {
@@ -37,46 +39,50 @@ package final class SpanExporter: Sendable {
                 withExtendedLifetime(receiver) { loop.run() }
                 sender.close()
             } catch {
-                // The settings were tried before: memory or descriptors. Spans are then dropped when the mailbox is full.
+                // The settings were tested before, so memory or descriptors are exhausted. Spans are dropped when the
+                // mailbox is full.
                 tell("cannot begin: \(error)", true)
             }
         }
         thread.withLock { $0 = started }
     }
 
-    /// - Returns: false if it was not taken.
+    /// Passes spans to the exporter.
+    ///
+    /// - Returns: false if the mailbox is full.
     func post(_ batch: SpanBatch) -> Bool { mailbox.post(.batch(batch)) }
 
-    /// From the next call on.
+    /// Applies new settings from the next call on.
     package func adopt(_ settings: ExportSettings) { mailbox.post(.settings(settings)) }
 
-    /// Ends the thread, after all workers. - Parameter flushes: whether what waits is still sent, which takes three seconds at
-    /// most.
+    /// Ends the thread. Call it after the end of all workers.
+    ///
+    /// - Parameter flushes: Whether waiting spans are sent, which takes at most three seconds.
     package func stop(flushes: Bool) {
         guard let thread = thread.withLock({ $0.take() }) else { return }
-        // The thread takes all it is given at once, so there is room soon.
+        // The thread empties the mailbox at once, so there will be room soon.
         while !mailbox.post(.stop(flushes: flushes)), !hasEnded.load(ordering: .acquiring) { SpanSender.rest() }
         thread.join()
     }
 }
 
-/// Where spans go, and as whose. Plain values, files read.
+/// The target of spans and the description of their source. Plain values; files were read before.
 package struct ExportSettings: Sendable {
     /// The value of Host.
     let host: String
-    /// What comes before `/v1/traces`: nothing, or a slash and more.
+    /// The path before `/v1/traces`: empty, or a slash and more.
     let path: String
-    /// One server.
+    /// The collector, an upstream with one server.
     package let upstream: UpstreamSettings
     let resolver: ResolverSettings
     let forbidden: ForbiddenAddresses
-    /// For a call.
+    /// The timeout of a call.
     let timeout: TimeSpan
-    /// Of `Authorization: Bearer`; nil if none is sent.
+    /// The token of `Authorization: Bearer`. Nil if none is sent.
     let token: String?
-    /// What all spans have in common: names and values by OpenTelemetry's semantic conventions.
+    /// The attributes of all spans: names and values of OpenTelemetry's semantic conventions.
     let resource: [(key: String, value: ResourceValue)]
-    /// Of the gateway.
+    /// The version of the gateway.
     let version: String
 
     package init(
@@ -96,7 +102,7 @@ package struct ExportSettings: Sendable {
         self.version = version
     }
 
-    /// What stands before the spans in the content of a call: `ExportTraceServiceRequest` up to the list.
+    /// The content of a call before its spans: the beginning of `ExportTraceServiceRequest` up to the list.
     var opening: [UInt8] {
         let attributes = resource.map { key, value in
             let text =
@@ -127,27 +133,27 @@ package struct ExportSettings: Sendable {
     }
 }
 
-/// What a process can say of itself.
+/// The value of a resource attribute.
 package enum ResourceValue: Sendable {
     case text(String)
     case number(Int)
 }
 
-/// Counts of the outcomes of spans, and of the calls that carry them. Read on another thread, for metrics.
+/// Counts of the outcomes of spans and calls. Another thread reads them for metrics.
 package final class SpanExportCounts: Sendable {
-    /// Of a span.
+    /// The outcome of a span.
     package enum SpanOutcome: Int, CaseIterable, Sendable {
-        /// The collector has taken it.
+        /// The collector accepted the span.
         case exported
-        /// The collector took the call it came in, but not the span.
+        /// The collector accepted the call, but not the span.
         case rejected
-        /// The collector refuses the call for good: it would again.
+        /// The collector refused the call permanently.
         case refused
         /// The collector could not be reached for too long.
         case expired
-        /// As much as may wait does.
+        /// The limit of waiting spans was reached.
         case queueFull
-        /// More requests than are recorded in a second.
+        /// The limit of recorded requests per second was reached.
         case rateLimited
 
         package var name: String {
@@ -162,11 +168,11 @@ package final class SpanExportCounts: Sendable {
         }
     }
 
-    /// Of a call.
+    /// The outcome of a call.
     package enum Outcome: Int, CaseIterable, Sendable {
         case accepted
         case refused
-        /// It is made again.
+        /// The call failed and is repeated.
         case failed
 
         package var name: String {
@@ -183,7 +189,7 @@ package final class SpanExportCounts: Sendable {
 
     package init() {}
 
-    /// Once for a block, or for what is dropped: not for each span that goes its way.
+    /// Adds to a count. It is called once for a batch, not for each span.
     func add(_ count: Int, _ fate: SpanOutcome) { spans.withLock { $0[fate.rawValue] += count } }
     func add(_ outcome: Outcome) { calls.withLock { $0[outcome.rawValue] += 1 } }
 

@@ -1,16 +1,16 @@
 package import EventLoop
 internal import Synchronization
 
-/// One worker's spans of one generation, collected until they are enough to wake the exporter for, or have waited long enough.
+/// The spans of one worker and generation. They are collected until they fill a block or have waited long enough.
 ///
-/// Bounded: what does not fit is dropped and counted, and no request waits.
+/// The size is limited. Spans above the limit are dropped and counted, and no request waits.
 package final class SpanQueue {
     package struct Limits: Equatable, Sendable {
-        /// Octets of the worker's spans that may wait, those the exporter has not got rid of included.
+        /// Limit in bytes of the worker's waiting spans, including those with the exporter.
         package var octets: Int
-        /// Requests recorded in a second at most.
+        /// Limit of recorded requests per second.
         package var requestsPerSecond: Int
-        /// For how long spans are collected.
+        /// The time for which spans are collected.
         package var interval: TimeSpan
 
         package init(octets: Int, requestsPerSecond: Int, interval: TimeSpan) {
@@ -31,7 +31,7 @@ package final class SpanQueue {
     private var timer: LoopTimer?
     private var isTimerRunning = false
 
-    /// Octets that are handed over at once.
+    /// Size in bytes at which a block is handed over.
     static let blockSize = 64 * 1024
 
     package init(loop: Loop, exporter: SpanExporter, budget: SpanBudget, limits: Limits) {
@@ -44,14 +44,16 @@ package final class SpanQueue {
         }
     }
 
+    /// Records the spans of one request.
+    ///
     /// - Parameters:
-    ///   - now: seconds of any clock.
-    ///   - write: writes the spans of one request.
+    ///   - now: Seconds of any clock.
+    ///   - write: Writes the spans.
     package func record(at now: Int64, _ write: (inout SpanText) -> Void) {
         guard isWithinRate(now) else { return exporter.counts.add(1, .rateLimited) }
         write(&text)
         let spans = text.count
-        // All text from outside is bounded, so nothing is torn; half a span would spoil the others.
+        // All external text has a limited length, so no span is cut. Half a span would make the others unreadable.
         guard !text.isTorn, budget.take(text.octets, limit: limits.octets) else {
             text.clear()
             return exporter.counts.add(spans, .queueFull)
@@ -64,7 +66,7 @@ package final class SpanQueue {
         timer?.start(after: limits.interval)
     }
 
-    /// To be called before it is let go of, too.
+    /// Hands the collected spans over. It must also be called before the queue is released.
     package func handOver() {
         guard count > 0 else { return }
         let batch = SpanBatch(text: block, count: count, budget: budget)
@@ -86,8 +88,8 @@ package final class SpanQueue {
     }
 }
 
-/// How many octets of one worker's spans wait to be exported, of all its generations: taken by the worker, given back by the
-/// exporter.
+/// The number of bytes of one worker's waiting spans, of all its generations. The worker adds to it, and the exporter
+/// subtracts.
 package final class SpanBudget: Sendable {
     private let waiting = Atomic<Int>(0)
 
@@ -95,9 +97,11 @@ package final class SpanBudget: Sendable {
 
     package var octets: Int { waiting.load(ordering: .relaxed) }
 
-    /// - Returns: false if there would be more than `limit`; nothing is taken then.
+    /// Reserves bytes.
+    ///
+    /// - Returns: false if the sum would be above `limit`. Nothing is then reserved.
     func take(_ octets: Int, limit: Int) -> Bool {
-        // One worker takes, so what it sees can only become less meanwhile.
+        // Only one worker adds, so the value can only decrease meanwhile.
         guard self.octets + octets <= limit else { return false }
         waiting.add(octets, ordering: .relaxed)
         return true
@@ -106,11 +110,11 @@ package final class SpanBudget: Sendable {
     func give(_ octets: Int) { waiting.subtract(octets, ordering: .relaxed) }
 }
 
-/// Spans that go together, from one worker.
+/// A batch of spans from one worker.
 struct SpanBatch: Sendable {
-    /// Each with a comma before it.
+    /// The spans, each after a comma.
     let text: [UInt8]
     let count: Int
-    /// That the octets belong to.
+    /// The budget of the bytes.
     let budget: SpanBudget
 }

@@ -5,7 +5,7 @@ internal import Foundation
 internal import Glibc
 internal import Upstream
 
-/// The exporter on its thread: what waits, the call that is under way, and when the next one begins.
+/// The state of the exporter on its thread: waiting spans, the call in-flight, and the time of the next call.
 final class SpanSender {
     private let loop: Loop
     private let buffers = BufferPool()
@@ -17,11 +17,11 @@ final class SpanSender {
     private var authorization: [(name: String, value: String)]
     private var pool: UpstreamPool
     private var names: NameBook?
-    /// Those that take the place of the above when no call is under way.
+    /// Settings that replace the present ones as soon as no call is in-flight.
     private var next: ExportSettings?
     private var schedule = ExportSchedule()
     private var waiting: [SpanBatch] = []
-    /// Of them, those that the call under way, or the next one, has.
+    /// The number of waiting batches in the call in-flight or the next one.
     private var sending = 0
     private var call: OutboundCall?
     private var timer: LoopTimer?
@@ -29,7 +29,7 @@ final class SpanSender {
     private var isStopping = false
     private var patience: LoopTimer?
 
-    /// Octets of spans in one call.
+    /// Limit of a call's spans in bytes.
     private static let callSize = 1 << 20
     private static let namePatience = TimeSpan.seconds(2)
     private static let flushPatience = TimeSpan.seconds(3)
@@ -64,7 +64,7 @@ final class SpanSender {
         }
     }
 
-    /// Lets go of everything that refers to the loop.
+    /// Releases everything that refers to the loop.
     func close() {
         call?.stop()
         call = nil
@@ -87,9 +87,9 @@ final class SpanSender {
         settings.token.map { [("Authorization", "Bearer \($0)")] } ?? []
     }
 
-    // MARK: - Where the collector is
+    // MARK: - Address of the collector
 
-    /// Finds out, and keeps that up to date. Spans wait meanwhile, for a moment.
+    /// Resolves the collector's name and keeps the addresses current. Spans wait for the first result.
     private func find() {
         let named = settings.upstream.servers.compactMap(\.resolved)
         names = nil
@@ -122,7 +122,7 @@ final class SpanSender {
         }
     }
 
-    // MARK: - Calling
+    // MARK: - Calls
 
     private func turn() {
         guard call == nil else { return }
@@ -140,7 +140,7 @@ final class SpanSender {
         sending = 0
         for batch in waiting {
             guard sending == 0 || content.count + batch.text.count <= Self.callSize else { break }
-            // Without the comma that it begins with.
+            // Without its leading comma.
             content += sending == 0 ? batch.text.dropFirst() : batch.text[...]
             sending += 1
         }
@@ -149,7 +149,8 @@ final class SpanSender {
             post: settings.path + "/v1/traces", host: settings.host,
             fields: [("Content-Type", "application/json"), ("Accept-Encoding", "identity")] + authorization,
             content: content)
-        // A collector may get spans twice rather than not at all: ids tell them.
+        // A call may be repeated. A collector recognizes spans by their ids and had better receive them twice than
+        // never.
         let call = OutboundCall(request, on: pool, loop: loop, isRepeatable: true) { [unowned self] result in
             ended(ExportAnswer(result))
         }
@@ -164,7 +165,7 @@ final class SpanSender {
         case .failing(let reason): tell("\(settings.host): \(reason): spans wait", true)
         case .refused(let reason): tell("\(settings.host): \(reason): spans are dropped", true)
         case .recovered: tell("\(settings.host): accepts spans again", false)
-        // Reported below, with the number of spans.
+        // These are reported below, with the number of spans.
         case .rejecting, nil: break
         }
         var pause = TimeSpan(nanoseconds: 0)
@@ -181,14 +182,16 @@ final class SpanSender {
             counts.add(.failed)
             pause = wait
         }
-        // A stopping exporter tries once.
+        // An exporter that stops tries once.
         if isStopping, schedule.failures > 0 { return loop.stop() }
         guard pause.nanoseconds > 0 else { return turn() }
         isPausing = true
         timer?.start(after: pause)
     }
 
-    /// - Parameter but: of their spans, so many are counted elsewhere.
+    /// Removes the first batches.
+    ///
+    /// - Parameter but: The number of their spans that are counted elsewhere.
     private func drop(_ count: Int, _ fate: SpanExportCounts.SpanOutcome, but others: Int = 0) {
         let gone = waiting[..<count]
         counts.add(gone.reduce(0) { $0 + $1.count } - others, fate)
@@ -196,7 +199,7 @@ final class SpanSender {
         waiting.removeFirst(count)
     }
 
-    // MARK: - The end
+    // MARK: - End
 
     private func stop(flushes: Bool) {
         isStopping = true
@@ -209,17 +212,21 @@ final class SpanSender {
     static func rest() { usleep(1_000) }
 }
 
-/// What a collector's answer means (OTLP specification, "OTLP/HTTP Response").
+/// The meaning of a collector's answer (OTLP specification, "OTLP/HTTP Response").
 enum ExportAnswer: Equatable {
-    /// - rejected: spans of it that the collector has not taken; it says so once and for all.
+    /// The call was accepted.
+    ///
+    /// - rejected: The number of its spans that the collector permanently refused.
     case accepted(rejected: Int)
-    /// It may be sent again. - after: seconds to wait at least, if the collector says.
+    /// The call may be sent again.
+    ///
+    /// - after: The minimum number of seconds to wait, if the collector states it.
     case again(after: Int64?, reason: String)
     case refused(reason: String)
 
     init(_ result: Result<OutboundAnswer, OutboundFailure>) {
         switch result {
-        // What it was, it has said; that there is more than anybody reads makes no difference to it, and the spans may not go twice.
+        // The status decides, even if the content is too long to read. The spans must not be sent twice.
         case .failure(.contentTooLarge(let status)): self.init(status: status, content: [], retryAfter: nil)
         case .failure(let failure): self = .again(after: nil, reason: failure.reason)
         case .success(let answer):
@@ -236,7 +243,8 @@ enum ExportAnswer: Equatable {
         }
     }
 
-    /// `{"partialSuccess": {"rejectedSpans": "3"}}`, where JSON has 64-bit integers as strings, and readers take numbers too.
+    /// Returns the number in `{"partialSuccess": {"rejectedSpans": "3"}}`. JSON has 64-bit integers as strings, and
+    /// readers accept numbers too.
     private static func rejected(_ content: [UInt8]) -> Int {
         guard let object = try? JSONSerialization.jsonObject(with: Data(content)) as? [String: Any],
             let partial = object["partialSuccess"] as? [String: Any]

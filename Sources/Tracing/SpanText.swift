@@ -1,21 +1,21 @@
 package import Bytes
 
-/// Spans as OTLP has them in JSON (opentelemetry-proto 1.x, "JSON Protobuf Encoding" of the OTLP specification): ids in
-/// hexadecimal, 64-bit integers as decimal strings, enumerations as numbers. Written member by member, each span with a comma
-/// before it, for a list that others belong to.
+/// A writer of spans in OTLP's JSON (opentelemetry-proto 1.x, "JSON Protobuf Encoding" of the OTLP specification). Ids
+/// are hexadecimal, 64-bit integers are decimal strings, and enumerations are numbers. Each span begins with a comma,
+/// for a list with others.
 package struct SpanText: ~Copyable {
     private var line = ByteBuffer(pool: BufferPool())
     private var isFirstAttribute = true
     private(set) var count = 0
 
-    /// As `opentelemetry.proto.trace.v1.Span.SpanKind` numbers them.
+    /// The numbers of `opentelemetry.proto.trace.v1.Span.SpanKind`.
     package enum Kind: UInt64 {
         case `internal` = 1
         case server = 2
         case client = 3
     }
 
-    /// Who a span is, and when.
+    /// The ids and times of a span.
     package struct Identity {
         let trace: (high: UInt64, low: UInt64)
         let id: UInt64
@@ -26,10 +26,12 @@ package struct SpanText: ~Copyable {
         let start: UInt64
         let end: UInt64
 
+        /// Creates a value.
+        ///
         /// - Parameters:
-        ///   - parent: 0 if it has none.
-        ///   - flags: of the W3C trace context.
-        ///   - start: nanoseconds since 1970; so is `end`.
+        ///   - parent: 0 if there is none.
+        ///   - flags: The flags of the W3C trace context.
+        ///   - start: Nanoseconds since 1970, as is `end`.
         package init(
             trace: (high: UInt64, low: UInt64), id: UInt64, parent: UInt64, isParentRemote: Bool, flags: UInt8,
             kind: Kind,
@@ -48,11 +50,11 @@ package struct SpanText: ~Copyable {
 
     package init() {}
 
-    /// Whether something did not fit: then nothing of it is to be used.
+    /// Whether some text did not fit. The content must then not be used.
     var isTorn: Bool { line.overflowed }
     var octets: Int { line.count }
 
-    /// Appends what was written, and begins again.
+    /// Appends the content to `block` and clears it.
     mutating func move(to block: inout [UInt8]) {
         line.copy(to: &block)
         clear()
@@ -65,9 +67,11 @@ package struct SpanText: ~Copyable {
 
     // MARK: - One span
 
+    /// Writes one span.
+    ///
     /// - Parameters:
-    ///   - name: writes it, of letters, digits, spaces and what JSON escapes nothing of.
-    ///   - attributes: writes them.
+    ///   - name: Writes the name in letters, digits, spaces and other characters that JSON does not escape.
+    ///   - attributes: Writes the attributes.
     package mutating func span(
         _ identity: Identity, name: (inout ByteBuffer) -> Void, isFailed: Bool = false,
         attributes: (inout SpanText) -> Void
@@ -82,7 +86,7 @@ package struct SpanText: ~Copyable {
             line.append(hex: identity.parent, digits: 16)
         }
         line.append("\",\"flags\":")
-        // Bit 8: what bit 9 says is known; bit 9: the parent is in another process.
+        // Bit 8 says that bit 9 is valid. Bit 9 says that the parent is in another process.
         line.append(decimal: UInt64(identity.flags) | 0x100 | (identity.isParentRemote ? 0x200 : 0))
         line.append(",\"name\":\"")
         name(&line)
@@ -104,12 +108,12 @@ package struct SpanText: ~Copyable {
 
     // MARK: - Attributes
 
-    /// Text of ours, in which JSON would escape nothing.
+    /// Writes an attribute with constant text that JSON does not escape.
     package mutating func attribute(_ key: StaticString, _ value: StaticString) {
         attribute(key, word: { $0.append(value) })
     }
 
-    /// The same, written piece by piece.
+    /// Writes an attribute with text of several pieces that JSON does not escape.
     package mutating func attribute(_ key: StaticString, word: (inout ByteBuffer) -> Void) {
         begin(key, "stringValue")
         line.append("\"")
@@ -117,7 +121,7 @@ package struct SpanText: ~Copyable {
         line.append("\"}}")
     }
 
-    /// Any octets; what is beyond ASCII is taken for Latin-1.
+    /// Writes an attribute with any bytes. Those outside ASCII are interpreted as Latin-1.
     package mutating func attribute(_ key: StaticString, text: [UInt8]) {
         begin(key, "stringValue")
         line.appendJSON(bytes: text.span)

@@ -14,7 +14,7 @@ struct ExportScheduleTests {
         for (chance, share) in [(0.0, 1.0), (1.0, 0.5), (0.5, 0.75)] {
             var schedule = ExportSchedule()
             let waits = (0..<8).map { _ in
-                // The clock stands still: patience is another promise.
+                // The clock does not advance, because another test is about the time limit.
                 guard case .again(let wait) = schedule.ended(Self.again, at: start, chance: chance).decision else {
                     return -1.0
                 }
