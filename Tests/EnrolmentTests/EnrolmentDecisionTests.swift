@@ -1,3 +1,6 @@
+import Attestation
+import Cryptography
+import Foundation
 import Registry
 import Testing
 
@@ -61,5 +64,80 @@ struct EnrolmentDecisionTests {
         }
         #expect(EnrolmentFault(StoreError.deviceUnknown).error == .notFound)
         #expect(EnrolmentFault(StoreError.unavailable).error == .temporarilyUnavailable)
+    }
+}
+
+@Suite("The enrolment error table")
+struct EnrolmentErrorTests {
+    private static let failed = CryptographyError(doing: "be tested")
+
+    @Test("the table has exactly these statuses and codes")
+    func rows() {
+        let rows = EnrolmentError.allCases.map { "\($0.row.status) \($0.row.code)" }
+        #expect(
+            rows == [
+                "400 bad_request", "403 invalid_request", "403 integrity_check_error", "403 os_outdated",
+                "404 not_found", "422 validation_error", "500 server_error", "503 temporarily_unavailable",
+            ])
+    }
+
+    @Test("each fault maps to its error")
+    func faults() {
+        let expected: [(EnrolmentFault, EnrolmentError)] = [
+            (.contentMalformed(.malformed), .badRequest), (.memberMissing(.type), .badRequest),
+            (.memberUnknown, .badRequest), (.tokenMalformed, .badRequest), (.valueFormat(.nonce), .validation),
+            (.tokenMembers, .badRequest), (.tokenAlgorithm, .invalidRequest), (.tokenType, .invalidRequest),
+            (.tokenKey, .invalidRequest), (.tokenKeyID, .invalidRequest), (.tokenAudience, .invalidRequest),
+            (.tokenIssuer, .invalidRequest), (.tokenIssuedAt, .invalidRequest), (.tokenExpiry, .invalidRequest),
+            (.tokenSignature, .invalidRequest), (.admission(.signature), .invalidRequest),
+            (.admission(.used), .invalidRequest), (.admission(.checkFailed(Self.failed)), .server),
+            (.attestation(.malformed(.truncated)), .validation), (.attestation(.nonceMismatch), .invalidRequest),
+            (.attestation(.validationCategory(.notAdmitted)), .integrityCheck),
+            (.attestation(.bundleVersion(.absent)), .integrityCheck),
+            (.attestation(.systemVersion(.notAdmitted)), .osOutdated),
+            (.attestation(.systemVersion(.absent)), .osOutdated),
+            (.attestation(.systemVersion(.unreadable)), .osOutdated), (.systemOutdated, .osOutdated),
+            (.extensions(.validationCategory(.withheld)), .integrityCheck), (.extensionWithheld, .integrityCheck),
+            (.attestation(.checkFailed(.chain, Self.failed)), .server), (.attestation(.rpIDMismatch), .invalidRequest),
+            (.assertion(.signatureInvalid), .invalidRequest), (.assertion(.tooLong), .invalidRequest),
+            (.assertion(.checkFailed(Self.failed)), .server), (.nonceRefused, .invalidRequest),
+            (.instanceKnown, .invalidRequest), (.instanceUnknown, .notFound), (.instanceRevoked, .invalidRequest),
+            (.counterSpent, .invalidRequest), (.keyRefused, .invalidRequest),
+            (.storeUnavailable, .temporarilyUnavailable), (.checkFailed(Self.failed), .server),
+        ]
+        for (fault, error) in expected {
+            #expect(fault.error == error, "\(fault)")
+            #expect(!fault.reason.isEmpty && fault.reason.allSatisfy(\.isASCII))
+        }
+        #expect(Set(expected.map(\.1)) == Set(EnrolmentError.allCases))
+    }
+
+    @Test("a refusal is JSON of two members, is not cached, and reveals no internal fault")
+    func refusals() throws {
+        let faults: [EnrolmentFault] = [
+            .tokenType, .nonceRefused, .contentMalformed(.duplicateName), .storeUnavailable, .checkFailed(Self.failed),
+        ]
+        for fault in faults {
+            let response = EnrolmentResponse.refusal(fault)
+            let members = try JSONDecoder().decode([String: String].self, from: Data(response.content))
+            #expect(response.status == fault.error.row.status)
+            #expect(members.count == 2 && members["error"] == "\(fault.error.row.code)")
+            let description = try #require(members["error_description"])
+            #expect(description.contains(fault.reason) == !fault.error.isOurs)
+            #expect(!description.contains("be tested"))
+            #expect(response.fields.contains { $0.name == "Cache-Control" && $0.value == "no-store" })
+            #expect(response.fields.contains { $0.name == "Content-Type" && $0.value == "application/json" })
+        }
+    }
+
+    @Test("the answers have exactly these bytes")
+    func answers() throws {
+        let nonce = try #require(IssuedNonce(Array(KeyBindingDraft.nonce.utf8)))
+        let issued = EnrolmentResponse.nonce(nonce)
+        #expect(issued.status == 200)
+        #expect(String(decoding: issued.content, as: UTF8.self) == #"{"nonce":"\#(KeyBindingDraft.nonce)"}"#)
+        let done = EnrolmentResponse.initialized
+        #expect(done.status == 204 && done.content.isEmpty)
+        #expect(done.fields.map(\.name) == ["Cache-Control"])
     }
 }

@@ -1,5 +1,7 @@
 public import Attestation
 public import Cryptography
+internal import HTTP
+internal import Registry
 
 /// Every way enrolment refuses a request. One case for each thing that is checked; each has its row of `EnrolmentError`.
 public enum EnrolmentFault: Error, Equatable, Sendable {
@@ -173,5 +175,127 @@ extension AssertionFault {
             .signatureInvalid:
             .invalidRequest
         }
+    }
+}
+
+/// What the enrolment endpoints answer when they refuse: the one table.
+public enum EnrolmentError: CaseIterable, Sendable {
+    case badRequest
+    case invalidRequest
+    case integrityCheck
+    case osOutdated
+    case notFound
+    case validation
+    case server
+    case temporarilyUnavailable
+
+    /// One row of the table.
+    public struct Row: Sendable {
+        /// JSON member `error`. Never renamed.
+        public let code: StaticString
+        /// HTTP status.
+        public let status: UInt16
+        /// The message for the client, one sentence.
+        public let sentence: StaticString
+    }
+
+    public var row: Row {
+        switch self {
+        case .badRequest:
+            Row(
+                code: "bad_request", status: 400,
+                sentence: "The request is malformed, or has missing, unknown or duplicate members.")
+        case .invalidRequest:
+            Row(code: "invalid_request", status: 403, sentence: "The request lacks a valid proof.")
+        case .integrityCheck:
+            Row(
+                code: "integrity_check_error", status: 403,
+                sentence: "The device or app does not meet the requirements.")
+        case .osOutdated:
+            Row(
+                code: "os_outdated", status: 403,
+                sentence: "The device's system version is below the minimum: update the system and enrol again.")
+        case .notFound:
+            Row(code: "not_found", status: 404, sentence: "The app instance is unknown: initialize it first.")
+        case .validation:
+            Row(code: "validation_error", status: 422, sentence: "A value is malformed.")
+        case .server:
+            Row(code: "server_error", status: 500, sentence: "The service failed: start again with a new nonce.")
+        case .temporarilyUnavailable:
+            Row(
+                code: "temporarily_unavailable", status: 503,
+                sentence: "The service is not available: try again later.")
+        }
+    }
+
+    /// Whether the fault is ours: the client then receives only the sentence.
+    public var isOurs: Bool { row.status >= 500 }
+}
+
+/// What the service answers, and where.
+package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
+    case nonce
+    case initialization
+    case keyBinding
+
+    package var path: StaticString {
+        switch self {
+        case .nonce: "/nonce"
+        case .initialization: "/instance-initialization"
+        case .keyBinding: "/key-binding"
+        }
+    }
+
+    /// The one method that is admitted.
+    var method: HTTP.Method { self == .nonce ? .get : .post }
+
+    /// For logs and metrics.
+    package var name: String { String("\(path)".dropFirst()) }
+
+    init?(path: String) {
+        guard let endpoint = Self.allCases.first(where: { "\($0.path)" == path }) else { return nil }
+        self = endpoint
+    }
+}
+
+/// What the registry refuses by, in the words of enrolment.
+extension EnrolmentFault {
+    init(_ refusal: InitializationRefusal) {
+        self =
+            switch refusal {
+            case .epochChanged, .nonceExpired, .nonceUsed: .nonceRefused
+            case .keyRegistered: .instanceKnown
+            case .deviceRevoked: .instanceRevoked
+            }
+    }
+
+    init(_ refusal: KeyBindingRefusal) {
+        self =
+            switch refusal {
+            case .epochChanged, .nonceExpired, .nonceUsed: .nonceRefused
+            case .deviceUnknown: .instanceUnknown
+            case .deviceRevoked: .instanceRevoked
+            case .extensionWithheld: .extensionWithheld
+            case .serialUsed: .checkFailed(CryptographyError(doing: "generate an unused serial number"))
+            case .keyBound, .keyMismatch: .keyRefused
+            case .tooManyKeys: .keysExhausted
+            case .awaitingApproval: .approvalPending
+            case .admissionRequired: .memberMissing(.admissionToken)
+            case .tokenExpired: .admission(.time)
+            case .tokenUsed: .admission(.used)
+            case .subjectRevoked, .subjectMismatch: .admission(.subject)
+            case .counterReplayed: .counterSpent
+            case .counterLate: .counterLate
+            }
+    }
+
+    init(_ error: StoreError) {
+        self =
+            switch error {
+            case .deviceUnknown: .instanceUnknown
+            case .deviceRevoked: .instanceRevoked
+            // No command of enrolment is answered by the others.
+            case .keyRegistered, .keyBound, .devicePending, .bindingUnknown, .unavailable: .storeUnavailable
+            }
     }
 }

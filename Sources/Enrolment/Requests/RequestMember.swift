@@ -72,3 +72,40 @@ extension JSONObject {
 
     func hasOnly(_ members: [RequestMember]) -> Bool { hasOnly(members.map(\.rawValue)) }
 }
+
+/// A nonce as a client sends it back. Whether it is ours, fresh and unused is for others.
+public struct IssuedNonce: Hashable, Sendable {
+    /// How long the text is, in characters: at least 128 bits.
+    static let lengths = 22...128
+
+    /// Base64url in its one spelling, so that equal bytes are equal text.
+    public let text: [UInt8]
+    /// What the text stands for.
+    public let bytes: [UInt8]
+
+    /// Nil comes of text of another form.
+    public init?(_ text: [UInt8]) {
+        guard Self.lengths.contains(text.count), let bytes = Base64URLText.decode(text.span) else { return nil }
+        self.text = text
+        self.bytes = bytes
+    }
+}
+
+/// The URL that the enrolment service is known under: audience of every token made for it.
+public struct ProviderURL: Hashable, Sendable {
+    public let text: String
+
+    /// - Parameter text: `https://` and more, without a slash at the end, query or fragment, in unreserved characters of
+    ///   URLs and `:/[]%`. Anything else is no such URL: it is compared byte by byte, so it has one spelling.
+    public init?(_ text: String) {
+        let scheme = "https://"
+        let admitted = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/[]%".utf8)
+        guard text.utf8.starts(with: scheme.utf8), text.utf8.count > scheme.utf8.count, text.utf8.count <= 1024,
+            text.utf8.last != UInt8(ascii: "/"), text.utf8.allSatisfy(admitted.contains)
+        else { return nil }
+        self.text = text
+    }
+
+    /// The `iss` of the app instance whose new key has this thumbprint.
+    func instance(_ thumbprint: String) -> String { "\(text)/instance/\(thumbprint)" }
+}
