@@ -1,37 +1,37 @@
 public import Cryptography
 
-/// Who let a device in: what a verified admission token says. Only `AdmissionTokenVerifier` makes one.
+/// The content of a verified admission token. Only `AdmissionTokenVerifier` creates one.
 public struct Admission: Equatable, Sendable {
-    /// The token's `jti`, 1 to 128 bytes: to be used once, so to be remembered until `expiry`.
+    /// The token's `jti`, 1 to 128 bytes. It is single-use and remembered until `expiry`.
     public let tokenID: [UInt8]
-    /// In seconds since 1970.
+    /// The time of expiry in seconds since 1970.
     public let expiry: Int64
-    /// The subject as it is stored: HMAC-SHA-256 over issuer and subject. The subject itself goes no further.
+    /// The stored form of the subject: HMAC-SHA-256 over issuer and subject. The subject itself is not kept.
     public let subject: Digest256
 }
 
-/// Why an admission token is refused.
+/// The reason why an admission token is refused.
 public enum AdmissionFault: Error, Equatable, Sendable {
-    /// Not a JWT in strict form, or a claim that is needed is missing or of another form.
+    /// The token is not a strict JWT, or a required claim is missing or malformed.
     case malformed
-    /// `alg` is not ES256, or `crit` demands what is not understood.
+    /// `alg` is not ES256, or `crit` is present.
     case header
     case issuer
     case audience
-    /// `exp` is past or too far ahead, `nbf` or `iat` ahead.
+    /// `exp` is past or too far ahead, or `nbf` or `iat` is in the future.
     case time
     /// `cnf.jkt` is not the new key's thumbprint.
     case key
-    /// Signed by none of the issuer's keys.
+    /// The signature is by none of the issuer's keys.
     case signature
-    /// The token was used before. Found by who remembers.
+    /// The token was used before. The registry detects this.
     case used
-    /// The subject is revoked, or the device was admitted for another. Found by who remembers.
+    /// The subject is revoked, or the device was admitted for another. The registry detects this.
     case subject
-    /// The check could not be made. Our fault; the token counts as refused.
+    /// The check failed to run. This is the service's fault, but the token counts as refused.
     case checkFailed(CryptographyError)
 
-    /// For the log, and for the developer of the client.
+    /// A description for the log and the developer of the client.
     public var reason: StaticString {
         switch self {
         case .malformed: "the admission token is malformed"
@@ -48,19 +48,19 @@ public enum AdmissionFault: Error, Equatable, Sendable {
     }
 }
 
-/// Verifies admission tokens: JWTs of one configured issuer, a login for example, each for one key and one use.
+/// A verifier of admission tokens: JWTs of one configured issuer, such as a login. Each is for one key and one use.
 ///
-/// Belongs to the thread of its library context. That a token is used once is for who remembers.
+/// Belongs to the thread of its library context. The registry ensures that a token is used once.
 public struct AdmissionTokenVerifier {
-    /// Most bytes of a token.
+    /// Length limit of a token in bytes.
     public static let lengthLimit = 8 << 10
-    /// Most keys of an issuer: each may cost a verification.
+    /// Limit of an issuer's keys. Each may cost a verification.
     public static let keyLimit = 8
-    /// Lengths of `jti`, in bytes.
-    static let tokenIDLengths = 1...128
-    /// Lengths of `sub`, in bytes (RFC 7519 sets none; OpenID Connect Core section 2 does).
-    static let subjectLengths = 1...255
-    /// How far the issuer's clock may be ahead, in seconds.
+    /// The permitted lengths of `jti` in bytes.
+    private static let tokenIDLengths = 1...128
+    /// The permitted lengths of `sub` in bytes, from OpenID Connect Core section 2. RFC 7519 defines none.
+    private static let subjectLengths = 1...255
+    /// Tolerance for the issuer's clock being ahead, in seconds.
     public static let clockTolerance: Int64 = 60
 
     private let issuer: String
@@ -70,12 +70,14 @@ public struct AdmissionTokenVerifier {
     private let pseudonyms: SubjectPseudonyms
     private let library: LibraryContext
 
+    /// Creates a verifier.
+    ///
     /// - Parameters:
-    ///   - issuer: `iss`, byte by byte.
-    ///   - points: the issuer's public keys, 1 to 8; embedded ones are never looked at.
-    ///   - audience: `aud`.
-    ///   - longestLife: how far ahead `exp` may lie, in seconds: used tokens are remembered that long.
-    ///   - pseudonymKey: a secret. With another key, a subject's devices can no longer be found.
+    ///   - issuer: The required `iss`, compared byte by byte.
+    ///   - points: The issuer's 1 to 8 public keys. Keys in tokens are ignored.
+    ///   - audience: The required `aud`.
+    ///   - longestLife: The maximum time until `exp`, in seconds. Used tokens are remembered for that time.
+    ///   - pseudonymKey: A secret. With another key, a subject's devices can no longer be found.
     public init(
         issuer: String, points: [[UInt8]], audience: ProviderURL, longestLife: Int64, pseudonymKey: AuthenticationKey,
         _ library: LibraryContext
@@ -93,15 +95,17 @@ public struct AdmissionTokenVerifier {
         self.library = library
     }
 
+    /// Verifies a token.
+    ///
     /// - Parameters:
-    ///   - text: the token as it came.
-    ///   - keyThumbprint: of the key that is to be bound (RFC 7638), which has proven itself already.
-    ///   - now: in seconds since 1970.
+    ///   - text: The token as received.
+    ///   - keyThumbprint: The thumbprint (RFC 7638) of the key to bind, whose possession was proven before.
+    ///   - now: The time in seconds since 1970.
     public func verify(
         _ text: [UInt8], keyThumbprint: String, now: Int64
     ) throws(AdmissionFault) -> Admission {
         guard text.count <= Self.lengthLimit, let token = try? CompactJWS(text) else { throw .malformed }
-        // The token is another's: members that mean nothing here are read over (RFC 7519 section 4), but never `crit`.
+        // Another party defines the token, so unknown members are ignored (RFC 7519 section 4), except `crit`.
         guard token.header["alg"]?.spells("ES256") == true, token.header["crit"] == nil else { throw .header }
         let claims = token.payload
         guard let issuer = claims["iss"], let audience = claims["aud"], let expiry = claims["exp"]?.integer,

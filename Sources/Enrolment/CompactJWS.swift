@@ -1,19 +1,21 @@
 internal import Challenges
 package import Cryptography
 
-/// A JSON Web Signature in compact serialization (RFC 7515 section 3.1), taken apart; nothing in it is believed yet.
+/// A parsed JSON Web Signature in compact serialization (RFC 7515 section 3.1). Nothing in it was verified.
 package struct CompactJWS: Equatable, Sendable {
-    /// Most bytes of the text.
+    /// Length limit of the text in bytes.
     package static let lengthLimit = 32 << 10
 
     package let header: JSONObject
     package let payload: JSONObject
-    /// The two first parts with the full stop between them, as they came: what is signed.
+    /// The signed bytes: the first two parts as received, with the full stop between them.
     package let signingInput: [UInt8]
     package let signature: [UInt8]
 
-    /// - Parameter text: three parts of base64url, each in its one spelling (RFC 7515 section 2: no padding, no white
-    ///   space), header and payload JSON objects.
+    /// Parses a token.
+    ///
+    /// - Parameter text: Three parts of canonical base64url (RFC 7515 section 2: no padding, no white space). Header
+    ///   and payload are JSON objects.
     package init(_ text: [UInt8]) throws(JWSFault) {
         guard text.count <= Self.lengthLimit else { throw .malformed }
         let parts = text.split(separator: UInt8(ascii: "."), maxSplits: 3, omittingEmptySubsequences: false)
@@ -38,7 +40,7 @@ package struct CompactJWS: Equatable, Sendable {
         return bytes
     }
 
-    /// Whether the signature is ES256 by this key (RFC 7518 section 3.4). Does not look at the header.
+    /// Returns whether the signature is ES256 by this key (RFC 7518 section 3.4). The header is ignored.
     package func isSigned(by key: P256VerificationKey, _ library: LibraryContext) throws(CryptographyError) -> Bool {
         let digest = try library.sha256(of: signingInput.span)
         return key.verify(digest: digest, fixedWidthSignature: signature.span)
@@ -46,23 +48,26 @@ package struct CompactJWS: Equatable, Sendable {
 }
 
 package enum JWSFault: Error, Equatable, Sendable {
-    /// Not three parts of base64url, or too long.
+    /// The text is not three parts of base64url, or too long.
     case malformed
-    /// Header or payload is not JSON as it is read here.
+    /// Header or payload is not JSON that the reader accepts.
     case json(JSONFault)
 }
 
 /// A P-256 public key as a JSON Web Key (RFC 7518 section 6.2.1).
 package struct PublicJWK: Equatable, Sendable {
-    /// The uncompressed point: 65 bytes. Whether it lies on the curve is for `P256VerificationKey`.
+    /// The uncompressed point, 65 bytes. `P256VerificationKey` checks whether it is on the curve.
     package let point: [UInt8]
-    /// The members it has, all of them.
+    /// The names of all members.
     static let members = ["kty", "crv", "x", "y"]
     private let x: [UInt8]
     private let y: [UInt8]
 
-    /// - Parameter members: `kty`, `crv`, `x` and `y`, and no other: a private key in particular has no business here.
-    ///   Nil comes of another form: coordinates have all their 32 bytes (RFC 7518 section 6.2.1.2), in base64url.
+    /// Parses a key.
+    ///
+    /// - Parameter members: Exactly `kty`, `crv`, `x` and `y`, so that a private key is refused. Coordinates have 32
+    ///   bytes in base64url (RFC 7518 section 6.2.1.2).
+    /// - Returns: nil for another form.
     package init?(_ members: JSONObject) {
         guard members.hasOnly(Self.members), members["kty"]?.spells("EC") == true,
             members["crv"]?.spells("P-256") == true, let x = members["x"]?.text, let y = members["y"]?.text,
@@ -74,12 +79,18 @@ package struct PublicJWK: Equatable, Sendable {
         point = [0x04] + first + second
     }
 
-    /// The JWK thumbprint with SHA-256 (RFC 7638 section 3), in base64url: 43 characters.
+    /// Returns the JWK thumbprint with SHA-256 (RFC 7638 section 3) in base64url: 43 characters.
     package func thumbprint(_ library: LibraryContext) throws(CryptographyError) -> String {
-        // Members in the order of their names, no white space; coordinates are base64url, which needs no escapes.
+        // Members are in the order of their names, without white space. Base64url needs no escapes.
         let text =
             Array(#"{"crv":"P-256","kty":"EC","x":""#.utf8) + x + Array(#"","y":""#.utf8) + y + Array(#""}"#.utf8)
         let digest = try library.sha256(of: text.span)
         return Base64URLText.encode(digest.span)
     }
+}
+
+/// Times in tokens: seconds since 1970 (RFC 7519 section 2). Fractions are refused.
+enum NumericDate {
+    /// The permitted range, up to the year 9999.
+    static let range: ClosedRange<Int64> = 0...253_402_300_799
 }

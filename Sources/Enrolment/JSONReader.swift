@@ -1,19 +1,20 @@
-/// Reads small JSON texts strictly: one meaning for every text, or none.
+/// A strict reader of small JSON texts, for which each text has one meaning or none.
 ///
-/// Own code, because what reads here stands open to everybody: Foundation's decoder takes encodings other than UTF-8,
-/// keeps one of several equal names without a word, and bounds neither depth nor count.
+/// It is own code, because anyone can send it input. Foundation's decoder accepts encodings other than UTF-8, silently
+/// keeps one of several equal names, and limits neither depth nor count.
 package struct JSONReader {
-    /// Objects and arrays in each other.
+    /// Limit of nested objects and arrays.
     package static let depthLimit = 8
-    /// Members of an object, elements of an array. Duplicates are looked for one by one, so this also bounds that.
+    /// Limit of an object's members and an array's elements. It also limits the cost of searching for duplicates one by
+    /// one.
     package static let countLimit = 64
 
     private let text: [UInt8]
     private var position = 0
 
-    /// Reads a text that is one object.
+    /// Parses a text that is one object.
     ///
-    /// - Parameter longest: most bytes of the text.
+    /// - Parameter longest: Length limit of the text in bytes.
     package static func object(in text: [UInt8], longest: Int) throws(JSONFault) -> JSONObject {
         guard text.count <= longest else { throw .tooLong }
         guard String(validating: text, as: UTF8.self) != nil else { throw .notUTF8 }
@@ -34,7 +35,9 @@ package struct JSONReader {
         while let next, next == 0x20 || next == 0x09 || next == 0x0a || next == 0x0d { position += 1 }
     }
 
-    /// - Returns: whether `byte` was next; it is then read.
+    /// Reads the next byte if it is `byte`.
+    ///
+    /// - Returns: whether it was read.
     private mutating func skip(_ byte: UInt8) -> Bool {
         guard next == byte else { return false }
         position += 1
@@ -98,7 +101,7 @@ package struct JSONReader {
         }
     }
 
-    /// RFC 8259 section 6.
+    /// Parses a number (RFC 8259 section 6).
     private mutating func number() throws(JSONFault) -> JSONValue {
         let start = position
         _ = skip(UInt8(ascii: "-"))
@@ -115,14 +118,14 @@ package struct JSONReader {
         return .integer(integer)
     }
 
-    /// At least one.
+    /// Reads one or more digits.
     private mutating func digits() throws(JSONFault) {
         let start = position
         while let next, (0x30...0x39).contains(next) { position += 1 }
         guard position > start else { throw .malformed }
     }
 
-    /// RFC 8259 section 7.
+    /// Parses a string (RFC 8259 section 7).
     private mutating func string() throws(JSONFault) -> [UInt8] {
         position += 1  // the quote
         var bytes: [UInt8] = []
@@ -153,7 +156,7 @@ package struct JSONReader {
         }
     }
 
-    /// The code point of one `\u` escape, or of the two that a surrogate pair takes.
+    /// Returns the code point of one `\u` escape, or of the two escapes of a surrogate pair.
     private mutating func scalar() throws(JSONFault) -> Unicode.Scalar {
         let first = try codeUnit()
         guard (0xd800..<0xdc00).contains(first) else {
@@ -190,16 +193,16 @@ package struct JSONReader {
 
 /// A JSON value (RFC 8259).
 ///
-/// Text is UTF-8, not `String`: strings of Swift are equal when they look alike (the Kelvin sign is a K), and what is
-/// compared here are identifiers, URLs and algorithm names.
+/// Text is UTF-8 instead of `String`, because Swift's strings are equal if they look alike (the Kelvin sign is a K).
+/// Identifiers, URLs and algorithm names need exact comparison.
 package enum JSONValue: Equatable, Sendable {
     case object(JSONObject)
     case array([JSONValue])
-    /// UTF-8, escapes replaced.
+    /// UTF-8 with escapes replaced.
     case text([UInt8])
     /// A number without fraction and exponent that fits.
     case integer(Int64)
-    /// Any other number. Nothing here takes one, so it is not kept.
+    /// Any other number. It is never needed, so its value is not kept.
     case number
     case boolean(Bool)
     case null
@@ -208,24 +211,26 @@ package enum JSONValue: Equatable, Sendable {
     package var text: [UInt8]? { if case .text(let text) = self { text } else { nil } }
     package var integer: Int64? { if case .integer(let integer) = self { integer } else { nil } }
 
-    /// Whether this is exactly this text, byte by byte.
+    /// Returns whether the value is exactly this text, byte by byte.
     package func spells(_ text: String) -> Bool {
         self.text.map { $0.elementsEqual(text.utf8) } ?? false
     }
 }
 
-/// A JSON object, each name once.
+/// A JSON object with unique names.
 package struct JSONObject: Equatable, Sendable {
     package struct Member: Equatable, Sendable {
-        /// UTF-8, escapes replaced.
+        /// UTF-8 with escapes replaced.
         package let name: [UInt8]
         package let value: JSONValue
     }
 
-    /// In the order they came in.
+    /// The members in the order of the text.
     package private(set) var members: [Member] = []
 
-    /// - Returns: false if the name is taken; then nothing is added.
+    /// Adds a member.
+    ///
+    /// - Returns: false if the name exists. Nothing is then added.
     mutating func add(_ name: [UInt8], _ value: JSONValue) -> Bool {
         guard !members.contains(where: { $0.name == name }) else { return false }
         members.append(Member(name: name, value: value))
@@ -236,33 +241,33 @@ package struct JSONObject: Equatable, Sendable {
         members.first { $0.name.elementsEqual(name.utf8) }?.value
     }
 
-    /// Whether every name is one of these.
+    /// Returns whether every name is one of these.
     package func hasOnly(_ names: [String]) -> Bool {
         members.allSatisfy { member in names.contains { member.name.elementsEqual($0.utf8) } }
     }
 }
 
-/// Why bytes are not the JSON this module reads.
+/// The reason why bytes are not JSON that the reader accepts.
 public enum JSONFault: Error, Equatable, Sendable, CaseIterable {
     case tooLong
     /// The text is not UTF-8 (RFC 8259 section 8.1).
     case notUTF8
-    /// Not the grammar of RFC 8259; a byte order mark or an escaped half of a surrogate pair among it.
+    /// The text violates the grammar of RFC 8259. A byte order mark and half of a surrogate pair also count.
     case malformed
     /// Bytes follow the value.
     case trailingBytes
-    /// An object has the same name twice, however it is spelled.
+    /// An object has the same name twice, perhaps with different escapes.
     case duplicateName
-    /// Objects and arrays in each other, deeper than `JSONReader.depthLimit`.
+    /// Objects and arrays are nested deeper than `JSONReader.depthLimit`.
     case tooDeep
-    /// An object or array has more in it than `JSONReader.countLimit`.
+    /// An object or array has more entries than `JSONReader.countLimit`.
     case tooMany
-    /// JSON, but no object.
+    /// The text is JSON, but not an object.
     case notAnObject
 }
 
 extension JSONFault {
-    /// For the log, and for the developer of the client.
+    /// A description for the log and the developer of the client.
     public var reason: StaticString {
         switch self {
         case .tooLong: "the JSON text is too long"

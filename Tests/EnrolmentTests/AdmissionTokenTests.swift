@@ -59,7 +59,7 @@ struct AdmissionTokenTests {
         let admission = try verify(token()).get()
         #expect(admission.tokenID == Array("token-1".utf8))
         #expect(admission.expiry == KeyBindingDraft.now + 600)
-        // Computed with Python's hmac.
+        // The expected value was computed with Python's hmac.
         let hex = admission.subject.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         #expect(hex == "9d1cdd52fab0038c39ca59f1364938d950799b6e748c73707bf2a694c74e8ebe")
     }
@@ -84,7 +84,7 @@ struct AdmissionTokenTests {
         #expect(try verify(token(claims)).get().subject == first)
         claims["sub"] = "\"subject-2\""
         #expect(try verify(token(claims)).get().subject != first)
-        // A byte moved from the issuer to the subject.
+        // One byte moved from the issuer to the subject.
         claims["iss"] = quoted(String(Self.issuer.dropLast()))
         claims["sub"] = "\"gsubject-1\""
         let other = try Self.verifier(keys, [key], issuer: String(Self.issuer.dropLast()))
@@ -135,7 +135,7 @@ struct AdmissionTokenTests {
     @Test("a key binding may omit the admission token, but a wrong one is refused")
     func keyBinding() throws {
         var draft = try KeyBindingDraft(keys)
-        // One that was let in before needs none; whether it was, the registry knows.
+        // A device that was admitted before needs none. The registry checks that.
         #expect(try draft.verify(admission: verifier).get().admission == nil)
         let good = try token(Self.claims(thumbprint: draft.thumbprint))
         draft.claims["admission_token"] = quoted(String(decoding: good, as: UTF8.self))
@@ -144,7 +144,7 @@ struct AdmissionTokenTests {
         #expect(try draft.verify(admission: verifier) == .failure(.valueFormat(.admissionToken)))
         draft.claims["admission_token"] = quoted(String(decoding: try token(), as: UTF8.self))
         #expect(try draft.verify(admission: verifier) == .failure(.admission(.key)))
-        // The token is looked at only when the key has proven itself.
+        // The token is verified only after the key has proven possession.
         draft.signer = draft.hardwareKey
         #expect(try draft.verify(admission: verifier) == .failure(.tokenSignature))
     }
@@ -211,7 +211,7 @@ struct TokenTests {
             parts[0] + "=." + parts[1] + "." + parts[2],
             parts[0] + "\n." + parts[1] + "." + parts[2],
             parts[0] + "." + parts[1] + "." + parts[2].replacing("-", with: "+"),
-            // Bits behind the last byte.
+            // Bits after the last byte.
             parts[0] + "." + parts[1] + "." + parts[2].dropLast() + "R",
             parts[0] + "." + parts[1], parts[0],
         ]

@@ -112,7 +112,7 @@ struct EndpointTests {
 struct AddressLimitsTests {
     private let rates = AddressLimits.Rates(requestsPerMinute: 60, connections: 2)
 
-    /// The value under test, where the macros' closures can change it.
+    /// The value under test, which the macros' closures can change.
     private final class Limits {
         private var limits: AddressLimits
 

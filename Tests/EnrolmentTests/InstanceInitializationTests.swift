@@ -28,7 +28,7 @@ struct InstanceInitializationTests {
         }
     }
 
-    /// The valid one, with one member altered; nil removes it.
+    /// Returns the valid request with one member altered. Nil removes it.
     private func read(_ name: String, _ value: String?) -> Result<InstanceInitialization, EnrolmentFault> {
         var draft = Self.valid
         draft[name] = value
@@ -53,7 +53,7 @@ struct InstanceInitializationTests {
             let hash = try read("mtls_public_key", key.map(quoted)).get().clientDataHash(form, keys.library)
             return hash.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
         }
-        // Computed with Python's hashlib.
+        // The expected values were computed with Python's hashlib.
         #expect(try hash(.nonceAndTag) == "0c208f842d758816453fbc0c0b6fb7bd73ca1031b21fc5040233f37b2ba5de0c")
         #expect(try hash(.nonce) == "6c8784109d2bcbb821eea202dc94a696e4f063da23ab85e1e667b2fd9a24e5b8")
         #expect(

@@ -14,7 +14,7 @@ struct JSONReaderTests {
         }
     }
 
-    /// The value as the only member of an object.
+    /// Parses the value as the only member of an object.
     private func value(_ text: String) -> Result<JSONValue?, JSONFault> { read(#"{"a":\#(text)}"#).map { $0["a"] } }
 
     @Test("values are read as RFC 8259 defines them")
@@ -64,7 +64,7 @@ struct JSONReaderTests {
             [0x7b, 0x22, 0xc3], [0xff, 0xfe, 0x7b, 0, 0x7d, 0],
         ]
         for text in wrong { #expect(read(text) == .failure(.notUTF8)) }
-        // UTF-16 and UTF-32, which decoders guess.
+        // UTF-16 and UTF-32, which decoders detect.
         for text: [UInt8] in [[0x7b, 0, 0x7d, 0], [0, 0x7b, 0, 0x7d], [0, 0, 0, 0x7b, 0, 0, 0, 0x7d]] {
             #expect(read(text) == .failure(.malformed))
         }

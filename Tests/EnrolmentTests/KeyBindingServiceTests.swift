@@ -90,7 +90,7 @@ struct KeyBindingServiceTests {
         #expect(replaced.endsAt.map { $0 > WallClock.seconds + 3_500 } == true)
         #expect(bindings.count == 2)
         #expect(bindings.first { $0.key != oldKey }?.endsAt == nil)
-        // The old one does not come back in its successor's place.
+        // The old key cannot replace its successor.
         let back = try service.draft(hardwareKey, counter: 3, newKey: old.newKey)
         #expect(try service.bind(back).status == 403)
     }
@@ -162,7 +162,7 @@ struct KeyBindingServiceTests {
 
     @Test("nothing is bound when no certificate can be issued")
     func issuingFails() throws {
-        // The CA's own certificate has expired: 300 s of validity before now, and none after.
+        // The CA's own certificate has expired: it was valid for 300 s in the past.
         let service = try TestService { settings in
             guard let library = try? LibraryContext(), let key = try? PrivateKey.generateP256(library),
                 let issuer = try? CertificateIssuer.selfSigned(commonName: "old", lifetime: -100, key: key, library),

@@ -136,7 +136,7 @@ struct KeyBindingProofTests {
         }
     }
 
-    /// The draft with authenticator data and signature of another kind.
+    /// Returns the draft with authenticator data and signature of another kind.
     private func binding(
         counter: UInt8 = 7, clientData: (KeyBinding) -> String = { String(decoding: $0.clientData, as: UTF8.self) }
     ) throws -> KeyBinding {
@@ -192,7 +192,7 @@ struct KeyBindingProofTests {
     }
 }
 
-/// One thing wrong with a key binding, and how it is refused.
+/// A single fault in a key binding, with the refusal that it causes.
 struct KeyBindingAlteration: CustomTestStringConvertible, Sendable {
     var testDescription: String
     var fault: EnrolmentFault

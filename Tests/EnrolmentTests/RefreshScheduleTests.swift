@@ -19,7 +19,7 @@ struct RefreshScheduleTests {
             generator: SeededGenerator(seed: seed))
     }
 
-    // Expectations do not take what changes a value.
+    // Expectations do not accept calls that change a value.
     private func begin(_ schedule: inout RefreshSchedule, _ milliseconds: Int64) -> Bool {
         schedule.begin(at: instant(milliseconds))
     }

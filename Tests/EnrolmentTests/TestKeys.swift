@@ -3,7 +3,7 @@ import Cryptography
 import Enrolment
 import Vocabulary
 
-/// A library context, and what the tests compute with it.
+/// A library context with the computations of the tests.
 struct Keys {
     let library: LibraryContext
 
@@ -23,7 +23,7 @@ struct Keys {
         return KeyID(digest: digest.span)
     }
 
-    /// ES256: r and s of 32 bytes each (RFC 7518 section 3.4).
+    /// Returns an ES256 signature: r and s of 32 bytes each (RFC 7518 section 3.4).
     func sign(_ message: [UInt8], _ key: P256SigningKey) throws -> [UInt8] {
         let der = try key.sign(digest: library.sha256(of: message.span))
         let length = Int(der[3])
@@ -34,7 +34,7 @@ struct Keys {
         }
     }
 
-    /// An assertion's signature, in DER.
+    /// Returns an assertion's signature in DER.
     func sign(authenticatorData: [UInt8], clientData: [UInt8], _ key: P256SigningKey) throws -> [UInt8] {
         let nonce = try hash(authenticatorData + hash(clientData))
         return try key.sign(digest: library.sha256(of: nonce.span))
@@ -45,9 +45,9 @@ func base64URL(_ bytes: [UInt8]) -> String { Base64URLText.encode(bytes.span) }
 
 func base64URL(_ text: String) -> String { base64URL(Array(text.utf8)) }
 
-/// A JSON object, written as the test wants it: members may be missing, wrong, or there twice.
+/// A JSON object under the test's control: members may be missing, wrong or repeated.
 struct Draft {
-    /// Values are JSON already.
+    /// Names with values in JSON.
     var members: [(name: String, value: String)]
 
     var text: String { "{" + members.map { "\"\($0.name)\":\($0.value)" }.joined(separator: ",") + "}" }
@@ -70,7 +70,7 @@ extension Result {
     var failure: Failure? { if case .failure(let failure) = self { failure } else { nil } }
 }
 
-/// A key-binding token to be altered before it is signed, so that all but what a test alters is valid.
+/// A key-binding token that is valid except for the test's changes before signing.
 struct KeyBindingDraft {
     static let provider = "https://enrol.example.org"
     static let now: Int64 = 1_790_000_000
@@ -84,13 +84,13 @@ struct KeyBindingDraft {
     var header: Draft
     var claims: Draft
     var jwk: Draft
-    /// Members of `cnf` beside `jwk`.
+    /// Members of `cnf` besides `jwk`.
     var confirmation = Draft(members: [])
-    /// Who signs the token; the new key unless set otherwise.
+    /// The key that signs the token, by default the new key.
     var signer: P256SigningKey
-    /// What is done to the signature at last.
+    /// The change to the signature at the end.
     var alterSignature: @Sendable ([UInt8]) -> [UInt8] = { $0 }
-    /// Members of the body beside `assertion`.
+    /// Members of the body besides `assertion`.
     var body = Draft(members: [])
 
     init(
@@ -122,7 +122,7 @@ struct KeyBindingDraft {
 
     var thumbprint: String { String((header["kid"] ?? "").dropFirst().dropLast()) }
 
-    /// The JWT.
+    /// Returns the JWT.
     func token() throws -> String {
         var claims = claims
         if claims["cnf"] == "{}" {
@@ -132,7 +132,7 @@ struct KeyBindingDraft {
         return input + "." + base64URL(alterSignature(try keys.sign(Array(input.utf8), signer)))
     }
 
-    /// The content of the request.
+    /// Returns the content of the request.
     func content() throws -> [UInt8] {
         Array(Draft(members: [("assertion", quoted(try token()))] + body.members).text.utf8)
     }

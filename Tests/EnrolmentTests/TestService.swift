@@ -11,7 +11,7 @@ import Vocabulary
 @testable import Registry
 @testable import Server
 
-/// The endpoints on a Unix socket without TLS, by a registry of their own, on the loop of the test.
+/// The endpoints on a Unix socket without TLS, with their own registry, on the test's loop.
 final class TestService {
     let directory: SocketDirectory
     let keys: Keys
@@ -20,7 +20,7 @@ final class TestService {
     var decisions: [String] = []
     private var acceptor: Acceptor?
     private let counts = EnrolmentCounts()
-    private var questions: RegistryRequests?
+    private var registryRequests: RegistryRequests?
 
     var metrics: EnrolmentMetrics { counts.current }
 
@@ -31,12 +31,12 @@ final class TestService {
         registry = try DeviceRegistry.start(path: "\(directory.path)/registry", creating: true) { _ in }
         var settings = try Self.settings(keys.library)
         change(&settings)
-        let questions = try RegistryRequests(registry, loop: loop) { _ in }
-        self.questions = questions
+        let registryRequests = try RegistryRequests(registry, loop: loop) { _ in }
+        self.registryRequests = registryRequests
         let shared = EnrolmentShared(counts)
         let rules = try EnrolmentRules(settings, registry.identity, keys.library)
         let handler = EnrolmentHandler(
-            rules, registry, questions, shared,
+            rules, registry, registryRequests, shared,
             audit: EnrolmentAudit { [unowned self] in decisions.append($0.description) })
         let application = EnrolmentApplication(
             handler: handler, contentLimit: settings.contentLimit,
@@ -51,7 +51,7 @@ final class TestService {
     deinit {
         acceptor?.drain {}
         acceptor?.abortAll()
-        questions = nil
+        registryRequests = nil
         registry.stop()
     }
 
@@ -71,7 +71,7 @@ final class TestService {
                 subjects: [UInt8](repeating: 7, count: 32)))
     }
 
-    // MARK: - Asking it
+    // MARK: - Requests
 
     struct Answer {
         let status: Int
@@ -83,7 +83,7 @@ final class TestService {
         func has(_ field: String) -> Bool { head.contains("\r\n\(field)\r\n") }
     }
 
-    /// Sends bytes, and returns what comes back until the service closes.
+    /// Sends bytes and returns everything received until the service closes.
     func exchange(_ request: String) throws -> Answer {
         let client = try RawClient(loop: loop, socketPath: directory.socket)
         client.send(request)
@@ -156,7 +156,7 @@ final class TestService {
         return try withExtendedLifetime(client) { try reply.get() }
     }
 
-    /// A binding that is right in every respect, with a nonce of now.
+    /// Returns a valid binding with a fresh nonce.
     func draft(
         _ hardwareKey: P256SigningKey, counter: UInt8, newKey: P256SigningKey? = nil, nonce: String? = nil
     ) throws -> KeyBindingDraft {

@@ -3,23 +3,23 @@ public import Cryptography
 internal import HTTP
 internal import Registry
 
-/// Every way enrolment refuses a request. One case for each thing that is checked; each has its row of `EnrolmentError`.
+/// A refusal of an enrolment request, with one case for each check. `EnrolmentError` has a row for each.
 public enum EnrolmentFault: Error, Equatable, Sendable {
-    // The content.
-    /// Not the JSON object it must be.
+    // Content.
+    /// The content is not a JSON object of the required form.
     case contentMalformed(JSONFault)
     case memberMissing(RequestMember)
     case memberUnknown
-    /// Right JSON, wrong form of a value.
+    /// A value is valid JSON, but malformed.
     case valueFormat(RequestMember)
-    // The key-binding token.
-    /// Not a JWT in strict form.
+    // Key-binding token.
+    /// The token is not a strict JWT.
     case tokenMalformed
-    /// A member of the token's header or claims is unknown, or there twice.
+    /// A member of the token's header or claims is unknown or repeated.
     case tokenMembers
     case tokenAlgorithm
     case tokenType
-    /// `cnf.jwk` is not a public key on P-256 in the one form.
+    /// `cnf.jwk` is not a P-256 public key in the required form.
     case tokenKey
     /// `kid` is not the thumbprint of `cnf.jwk`.
     case tokenKeyID
@@ -29,43 +29,43 @@ public enum EnrolmentFault: Error, Equatable, Sendable {
     case tokenExpiry
     case tokenSignature
     case admission(AdmissionFault)
-    // The hardware key's statements.
+    // Hardware key.
     case attestation(AttestationFault)
     case assertion(AssertionFault)
-    /// What a good assertion says about the app is refused.
+    /// A valid assertion states something about the app that is not permitted.
     case extensions(ExtensionFault)
-    /// An assertion that was made before another one, which shows more about the app.
+    /// The assertion lacks an extension that an earlier assertion of the key had.
     case extensionWithheld
-    // What only who keeps state can find.
-    /// The nonce is not ours, expired or used.
+    // State in the registry.
+    /// The nonce is from another issuer, expired or used.
     case nonceRefused
-    /// The hardware key is registered, and this is no repetition of its initialization.
+    /// The hardware key is registered, and the request does not repeat its initialization.
     case instanceKnown
     case instanceUnknown
     case instanceRevoked
-    /// The counter of the assertion was spent before.
+    /// The assertion's counter was used before.
     case counterSpent
-    /// The counter of the assertion is further behind than the app's mode allows.
+    /// The assertion's counter is further behind than the app's mode allows.
     case counterLate
-    /// The new key is, or was, another device's, or not the one that the attestation speaks for.
+    /// The new key belongs or belonged to another device, or is not the one in the attestation.
     case keyRefused
-    /// The device has bound as many keys as one may in its life.
+    /// The device has bound as many keys as permitted.
     case keysExhausted
-    /// An operator has yet to let the device in.
+    /// An operator has not yet approved the device.
     case approvalPending
-    /// The device's app is not configured any more, or for another environment.
+    /// The device's app is not configured, or for another environment.
     case appRefused
-    /// The receipt's risk metric is above the app's ceiling.
+    /// The receipt's risk metric is above the app's limit.
     case riskTooHigh
-    /// The system version that the attestation states is below the minimum of the app, or absent where it must be present.
+    /// The system version in the attestation is below the app's minimum, or absent although required.
     case systemOutdated
     case storeUnavailable
-    /// The check could not be made. Our fault, not the client's.
+    /// The check failed to run. This is the service's fault.
     case checkFailed(CryptographyError)
 }
 
 extension EnrolmentFault {
-    /// The row of the table it is answered by.
+    /// The row of the table with the answer.
     public var error: EnrolmentError {
         switch self {
         case .contentMalformed, .memberMissing, .memberUnknown, .tokenMalformed, .tokenMembers: .badRequest
@@ -88,7 +88,8 @@ extension EnrolmentFault {
         }
     }
 
-    /// Seconds after which the same request may succeed with a new nonce and new proofs; nil if waiting does not help.
+    /// The number of seconds after which the same request may succeed with a new nonce and new proofs. Nil if waiting
+    /// does not help.
     public var retryAfter: Int? {
         switch self {
         case .approvalPending: 60
@@ -97,8 +98,8 @@ extension EnrolmentFault {
         }
     }
 
-    /// For the log, and for the developer of the client: without a capital letter and full stop. Holds nothing that was
-    /// received.
+    /// A description for the log and the developer of the client, without a capital letter and full stop. It contains
+    /// nothing that was received.
     public var reason: String {
         switch self {
         case .contentMalformed(let fault): "\(fault.reason)"
@@ -138,7 +139,7 @@ extension EnrolmentFault {
         }
     }
 
-    /// Makes a failed check of a failed computation.
+    /// Runs a computation and converts its error to a failed check.
     static func checking<Result>(
         _ compute: () throws(CryptographyError) -> Result
     ) throws(EnrolmentFault) -> Result {
@@ -147,8 +148,8 @@ extension EnrolmentFault {
 }
 
 extension AttestationFault {
-    /// Malformed: a value of the wrong form. Apps and systems that a policy turns away: below the minimum. All else: not
-    /// the proof it should be.
+    /// The error code. A value of the wrong form is malformed. Apps and systems below a minimum have their own codes.
+    /// All other faults mean an invalid proof.
     fileprivate var enrolmentError: EnrolmentError {
         switch self {
         case .checkFailed, .receipt(.checkFailed): .server
@@ -167,7 +168,7 @@ extension AttestationFault {
 }
 
 extension AssertionFault {
-    /// Key binding answers all of an assertion by one row, its form too.
+    /// The error code. Key binding has one code for all faults of an assertion, including its form.
     fileprivate var enrolmentError: EnrolmentError {
         switch self {
         case .checkFailed: .server
@@ -178,7 +179,7 @@ extension AssertionFault {
     }
 }
 
-/// What the enrolment endpoints answer when they refuse: the one table.
+/// The refusals of the enrolment endpoints, in one table.
 public enum EnrolmentError: CaseIterable, Sendable {
     case badRequest
     case invalidRequest
@@ -191,9 +192,9 @@ public enum EnrolmentError: CaseIterable, Sendable {
 
     /// One row of the table.
     public struct Row: Sendable {
-        /// JSON member `error`. Never renamed.
+        /// The JSON member `error`. It is never renamed.
         public let code: StaticString
-        /// HTTP status.
+        /// The HTTP status.
         public let status: UInt16
         /// The message for the client, one sentence.
         public let sentence: StaticString
@@ -228,11 +229,11 @@ public enum EnrolmentError: CaseIterable, Sendable {
         }
     }
 
-    /// Whether the fault is ours: the client then receives only the sentence.
+    /// Whether the service is at fault. The client then receives only the sentence.
     public var isOurs: Bool { row.status >= 500 }
 }
 
-/// What the service answers, and where.
+/// The endpoints of the service.
 package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
     case nonce
     case initialization
@@ -246,10 +247,10 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
         }
     }
 
-    /// The one method that is admitted.
+    /// The only permitted method.
     var method: HTTP.Method { self == .nonce ? .get : .post }
 
-    /// For logs and metrics.
+    /// The name in logs and metrics.
     package var name: String { String("\(path)".dropFirst()) }
 
     init?(path: String) {
@@ -258,7 +259,7 @@ package enum EnrolmentEndpoint: Int, CaseIterable, Sendable {
     }
 }
 
-/// What the registry refuses by, in the words of enrolment.
+/// Conversion of the registry's refusals.
 extension EnrolmentFault {
     init(_ refusal: InitializationRefusal) {
         self =
@@ -294,7 +295,7 @@ extension EnrolmentFault {
             switch error {
             case .deviceUnknown: .instanceUnknown
             case .deviceRevoked: .instanceRevoked
-            // No command of enrolment is answered by the others.
+            // The registry never answers enrolment with the others.
             case .keyRegistered, .keyBound, .devicePending, .bindingUnknown, .unavailable: .storeUnavailable
             }
     }

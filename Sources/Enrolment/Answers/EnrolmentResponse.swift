@@ -3,7 +3,7 @@ internal import Foundation
 internal import HTTP
 public import Vocabulary
 
-/// What an enrolment endpoint answers, ready to be written.
+/// The answer of an enrolment endpoint.
 public struct EnrolmentResponse: Equatable, Sendable {
     public struct Field: Equatable, Sendable {
         public let name: String
@@ -11,12 +11,13 @@ public struct EnrolmentResponse: Equatable, Sendable {
     }
 
     public let status: UInt16
-    /// JSON, or nothing.
+    /// JSON, or empty.
     public let content: [UInt8]
 
     private let further: [Field]
 
-    /// Besides those that frame the content. Nothing here is for caches: nonces, certificates, verdicts of the moment.
+    /// The fields except those about the content. Caching is forbidden, because answers have nonces, certificates and
+    /// momentary verdicts.
     public var fields: [Field] {
         let noStore = Field(name: "Cache-Control", value: "no-store")
         let type = Field(name: "Content-Type", value: "application/json")
@@ -29,28 +30,28 @@ public struct EnrolmentResponse: Equatable, Sendable {
         self.further = further
     }
 
-    /// `GET /nonce`. - Parameter nonce: base64url.
+    /// The answer to `GET /nonce`, in base64url.
     public static func nonce(_ nonce: IssuedNonce) -> EnrolmentResponse {
         EnrolmentResponse(200, #"{"nonce":"\#(String(decoding: nonce.text, as: UTF8.self))"}"#)
     }
 
-    /// `POST /instance-initialization`.
+    /// The answer to `POST /instance-initialization`.
     public static var initialized: EnrolmentResponse { EnrolmentResponse(204) }
 
-    /// `POST /key-binding`.
+    /// The answer to `POST /key-binding`.
     public static func bound(_ issued: IssuedClientCertificate) -> EnrolmentResponse {
         let chain = issued.chain.map { #""\#($0)""# }.joined(separator: ",")
         return EnrolmentResponse(200, #"{"certificate_chain":[\#(chain)],"expires_at":\#(issued.expiresAt)}"#)
     }
 
-    /// A refusal by any endpoint. What went wrong inside of the service is for its log.
+    /// The answer of an endpoint that refuses. Only the log has details of internal faults.
     public static func refusal(_ fault: EnrolmentFault) -> EnrolmentResponse {
         let row = fault.error.row
         let description = fault.error.isOurs ? "\(row.sentence)" : "\(row.sentence) Here: \(fault.reason)."
         return refusal(row.status, row.code, description, retryAfter: fault.retryAfter)
     }
 
-    /// A refusal before any endpoint has looked at the content.
+    /// The answer to a request that was refused before its content was parsed.
     static func refusal(_ fault: EnrolmentRequestFault) -> EnrolmentResponse {
         let allowed = fault.allowed.map { [Field(name: "Allow", value: $0)] } ?? []
         return refusal(
@@ -65,7 +66,7 @@ public struct EnrolmentResponse: Equatable, Sendable {
             status, #"{"error":"\#(code)","error_description":"\#(escaped(description))"}"#, further: further + retry)
     }
 
-    /// Our own sentences are ASCII without controls, but may quote (RFC 8259 section 7).
+    /// Escapes quotes (RFC 8259 section 7). The sentences are ASCII without control characters.
     private static func escaped(_ text: String) -> String {
         var escaped = ""
         for scalar in text.unicodeScalars {
@@ -76,33 +77,36 @@ public struct EnrolmentResponse: Equatable, Sendable {
     }
 }
 
-/// A certificate for a bound key, as the client gets it.
+/// A client certificate for a bound key, as sent to the client.
 public struct IssuedClientCertificate: Equatable, Sendable {
-    /// Base64 of DER, the leaf first, then the GMS CA.
+    /// The chain in base64 of DER: the leaf, then the GMS CA.
     public let chain: [String]
-    /// When the first of the chain expires, in seconds since 1970.
+    /// The earliest expiry in the chain, in seconds since 1970.
     public let expiresAt: Int64
     /// The leaf's serial number in upper-case hexadecimal.
     public let serial: String
 }
 
-/// How the GMS CA issues certificates for bound keys: ECDSA on P-256, for TLS clients, `urn:attestgate:device:<key id>` as
-/// the one name, a random serial of 128 bits, and no word about a person.
+/// The issuing of client certificates by the GMS CA.
 ///
-/// Holds the CA's key; belongs to the thread of its library context.
+/// They use ECDSA on P-256, are for TLS clients, and have a random serial of 128 bits. Their only name is
+/// `urn:attestgate:device:<key id>`. They contain nothing about a person. Holds the CA's key, and belongs to the thread
+/// of its library context.
 public struct ClientCertificateIssue {
-    /// The same in every certificate: who it is for is the alternative name's to say.
+    /// The common name of all certificates. The subject alternative name identifies the device.
     static let commonName = "AttestGate device"
-    /// What a lifetime may be, in seconds: a minute to a year.
+    /// The permitted lifetimes in seconds: a minute to a year.
     public static let lifetimes: ClosedRange<Int64> = 60...31_536_000
-    /// Thirty days.
+    /// The default lifetime in seconds: thirty days.
     public static let defaultLifetime: Int64 = 2_592_000
 
     private let issuer: CertificateIssuer
     private let lifetime: Int64
     private let library: LibraryContext
 
-    /// - Parameter lifetime: in seconds, one of `lifetimes`. Certificates end with the CA's own at the latest.
+    /// Creates an issuer.
+    ///
+    /// - Parameter lifetime: One of `lifetimes`, in seconds. Certificates end no later than the CA's own.
     public init(
         _ issuer: CertificateIssuer, lifetime: Int64 = defaultLifetime, _ library: LibraryContext
     ) throws(CryptographyError) {
@@ -114,10 +118,10 @@ public struct ClientCertificateIssue {
         self.library = library
     }
 
-    /// Chooses serial number and end of a certificate, before its key is bound: the registry writes both down with the
-    /// binding, so that every certificate there can be is known to it, and can be revoked.
+    /// Chooses the serial number and expiry of a certificate before its key is bound. The registry stores both with the
+    /// binding, so that it can revoke every issued certificate.
     ///
-    /// - Parameter now: in seconds since 1970.
+    /// - Parameter now: The time in seconds since 1970.
     public func plan(now: Int64) throws(CryptographyError) -> PlannedClientCertificate {
         guard let end = issuer.certificate.notAfter, end > now else {
             throw CryptographyError(doing: "issue certificates: the CA's own has expired")
@@ -125,12 +129,12 @@ public struct ClientCertificateIssue {
         return PlannedClientCertificate(serial: try library.randomSerial(), notAfter: min(now + lifetime, end))
     }
 
-    /// Issues a certificate. To be called when the binding is durable.
+    /// Issues a certificate. Call it after the binding is durable.
     ///
     /// - Parameters:
-    ///   - planned: what the registry has written down.
-    ///   - point: the bound key: 65 bytes, uncompressed.
-    ///   - device: the key id of the device's hardware key.
+    ///   - planned: The serial number and expiry that the registry has stored.
+    ///   - point: The bound key: the uncompressed point, 65 bytes.
+    ///   - device: The key id of the device's hardware key.
     public func issue(
         _ planned: PlannedClientCertificate, forKey point: [UInt8], device: KeyID
     ) throws(CryptographyError) -> IssuedClientCertificate {
@@ -143,28 +147,34 @@ public struct ClientCertificateIssue {
     }
 }
 
-/// A certificate that is going to be issued.
+/// The serial number and expiry of a certificate to be issued.
 public struct PlannedClientCertificate: Equatable, Sendable {
     public let serial: CertificateSerial
-    /// In seconds since 1970; no later than the CA's own end.
+    /// The time of expiry in seconds since 1970, no later than the CA's own.
     public let notAfter: Int64
 }
 
-/// Why a request is refused before any endpoint has looked at its content. Answered with codes of the one table, and with
-/// the status that HTTP has for it.
+/// The reason why a request is refused before its content is parsed. The answer has a code of the table and the
+/// matching HTTP status.
 enum EnrolmentRequestFault: Error, Equatable, Sendable {
     case malformed(MessageFault)
     case endpointUnknown
-    /// - allowed: the value of Allow.
+    /// The method is not permitted.
+    ///
+    /// - allowed: The value of Allow.
     case methodRefused(allowed: String)
     case queryRefused
-    /// Content where there is none to be.
+    /// The request has content where none is permitted.
     case contentRefused
     case mediaTypeRefused
-    /// - limit: in bytes.
+    /// The content is too long.
+    ///
+    /// - limit: In bytes.
     case contentTooLarge(limit: Int)
     case timeout
-    /// The client's address has asked too often. - retryAfter: in seconds.
+    /// The client's address has sent too many requests.
+    ///
+    /// - retryAfter: In seconds.
     case tooManyRequests(retryAfter: Int)
 
     var status: UInt16 {
@@ -202,7 +212,7 @@ enum EnrolmentRequestFault: Error, Equatable, Sendable {
         if case .tooManyRequests(let seconds) = self { seconds } else { nil }
     }
 
-    /// One sentence, for the developer of the client.
+    /// A sentence for the developer of the client.
     var description: String {
         switch self {
         case .malformed(let fault): "The request is refused: \(fault.reason)."

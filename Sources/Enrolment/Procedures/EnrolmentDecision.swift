@@ -1,22 +1,24 @@
-/// What is known of whom a request is about, for logs and counts.
+/// The subject of a request for logs and counts, as far as known.
 struct EnrolmentSubject {
     enum AttestationVerdict {
         case verified
         case refused
     }
 
-    /// The short id of the device, computed with a key for logs; of whom the request says it is of, verified or not.
+    /// The short id of the device, computed with a key for logs. It is the device that the request names, verified or
+    /// not.
     var device: String?
     var app: String?
-    /// Nil until one is examined.
+    /// The verdict on the attestation. Nil until one is examined.
     var attestation: AttestationVerdict?
 }
 
-/// One decision of enrolment, for the log. Holds no nonce, attestation, token or key.
+/// A decision of enrolment for the log. It contains no nonce, attestation, token or key.
 public struct EnrolmentDecision: Sendable {
     public enum Outcome: Equatable, Sendable {
-        /// What came of it: `registered` or `repeated`; `first`, `rotation` or `renewal`.
-        /// - serial: of the certificate that was issued.
+        /// The request was granted. The text is `registered` or `repeated`, or `first`, `rotation` or `renewal`.
+        ///
+        /// - serial: The serial number of the issued certificate.
         case granted(String, serial: String?)
         case refused(EnrolmentFault)
     }
@@ -26,12 +28,12 @@ public struct EnrolmentDecision: Sendable {
     public let device: String?
     public let app: String?
     public let outcome: Outcome
-    /// Earlier refusals that were not logged because there were too many in one second.
+    /// The number of earlier refusals that were not logged, because there were too many in one second.
     public let omitted: Int
 }
 
 extension EnrolmentDecision: CustomStringConvertible {
-    /// One line of `name=value`, then what it means.
+    /// A line of `name=value` pairs, followed by an explanation.
     public var description: String {
         var text = "\(event)"
         switch outcome {
@@ -50,26 +52,29 @@ extension EnrolmentDecision: CustomStringConvertible {
         return text
     }
 
-    /// Whether an operator has to do something.
+    /// Whether an operator must act.
     public var isOurFault: Bool {
         if case .refused(let fault) = outcome { fault.error.isOurs } else { false }
     }
 }
 
-/// Tells decisions: each that lets somebody in, and of refusals so many in a second, for a flood of them must not fill the disk.
+/// The log of decisions. It has all admissions, but only a limited number of refusals per second, so that a flood does
+/// not fill the disk.
 struct EnrolmentAudit {
-    private let tell: (EnrolmentDecision) -> Void
+    private let notify: (EnrolmentDecision) -> Void
     private var second: Int64 = 0
     private var reported = 0
     private var omitted = 0
 
     private static let refusalsPerSecond = 20
 
-    init(_ tell: @escaping (EnrolmentDecision) -> Void) {
-        self.tell = tell
+    init(_ notify: @escaping (EnrolmentDecision) -> Void) {
+        self.notify = notify
     }
 
-    /// - Parameter now: in seconds since 1970.
+    /// Logs a decision.
+    ///
+    /// - Parameter now: The time in seconds since 1970.
     mutating func decided(
         _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ outcome: EnrolmentDecision.Outcome, now: Int64
     ) {
@@ -81,7 +86,7 @@ struct EnrolmentAudit {
             }
             reported += 1
         }
-        tell(
+        notify(
             EnrolmentDecision(
                 event: endpoint.name, device: subject.device, app: subject.app, outcome: outcome, omitted: omitted))
         omitted = 0

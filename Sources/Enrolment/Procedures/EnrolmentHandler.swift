@@ -1,23 +1,24 @@
 internal import EventLoop
 internal import Registry
 
-/// Serves complete requests: decides by the rules, asks the registry, answers, and says so.
+/// The handler of complete requests. It applies the rules, asks the registry, answers and logs.
 ///
-/// What was asked of the registry is seen to its end, whether or not anybody waits for the answer still.
+/// A command to the registry is completed even if the client no longer waits for the answer.
 final class EnrolmentHandler {
     let rules: EnrolmentRules
     private let registry: DeviceRegistry
-    private let questions: RegistryRequests
+    private let registryRequests: RegistryRequests
     private let shared: EnrolmentShared
     private var audit: EnrolmentAudit
 
     init(
-        _ rules: EnrolmentRules, _ registry: DeviceRegistry, _ questions: RegistryRequests, _ shared: EnrolmentShared,
+        _ rules: EnrolmentRules, _ registry: DeviceRegistry, _ registryRequests: RegistryRequests,
+        _ shared: EnrolmentShared,
         audit: EnrolmentAudit
     ) {
         self.rules = rules
         self.registry = registry
-        self.questions = questions
+        self.registryRequests = registryRequests
         self.shared = shared
         self.audit = audit
     }
@@ -52,7 +53,7 @@ final class EnrolmentHandler {
             return refuse(.initialization, subject, error, reply)
         }
         countAttestation(subject)
-        questions.ask(.initialize(request)) { [self, subject] result in
+        registryRequests.send(.initialize(request)) { [self, subject] result in
             do throws(EnrolmentFault) {
                 let what = try Self.initialized(try result.get())
                 decided(.initialization, subject, .granted(what, serial: nil))
@@ -92,7 +93,7 @@ final class EnrolmentHandler {
         } catch {
             return refuse(.keyBinding, subject, error, reply)
         }
-        questions.ask(.show(.hardwareKey(shown.binding.hardwareKeyID))) { [self, subject] result in
+        registryRequests.send(.show(.hardwareKey(shown.binding.hardwareKeyID))) { [self, subject] result in
             var subject = subject
             do throws(EnrolmentFault) {
                 guard case .device(let details) = try result.get() else { throw .storeUnavailable }
@@ -109,11 +110,11 @@ final class EnrolmentHandler {
         _ shown: EnrolmentRules.ShownBinding, _ planned: PlannedClientCertificate, by command: BindingRequest,
         _ subject: EnrolmentSubject, _ reply: EnrolmentReply
     ) {
-        questions.ask(.bindKey(command)) { [self] result in
+        registryRequests.send(.bindKey(command)) { [self] result in
             do throws(EnrolmentFault) {
                 let what = try Self.bound(try result.get())
-                // The binding is durable. If no certificate can be made now, or it is lost on its way, the phone binds the
-                // same key once more, with a new nonce and a new assertion, and gets another.
+                // The binding is durable. If issuing fails or the certificate is lost, the phone binds the same key
+                // again and gets another. It then uses a new nonce and a new assertion.
                 let issued = try rules.issue(planned, for: shown.binding)
                 shared.count { $0.certificatesIssued += 1 }
                 decided(.keyBinding, subject, .granted(what, serial: issued.serial))
@@ -134,7 +135,7 @@ final class EnrolmentHandler {
         }
     }
 
-    // MARK: - Telling
+    // MARK: - Reporting
 
     private func refuse(
         _ endpoint: EnrolmentEndpoint, _ subject: EnrolmentSubject, _ fault: EnrolmentFault, _ reply: EnrolmentReply

@@ -2,16 +2,19 @@ internal import Challenges
 internal import Cryptography
 internal import Registry
 
-/// The nonces of one generation: made without storing any, and recognised. That each is used once is the registry's to see to.
+/// The nonces of one generation, created and verified without storing them. The registry ensures that each is used
+/// once.
 final class EnrolmentNonces {
     private let secrets: EnrolmentSettings.Secrets
     private let life: UInt64
     private let library: LibraryContext
     private var issuer: ChallengeIssuer
-    /// Of the store, as nonces are bound to it now.
+    /// The store's epoch, to which nonces are bound.
     private(set) var epoch: RandomID
 
-    /// - Parameter life: in seconds.
+    /// Derives the keys.
+    ///
+    /// - Parameter life: In seconds.
     init(
         _ secrets: EnrolmentSettings.Secrets, _ identity: StoreIdentity, life: UInt64, _ library: LibraryContext
     ) throws(CryptographyError) {
@@ -31,13 +34,15 @@ final class EnrolmentNonces {
         return try ChallengeIssuer(scope, current: secrets.current, previous: secrets.previous, library)
     }
 
-    /// The store has a fresh epoch: every nonce handed out before is foreign from now on.
+    /// Adopts a new epoch of the store, which makes all earlier nonces invalid.
     func renew(_ identity: StoreIdentity) throws(CryptographyError) {
         issuer = try Self.makeIssuer(secrets, identity, library)
         epoch = identity.epoch
     }
 
-    /// - Parameter now: in seconds since 1970.
+    /// Issues a nonce.
+    ///
+    /// - Parameter now: The time in seconds since 1970.
     func issue(now: Int64) throws(EnrolmentFault) -> IssuedNonce {
         let challenge = try EnrolmentFault.checking { () throws(CryptographyError) in
             try issuer.issue(now: UInt64(max(0, now)))
@@ -46,7 +51,9 @@ final class EnrolmentNonces {
         return nonce
     }
 
-    /// What the registry spends, if the nonce is ours and fresh.
+    /// Verifies a nonce.
+    ///
+    /// - Returns: the single-use value that the registry spends.
     func singleUse(of nonce: IssuedNonce, now: Int64) throws(EnrolmentFault) -> SingleUse {
         let text = nonce.text
         let verdict = try EnrolmentFault.checking { () throws(CryptographyError) in

@@ -3,17 +3,17 @@ internal import Cryptography
 internal import Registry
 internal import Vocabulary
 
-/// What one generation decides by: all that is built of its settings, the CA's key among it. Belongs to the thread of its
+/// The rules of one generation, built from its settings and including the CA's key. Belongs to the thread of its
 /// library context.
 struct EnrolmentRules {
-    /// An app with what verifies its attestations, by a root of its own if it is one of simulators.
+    /// An app with the verifier of its attestations. An app of simulators has its own root.
     struct App {
         let settings: EnrolmentSettings.App
         let attestations: AttestationVerifier
-        let receipts: ReceiptJudge
+        let receipts: ReceiptAssessment
     }
 
-    /// By RP id hash.
+    /// The apps by RP id hash.
     private let apps: [[UInt8]: App]
     let bindings: KeyBindingVerifier
     let certificates: ClientCertificateIssue
@@ -50,15 +50,15 @@ struct EnrolmentRules {
         for app in settings.apps {
             guard app.id.description == app.attested.id else { throw EnrolmentStartError("app \(app.id): two ids") }
             let simulator = try app.simulatorRoot.map { try root($0, of: app, library) }
-            // What a software phone says has one root, its receipts too: Apple signs none for it.
+            // A software phone's attestations and receipts have one root, because Apple does not sign them.
             let roots = AttestationVerifier.Roots(
                 apple: apple, simulator: simulator, receipts: simulator ?? receipts)
             let verifier = try AttestationVerifier(apps: [app.attested], roots: roots, library)
-            let judge = ReceiptJudge(
+            let assessment = ReceiptAssessment(
                 appID: app.attested.id, verifier: ReceiptVerifier(root: roots.receipts, library))
             let id = Array(app.attested.id.utf8)
             let replaced = apps.updateValue(
-                App(settings: app, attestations: verifier, receipts: judge),
+                App(settings: app, attestations: verifier, receipts: assessment),
                 forKey: try library.sha256(of: id.span).bytes)
             guard replaced == nil else { throw EnrolmentStartError("app \(app.id): listed twice") }
         }
@@ -91,10 +91,10 @@ struct EnrolmentRules {
             try settings.authority.issuer(library), lifetime: settings.certificateLifetime, library)
     }
 
-    /// The app of that RP id hash: 32 bytes.
+    /// Returns the app with this RP id hash of 32 bytes.
     func app(withRPIDHash hash: [UInt8]) -> App? { apps[hash] }
 
-    /// The app that a device was registered for, if it is still configured, and for that environment.
+    /// Returns the app of a device, if it is still configured for the device's environment.
     func app(of identity: DeviceIdentity) throws(EnrolmentFault) -> (App, rpIDHash: Digest256) {
         let id = Array(identity.app.description.utf8)
         let hash = try EnrolmentFault.checking { () throws(CryptographyError) in try library.sha256(of: id.span) }
@@ -104,21 +104,21 @@ struct EnrolmentRules {
         return (app, hash)
     }
 
-    /// What logs know the device by, the same as in the access log; nil if it cannot be computed, which is no reason to
-    /// refuse anything.
+    /// Returns the device's name in logs, as in the access log. Nil if it cannot be computed, which does not cause a
+    /// refusal.
     func label(of device: KeyID) -> String? {
         guard let name = try? logNames.name(of: device) else { return nil }
         return Hexadecimal.encode((0..<8).map { UInt8(truncatingIfNeeded: name >> (56 - 8 * $0)) })
     }
 }
 
-/// Instance initialization: from content to what the registry is asked to do.
+/// Instance initialization: from the content to a command for the registry.
 extension EnrolmentRules {
-    /// Verifies all that needs no state: the form, the nonce, the attestation by the app that it names.
+    /// Verifies everything that needs no state: form, nonce, and attestation by the app that it names.
     ///
     /// - Parameters:
-    ///   - now: in seconds since 1970.
-    ///   - subject: filled with whom it is about, as soon as that is known.
+    ///   - now: The time in seconds since 1970.
+    ///   - subject: Receives the subject as soon as it is known.
     func initialization(
         _ content: [UInt8], now: Int64, _ subject: inout EnrolmentSubject
     ) throws(EnrolmentFault) -> InstanceRegistration {
@@ -138,7 +138,7 @@ extension EnrolmentRules {
             shown: verified.shown, nonce: nonce, epoch: nonces.epoch)
     }
 
-    /// The app that the attestation names. This verifies nothing yet, but the expected hash depends on the app.
+    /// Returns the app that the attestation names. Nothing is verified yet, but the expected hash depends on the app.
     private func app(named request: InstanceInitialization) throws(EnrolmentFault) -> App {
         let attestation = request.attestation
         do throws(AttestationFault) {
@@ -198,7 +198,8 @@ extension EnrolmentRules {
 }
 
 extension Platform {
-    /// Leafs that do not say are of iOS up to 17. Nil for systems that no registry knows.
+    /// Converts a platform. Leaf certificates without one are of iOS up to 17. Nil for systems that the registry does
+    /// not know.
     fileprivate init?(_ platform: AttestedPlatform) {
         switch platform {
         case .iOS, .unstated: self = .iOS
@@ -221,14 +222,14 @@ extension AttestationEnvironment {
     }
 }
 
-/// Key binding: from content to what the registry is asked to do, in two steps, since the hardware key is the registry's to
-/// tell.
+/// Key binding: from the content to a command for the registry, in two steps. The registry supplies the hardware key in
+/// between.
 extension EnrolmentRules {
-    /// A token that is right in all that needs no state, and its nonce, which is ours and fresh.
+    /// A token that was verified as far as possible without state, with its fresh nonce.
     struct ShownBinding {
         let binding: KeyBinding
         let nonce: SingleUse
-        /// Of the nonce.
+        /// The epoch of the nonce.
         let epoch: RandomID
     }
 
@@ -241,10 +242,10 @@ extension EnrolmentRules {
             binding: binding, nonce: try nonces.singleUse(of: binding.nonce, now: now), epoch: nonces.epoch)
     }
 
-    /// Verifies that the device's hardware key speaks for the new key, and chooses the certificate's number and end, which
-    /// the registry writes down with the binding.
+    /// Verifies that the device's hardware key vouches for the new key, and returns the command with the certificate's
+    /// number and expiry.
     ///
-    /// - Parameter device: the one that is registered under the hardware key.
+    /// - Parameter device: The device that is registered under the hardware key.
     func command(
         _ shown: ShownBinding, _ planned: PlannedClientCertificate, of details: DeviceDetails,
         _ subject: inout EnrolmentSubject
@@ -254,12 +255,12 @@ extension EnrolmentRules {
         guard device.state != .revoked else { throw .instanceRevoked }
         let (app, rpIDHash) = try app(of: device.identity)
         let assertion = try verifyProof(of: shown.binding, device, app.settings, rpIDHash)
-        // Only the device learns of this refusal. The newest receipt counts: that of the attestation seldom has a
-        // metric.
+        // Only the device itself may see this refusal. The newest receipt counts, because that of the attestation
+        // seldom has a metric.
         if let ceiling = app.settings.maximumRisk, let risk = details.attestation?.riskMetric, risk > ceiling {
             throw .riskTooHigh
         }
-        // The minimum may have been raised since the attestation.
+        // The minimum may have been raised after the attestation.
         if let minimum = app.settings.attested.extensions.minimumSystem,
             minimum.refusal(of: details.attestation?.systemVersion) != nil
         {
@@ -272,7 +273,9 @@ extension EnrolmentRules {
             notAfter: planned.notAfter)
     }
 
-    /// - Parameter now: in seconds since 1970.
+    /// Chooses the serial number and expiry of a certificate.
+    ///
+    /// - Parameter now: The time in seconds since 1970.
     func planCertificate(now: Int64) throws(EnrolmentFault) -> PlannedClientCertificate {
         try EnrolmentFault.checking { () throws(CryptographyError) in try certificates.plan(now: now) }
     }
@@ -285,7 +288,7 @@ extension EnrolmentRules {
             try P256VerificationKey(point: point.span, library)
         }
         let verified = try binding.verifyProof(key: key, rpIDHash: rpIDHash.span, library)
-        // An app that has grown too old since it was attested, or a system that says less than it did.
+        // The app may be below a minimum now, or the system may state less than before.
         let assertion = binding.proof.assertion
         do throws(ExtensionFault) {
             try app.attested.extensions.judge(verified.extensions, of: assertion.span, after: device.shown)
@@ -301,7 +304,8 @@ extension EnrolmentRules {
         case .approval: return .approval
         case .token(let issuer):
             guard let shown = binding.admission else { return .earlier }
-            // One issuer's ids say nothing about another's. The length goes first, so that no byte can be moved.
+            // Token ids are unique for one issuer only. The length precedes the issuer, so that no byte can move
+            // between the two.
             let id = Array("\(issuer.issuer.utf8.count):\(issuer.issuer)".utf8) + shown.tokenID
             let digest = try EnrolmentFault.checking { () throws(CryptographyError) in try library.sha256(of: id.span) }
             return .token(
@@ -309,7 +313,7 @@ extension EnrolmentRules {
         }
     }
 
-    /// The certificate for a key whose binding is durable.
+    /// Issues the certificate for a key whose binding is durable.
     func issue(
         _ planned: PlannedClientCertificate, for binding: KeyBinding
     ) throws(EnrolmentFault) -> IssuedClientCertificate {

@@ -1,8 +1,8 @@
 internal import EventLoop
 internal import Registry
 
-/// Sends commands to the registry of this process, and assigns each reply to the request that waits for it. At most as
-/// many wait at once as the registry allows for enrolment.
+/// The requests to the registry of this process that wait for a reply. Their number is limited to the registry's limit
+/// for enrolment.
 final class RegistryRequests {
     typealias Completion = (Result<RegistryReply, EnrolmentFault>) -> Void
 
@@ -16,10 +16,12 @@ final class RegistryRequests {
     private var waiting: [UInt64: Waiting] = [:]
     private var lastToken: UInt64 = 0
 
-    /// Far above what a command takes, a busy disk included; a store's thread that has died answers nothing.
+    /// Far above the time of a command, even with a busy disk. A store's thread that has died never answers.
     private static let patience = TimeSpan.seconds(5)
 
-    /// - Parameter renewed: the store has a fresh epoch.
+    /// Connects to the registry.
+    ///
+    /// - Parameter renewed: Called when the store has a new epoch.
     init(_ registry: DeviceRegistry, loop: Loop, renewed: @escaping (StoreIdentity) -> Void) throws(EventLoopError) {
         self.loop = loop
         client = try RegistryClient(registry, loop: loop, commandLimit: RegistryLimits.enrolmentCommands) {
@@ -32,11 +34,13 @@ final class RegistryRequests {
         }
     }
 
-    /// Commands whose answer is awaited.
+    /// The number of commands without an answer.
     var count: Int { waiting.count }
 
-    /// - Parameter completion: called once, on the loop's thread.
-    func ask(_ command: RegistryCommand, completion: @escaping Completion) {
+    /// Sends a command.
+    ///
+    /// - Parameter completion: Called once, on the loop's thread.
+    func send(_ command: RegistryCommand, completion: @escaping Completion) {
         lastToken += 1
         let token = lastToken
         guard let client, client.perform(command, token: token) else {

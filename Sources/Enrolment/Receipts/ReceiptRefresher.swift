@@ -4,21 +4,21 @@ internal import Registry
 internal import Upstream
 internal import Vocabulary
 
-/// Asks Apple for newer receipts: takes devices that are due from the registry, calls, and has what comes written down. Which
-/// call may begin, and when a device is due again, is decided by `RefreshSchedule`.
+/// The refresher of receipts. It claims due devices from the registry, calls Apple and stores the results.
+/// `RefreshSchedule` decides when calls begin and when a device is due again.
 ///
-/// One generation's. What it has taken and not brought to an end when it stops is due again at once; after a crash, when its
-/// claim ends.
+/// It belongs to one generation. Claimed devices that are unfinished when it stops are due again at once. After a crash
+/// they are due when the claim ends.
 final class ReceiptRefresher {
     let settings: ReceiptSettings
     let rules: EnrolmentRules
     private let services: ReceiptServices
-    let figures: ReceiptFigureCollector
-    let surroundings: EnrolmentGeneration.EnrolmentContext
+    private let figures: ReceiptFigureCollector
+    let context: EnrolmentContext
     var schedule: RefreshSchedule
     private var token: RefreshToken
 
-    /// Claimed, looked at, and worth a call; in the order in which they were due.
+    /// Claimed and examined devices that are worth a call, in the order in which they were due.
     private var waiting: [ReceiptWork] = []
     private var calls: [DeviceID: (call: OutboundCall, work: ReceiptWork)] = [:]
     private var isClaiming = false
@@ -26,31 +26,32 @@ final class ReceiptRefresher {
     private var ticks = 0
     private var starter: LoopTimer?
 
-    /// How often new devices are looked for.
+    /// The interval between searches for due devices.
     private static let interval = TimeSpan.milliseconds(500)
-    /// So many times until figures are brought up to date.
+    /// The number of searches between updates of the figures.
     private static let figuresInterval = 4
     private static let claimLimit = 8
-    /// Longer than what is claimed takes at one call a minute; how long a crash keeps a device from being asked about.
+    /// The time in seconds for which a claim lasts. It is longer than the claimed devices take at one call a minute,
+    /// and delays them after a crash.
     private static let claimLife: Int64 = 15 * 60
 
     init(
         _ settings: ReceiptSettings, _ apps: [EnrolmentSettings.App], _ rules: EnrolmentRules,
-        _ surroundings: EnrolmentGeneration.EnrolmentContext
+        _ context: EnrolmentContext
     ) throws(EnrolmentStartError) {
         self.settings = settings
         self.rules = rules
-        self.surroundings = surroundings
-        figures = ReceiptFigureCollector(apps, surroundings)
+        self.context = context
+        figures = ReceiptFigureCollector(apps, context)
         schedule = RefreshSchedule(
             RefreshSchedule.Rules(
                 concurrency: settings.concurrency, callsPerMinute: settings.callsPerMinute, interval: settings.interval,
                 retry: settings.retry))
-        token = try Self.token(settings, surroundings.library)
-        services = try ReceiptServices(settings, surroundings)
+        token = try Self.token(settings, context.library)
+        services = try ReceiptServices(settings, context)
     }
 
-    /// Finds what is wrong with the settings without asking anybody.
+    /// Checks the settings without calling anyone.
     static func check(_ settings: ReceiptSettings, _ library: LibraryContext) throws(EnrolmentStartError) {
         _ = try token(settings, library)
     }
@@ -65,14 +66,14 @@ final class ReceiptRefresher {
         }
     }
 
-    // MARK: - From begin to stop
+    // MARK: - Start and stop
 
-    /// Begins in an event of its own: the refresher before, which this one takes over from, has stopped then.
+    /// Begins in a separate event. The previous refresher, which this one replaces, has then stopped.
     func begin() {
-        surroundings.shared.count { metrics in
+        context.shared.count { metrics in
             if metrics.receipts == nil { metrics.receipts = ReceiptMetrics() }
         }
-        starter = LoopTimer(loop: surroundings.loop, startsIn: TimeSpan(nanoseconds: 0)) { [unowned self] in
+        starter = LoopTimer(loop: context.loop, startsIn: TimeSpan(nanoseconds: 0)) { [unowned self] in
             services.find { [unowned self] in start() }
         }
     }
@@ -80,13 +81,13 @@ final class ReceiptRefresher {
     private func start() {
         guard starter != nil else { return }
         if ticker == nil {
-            schedule.resume(surroundings.shared.receiptPause)
-            ticker = LoopTimer(loop: surroundings.loop, interval: Self.interval, repeats: true) { [unowned self] in
+            schedule.resume(context.shared.receiptPause)
+            ticker = LoopTimer(loop: context.loop, interval: Self.interval, repeats: true) { [unowned self] in
                 turn()
                 ticks += 1
-                if ticks % Self.figuresInterval == 0 { figures.ask(at: now) }
+                if ticks % Self.figuresInterval == 0 { figures.update(at: now) }
             }
-            figures.ask(at: now)
+            figures.update(at: now)
         }
         turn()
     }
@@ -96,7 +97,7 @@ final class ReceiptRefresher {
         ticker = nil
         starter = nil
         services.leave()
-        surroundings.shared.receiptPause = schedule.pause
+        context.shared.receiptPause = schedule.pause
         for (call, work) in calls.values {
             call.stop()
             release(work)
@@ -108,9 +109,9 @@ final class ReceiptRefresher {
 
     var isRunning: Bool { ticker != nil }
     var now: Int64 { WallClock.seconds }
-    var instant: Instant { surroundings.loop.now }
+    var instant: Instant { context.loop.now }
 
-    /// Begins what may begin now, and takes more when there is nothing left.
+    /// Starts the calls that may begin now, and claims more devices when none is left.
     private func turn() {
         guard isRunning else { return }
         if schedule.isPaused(at: instant) {
@@ -123,9 +124,9 @@ final class ReceiptRefresher {
                 waiting.removeFirst()
             } else if schedule.begin(at: instant) {
                 waiting.removeFirst()
-                ask(work)
+                call(work)
             } else {
-                // Where no place is free, the end of a call comes back here.
+                // If no place is free, the end of a call returns here.
                 if !schedule.isFull { starter?.start(after: schedule.wait(at: instant)) }
                 return
             }
@@ -135,7 +136,7 @@ final class ReceiptRefresher {
 
     private func publishPause() {
         let pause = schedule.isPaused(at: instant) ? schedule.pause?.reason : nil
-        surroundings.shared.count { $0.receipts?.pause = pause }
+        context.shared.count { $0.receipts?.pause = pause }
     }
 
     // MARK: - Claiming
@@ -145,10 +146,10 @@ final class ReceiptRefresher {
         isClaiming = true
         let end = now + Self.claimLife
         let claim = ReceiptClaim(at: now, until: end, limit: Self.claimLimit)
-        surroundings.questions.ask(.claimReceipts(claim)) { [weak self] result in
+        context.registryRequests.send(.claimReceipts(claim)) { [weak self] result in
             guard let self else { return }
             isClaiming = false
-            // Asked again with the next tick.
+            // The next tick asks again.
             guard case .success(.claimedReceipts(let claimed)) = result else { return }
             for device in claimed.devices { examine(device, until: end) }
             if claimed.isMoreDue || !waiting.isEmpty { turn() }
@@ -165,22 +166,23 @@ final class ReceiptRefresher {
         switch app.receipts.examine(receipt, of: identity, now: now) {
         case .exchangeable(let times):
             let work = ReceiptWork(
-                device: device, receipt: receipt, times: times, judge: app.receipts, service: service, claimEnd: end)
+                device: device, receipt: receipt, times: times, assessment: app.receipts, service: service,
+                claimEnd: end)
             if isRunning { waiting.append(work) } else { release(work) }
         case .waiting(let times, _): record(device, receipt, .waiting, .waiting, times: times)
         case .expired: record(device, receipt, .expired, .expired, times: nil)
-        // Only `device show` reports these: if phones send invalid receipts, there may be one for each device.
+        // Only `device show` reports these. If phones send invalid receipts, there may be one for each device.
         case .unverified:
             record(device, receipt, .unverified, .unverified, times: nil)
         }
     }
 
-    // MARK: - Calling
+    // MARK: - Calls
 
-    private func ask(_ work: ReceiptWork) {
+    private func call(_ work: ReceiptWork) {
         let authorization: String
         do throws(CryptographyError) { authorization = try token.text(now: now) } catch {
-            tell(.error, "failed", work.device, because: "a token cannot be created: \(error)")
+            notify(.error, "failed", work.device, because: "a token cannot be created: \(error)")
             return ended(work, .failed("token"))
         }
         let call = services.call(work, authorization) { [weak self] result in
@@ -195,13 +197,13 @@ final class ReceiptRefresher {
         let beginsPause = schedule.ended(answer, at: instant)
         conclude(work, answer)
         if beginsPause, let pause = schedule.pause {
-            surroundings.tell(.paused(pause.reason, seconds: (pause.until - instant).nanoseconds / 1_000_000_000))
+            context.notify(.paused(pause.reason, seconds: (pause.until - instant).nanoseconds / 1_000_000_000))
         }
         turn()
     }
 }
 
-/// The outcome of a device's turn: counted, reported and stored.
+/// The outcomes of refreshes, which are counted, reported and stored.
 extension ReceiptRefresher {
     func conclude(_ work: ReceiptWork, _ answer: RefreshAnswer) {
         let device = work.device
@@ -209,57 +211,57 @@ extension ReceiptRefresher {
         case .receipt(let bytes): keep(bytes, work)
         case .unchanged:
             count(.unchanged)
-            tell(.info, "unchanged", device)
+            notify(.info, "unchanged", device)
             record(work, .unchanged, .unchanged)
         case .malformed:
             count(.malformed)
-            tell(.warning, "malformed", device, because: "Apple does not accept the receipt as its own")
+            notify(.warning, "malformed", device, because: "Apple does not accept the receipt as its own")
             record(work, .malformed, .malformed)
         case .unknown:
             count(.unknown)
-            tell(.info, "unknown", device, because: "Apple does not know the device")
+            notify(.info, "unknown", device, because: "Apple does not know the device")
             record(work, .unknown, .unknown)
-        // Nothing that concerns the device: it keeps its turn.
+        // The failure does not concern the device, which keeps its place.
         case .tokenRefused:
             count(.tokenRefused)
-            tell(.error, "failed", device, because: "\(host(of: work)): token_refused: status 401")
+            notify(.error, "failed", device, because: "\(host(of: work)): token_refused: status 401")
             record(work, .failed, .paused)
         case .tooMany:
             count(.throttled)
-            tell(.warning, "failed", device, because: "\(host(of: work)): throttled: status 429")
+            notify(.warning, "failed", device, because: "\(host(of: work)): throttled: status 429")
             record(work, .failed, .paused)
         case .failed(let reason):
             count(.failed)
-            tell(.warning, "failed", device, because: "\(host(of: work)): \(reason)")
+            notify(.warning, "failed", device, because: "\(host(of: work)): \(reason)")
             record(work, .failed, .failed)
         }
     }
 
-    /// Who was asked.
+    /// Returns the host that was called.
     private func host(of work: ReceiptWork) -> String { settings.services[work.service].host }
 
     private func keep(_ bytes: [UInt8], _ work: ReceiptWork) {
         do throws(FreshReceiptFault) {
-            let fields = try work.judge.judge(bytes, of: work.device.device.identity, kept: work.times, now: now)
+            let fields = try work.assessment.verify(bytes, of: work.device.device.identity, kept: work.times, now: now)
             guard let newer = ReceiptResult.NewerReceipt(content: bytes, riskMetric: fields.riskMetric) else {
                 throw .receipt(.tooLong)
             }
             count(.refreshed)
             let highest = try? rules.app(of: work.device.device.identity).0.settings.maximumRisk
             let isAbove = highest.flatMap { highest in fields.riskMetric.map { $0 > highest } } ?? false
-            tell(
+            notify(
                 isAbove ? .warning : .info, "refreshed", work.device, risk: fields.riskMetric,
                 because: isAbove ? "above maximum_risk" : nil)
             let times = ReceiptTimes(createdAt: fields.creation.seconds, notBefore: fields.notBefore?.seconds)
             record(work.device, work.receipt, .refreshed, .refreshed, times: times, newer: newer, askedAt: now)
         } catch {
             count(.refused)
-            tell(.warning, "refused", work.device, because: "the received receipt was not stored: \(error.reason)")
+            notify(.warning, "refused", work.device, because: "the received receipt was not stored: \(error.reason)")
             record(work, .refused, .refused)
         }
     }
 
-    // MARK: - Settling
+    // MARK: - Results
 
     private func record(_ work: ReceiptWork, _ outcome: ReceiptOutcome, _ decided: RefreshSchedule.DeviceOutcome) {
         record(work.device, work.receipt, outcome, decided, times: work.times, askedAt: now)
@@ -277,7 +279,7 @@ extension ReceiptRefresher {
             ReceiptResult(
                 device: device.device.id, previous: previous, newer: newer, createdAt: times?.createdAt, nextAt: next,
                 askedAt: askedAt, outcome: outcome, failures: failures))
-        if newer != nil, isRunning { figures.ask(at: now) }
+        if newer != nil, isRunning { figures.update(at: now) }
     }
 
     private func failures(of device: DeviceDetails, after decided: RefreshSchedule.DeviceOutcome) -> Int {
@@ -289,7 +291,7 @@ extension ReceiptRefresher {
         }
     }
 
-    /// Gives back what was claimed and not asked about.
+    /// Releases the claim on a device that was not asked about.
     func release(_ work: ReceiptWork) {
         send(
             ReceiptResult(
@@ -297,21 +299,52 @@ extension ReceiptRefresher {
                 askedAt: nil, outcome: nil, failures: work.device.refresh?.failures ?? 0))
     }
 
-    /// What cannot be written down now is due again when the claim ends.
-    private func send(_ result: ReceiptResult) { surroundings.questions.ask(.recordReceipt(result)) { _ in } }
+    /// A result that cannot be stored now makes the device due when its claim ends.
+    private func send(_ result: ReceiptResult) { context.registryRequests.send(.recordReceipt(result)) { _ in } }
 
-    // MARK: - Telling
+    // MARK: - Reporting
 
-    private func count(_ result: ReceiptMetrics.Result) { surroundings.shared.count { $0.receipts?.count(result) } }
+    private func count(_ result: ReceiptMetrics.Result) { context.shared.count { $0.receipts?.count(result) } }
 
-    func tell(
+    func notify(
         _ severity: ReceiptNotice.Severity, _ outcome: String, _ device: DeviceDetails, risk: UInt32? = nil,
         because reason: String? = nil
     ) {
         let identity = device.device.identity
-        surroundings.tell(
+        context.notify(
             ReceiptNotice(
                 severity, outcome, device: rules.label(of: identity.hardwareKey), app: identity.app.description,
                 risk: risk, because: reason))
+    }
+}
+
+/// A collector of figures that only the registry knows: devices above their app's limit, and the greatest delay.
+private final class ReceiptFigureCollector {
+    private let ceilings: [(app: AppID, highest: UInt32)]
+    private let registryRequests: RegistryRequests
+    private let shared: EnrolmentShared
+    private var isAsking = false
+
+    init(_ apps: [EnrolmentSettings.App], _ context: EnrolmentContext) {
+        ceilings = apps.compactMap { app in app.maximumRisk.map { (app.id, $0) } }
+        registryRequests = context.registryRequests
+        shared = context.shared
+    }
+
+    func update(at time: Int64) {
+        guard !isAsking else { return }
+        isAsking = true
+        registryRequests.send(.receiptFigures(ceilings: ceilings, at: time)) { [weak self] result in
+            guard let self else { return }
+            isAsking = false
+            guard case .success(.receiptFigures(let figures)) = result else { return }
+            let counts = zip(ceilings, figures.aboveCeiling).map {
+                ReceiptMetrics.AppCount(app: $0.app.description, count: $1)
+            }
+            shared.count { metrics in
+                metrics.receipts?.aboveCeiling = counts
+                metrics.receipts?.oldestOverdue = figures.oldestDue.map { max(0, time - $0) } ?? 0
+            }
+        }
     }
 }

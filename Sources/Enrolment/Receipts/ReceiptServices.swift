@@ -4,38 +4,39 @@ internal import Foundation
 internal import Registry
 internal import Upstream
 
-/// Apple's services: where they are, and how they are asked.
+/// The connections to Apple's services.
 final class ReceiptServices {
     private let settings: ReceiptSettings
     private let pools: [UpstreamPool]
     private let loop: Loop
-    private let tell: (ReceiptNotice) -> Void
-    /// Where those are that are known by a name. Nil while nothing is asked.
+    private let notify: (ReceiptNotice) -> Void
+    /// The addresses of services that have names. Nil while no calls are made.
     private var names: NameBook?
 
     private static let path = "/v1/attestationData"
     private static let namePatience = TimeSpan.seconds(2)
 
     init(
-        _ settings: ReceiptSettings, _ surroundings: EnrolmentGeneration.EnrolmentContext
+        _ settings: ReceiptSettings, _ context: EnrolmentContext
     ) throws(EnrolmentStartError) {
         self.settings = settings
-        loop = surroundings.loop
-        tell = surroundings.tell
+        loop = context.loop
+        notify = context.notify
         do throws(CryptographyError) {
             pools = try settings.services.map { service throws(CryptographyError) in
                 try UpstreamPool(
-                    loop: surroundings.loop, buffers: surroundings.pool, settings: service.upstream,
-                    tallies: service.upstream.servers.map { _ in ServerTally() }, library: surroundings.library)
+                    loop: context.loop, buffers: context.pool, settings: service.upstream,
+                    tallies: service.upstream.servers.map { _ in ServerTally() }, library: context.library)
             }
         } catch {
             throw EnrolmentStartError("receipts: \(error)")
         }
     }
 
-    /// Finds out where the services are, and keeps that up to date until `leave`. What nobody has found yet fails, and is tried again.
+    /// Resolves the services' names and keeps the addresses current until `leave`. Failed names are tried again.
     ///
-    /// - Parameter done: called when all were looked for, or for as long as that is waited for; at once where they were already.
+    /// - Parameter done: Called when all names have a result or the wait has ended. It is called at once if they are
+    ///   known already.
     func find(_ done: @escaping () -> Void) {
         guard names == nil else { return done() }
         let names = NameBook(loop: loop, settings: settings.resolver, forbidden: settings.forbidden)
@@ -43,8 +44,8 @@ final class ReceiptServices {
         names.onChange = { [unowned self] servers in
             for server in servers { move(server) }
         }
-        names.onEvent = { [tell] event in
-            tell(ReceiptNotice(event))
+        names.onEvent = { [notify] event in
+            notify(ReceiptNotice(event))
         }
         names.follow(Set(settings.services.flatMap(\.upstream.servers).compactMap(\.resolved)))
         names.whenAnswered(within: Self.namePatience, done)
@@ -57,12 +58,12 @@ final class ReceiptServices {
 
     func leave() { names = nil }
 
-    /// Which service is asked about devices of an environment.
+    /// Returns the index of the service for devices of an environment.
     func firstIndex(for environment: AttestationEnvironment) -> Int? {
         settings.services.firstIndex { $0.environments.contains(environment) }
     }
 
-    /// A call that has not begun.
+    /// Returns a call that has not begun.
     func call(
         _ work: ReceiptWork, _ authorization: String, answered: @escaping OutboundCall.Completion
     ) -> OutboundCall {
@@ -73,7 +74,7 @@ final class ReceiptServices {
                 ("Authorization", authorization), ("Content-Type", "text/plain"), ("Accept-Encoding", "identity"),
             ],
             content: Array(Data(work.receipt).base64EncodedString().utf8))
-        // To ask for the same once more does no harm: what is newer is exchanged again.
+        // Repeating the request is harmless, because a newer receipt can be exchanged again.
         return OutboundCall(request, on: pools[work.service], loop: loop, isRepeatable: true, completion: answered)
     }
 }

@@ -2,16 +2,16 @@ public import EventLoop
 public import Registry
 public import Upstream
 
-/// How Apple is asked for newer receipts, its files read. Plain values.
+/// The settings of receipt refreshes. Plain values; files were read before.
 public struct ReceiptSettings: Sendable {
-    /// One that is asked, and about which devices.
+    /// A service and the environments of its devices.
     public struct Service: Sendable {
         /// The value of Host.
         public var host: String
-        /// What comes before `/v1/attestationData`: nothing, or a slash and more.
+        /// The path before `/v1/attestationData`: empty, or a slash and more.
         public var path: String
         public var environments: Set<AttestationEnvironment>
-        /// One server.
+        /// The service, an upstream with one server.
         public var upstream: UpstreamSettings
 
         public init(host: String, path: String, environments: Set<AttestationEnvironment>, upstream: UpstreamSettings) {
@@ -22,21 +22,21 @@ public struct ReceiptSettings: Sendable {
         }
     }
 
-    /// Ten letters and digits each.
+    /// The team id and the key id, ten letters and digits each.
     public var team: String
     public var keyID: String
-    /// The private key, PKCS #8 in PEM.
+    /// The private key: PKCS #8 in PEM.
     public var key: [UInt8]
     public var services: [Service]
-    /// How their names are resolved, and to which addresses they must not lead.
+    /// The resolver of the services' names, with the addresses that are not permitted.
     public var resolver: ResolverSettings
     public var forbidden: ForbiddenAddresses
-    /// Between two questions about one device, at least, in seconds.
+    /// The minimum number of seconds between two calls about one device.
     public var interval: Int64 = 86_400
-    /// From a call that failed to the next, in seconds.
+    /// The number of seconds from a failed call to the next.
     public var retry: Int64 = 300
     public var timeout = TimeSpan.seconds(20)
-    /// Calls at once.
+    /// The number of simultaneous calls.
     public var concurrency = 4
     public var callsPerMinute = 60
 
@@ -53,37 +53,39 @@ public struct ReceiptSettings: Sendable {
     }
 }
 
-/// A device that was claimed, and whose receipt is worth a call.
+/// A claimed device whose receipt is worth a call.
 struct ReceiptWork {
     let device: DeviceDetails
     let receipt: [UInt8]
     let times: ReceiptTimes
-    let judge: ReceiptJudge
-    /// Which of the services is asked.
+    let assessment: ReceiptAssessment
+    /// The index of the service to call.
     let service: Int
     let claimEnd: Int64
 }
 
-/// What came of a device's receipt, for the log. Holds no receipt, token or key.
+/// The result of a device's refresh for the log. It contains no receipt, token or key.
 public struct ReceiptNotice: Equatable, Sendable, CustomStringConvertible {
     public enum Severity: Sendable {
-        /// As it should be.
+        /// An expected event.
         case info
-        /// A failure that recovers by itself, or that concerns one device.
+        /// A failure that recovers or concerns only one device.
         case warning
-        /// An operator has to do something.
+        /// A failure for which an operator must act.
         case error
     }
 
     public let severity: Severity
-    /// One line of `name=value`, then what it means.
+    /// A line of `name=value` pairs, followed by an explanation.
     public let description: String
 }
 
 extension ReceiptNotice {
+    /// Creates a notice.
+    ///
     /// - Parameters:
-    ///   - device: its short id; nil if it could not be computed.
-    ///   - risk: of the receipt that is kept now, if this says.
+    ///   - device: The device's short id. Nil if it could not be computed.
+    ///   - risk: The metric of the stored receipt, if known.
     init(
         _ severity: Severity, _ outcome: String, device: String?, app: String, risk: UInt32? = nil,
         because reason: String? = nil
@@ -96,7 +98,7 @@ extension ReceiptNotice {
         self.init(severity: severity, description: text)
     }
 
-    /// Nobody is asked about for a while.
+    /// Returns a notice that calls are paused.
     static func paused(_ reason: RefreshSchedule.Pause, seconds: Int64) -> ReceiptNotice {
         switch reason {
         case .tokenRefused:
@@ -115,7 +117,7 @@ extension ReceiptNotice {
 }
 
 extension ReceiptNotice {
-    /// What becomes of the services' names.
+    /// Creates a notice about the resolution of a service's name.
     init(_ event: NameBook.Event) {
         switch event {
         case .failing(let server, let fault, _):

@@ -3,10 +3,10 @@ internal import Cryptography
 internal import Foundation
 internal import Upstream
 
-/// The credential for Apple: a JSON Web Token (RFC 7519), signed with ES256 by the developer's key, renewed now and
-/// then. It is a secret: no log contains it.
+/// The credential for Apple: a JSON Web Token (RFC 7519) signed with ES256 by the developer's key. It is renewed
+/// periodically. It is a secret and is not logged.
 struct RefreshToken {
-    /// How long one is shown, in seconds. Apple takes them for up to an hour.
+    /// The number of seconds for which a token is used. Apple accepts it for up to an hour.
     static let life: Int64 = 20 * 60
 
     private let team: String
@@ -15,9 +15,11 @@ struct RefreshToken {
     private let library: LibraryContext
     private var made: (text: String, at: Int64)?
 
+    /// Reads the key.
+    ///
     /// - Parameters:
-    ///   - team: ten letters and digits, as `keyID`: neither needs an escape in JSON.
-    ///   - pem: the private key, PKCS #8.
+    ///   - team: Ten letters and digits, as is `keyID`. Neither needs an escape in JSON.
+    ///   - pem: The private key in PKCS #8.
     init(team: String, keyID: String, pem: [UInt8], _ library: LibraryContext) throws(CryptographyError) {
         self.team = team
         self.keyID = keyID
@@ -25,9 +27,11 @@ struct RefreshToken {
         self.library = library
     }
 
-    /// - Parameter now: in seconds since 1970.
+    /// Returns the token.
+    ///
+    /// - Parameter now: The time in seconds since 1970.
     mutating func text(now: Int64) throws(CryptographyError) -> String {
-        // A clock that went back must not leave one that is of the future.
+        // After a clock was set back, a token must not be from the future.
         if let made, (0..<Self.life).contains(now - made.at) { return made.text }
         let text = try make(now)
         made = (text, now)
@@ -47,21 +51,23 @@ struct RefreshToken {
     }
 }
 
-/// What Apple says when it is asked for a newer receipt ("Assessing fraud risk").
+/// Apple's answer to a request for a newer receipt ("Assessing fraud risk").
 enum RefreshAnswer: Equatable {
-    /// A newer one; not verified yet.
+    /// A newer receipt that was not verified yet.
     case receipt([UInt8])
-    /// There is no newer one: 304.
+    /// There is no newer receipt: 304.
     case unchanged
-    /// The receipt is none, or none for this service: 400.
+    /// The receipt is malformed or for another service: 400.
     case malformed
-    /// We are not who may ask: 401. Our configuration is wrong, whichever device it was about.
+    /// The credential is refused: 401. The configuration is wrong for all devices.
     case tokenRefused
-    /// Nothing is known of the device: 404.
+    /// The device is unknown: 404.
     case unknown
-    /// We ask too often: 429.
+    /// There are too many requests: 429.
     case tooMany(retryAfter: Int64?)
-    /// No answer, or none that is understood. - reason: for logs: one word, and what more there is to say.
+    /// There is no answer, or an unexpected one.
+    ///
+    /// - reason: A word for logs, followed by details.
     case failed(String)
 
     init(_ result: Result<OutboundAnswer, OutboundFailure>) {
@@ -81,12 +87,12 @@ enum RefreshAnswer: Equatable {
         case 404: self = .unknown
         case 429: self = .tooMany(retryAfter: answer.retryAfter)
         case 500...599: self = .failed("server_error: status \(answer.status)")
-        // Redirects among them: nobody else is asked.
+        // Redirects are among them and are not followed.
         default: self = .failed("unexpected_status: \(answer.status)")
         }
     }
 
-    /// Base64, whatever white space is around it.
+    /// Decodes base64 and ignores white space around it.
     private static func decode(_ content: [UInt8]) -> [UInt8]? {
         let isBlank = { (byte: UInt8) in byte == 0x20 || (0x09...0x0d).contains(byte) }
         let text = content.drop(while: isBlank)

@@ -1,25 +1,25 @@
 internal import EventLoop
 
-/// When Apple is asked, and when again: how many calls may begin, and when the next look at a device makes sense. A
-/// value: the caller passes the time.
+/// The schedule of calls to Apple: how many may begin, and when a device is due again. It is a value whose caller
+/// passes the time.
 struct RefreshSchedule {
     struct Rules {
-        /// Calls at once.
+        /// The number of simultaneous calls.
         var concurrency: Int
         var callsPerMinute: Int
-        /// Between two questions about one device, at least, in seconds.
+        /// The minimum number of seconds between two calls about one device.
         var interval: Int64
-        /// From a failure to the next try, in seconds; doubled with each.
+        /// The number of seconds from a failure to the next attempt, doubled with each.
         var retry: Int64
     }
 
-    /// Why nobody is asked about for a while.
+    /// The reason why calls are paused.
     enum Pause: String, CaseIterable {
-        /// 401: an operator has to correct the key or the team.
+        /// 401: an operator must correct the key or the team.
         case tokenRefused = "token_refused"
         /// 429.
         case throttled
-        /// One call after the other fails.
+        /// Several successive calls failed.
         case failing
     }
 
@@ -31,7 +31,7 @@ struct RefreshSchedule {
     private var failuresInARow = 0
 
     static let day: Int64 = 86_400
-    /// So many failures in a row are the service's, not a device's.
+    /// The number of successive failures that are attributed to the service instead of a device.
     private static let patience = 3
 
     init(_ rules: Rules, generator: any RandomNumberGenerator = SystemRandomNumberGenerator()) {
@@ -41,7 +41,8 @@ struct RefreshSchedule {
 
     // MARK: - Calls
 
-    /// Takes a place for a call, if one may begin now. They begin evenly: a burst would come all at once every minute.
+    /// Reserves a place for a call, if one may begin now. Calls begin evenly, because a burst would otherwise occur
+    /// every minute.
     mutating func begin(at now: Instant) -> Bool {
         guard underWay < rules.concurrency, wait(at: now).nanoseconds == 0 else { return false }
         underWay += 1
@@ -49,7 +50,7 @@ struct RefreshSchedule {
         return true
     }
 
-    /// How long until a call may begin, were there a place; zero if one may now.
+    /// Returns the time until a call may begin if a place is free. Zero if it may begin now.
     func wait(at now: Instant) -> TimeSpan {
         let start = max(nextStart, pause?.until ?? nextStart)
         return max(TimeSpan(nanoseconds: 0), start - now)
@@ -59,9 +60,9 @@ struct RefreshSchedule {
 
     func isPaused(at now: Instant) -> Bool { pause.map { now < $0.until } ?? false }
 
-    /// A call has ended.
+    /// Handles the end of a call.
     ///
-    /// - Returns: whether a pause begins that was not there.
+    /// - Returns: whether a new pause begins.
     mutating func ended(_ answer: RefreshAnswer, at now: Instant) -> Bool {
         underWay -= 1
         switch answer {
@@ -78,10 +79,10 @@ struct RefreshSchedule {
         }
     }
 
-    /// A call was given up, for no fault of anybody.
+    /// Handles a call that was abandoned without a fault.
     mutating func abandoned() { underWay -= 1 }
 
-    /// Continues a pause that began before these rules.
+    /// Continues a pause that began under earlier settings.
     mutating func resume(_ earlier: (reason: Pause, until: Instant)?) {
         // The new configuration may contain the operator's correction.
         guard let earlier, earlier.reason != .tokenRefused else { return }
@@ -95,24 +96,24 @@ struct RefreshSchedule {
         return isNew
     }
 
-    /// A wrong key or team stays wrong until an operator corrects it.
+    /// The pause in seconds after a 401. A wrong key or team stays wrong until an operator corrects it.
     private static let tokenPause: Int64 = 3_600
-    /// Of a 429 that says nothing.
+    /// The pause in seconds after a 429 without Retry-After.
     private static let usualPause: Int64 = 900
 
     // MARK: - Devices
 
-    /// When to look at a device again: seconds since 1970, or nil if never.
+    /// Returns the time when a device is due again in seconds since 1970, or nil for never.
     ///
     /// - Parameters:
-    ///   - notBefore: of the receipt that is kept from here on.
-    ///   - failures: in a row, this one included.
+    ///   - notBefore: Field 19 of the receipt that is now stored.
+    ///   - failures: The number of successive failures, including this one.
     mutating func next(
         after outcome: DeviceOutcome, notBefore: Int64?, failures: Int, now: Int64, at instant: Instant
     ) -> Int64? {
         switch outcome {
         case .refreshed, .unchanged:
-            // Never before the receipt says so: what is drawn comes on top.
+            // Never before the time in the receipt. The random part is added to it.
             return max(notBefore ?? 0, now + rules.interval) + drawn(rules.interval / 10)
         case .waiting: return max(notBefore ?? 0, now) + drawn(rules.interval / 10)
         case .malformed, .refused:
@@ -127,14 +128,14 @@ struct RefreshSchedule {
         }
     }
 
-    /// As `Registry.ReceiptOutcome`, but that a call which only tells of a pause says nothing of its device.
+    /// An outcome like `Registry.ReceiptOutcome`. A call that only causes a pause says nothing about its device.
     enum DeviceOutcome {
         case refreshed, unchanged, waiting, malformed, unknown, refused, expired, unverified, unasked, failed, paused
     }
 
     private mutating func backedOff(_ first: Int64, _ failures: Int, atMost limit: Int64) -> Int64 {
         let span = doubled(first, failures - 1, atMost: max(limit, first))
-        // At least half of it, so that those that failed together do not come back together.
+        // At least half, so that devices that failed together do not return together.
         return max(1, span / 2 + drawn(span - span / 2))
     }
 
@@ -144,6 +145,6 @@ struct RefreshSchedule {
         return min(span, limit)
     }
 
-    /// 0 to `most`.
+    /// Returns a random number from 0 to `most`.
     private mutating func drawn(_ most: Int64) -> Int64 { most > 0 ? Int64.random(in: 0...most, using: &generator) : 0 }
 }

@@ -2,20 +2,22 @@ public import Attestation
 public import Cryptography
 public import Vocabulary
 
-/// The content of `POST /instance-initialization`: the right form, nothing verified.
+/// The parsed content of `POST /instance-initialization`. Nothing was verified.
 public struct InstanceInitialization: Equatable, Sendable {
     public let nonce: IssuedNonce
-    /// The hardware key's key id, which is what `hardware_key_tag` stands for.
+    /// The hardware key's key id, which `hardware_key_tag` encodes.
     public let keyID: KeyID
-    /// The attestation, CBOR.
+    /// The attestation in CBOR.
     public let attestation: [UInt8]
-    /// The uncompressed point of `keypair_mTLS`, 65 bytes on the curve; only in the form `dsr`.
+    /// The uncompressed point of `keypair_mTLS`, 65 bytes and on the curve. Only in the form `dsr`.
     public let mtlsPublicKey: [UInt8]?
-    /// `hardware_key_tag` as it came.
+    /// The text of `hardware_key_tag` as received.
     let tag: [UInt8]
 
-    /// - Parameter content: JSON, each member once: `nonce`, `hardware_key_tag`, `key_attestation`, and in the form `dsr`
-    ///   `mtls_public_key`.
+    /// Parses the content.
+    ///
+    /// - Parameter content: JSON with unique members: `nonce`, `hardware_key_tag`, `key_attestation`, and in the form
+    ///   `dsr` also `mtls_public_key`.
     public init(_ content: [UInt8], _ library: LibraryContext) throws(EnrolmentFault) {
         let body = try JSONObject(content: content)
         guard body.hasOnly([.nonce, .hardwareKeyTag, .keyAttestation, .mtlsPublicKey]) else { throw .memberUnknown }
@@ -34,8 +36,8 @@ public struct InstanceInitialization: Equatable, Sendable {
         return point
     }
 
-    /// What `AttestationVerifier` is asked about. The verdict is about the nonce only if the app it names is configured for
-    /// this form.
+    /// Returns the input of `AttestationVerifier`. Its verdict covers the nonce only if the attestation's app is
+    /// configured for this form.
     public func evidence(
         _ form: ClientDataFormat, _ library: LibraryContext
     ) throws(EnrolmentFault) -> AttestationEvidence {
@@ -44,22 +46,22 @@ public struct InstanceInitialization: Equatable, Sendable {
     }
 }
 
-/// What an app hands to `attestKey(_:clientDataHash:)` when it is initialized: configured for each app.
+/// The form of an app's argument to `attestKey(_:clientDataHash:)` at initialization, configured for each app.
 public enum ClientDataFormat: String, Sendable, CaseIterable {
     /// SHA-256(UTF-8(nonce) || UTF-8(hardware key tag)).
     case nonceAndTag = "nonce-and-tag"
-    /// SHA-256(UTF-8(nonce)), as deployed wallets do.
+    /// SHA-256(UTF-8(nonce)), as in deployed wallets.
     case nonce
-    /// SHA-256(SHA-256(nonce bytes || "INTEGRITY") || SHA-256(point of `keypair_mTLS`)), gematik's form: the attestation
-    /// speaks for the key already, and the first binding must be of this key. Nonce bytes: the decoded nonce.
+    /// gematik's form: SHA-256(SHA-256(nonce bytes || "INTEGRITY") || SHA-256(point of `keypair_mTLS`)). The nonce
+    /// bytes are the decoded nonce. The attestation is also for that key, which must be bound first.
     case dsr
 }
 
 extension InstanceInitialization {
-    /// What the attestation must have been made for.
+    /// Returns the expected client data hash of the attestation.
     ///
-    /// - Throws: `memberMissing` or `memberUnknown` if `mtls_public_key` is missing in the form `dsr`, or sent in another,
-    ///   which would not speak for it.
+    /// - Throws: `memberMissing` if `mtls_public_key` is missing in the form `dsr`. `memberUnknown` if it is sent in
+    ///   another form, which would not cover it.
     public func clientDataHash(
         _ form: ClientDataFormat, _ library: LibraryContext
     ) throws(EnrolmentFault) -> Digest256 {

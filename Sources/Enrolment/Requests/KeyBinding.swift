@@ -2,36 +2,36 @@ public import Attestation
 public import Cryptography
 public import Vocabulary
 
-/// What a verified key-binding token says. Only `KeyBindingVerifier` makes one.
+/// The content of a verified key-binding token. Only `KeyBindingVerifier` creates one.
 ///
-/// Still to be done: the nonce is ours, fresh and unused; the device exists and is not revoked; `verifyProof`; the counter
-/// is unspent; no other device ever had the key.
+/// It still remains to check that the nonce is valid and unused, and that the device exists and is not revoked.
+/// `verifyProof` must succeed, the counter must be unspent, and the key must never have had another device.
 public struct KeyBinding: Equatable, Sendable {
     public let nonce: IssuedNonce
-    /// The device that binds, by its hardware key.
+    /// The hardware key of the device that binds.
     public let hardwareKeyID: KeyID
-    /// The uncompressed point of `keypair_mTLS`, the key that is bound: 65 bytes, on the curve.
+    /// The key to bind, `keypair_mTLS`: the uncompressed point, 65 bytes and on the curve.
     public let point: [UInt8]
-    /// Its key id.
+    /// The key id of that key.
     public let keyID: KeyID
-    /// Its JWK thumbprint with SHA-256 in base64url (RFC 7638).
+    /// The JWK thumbprint of that key, with SHA-256 in base64url (RFC 7638).
     public let thumbprint: String
     /// The hardware key's assertion.
     public let proof: AssertionParts
-    /// Who let the device in, where a token decides that and one was sent.
+    /// The admission, if a token was required and sent.
     public let admission: Admission?
 
-    /// What the hardware key signs: these bytes, this order, no white space. Both values are base64url.
+    /// The bytes that the hardware key signs, in this order and without white space. Both values are base64url.
     public var clientData: [UInt8] {
         Array(#"{"nonce":""#.utf8) + nonce.text + Array(#"","jwk_thumbprint":""#.utf8) + Array(thumbprint.utf8)
             + Array(#""}"#.utf8)
     }
 
-    /// Verifies that the hardware key speaks for this key and this nonce.
+    /// Verifies that the hardware key vouches for this key and this nonce.
     ///
     /// - Parameters:
-    ///   - key: the hardware key that is registered under `hardwareKeyID`.
-    ///   - rpIDHash: the SHA-256 of the id of the device's app, 32 bytes.
+    ///   - key: The hardware key registered under `hardwareKeyID`.
+    ///   - rpIDHash: SHA-256 of the id of the device's app, 32 bytes.
     public func verifyProof(
         key: P256VerificationKey, rpIDHash: Span<UInt8>, _ library: LibraryContext
     ) throws(EnrolmentFault) -> VerifiedAssertion {
@@ -49,29 +49,31 @@ public struct KeyBinding: Equatable, Sendable {
     }
 }
 
-/// Verifies key-binding tokens, as far as that needs no state. Belongs to the thread of its library context.
+/// The stateless verification of key-binding tokens. Belongs to the thread of its library context.
 public struct KeyBindingVerifier {
-    /// How far `iat` may lie ahead or behind, in seconds.
+    /// Tolerance for `iat`, ahead or behind, in seconds.
     public static let clockTolerance: Int64 = 60
-    /// How long a token may live, in seconds from `iat`.
+    /// Limit of a token's lifetime in seconds from `iat`.
     public static let longestLife: Int64 = 300
 
     private let provider: ProviderURL
     private let admission: AdmissionTokenVerifier?
     private let library: LibraryContext
 
-    /// - Parameter admission: nil if devices are let in without a token; one that is sent is then refused.
+    /// Creates a verifier.
+    ///
+    /// - Parameter admission: Nil if devices need no token. A token that is sent is then refused.
     public init(provider: ProviderURL, admission: AdmissionTokenVerifier? = nil, _ library: LibraryContext) {
         self.provider = provider
         self.admission = admission
         self.library = library
     }
 
-    /// Makes all checks: those of the form, what costs a comparison, then the signatures.
+    /// Performs all checks: the form, then comparisons, then signatures.
     ///
     /// - Parameters:
-    ///   - content: of `POST /key-binding`.
-    ///   - now: in seconds since 1970.
+    ///   - content: The content of `POST /key-binding`.
+    ///   - now: The time in seconds since 1970.
     public func verify(_ content: [UInt8], now: Int64) throws(EnrolmentFault) -> KeyBinding {
         let token = try ReceivedKeyBindingToken(content)
         try checkAdmissionMember(token)
@@ -90,30 +92,31 @@ public struct KeyBindingVerifier {
             admission: try admission(token, thumbprint, now))
     }
 
-    /// Where no token is asked for, the app must not believe that one was looked at. Where one is, a device that was let
-    /// in before needs no other: whether this one was, is for who keeps state.
+    /// Checks the admission token. Without a configured issuer a token is refused, because the app must not believe
+    /// that it was verified. With one, a device that was admitted before needs none; the registry checks that.
     private func checkAdmissionMember(_ token: ReceivedKeyBindingToken) throws(EnrolmentFault) {
         if admission == nil, token.admissionToken != nil { throw .tokenMembers }
     }
 
-    /// The algorithm is never the sender's to choose (RFC 8725 section 3.1), nor is the kind of token (section 3.11).
+    /// Checks the header. The sender must choose neither the algorithm (RFC 8725 section 3.1) nor the kind of token
+    /// (section 3.11).
     private func checkHeader(_ token: ReceivedKeyBindingToken) throws(EnrolmentFault) {
         guard token.algorithm.spells("ES256") else { throw .tokenAlgorithm }
         guard token.type.spells("rp-kb+jwt") else { throw .tokenType }
     }
 
     private func checkTimes(_ token: ReceivedKeyBindingToken, _ now: Int64) throws(EnrolmentFault) {
-        // Bounded, so that no sum overflows: the year 9999 is as far as any date here goes.
+        // The range ends with the year 9999, so that no sum overflows.
         guard let issuedAt = token.issuedAt.integer, NumericDate.range.contains(issuedAt),
             abs(now - issuedAt) <= Self.clockTolerance
         else { throw .tokenIssuedAt }
-        // At the time of expiry it must not be accepted any more (RFC 7519 section 4.1.4).
+        // A token is already invalid at the time of expiry (RFC 7519 section 4.1.4).
         guard let expiry = token.expiry.integer, NumericDate.range.contains(expiry), now < expiry,
             expiry <= issuedAt + Self.longestLife
         else { throw .tokenExpiry }
     }
 
-    /// The new key itself signed: the sender has its private half.
+    /// Checks that the new key signed the token, which proves possession of its private key.
     private func checkSignature(_ token: ReceivedKeyBindingToken) throws(EnrolmentFault) {
         let key: P256VerificationKey
         do throws(CryptographyError) {
@@ -147,14 +150,8 @@ public struct KeyBindingVerifier {
     }
 }
 
-/// Times in tokens: seconds since 1970 (RFC 7519 section 2). Fractions are refused.
-enum NumericDate {
-    /// Up to the year 9999.
-    static let range: ClosedRange<Int64> = 0...253_402_300_799
-}
-
-/// The content of `POST /key-binding`, taken apart: the right form, nothing believed.
-struct ReceivedKeyBindingToken {
+/// The parsed content of `POST /key-binding`. Nothing was verified.
+private struct ReceivedKeyBindingToken {
     let jws: CompactJWS
     let algorithm: JSONValue
     let keyID: JSONValue
@@ -163,19 +160,21 @@ struct ReceivedKeyBindingToken {
     let audience: JSONValue
     let issuedAt: JSONValue
     let expiry: JSONValue
-    /// The key that signs: `cnf.jwk`.
+    /// The signing key: `cnf.jwk`.
     let key: PublicJWK
     let nonce: IssuedNonce
     let hardwareKeyID: KeyID
     let proof: AssertionParts
-    /// A token of its own, not looked into.
+    /// The admission token, which was not parsed.
     let admissionToken: [UInt8]?
 
-    /// Longest signature and authenticator data, in bytes. What they are is for `AssertionVerifier`.
+    /// Permitted lengths of the signature in bytes. `AssertionVerifier` checks the content.
     private static let signatureLengths = 1...128
     private static let authenticatorDataLengths = 1...Assertion.lengthLimit
 
-    /// - Parameter content: JSON, one member `assertion`, a JWT.
+    /// Parses the content.
+    ///
+    /// - Parameter content: JSON with one member `assertion`, a JWT.
     init(_ content: [UInt8]) throws(EnrolmentFault) {
         let body = try JSONObject(content: content)
         guard body.hasOnly([.assertion]) else { throw .memberUnknown }
@@ -210,12 +209,12 @@ struct ReceivedKeyBindingToken {
         do throws(JWSFault) {
             return try CompactJWS(text)
         } catch {
-            // A member twice is no slip of an encoder but a statement with two meanings.
+            // A repeated member is not an encoder's mistake, but a statement with two meanings.
             throw error == .json(.duplicateName) ? .tokenMembers : .tokenMalformed
         }
     }
 
-    /// Reports missing members first: a client that misspells a name learns which one.
+    /// Checks the members. Missing ones are reported first, so that a client with a misspelt name learns which it is.
     private static func check(
         _ object: JSONObject, has members: [RequestMember], and optional: RequestMember? = nil
     ) throws(EnrolmentFault) {

@@ -1,7 +1,7 @@
 internal import Challenges
 internal import Vocabulary
 
-/// What requests consist of: members of a body, of a token's header, or of its claims.
+/// The members of requests: of the body, and of a token's header or claims.
 public enum RequestMember: String, Sendable, CaseIterable {
     // Instance initialization.
     case nonce
@@ -23,14 +23,15 @@ public enum RequestMember: String, Sendable, CaseIterable {
     case admissionToken = "admission_token"
 }
 
-/// The content of requests.
+/// The rules for the content of requests.
 public enum RequestContent {
-    /// Most bytes: an attestation of the greatest length in base64url, and room for the rest; or a token of the greatest.
+    /// Length limit in bytes. It has room for the longest attestation in base64url with the other members, or for the
+    /// longest token.
     public static let lengthLimit = 64 << 10
 }
 
 extension JSONObject {
-    /// Reads the content of a request.
+    /// Parses the content of a request.
     init(content: [UInt8]) throws(EnrolmentFault) {
         do throws(JSONFault) {
             self = try JSONReader.object(in: content, longest: RequestContent.lengthLimit)
@@ -54,7 +55,9 @@ extension JSONObject {
         return nonce
     }
 
-    /// Bytes in base64url, in its one spelling. - Parameter lengths: how many bytes there may be.
+    /// Returns the bytes of a member in canonical base64url.
+    ///
+    /// - Parameter lengths: The permitted numbers of bytes.
     func bytes(_ member: RequestMember, _ lengths: ClosedRange<Int>) throws(EnrolmentFault) -> [UInt8] {
         let text = try text(member)
         guard let bytes = Base64URLText.decode(text.span), lengths.contains(bytes.count) else {
@@ -63,7 +66,7 @@ extension JSONObject {
         return bytes
     }
 
-    /// The key id that a hardware key is registered under: on iOS the tag is nothing else.
+    /// Returns the key id under which a hardware key is registered. On iOS it is the tag.
     func hardwareKeyID() throws(EnrolmentFault) -> KeyID {
         let bytes = try bytes(.hardwareKeyTag, 32...32)
         guard let keyID = KeyID(digest: bytes.span) else { throw .valueFormat(.hardwareKeyTag) }
@@ -73,17 +76,19 @@ extension JSONObject {
     func hasOnly(_ members: [RequestMember]) -> Bool { hasOnly(members.map(\.rawValue)) }
 }
 
-/// A nonce as a client sends it back. Whether it is ours, fresh and unused is for others.
+/// A nonce as a client returns it. Whether it is valid and unused is checked elsewhere.
 public struct IssuedNonce: Hashable, Sendable {
-    /// How long the text is, in characters: at least 128 bits.
+    /// The permitted lengths of the text in characters: at least 128 bits.
     static let lengths = 22...128
 
-    /// Base64url in its one spelling, so that equal bytes are equal text.
+    /// Canonical base64url, so that equal bytes have equal texts.
     public let text: [UInt8]
-    /// What the text stands for.
+    /// The decoded bytes.
     public let bytes: [UInt8]
 
-    /// Nil comes of text of another form.
+    /// Parses a nonce.
+    ///
+    /// - Returns: nil for another form.
     public init?(_ text: [UInt8]) {
         guard Self.lengths.contains(text.count), let bytes = Base64URLText.decode(text.span) else { return nil }
         self.text = text
@@ -91,12 +96,15 @@ public struct IssuedNonce: Hashable, Sendable {
     }
 }
 
-/// The URL that the enrolment service is known under: audience of every token made for it.
+/// The public URL of the enrolment service: the audience of all tokens for it.
 public struct ProviderURL: Hashable, Sendable {
     public let text: String
 
-    /// - Parameter text: `https://` and more, without a slash at the end, query or fragment, in unreserved characters of
-    ///   URLs and `:/[]%`. Anything else is no such URL: it is compared byte by byte, so it has one spelling.
+    /// Parses a URL. It is compared byte by byte, so only one spelling is accepted.
+    ///
+    /// - Parameter text: `https://` and more in unreserved characters and `:/[]%`, without a slash at the end, query or
+    ///   fragment.
+    /// - Returns: nil for another form.
     public init?(_ text: String) {
         let scheme = "https://"
         let admitted = Set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~:/[]%".utf8)
@@ -106,6 +114,6 @@ public struct ProviderURL: Hashable, Sendable {
         self.text = text
     }
 
-    /// The `iss` of the app instance whose new key has this thumbprint.
+    /// Returns the `iss` of the app instance whose new key has this thumbprint.
     func instance(_ thumbprint: String) -> String { "\(text)/instance/\(thumbprint)" }
 }

@@ -5,60 +5,50 @@ internal import Registry
 internal import Server
 internal import TLS
 
-/// What is served by one value of settings: listeners, rules, and the connections that were accepted under them. These keep
-/// it: a request is judged by the rules its connection came in under.
+/// A generation of the service: the listeners, rules and connections of one value of settings. A request is handled by
+/// the rules under which its connection was accepted.
 final class EnrolmentGeneration {
     private let acceptor: Acceptor
     private let rules: EnrolmentRules
-    /// By listener, in the order of the settings.
+    /// The contexts of the listeners, in the order of the settings.
     private let contexts: [(name: String, tls: ServerContext, proxies: TrustedProxies)]
     private let loop: Loop
     private let settings: EnrolmentSettings
     private var patience: LoopTimer?
-    /// Nil if nobody is asked for newer receipts.
+    /// The refresher of receipts. Nil if receipts are not refreshed.
     private let receipts: ReceiptRefresher?
 
-    /// What a generation is made with, and what outlives it.
-    struct EnrolmentContext {
-        let loop: Loop
-        let pool: BufferPool
-        let library: LibraryContext
-        let registry: DeviceRegistry
-        let questions: RegistryRequests
-        let shared: EnrolmentShared
-        let audit: (EnrolmentDecision) -> Void
-        let tell: (ReceiptNotice) -> Void
-    }
-
-    /// - Parameter identity: of the store, as it is now.
+    /// Creates a generation.
+    ///
+    /// - Parameter identity: The store's present identity.
     init(
-        _ settings: EnrolmentSettings, _ identity: StoreIdentity, _ surroundings: EnrolmentContext
+        _ settings: EnrolmentSettings, _ identity: StoreIdentity, _ context: EnrolmentContext
     ) throws(EnrolmentStartError) {
         self.settings = settings
-        loop = surroundings.loop
-        rules = try EnrolmentRules(settings, identity, surroundings.library)
-        contexts = try Self.contexts(settings, surroundings.library)
+        loop = context.loop
+        rules = try EnrolmentRules(settings, identity, context.library)
+        contexts = try Self.contexts(settings, context.library)
         let handler = EnrolmentHandler(
-            rules, surroundings.registry, surroundings.questions, surroundings.shared,
-            audit: EnrolmentAudit(surroundings.audit))
+            rules, context.registry, context.registryRequests, context.shared,
+            audit: EnrolmentAudit(context.audit))
         let application = EnrolmentApplication(
             handler: handler, contentLimit: min(settings.contentLimit, RequestContent.lengthLimit),
             rates: AddressLimits.Rates(
                 requestsPerMinute: settings.requestsPerMinute, connections: settings.connectionsPerAddress),
-            shared: surroundings.shared)
+            shared: context.shared)
         var refresher: ReceiptRefresher?
         if let receipts = settings.receipts {
-            refresher = try ReceiptRefresher(receipts, settings.apps, rules, surroundings)
+            refresher = try ReceiptRefresher(receipts, settings.apps, rules, context)
         }
         receipts = refresher
         acceptor = Acceptor(
-            loop: loop, settings: settings.server, pool: surroundings.pool, application: application)
+            loop: loop, settings: settings.server, pool: context.pool, application: application)
     }
 
     private static func contexts(
         _ settings: EnrolmentSettings, _ library: LibraryContext
     ) throws(EnrolmentStartError) -> [(name: String, tls: ServerContext, proxies: TrustedProxies)] {
-        // Without clients' certificates no session is ever found again: none need be kept.
+        // Without client certificates no session is ever resumed from the table, so it is small.
         let sessions = SessionTable(limit: 16)
         var contexts: [(name: String, tls: ServerContext, proxies: TrustedProxies)] = []
         for listener in settings.listeners {
@@ -76,7 +66,7 @@ final class EnrolmentGeneration {
         return contexts
     }
 
-    /// Finds what is wrong with the settings without serving anything.
+    /// Checks the settings without serving anything.
     static func check(_ settings: EnrolmentSettings, _ library: LibraryContext) throws(EnrolmentStartError) {
         let id = RandomID([UInt8](repeating: 0, count: 16))
         guard let id else { preconditionFailure("16 bytes are an id") }
@@ -88,7 +78,9 @@ final class EnrolmentGeneration {
     var names: [String] { contexts.map(\.name) }
     var connections: Int { acceptor.connectionCount }
 
-    /// Begins to accept. - Parameter sockets: descriptors of listening sockets, one for each name; taken over.
+    /// Begins to accept.
+    ///
+    /// - Parameter sockets: Descriptors of listening sockets, one for each name. Takes ownership.
     func listen(_ sockets: [String: Int32]) {
         for (name, tls, proxies) in contexts {
             guard let descriptor = sockets[name] else { preconditionFailure("no socket for \(name)") }
@@ -97,16 +89,18 @@ final class EnrolmentGeneration {
         receipts?.begin()
     }
 
-    /// A second descriptor of the socket that listens there. - Returns: nil if there is none left, or it does not.
+    /// Duplicates the descriptor of a listening socket.
+    ///
+    /// - Returns: nil if no descriptor is left, or the name is unknown.
     func duplicateListener(_ name: String) -> Int32? {
-        // Listeners were added in the order of the contexts, none left out.
+        // All listeners were added in the order of the contexts.
         contexts.firstIndex { $0.name == name }.flatMap { acceptor.duplicateListener($0) }
     }
 
-    /// The store has a fresh epoch.
+    /// Adopts a new epoch of the store.
     func renew(_ identity: StoreIdentity) throws(CryptographyError) { try rules.nonces.renew(identity) }
 
-    /// Accepts no more. Connections may ask as long as they would be kept without asking; then they end.
+    /// Stops accepting. Connections may send requests until their idle timeout, then they end.
     func retire(ended: @escaping () -> Void) {
         receipts?.stop()
         patience = LoopTimer(loop: loop, interval: settings.server.keepAliveTimeout) { [unowned self] in
@@ -115,20 +109,21 @@ final class EnrolmentGeneration {
         acceptor.retire { [unowned self] in end(ended) }
     }
 
-    /// Accepts no more, closes idle connections, lets the others finish the request they serve, but not for ever.
+    /// Stops accepting, closes idle connections, and lets the others finish their request within a time limit.
     func drain(ended: @escaping () -> Void) {
         receipts?.stop()
         patience = LoopTimer(loop: loop, interval: settings.shutdownTimeout) { [unowned self] in abort() }
         acceptor.drain { [unowned self] in end(ended) }
     }
 
-    /// Nothing is left to be patient with. The timer would keep all of this alive till it fires, contexts, pools and keys.
+    /// Cancels the timer and reports the end. The timer would otherwise keep contexts, pools and keys alive until it
+    /// fires.
     private func end(_ ended: () -> Void) {
         patience = nil
         ended()
     }
 
-    /// Ends every connection at once.
+    /// Closes all connections at once.
     func abort() {
         receipts?.stop()
         acceptor.abortAll()

@@ -1,8 +1,8 @@
 public import Metrics
 
-/// What a service has counted since it was started.
+/// The counts of a service since its start.
 public struct EnrolmentMetrics: Sendable {
-    /// By endpoint, the last row for none of them, and in it by result: answered as asked, then each error.
+    /// The counts by endpoint, with a last row for unknown ones, and by result: success, then each error.
     private var requests: [[UInt64]]
     private var durations: [LatencyHistogram]
     var attestationsVerified: UInt64 = 0
@@ -13,7 +13,7 @@ public struct EnrolmentMetrics: Sendable {
     var connectionsBroken: UInt64 = 0
     var proxyHeadersRefused: UInt64 = 0
     var handshakesFailed: UInt64 = 0
-    /// Nil if nobody is asked for newer receipts.
+    /// The counts of receipts. Nil if receipts are not refreshed.
     var receipts: ReceiptMetrics?
 
     init() {
@@ -32,7 +32,7 @@ public struct EnrolmentMetrics: Sendable {
     private static let endpoints = EnrolmentEndpoint.allCases.map(\.name) + ["other"]
     private static let results = ["ok"] + EnrolmentError.allCases.map { "\($0.row.code)" }
 
-    /// For a scrape.
+    /// The metrics for a scrape.
     public var families: [MetricFamily] {
         var answers = MetricFamily(
             .counter, "attestgate_enrolment_requests_total", "Requests to the enrolment endpoints, by result.")

@@ -3,25 +3,26 @@ public import EventLoop
 public import Metrics
 public import Registry
 internal import Glibc
-internal import Synchronization
 
-/// The enrolment endpoints, served by a thread of their own: what verifies attestations and holds the CA's key shares
-/// neither loop nor library context with the workers.
+/// The service of the enrolment endpoints, with its own thread. It shares neither loop nor library context with the
+/// workers, because it verifies attestations and holds the CA's key.
 ///
-/// The caller hands over listening sockets and receives reports, on the service's thread, on how each command ended.
-/// Settings change in two steps, as those of the workers do: `prepare` makes everything and can fail, `adopt` cannot.
+/// The caller passes listening sockets and receives reports about commands on the service's thread. Settings change in
+/// two steps, as in workers: `prepare` creates everything and can fail, `adopt` cannot.
 public final class EnrolmentService: Sendable {
     public enum Report: Equatable, Sendable {
         case serving
-        /// - fault: why the settings could not be made ready; nil if they are.
+        /// New settings are prepared.
+        ///
+        /// - fault: The reason of a failure, or nil.
         case prepared(fault: String?)
         case adopted
         case pong
-        /// Descriptors by the listeners' names; the receiver owns them. Nil if there are not enough left.
+        /// Descriptors by the listeners' names, which the receiver owns. Nil if there are not enough left.
         case duplicated([String: Int32]?)
-        /// Something failed that no request is answered by; for the log.
+        /// A failure that no request reports, for the log.
         case failed(String)
-        /// What came of a device's receipt; for the log.
+        /// The result of a device's receipt refresh, for the log.
         case receipt(ReceiptNotice)
         case ended
     }
@@ -40,14 +41,14 @@ public final class EnrolmentService: Sendable {
     private let thread: LoopThread
     private let counts: EnrolmentCounts
 
-    /// Starts the thread. It serves when it has reported so.
+    /// Starts the thread. A report follows when it serves.
     ///
     /// - Parameters:
-    ///   - settings: which `check` has found right.
-    ///   - sockets: descriptors of listening sockets by the listeners' names; taken over.
-    ///   - audit: receives each decision, on the service's thread.
-    ///   - report: called on the service's thread.
-    ///   - failed: called on that thread if it cannot begin, which is for want of memory or descriptors.
+    ///   - settings: Settings that `check` has accepted.
+    ///   - sockets: Descriptors of listening sockets by the listeners' names. Takes ownership.
+    ///   - audit: Receives each decision, on the service's thread.
+    ///   - report: Called on the service's thread.
+    ///   - failed: Called on that thread if it cannot begin, because memory or descriptors are exhausted.
     public init(
         _ settings: EnrolmentSettings, sockets: [String: Int32], registry: DeviceRegistry,
         audit: @escaping @Sendable (EnrolmentDecision) -> Void, report: @escaping @Sendable (Report) -> Void,
@@ -68,42 +69,41 @@ public final class EnrolmentService: Sendable {
         }
     }
 
-    /// Finds what is wrong with settings, without serving anything: builds all that a service would be made of.
+    /// Checks settings by building everything except the service itself.
     ///
-    /// - Parameter library: of the calling thread.
+    /// - Parameter library: A context of the calling thread.
     public static func check(_ settings: EnrolmentSettings, _ library: LibraryContext) throws(EnrolmentStartError) {
         try EnrolmentGeneration.check(settings, library)
     }
 
-    /// Makes other settings ready. `Report.prepared` follows.
+    /// Prepares other settings. `Report.prepared` follows.
     ///
-    /// - Parameter sockets: of the listeners that are new, by their names; taken over.
+    /// - Parameter sockets: Sockets of new listeners by their names. Takes ownership.
     public func prepare(_ settings: EnrolmentSettings, sockets: [String: Int32]) {
-        tell(.prepare(settings, sockets: sockets))
+        post(.prepare(settings, sockets: sockets))
     }
 
-    /// Serves what was prepared. Connections that are open finish by the settings they came in under.
-    public func adopt() { tell(.adopt) }
+    /// Serves the prepared settings. Open connections keep the settings under which they were accepted.
+    public func adopt() { post(.adopt) }
 
-    /// Drops what was prepared.
-    public func discard() { tell(.discard) }
+    /// Discards the prepared settings.
+    public func discard() { post(.discard) }
 
-    /// `Report.pong` follows if the loop goes round.
-    public func ping() { tell(.ping) }
+    /// Tests the loop. `Report.pong` follows.
+    public func ping() { post(.ping) }
 
-    /// A report follows, with a duplicate descriptor of each listening socket: for another process, or for another
-    /// service.
-    public func duplicateSockets() { tell(.duplicateSockets) }
+    /// Requests duplicate descriptors of the listening sockets, for another process or service. A report follows.
+    public func duplicateSockets() { post(.duplicateSockets) }
 
-    /// Accepts no more, lets requests finish, then ends.
-    public func drain() { tell(.drain) }
+    /// Stops accepting, lets requests finish, then ends.
+    public func drain() { post(.drain) }
 
-    /// Ends now.
-    public func stop() { tell(.stop) }
+    /// Ends at once.
+    public func stop() { post(.stop) }
 
-    /// No command is lost. A command that is answered (settings to be prepared, a ping) is sent again only after its
-    /// answer, and all others are sent once: so no more than a few wait, however long the thread stands still.
-    private func tell(_ command: Command) {
+    /// Posts a command. None is lost: those with an answer are sent again only after it, and all others are sent once.
+    /// Thus only a few wait, even if the thread stands still.
+    private func post(_ command: Command) {
         let isTaken = mailbox.post(command)
         precondition(isTaken, "enrolment received more replies than it expects")
     }
@@ -111,19 +111,9 @@ public final class EnrolmentService: Sendable {
     /// Waits until the thread has ended.
     public func join() { thread.join() }
 
-    /// For a scrape; any thread.
+    /// The metrics for a scrape. May be read by any thread.
     public var families: [MetricFamily] { counts.current.families }
 
-    /// How it goes with newer receipts; nil if nobody is asked for any. Any thread.
+    /// The counts of receipt refreshes. Nil if there are none. May be read by any thread.
     public var receipts: ReceiptMetrics? { counts.current.receipts }
-}
-
-/// Why enrolment cannot be served by some settings.
-public struct EnrolmentStartError: Error, Equatable, CustomStringConvertible {
-    /// For people.
-    public let description: String
-
-    init(_ description: String) {
-        self.description = description
-    }
 }

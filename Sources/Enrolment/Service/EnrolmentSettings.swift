@@ -8,21 +8,21 @@ public import Server
 public import TLS
 public import Vocabulary
 
-/// All inputs of an enrolment service: a configuration with its files read. Plain values: the reader of the files hands
-/// them over, and only the service's thread makes keys from them.
+/// The inputs of an enrolment service: a configuration whose files were read. These are plain values, and only the
+/// service's thread makes keys from them.
 public struct EnrolmentSettings: Sendable {
-    /// Where it listens, and how it shows itself there. Clients are asked for no certificate.
+    /// A listener with its TLS settings. It requests no client certificate.
     public struct Listener: Sendable {
-        /// The address as text; sockets are found by it.
+        /// The address as text, by which sockets are found.
         public var name: String
         public var proxies: TrustedProxies
-        /// Texts in PEM.
+        /// The certificates in PEM.
         public var certificates: [UInt8]
         public var key: [UInt8]
         public var policy: TLSPolicy
-        /// The preferred one first.
+        /// The protocols, the preferred one first.
         public var protocols: [ApplicationProtocol]
-        /// Of the first of the certificates.
+        /// The OCSP response for the first certificate.
         public var staple: StapledResponse?
 
         public init(
@@ -42,12 +42,12 @@ public struct EnrolmentSettings: Sendable {
     /// An app whose phones may enrol.
     public struct App: Sendable {
         public var id: AppID
-        /// What its attestations must be; of the same id.
+        /// The requirements for its attestations, with the same id.
         public var attested: AttestedApp
         public var form: ClientDataFormat
-        /// What attestations of its simulators lead to, in PEM; nil if it is none of a simulator.
+        /// The root of its simulators' attestations in PEM. Nil if it is not an app of a simulator.
         public var simulatorRoot: [UInt8]?
-        /// The greatest risk metric of a receipt, where one says any. Nil: whatever it says.
+        /// Limit of a receipt's risk metric, if it states one. Nil permits all.
         public var maximumRisk: UInt32?
         public var counters: CounterMode
 
@@ -64,7 +64,7 @@ public struct EnrolmentSettings: Sendable {
         }
     }
 
-    /// Who is let in besides being a genuine app.
+    /// The condition for enrolment besides a genuine app.
     public enum Admission: Sendable {
         case open
         case approval
@@ -72,13 +72,13 @@ public struct EnrolmentSettings: Sendable {
     }
 
     public struct TokenIssuer: Sendable {
-        /// `iss`, byte by byte.
+        /// The required `iss`, compared byte by byte.
         public var issuer: String
-        /// `aud`.
+        /// The required `aud`.
         public var audience: ProviderURL
-        /// Its public keys: uncompressed points of 65 bytes, 1 to 8.
+        /// The issuer's public keys: 1 to 8 uncompressed points of 65 bytes.
         public var points: [[UInt8]]
-        /// How far ahead `exp` may lie, in seconds.
+        /// The maximum time until `exp`, in seconds.
         public var longestLife: Int64
 
         public init(
@@ -91,13 +91,13 @@ public struct EnrolmentSettings: Sendable {
         }
     }
 
-    /// What is derived of the secrets that all gateways of one store share.
+    /// Keys derived from the secrets that all gateways of one store share.
     public struct Secrets: Sendable {
         public var current: ChallengeSecret
         public var previous: ChallengeSecret?
-        /// Of the short ids by which logs know devices: 32 bytes.
+        /// The key of devices' short ids in logs, 32 bytes.
         public var log: [UInt8]
-        /// Of the pseudonyms of those whom tokens name: 32 bytes.
+        /// The key of the pseudonyms of tokens' subjects, 32 bytes.
         public var subjects: [UInt8]
 
         public init(current: ChallengeSecret, previous: ChallengeSecret?, log: [UInt8], subjects: [UInt8]) {
@@ -115,22 +115,22 @@ public struct EnrolmentSettings: Sendable {
     /// The GMS CA.
     public var authority: AuthoritySource
     public var secrets: Secrets
-    /// Nil if nobody is asked for newer receipts.
+    /// The settings of receipt refreshes. Nil if there are none.
     public var receipts: ReceiptSettings?
-    /// How long issued certificates are good for, in seconds.
+    /// The lifetime of issued certificates in seconds.
     public var certificateLifetime = ClientCertificateIssue.defaultLifetime
-    /// How long a key that was replaced stays good, in seconds.
+    /// The number of seconds for which a replaced key stays valid.
     public var rotationOverlap: Int64 = 86_400
-    /// How long a nonce is good for, in seconds.
+    /// The lifetime of a nonce in seconds.
     public var nonceLife: UInt64 = 300
-    /// Bytes of a request's content; no more than `RequestContent.lengthLimit`.
+    /// Limit of a request's content in bytes, at most `RequestContent.lengthLimit`.
     public var contentLimit = RequestContent.lengthLimit
-    /// For each client address. Nil: no limit.
+    /// Limit of requests per minute for each client address. Nil for no limit.
     public var requestsPerMinute: Int? = 120
     public var connectionsPerAddress: Int? = 64
-    /// Timeouts and the limits of all clients together.
+    /// Timeouts, and the limits of all clients together.
     public var server = EnrolmentSettings.standardServer
-    /// How long connections may take to end once they are to.
+    /// The time that connections have to end during a shutdown.
     public var shutdownTimeout = TimeSpan.seconds(30)
 
     public init(
@@ -145,18 +145,18 @@ public struct EnrolmentSettings: Sendable {
         self.secrets = secrets
     }
 
-    /// For phones that come seldom and for a moment.
+    /// The default server settings, for phones with rare and short connections.
     public static var standardServer: ServerSettings {
         var settings = ServerSettings()
         settings.head = HeadLimits(bytes: 8 * 1024, target: 1024, fields: 64)
         settings.connections = 1_000
         settings.requestsPerConnection = 100
-        // A phone enrols one step after the other, and anybody may connect.
+        // A phone enrols one step after the other, and anyone may connect.
         settings.http2.concurrentStreams = 8
         settings.http2.headerList = 8 * 1024 + 32 * 64
         settings.http2.streamWindow = 32 * 1024
         settings.http2.connectionWindow = 65_535
-        // Nobody is known here: of the address with the most connections the oldest makes room for a new one.
+        // No client is known here. If there is no room, the oldest connection of the address with the most is closed.
         settings.strangersGiveWay = true
         settings.contentIdleTimeout = .seconds(10)
         settings.keepAliveTimeout = .seconds(15)

@@ -1,11 +1,27 @@
+internal import Bytes
+internal import Cryptography
 internal import EventLoop
+internal import Registry
 internal import Server
 internal import Synchronization
 
-/// What all generations of one service have in common. Belongs to the service's thread; the counts may be read by any.
+/// The objects that a generation is created with and that outlive it.
+struct EnrolmentContext {
+    let loop: Loop
+    let pool: BufferPool
+    let library: LibraryContext
+    let registry: DeviceRegistry
+    let registryRequests: RegistryRequests
+    let shared: EnrolmentShared
+    let audit: (EnrolmentDecision) -> Void
+    let notify: (ReceiptNotice) -> Void
+}
+
+/// The state that all generations of one service share. Belongs to the service's thread, except that any thread may
+/// read the counts.
 final class EnrolmentShared {
     var limits = AddressLimits()
-    /// Until when Apple is not asked; set by the generation that received the refusal.
+    /// The pause of calls to Apple. The generation that received the refusal sets it.
     var receiptPause: (reason: RefreshSchedule.Pause, until: Instant)?
     private let counts: EnrolmentCounts
 
@@ -25,36 +41,40 @@ final class EnrolmentCounts: Sendable {
     func change(_ change: (inout EnrolmentMetrics) -> Void) { metrics.withLock { change(&$0) } }
 }
 
-/// How much one client address may ask for: a bucket of requests that fills again evenly, and connections open at once.
+/// The limits of one client address: a token bucket of requests, and a number of open connections.
 ///
-/// Bounded: when there are more addresses than buckets, several addresses share one.
+/// The memory is limited. If there are more addresses than buckets, some share one.
 struct AddressLimits {
-    /// What a configuration sets; nil for no limit.
+    /// The configured limits. Nil for no limit.
     struct Rates: Equatable, Sendable {
-        /// As many may come at once, too.
+        /// The rate of requests, and the size of the burst.
         var requestsPerMinute: Int?
         var connections: Int?
     }
 
     private var buckets: BucketTable
-    /// By whom connections are open; as many as the server admits at most.
+    /// The open connections by address. The server limits their sum.
     private var connections: [AddressBlock: Int] = [:]
 
-    /// - Parameter limit: of buckets, 16 bytes each.
+    /// Creates buckets.
+    ///
+    /// - Parameter limit: The number of buckets, 16 bytes each.
     init(limit: Int = 32_768) {
         buckets = BucketTable(limit: limit)
     }
 
-    /// Takes one request.
+    /// Counts one request.
     ///
-    /// - Returns: nil if it may come; else in how many seconds one may.
+    /// - Returns: nil if it is permitted, else the number of seconds until one is.
     mutating func takeRequest(of client: AddressBlock, _ rates: Rates, now: Instant) -> Int? {
         guard let perMinute = rates.requestsPerMinute else { return nil }
         let rate = Rate(perMinute, per: .seconds(60), burst: perMinute)
         return buckets.take(of: client.hashValue, rate, now: now)?.wholeSeconds
     }
 
-    /// - Returns: whether one more connection may be opened; it is counted then.
+    /// Counts one more connection if it is permitted.
+    ///
+    /// - Returns: whether it is permitted.
     mutating func openConnection(of client: AddressBlock, _ rates: Rates) -> Bool {
         let open = connections[client] ?? 0
         if let limit = rates.connections, open >= limit { return false }
@@ -65,5 +85,15 @@ struct AddressLimits {
     mutating func closeConnection(of client: AddressBlock) {
         guard let open = connections[client] else { return }
         connections[client] = open > 1 ? open - 1 : nil
+    }
+}
+
+/// The reason why enrolment cannot be served with some settings.
+public struct EnrolmentStartError: Error, Equatable, CustomStringConvertible {
+    /// A message for people.
+    public let description: String
+
+    init(_ description: String) {
+        self.description = description
     }
 }

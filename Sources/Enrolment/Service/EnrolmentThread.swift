@@ -4,45 +4,47 @@ internal import EventLoop
 internal import Glibc
 internal import Registry
 
-/// The thread of one enrolment service: its loop, and the generations it serves, the current one and those that still have
-/// connections.
+/// The thread of one enrolment service: its loop, its current generation, and earlier ones with open connections.
 final class EnrolmentThread {
-    private let surroundings: EnrolmentGeneration.EnrolmentContext
+    private let context: EnrolmentContext
     private let loop: Loop
     private let report: (EnrolmentService.Report) -> Void
     private var identity: StoreIdentity
     private var current: EnrolmentGeneration?
     private var retired: [EnrolmentGeneration] = []
     private var prepared: (generation: EnrolmentGeneration, sockets: [String: Int32])?
-    /// Of those retired, the ones whose last connection has closed.
+    /// Retired generations whose last connection has closed.
     private var emptied: [EnrolmentGeneration] = []
     private var cleaner: LoopTimer?
     private var isDraining = false
 
-    /// Receives a new epoch before the thread exists.
+    /// A receiver of new epochs before the thread exists.
     private final class Renewal {
-        var tell: (StoreIdentity) -> Void = { _ in }
+        var notify: (StoreIdentity) -> Void = { _ in }
     }
 
-    /// - Parameter sockets: descriptors of listening sockets by name, one for each listener; taken over.
+    /// Creates the thread's state.
+    ///
+    /// - Parameter sockets: Descriptors of listening sockets, one for each listener's name. Takes ownership.
     init(
         _ settings: EnrolmentSettings, sockets: [String: Int32], registry: DeviceRegistry, counts: EnrolmentCounts,
         audit: @escaping (EnrolmentDecision) -> Void, report: @escaping (EnrolmentService.Report) -> Void
     ) throws {
         let loop = try Loop()
         let renewal = Renewal()
-        let questions = try RegistryRequests(registry, loop: loop) { renewal.tell($0) }
+        let registryRequests = try RegistryRequests(registry, loop: loop) { renewal.notify($0) }
         self.loop = loop
         self.report = report
         identity = registry.identity
-        surroundings = EnrolmentGeneration.EnrolmentContext(
+        context = EnrolmentContext(
             loop: loop, pool: BufferPool(idleLimit: 16), library: try LibraryContext(), registry: registry,
-            questions: questions, shared: EnrolmentShared(counts), audit: audit, tell: { report(.receipt($0)) })
-        let generation = try EnrolmentGeneration(settings, identity, surroundings)
+            registryRequests: registryRequests, shared: EnrolmentShared(counts), audit: audit,
+            notify: { report(.receipt($0)) })
+        let generation = try EnrolmentGeneration(settings, identity, context)
         generation.listen(sockets)
         current = generation
-        renewal.tell = { [unowned self] in renew($0) }
-        // In an event of its own: the one that closes a generation's last connection is still that connection's.
+        renewal.notify = { [unowned self] in renew($0) }
+        // In a separate event, because the present one still uses the generation's last connection.
         cleaner = LoopTimer(loop: loop, interval: .milliseconds(0)) { [unowned self] in clean() }
     }
 
@@ -75,7 +77,7 @@ final class EnrolmentThread {
         self.identity = identity
         for generation in generations + (prepared.map { [$0.generation] } ?? []) {
             do throws(CryptographyError) { try generation.renew(identity) } catch {
-                // Its nonces are of an epoch that has ended, and the registry refuses them.
+                // Its nonces have the old epoch, so the registry refuses them.
                 report(.failed("nonces of the new epoch cannot be created: \(error)"))
             }
         }
@@ -83,12 +85,12 @@ final class EnrolmentThread {
 
     // MARK: - Generations
 
-    /// Everything that can fail is done here: the change itself cannot.
+    /// Prepares new settings. Everything that can fail is done here.
     private func prepare(_ settings: EnrolmentSettings, _ new: [String: Int32]) {
         discard()
         var sockets = new
         do throws(EnrolmentStartError) {
-            let generation = try EnrolmentGeneration(settings, identity, surroundings)
+            let generation = try EnrolmentGeneration(settings, identity, context)
             for name in generation.names where sockets[name] == nil {
                 guard let descriptor = current?.duplicateListener(name) else {
                     throw EnrolmentStartError("listener \(name): there is no free descriptor to hand it over")
@@ -130,7 +132,9 @@ final class EnrolmentThread {
         if isDraining, current == nil, retired.isEmpty { loop.stop() }
     }
 
-    /// Second descriptors of the listening sockets. - Returns: nil if there are not enough left.
+    /// Duplicates the descriptors of the listening sockets.
+    ///
+    /// - Returns: nil if there are not enough left.
     private func duplicateSockets() -> [String: Int32]? {
         guard let current else { return nil }
         var sockets: [String: Int32] = [:]
@@ -140,10 +144,10 @@ final class EnrolmentThread {
         return nil
     }
 
-    // MARK: - The end
+    // MARK: - End
 
-    /// Commands to the registry run to completion there, and their requests are answered: connections that serve a
-    /// request are waited for.
+    /// Drains. The registry completes its commands, and their requests are answered, so connections with a request are
+    /// awaited.
     private func drain() {
         guard !isDraining else { return }
         isDraining = true

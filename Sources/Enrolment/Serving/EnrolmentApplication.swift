@@ -2,7 +2,7 @@ internal import EventLoop
 internal import Foundation
 internal import Server
 
-/// What the listeners of one generation do with connections and requests.
+/// The handler of connections and requests of one generation's listeners.
 final class EnrolmentApplication: Application {
     let handler: EnrolmentHandler
     let contentLimit: Int
@@ -39,14 +39,16 @@ final class EnrolmentApplication: Application {
         }
     }
 
-    /// - Returns: nil if one more request may come; else in how many seconds.
+    /// Counts one request.
+    ///
+    /// - Returns: nil if it is permitted, else the number of seconds until one is.
     func takeRequest(of connection: ServerConnection, now: Instant) -> Int? {
         let wait = shared.limits.takeRequest(of: connection.peer.block, rates, now: now)
         if wait != nil { shared.count { $0.requestsLimited += 1 } }
         return wait
     }
 
-    /// The value of a Date field now.
+    /// The present value of a Date field.
     var date: [UInt8] { dateField.value(at: WallClock.seconds) }
 
     func answered(_ endpoint: EnrolmentEndpoint?, _ error: EnrolmentError?, took: TimeSpan) {
@@ -54,8 +56,8 @@ final class EnrolmentApplication: Application {
     }
 }
 
-/// The value of the Date field (RFC 9110 section 6.6.1), made once a second: a phone whose clock is wrong learns the time by
-/// it, and dates its next token right.
+/// The value of the Date field (RFC 9110 section 6.6.1), computed once a second. A phone with a wrong clock learns the
+/// time from it, so that its next token has the right time.
 struct DateField {
     private let formatter = DateFormatter()
     private var second: Int64?
@@ -67,9 +69,9 @@ struct DateField {
         formatter.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
     }
 
-    /// `Sat, 21 Nov 2026 06:45:00 GMT` (RFC 9110 section 5.6.7).
+    /// Returns the value, such as `Sat, 21 Nov 2026 06:45:00 GMT` (RFC 9110 section 5.6.7).
     ///
-    /// - Parameter now: in seconds since 1970.
+    /// - Parameter now: The time in seconds since 1970.
     mutating func value(at now: Int64) -> [UInt8] {
         if second != now {
             second = now

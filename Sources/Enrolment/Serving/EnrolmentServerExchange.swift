@@ -3,7 +3,7 @@ internal import EventLoop
 internal import HTTP
 internal import Server
 
-/// One request and its answer: admitted, collected, handed to the handler.
+/// One request and its answer. It is admitted, collected and passed to the handler.
 final class EnrolmentServerExchange: CollectedExchange {
     private let application: EnrolmentApplication
     private var endpoint: EnrolmentEndpoint?
@@ -14,7 +14,7 @@ final class EnrolmentServerExchange: CollectedExchange {
         super.init(connection: connection, contentLimit: application.contentLimit)
     }
 
-    // MARK: - The request
+    // MARK: - Request
 
     override func headReceived() {
         do throws(EnrolmentRequestFault) {
@@ -38,7 +38,7 @@ final class EnrolmentServerExchange: CollectedExchange {
             return
         }
         if announcesTooMuch { throw tooLarge }
-        // What is sent without a type is taken for what it must be; a form's type shows that a library has encoded it.
+        // Content without a type is accepted. A form's type shows that a library has encoded it.
         let type = head.fields.first { $0.name == .contentType }.map { text($0.valueRange).lowercased() }
         let admitted = ["application/json", "application/json; charset=utf-8", "application/json;charset=utf-8"]
         if let type, !admitted.contains(type) { throw .mediaTypeRefused }
@@ -62,14 +62,16 @@ final class EnrolmentServerExchange: CollectedExchange {
         if isAnswered { abort() } else { answer(EnrolmentResponse.refusal(fault), fault.error) }
     }
 
-    // MARK: - The response
+    // MARK: - Response
 
-    /// - Parameter error: the row it is a refusal by; nil if it is none.
+    /// Answers.
+    ///
+    /// - Parameter error: The row of a refusal. Nil if it is none.
     func answer(_ response: EnrolmentResponse, _ error: EnrolmentError?) {
         guard !isAnswered else { return }
         application.answered(endpoint, error, took: Instant.now - began)
         let length = UInt64(response.content.count)
-        // The answer to HEAD, which no endpoint admits, has no content either; nor has 204.
+        // Neither the answer to HEAD, which no endpoint permits, nor 204 has content.
         let isBare = head.method == .head || response.status == 204
         let date = application.date
         let isSent = sendHead(
@@ -94,7 +96,7 @@ final class EnrolmentServerExchange: CollectedExchange {
     }
 }
 
-/// The reply to one request. Refers to its exchange only while the request is under way: a later answer is dropped.
+/// The reply to one request. It refers to the exchange only until the request ends; a later answer is dropped.
 final class EnrolmentReply {
     fileprivate(set) var exchange: EnrolmentServerExchange?
 

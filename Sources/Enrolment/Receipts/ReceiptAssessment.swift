@@ -1,8 +1,8 @@
 internal import Attestation
 internal import Registry
 
-/// How receipts of one app's devices are judged.
-struct ReceiptJudge {
+/// The verification of receipts for one app's devices.
+struct ReceiptAssessment {
     private let appID: String
     private let verifier: ReceiptVerifier
 
@@ -11,9 +11,11 @@ struct ReceiptJudge {
         self.verifier = verifier
     }
 
+    /// Examines a stored receipt.
+    ///
     /// - Parameters:
-    ///   - receipt: the one that is kept of the device.
-    ///   - now: in seconds since 1970.
+    ///   - receipt: The receipt stored for the device.
+    ///   - now: The time in seconds since 1970.
     func examine(_ receipt: [UInt8], of device: DeviceIdentity, now: Int64) -> ReceiptRenewability {
         let expectation = ReceiptExpectation(appID: appID, publicKey: device.point.bytes)
         do throws(ReceiptFault) {
@@ -27,8 +29,10 @@ struct ReceiptJudge {
         }
     }
 
-    /// - Parameter kept: when the one that it is to replace was made.
-    func judge(
+    /// Verifies a new receipt.
+    ///
+    /// - Parameter kept: The times of the receipt that it would replace.
+    func verify(
         _ receipt: [UInt8], of device: DeviceIdentity, kept: ReceiptTimes, now: Int64
     ) throws(FreshReceiptFault) -> ReceiptFields {
         let expectation = ReceiptExpectation(appID: appID, publicKey: device.point.bytes)
@@ -45,14 +49,14 @@ struct ReceiptJudge {
     }
 }
 
-/// Why a receipt that came in exchange is not kept.
+/// The reason why an exchanged receipt is not stored.
 enum FreshReceiptFault: Error, Equatable {
     case receipt(ReceiptFault)
-    /// It is one of an attestation.
+    /// It is the receipt of an attestation.
     case notRefreshed
-    /// It was made for another environment than the device is of.
+    /// It is for another environment than the device's.
     case environment
-    /// It was made before the one that is kept.
+    /// It is older than the stored one.
     case older
 
     var reason: String {
@@ -66,7 +70,7 @@ enum FreshReceiptFault: Error, Equatable {
 }
 
 extension AttestationEnvironment {
-    /// In field 7; Apple's older word for development.
+    /// The text in field 7, with Apple's older word for development.
     fileprivate var receiptName: String {
         switch self {
         case .production: "production"
@@ -76,21 +80,21 @@ extension AttestationEnvironment {
     }
 }
 
-/// What a receipt that is kept says about asking for a newer one.
+/// Whether a stored receipt can be exchanged for a newer one.
 enum ReceiptRenewability: Equatable {
-    /// It may be exchanged.
+    /// It can be exchanged.
     case exchangeable(ReceiptTimes)
-    /// Not before that time is there a newer metric.
+    /// There is no newer metric before this time.
     case waiting(ReceiptTimes, until: Int64)
-    /// Apple exchanges it no more.
+    /// Apple no longer exchanges it.
     case expired
-    /// Never sent to Apple: it is not the receipt that Apple issued for this device's app.
+    /// It is never sent to Apple, because Apple did not issue it for this device's app.
     case unverified(ReceiptFault)
 }
 
-/// In seconds since 1970.
+/// The times of a receipt, in seconds since 1970.
 struct ReceiptTimes: Equatable {
     let createdAt: Int64
-    /// Field 19; nil if it does not say.
+    /// Field 19. Nil if it is absent.
     let notBefore: Int64?
 }
