@@ -134,3 +134,102 @@ public final class AdministrationReply {
         exchange.advance()
     }
 }
+
+/// Which endpoint a request is for.
+struct EndpointTable {
+    let endpoints: [AdministrationEndpoint]
+
+    enum Outcome {
+        case found(AdministrationEndpoint, parameter: String)
+        /// The path is known, but not with this method. - allowed: the value of Allow.
+        case methodRefused(allowed: String)
+        case unknown
+    }
+
+    /// - Parameter path: in its one admitted spelling (`TargetSpelling`); an empty last segment makes it another path.
+    func find(_ method: HTTP.Method?, _ path: String) -> Outcome {
+        let segments = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst().map(String.init)
+        let fitting = endpoints.compactMap { endpoint in endpoint.match(segments).map { (endpoint, $0) } }
+        if let (endpoint, parameter) = fitting.first(where: { $0.0.method == method }) {
+            return .found(endpoint, parameter: parameter)
+        }
+        guard !fitting.isEmpty else { return .unknown }
+        return .methodRefused(allowed: fitting.map { String(describing: $0.0.method.name) }.joined(separator: ", "))
+    }
+
+    /// Parts a query into its members.
+    ///
+    /// - Parameter admitted: their names; any other, or one that is there twice, is refused.
+    static func members(of query: String?, admitted: [String]) throws(AdministrationFault) -> [String: String] {
+        var members: [String: String] = [:]
+        for member in query?.split(separator: "&", omittingEmptySubsequences: false) ?? [] {
+            let parts = member.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+            guard parts.count == 2, admitted.contains(parts[0]) else {
+                throw .badRequest("The member '\(parts[0].prefix(40))' of the query is unknown or has no value.")
+            }
+            guard members.updateValue(parts[1], forKey: parts[0]) == nil else {
+                throw .badRequest("The member '\(parts[0])' of the query occurs twice.")
+            }
+        }
+        return members
+    }
+}
+
+/// Something that an operator has asked for and that changes what the gateway does: a line of the audit log.
+///
+/// It names devices by their numbers, and no person: a log that gets out must lead to nobody.
+public struct AdministrationAct: Equatable, Sendable, CustomStringConvertible {
+    public enum Outcome: Equatable, Sendable {
+        case done
+        /// Begun; a later line reports the outcome.
+        case begun
+        /// - code: of the fault.
+        case refused(String)
+        /// The store has not said what became of it, and may still do it. - code: of the fault.
+        case unknown(String)
+    }
+
+    /// What: `device_revoke` and its like. Fixed, for programs.
+    public let name: String
+    /// To what, in one word; nil if that goes without saying.
+    public let target: String?
+    public let outcome: Outcome
+    /// By whom, as `AdministrationRequest` says it.
+    public let peer: String
+    /// One sentence, for people.
+    public let description: String
+
+    /// - Parameter sentence: without who it was.
+    public init(
+        _ name: String, _ sentence: String, target: String? = nil, _ outcome: Outcome = .done, by peer: String
+    ) {
+        self.name = name
+        self.target = target
+        self.outcome = outcome
+        self.peer = peer
+        description = "\(sentence), by \(peer)"
+    }
+
+    /// One that has not been done, as far as is known.
+    ///
+    /// - Parameter sentence: what was asked for.
+    init(_ name: String, _ sentence: String, target: String? = nil, _ fault: AdministrationFault, by peer: String) {
+        // A store that answers late may still have executed the command: "refused" would be wrong where it matters
+        // most.
+        if fault == .storeUnavailable {
+            self.init(
+                name, "\(sentence), whether done or not is unknown: \(fault.error)", target: target,
+                .unknown(fault.error), by: peer)
+        } else {
+            self.init(
+                name, "\(sentence) refused: \(fault.error)", target: target, .refused(fault.error), by: peer)
+        }
+    }
+}
+
+/// What the administration tells its log.
+public enum AdministrationNotice: Equatable, Sendable {
+    case act(AdministrationAct)
+    /// Somebody was turned away before anything of the request was looked at; who, where and why.
+    case refused(String)
+}

@@ -1,3 +1,4 @@
+internal import Foundation
 internal import HTTP
 internal import Registry
 internal import Vocabulary
@@ -48,5 +49,61 @@ enum CertificateEndpoints {
             throw .badRequest("'after' must be a serial number in upper-case hexadecimal.")
         }
         return serial
+    }
+}
+
+/// Some of the certificates that are revoked, as JSON.
+struct RevokedCertificatesDocument: Codable, Equatable {
+    let certificates: [Entry]
+    /// The serial number after which the next page begins; null if this was the last.
+    let next: String?
+
+    struct Entry: Codable, Equatable {
+        /// Upper-case hexadecimal.
+        let serial: String
+        /// RFC 3339, in UTC.
+        let revokedAt: String
+        /// As RFC 5280 section 5.3.1 names it.
+        let reason: String
+
+        private enum CodingKeys: String, CodingKey {
+            case serial, reason
+            case revokedAt = "revoked_at"
+        }
+    }
+
+    /// Certificates, revoked or not, that are looked through for a page: the store's thread does so between two commits.
+    static let pageSize = 1_000
+
+    init(_ page: RevokedCertificatePage) {
+        certificates = page.certificates.map {
+            Entry(
+                serial: $0.serial.description, revokedAt: Timestamp.text(of: $0.revokedAt), reason: $0.reason.rawValue)
+        }
+        next = page.next?.description
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        var members = encoder.container(keyedBy: CodingKeys.self)
+        try members.encode(certificates, forKey: .certificates)
+        // Null where the encoder that Swift makes would leave it out.
+        try members.encode(next, forKey: .next)
+    }
+
+    /// - Returns: nil if it is not as a gateway writes it.
+    func read() -> (certificates: [RevokedCertificate], next: CertificateSerial?)? {
+        var read: [RevokedCertificate] = []
+        for entry in certificates {
+            guard let serial = CertificateSerial(entry.serial),
+                let time = try? Date(entry.revokedAt, strategy: .iso8601),
+                let reason = RevocationReason(rawValue: entry.reason)
+            else { return nil }
+            read.append(
+                RevokedCertificate(serial: serial, revokedAt: Int64(time.timeIntervalSince1970), reason: reason))
+        }
+        let next = next.map { CertificateSerial($0) }
+        // A page after one that cannot be read would be lost.
+        if let next, next == nil { return nil }
+        return (read, next ?? nil)
     }
 }
